@@ -5,7 +5,7 @@ use crate::host::machine::Machine as Host;
 use clap::Args;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
-use katydid_wal::testing::rate::{Alone, alone};
+use katydid_wal::testing::rate::{SoloCost, alone};
 use std::hint::{black_box, spin_loop};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
@@ -37,9 +37,9 @@ struct Measured {
     yield_now: f64,
     unpark: f64,
     wake_round: f64,
-    small: Alone,
-    large: Alone,
-    large_by_two: Alone,
+    small: SoloCost,
+    large: SoloCost,
+    large_by_two: SoloCost,
 }
 
 const SMALL: usize = 120;

@@ -10,11 +10,11 @@ use std::time::Duration;
 const THRESHOLD: Duration = Duration::from_secs(1);
 
 /// Keeps events; those of calls made on other threads too. Each test tells its own by the name of its file.
-struct Ears {
+struct EventLog {
     heard: Mutex<Vec<String>>,
 }
 
-impl log::Log for Ears {
+impl log::Log for EventLog {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -32,10 +32,10 @@ fn heard(about: &str) -> Vec<String> {
     heard.iter().filter(|line| line.contains(about)).cloned().collect()
 }
 
-fn ears() -> &'static Ears {
-    static EARS: OnceLock<&'static Ears> = OnceLock::new();
+fn ears() -> &'static EventLog {
+    static EARS: OnceLock<&'static EventLog> = OnceLock::new();
     EARS.get_or_init(|| {
-        let ears: &'static Ears = Box::leak(Box::new(Ears { heard: Mutex::default() }));
+        let ears: &'static EventLog = Box::leak(Box::new(EventLog { heard: Mutex::default() }));
         log::set_logger(ears).expect("the only logger");
         log::set_max_level(log::LevelFilter::Warn);
         ears

@@ -49,7 +49,7 @@ struct Life {
 
 /// What a life has met, so that a test can ask whether it tested anything.
 #[derive(Debug, Default)]
-pub struct Met {
+pub struct LifeEvents {
     pub faults: u64,
     pub failed_openings: u64,
     pub kills: u64,
@@ -133,7 +133,7 @@ impl Life {
     }
 
     /// The process dies, and perhaps the machine with it, if that has not crashed already.
-    fn die(&mut self, database: Option<Database>, met: &mut Met) {
+    fn die(&mut self, database: Option<Database>, met: &mut LifeEvents) {
         let names_lost = self.names_lost.swap(false, Ordering::Relaxed);
         let machine = self.device.is_crashed() && !std::mem::take(&mut self.is_frozen);
         // It is dead before it can tidy up.
@@ -148,7 +148,7 @@ impl Life {
         self.crash(met);
     }
 
-    fn crash(&mut self, met: &mut Met) {
+    fn crash(&mut self, met: &mut LifeEvents) {
         met.crashes += 1;
         let survival = match self.random.u32(0..6) {
             0..2 => Survival::DropAll,
@@ -160,7 +160,7 @@ impl Life {
     }
 
     /// Opens the store, through failures and crashes, and looks at what is there.
-    fn recover(&mut self, met: &mut Met) -> Database {
+    fn recover(&mut self, met: &mut LifeEvents) -> Database {
         for attempt in 0.. {
             let one_in = if attempt < OPENINGS { [0, 150, 40, 12][self.random.usize(..4)] } else { 0 };
             self.strike(one_in);
@@ -297,7 +297,7 @@ impl Life {
         Ok(())
     }
 
-    fn live(&mut self, met: &mut Met) {
+    fn live(&mut self, met: &mut LifeEvents) {
         let mut database = self.recover(met);
         for _ in 0..GENERATIONS {
             let one_in = [0, 1000, 200, 60, 20][self.random.usize(..5)];
@@ -351,7 +351,7 @@ fn may_fail_so(error: &Error) {
 }
 
 /// The life of a seed.
-pub fn live(engine: EngineKind, seed: u64, met: &mut Met) {
+pub fn live(engine: EngineKind, seed: u64, met: &mut LifeEvents) {
     let mut random = Rng::with_seed(seed);
     let mut options = options(seed, Kind::of(engine, random.u64(0..1000)), Background::Caller);
     options.lock_wait = Duration::from_millis(20);

@@ -387,7 +387,7 @@ fn crashes_while_clients_take_turns(engine: EngineKind) {
 
 /// The same seeds as ever, which may have found something once, and new ones.
 fn lives_in_which_any_call_may_fail_lose_nothing(engine: EngineKind) {
-    let mut met = lives::Met::default();
+    let mut met = lives::LifeEvents::default();
     for seed in common::seeds(7000, 100, 60) {
         lives::live(engine, seed, &mut met);
     }
@@ -399,7 +399,7 @@ fn lives_in_which_any_call_may_fail_lose_nothing(engine: EngineKind) {
 #[test]
 fn one_life() {
     let Some(seed) = setting("KATYDID_SEED") else { return };
-    lives::live(engine(), seed, &mut lives::Met::default());
+    lives::live(engine(), seed, &mut lives::LifeEvents::default());
 }
 
 /// The crash of clients that take turns that a failure named. Does nothing unless it is told which.
@@ -507,7 +507,7 @@ fn campaign() {
         turns(engine, seed, InserterKind::ALL[(seed % 9) as usize], 2, &workers);
         points += 13 + at_every_sync(seed, (seed, Kind::of(engine, seed)));
         points += trash::crashes(engine, seed, 120, 20).values().sum::<u64>();
-        let mut met = lives::Met::default();
+        let mut met = lives::LifeEvents::default();
         for nth in 0..40 {
             lives::live(engine, seed.wrapping_add(nth << 32), &mut met);
         }

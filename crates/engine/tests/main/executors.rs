@@ -58,29 +58,29 @@ fn a_body_commits_and_its_value_comes_out(engine: EngineKind) {
 }
 
 #[derive(Debug, PartialEq)]
-enum Own {
+enum CallerError {
     Refused(u32),
     Store,
 }
 
-impl From<Error> for Own {
+impl From<Error> for CallerError {
     fn from(_: Error) -> Self {
-        Own::Store
+        CallerError::Store
     }
 }
 
 fn an_error_of_the_callers_own_rolls_back_and_comes_out_as_it_was(engine: EngineKind) {
     let (database, table) = database(engine);
     let body_of = table.clone();
-    let refused: TransactFuture<(), Own> = database.try_transact_async(move |txn| {
+    let refused: TransactFuture<(), CallerError> = database.try_transact_async(move |txn| {
         txn.put(&body_of, "k", "v")?;
-        Err(Own::Refused(7))
+        Err(CallerError::Refused(7))
     });
-    assert_eq!(on_one_thread(refused), Err(Own::Refused(7)));
+    assert_eq!(on_one_thread(refused), Err(CallerError::Refused(7)));
     assert_eq!(database.get(&table, "k").unwrap(), None);
     database.close().unwrap();
-    let closed: TransactFuture<(), Own> = database.try_transact_async(|_| Ok(()));
-    assert_eq!(on_one_thread(closed), Err(Own::Store));
+    let closed: TransactFuture<(), CallerError> = database.try_transact_async(|_| Ok(()));
+    assert_eq!(on_one_thread(closed), Err(CallerError::Store));
 }
 
 /// Found when the transaction is submitted, after the body.

@@ -15,14 +15,14 @@ suite! {
 }
 
 #[derive(Debug)]
-enum Own {
+enum CallerError {
     Refused(u32),
     Store(Error),
 }
 
-impl From<Error> for Own {
+impl From<Error> for CallerError {
     fn from(error: Error) -> Self {
-        Own::Store(error)
+        CallerError::Store(error)
     }
 }
 
@@ -37,18 +37,18 @@ fn in_memory(engine: EngineKind, retries: u32) -> (Database, Table) {
 fn an_error_of_the_callers_own_rolls_back_and_comes_out_as_it_was(engine: EngineKind) {
     let (database, table) = in_memory(engine, 100);
     let mut runs = 0;
-    let refused = database.try_transact(|txn| -> Result<(), Own> {
+    let refused = database.try_transact(|txn| -> Result<(), CallerError> {
         runs += 1;
         txn.put(&table, "k", "gone")?;
-        Err(Own::Refused(7))
+        Err(CallerError::Refused(7))
     });
-    assert!(matches!(refused, Err(Own::Refused(7))), "{refused:?}");
+    assert!(matches!(refused, Err(CallerError::Refused(7))), "{refused:?}");
     assert_eq!(runs, 1);
     assert_eq!(database.get(&table, "k").unwrap(), None);
     let done = database.try_transact(|txn| {
         txn.put(&table, "k", "7")?;
-        let found = txn.get(&table, "k")?.ok_or(Own::Refused(1))?;
-        Ok::<_, Own>(found)
+        let found = txn.get(&table, "k")?.ok_or(CallerError::Refused(1))?;
+        Ok::<_, CallerError>(found)
     });
     assert_eq!(done.unwrap(), b"7");
     assert_eq!(database.get(&table, "k").unwrap().as_deref(), Some(&b"7"[..]));
@@ -62,23 +62,23 @@ fn an_error_of_the_callers_own_rolls_back_and_comes_out_as_it_was(engine: Engine
 
 fn a_failure_of_the_store_is_converted(engine: EngineKind) {
     let (database, table) = in_memory(engine, 100);
-    let refused = database.try_transact(|txn| -> Result<(), Own> {
+    let refused = database.try_transact(|txn| -> Result<(), CallerError> {
         txn.put(&table, "k", "v")?;
         Ok(txn.insert(&table, "k", "w")?)
     });
-    assert!(matches!(refused, Err(Own::Store(Error::KeyExists { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(CallerError::Store(Error::KeyExists { .. }))), "{refused:?}");
     assert_eq!(database.get(&table, "k").unwrap(), None);
     database.close().unwrap();
-    let closed = database.try_transact(|_txn| -> Result<(), Own> { Err(Own::Refused(1)) });
-    assert!(matches!(closed, Err(Own::Store(Error::Closed))), "{closed:?}");
+    let closed = database.try_transact(|_txn| -> Result<(), CallerError> { Err(CallerError::Refused(1)) });
+    assert!(matches!(closed, Err(CallerError::Store(Error::Closed))), "{closed:?}");
 }
 
 /// Two threads read the same key before either writes it, so one of them meets a conflict. Returns their outcomes and how often
 /// they ran.
 fn collide(
     (database, table): &(Database, Table),
-    end: impl Fn(&Transaction, Result<(), Error>) -> Result<(), Own> + Sync,
-) -> (Vec<Result<(), Own>>, u32) {
+    end: impl Fn(&Transaction, Result<(), Error>) -> Result<(), CallerError> + Sync,
+) -> (Vec<Result<(), CallerError>>, u32) {
     database.put(table, "n", [0]).unwrap();
     let (both_read, runs) = (Barrier::new(2), AtomicU32::new(0));
     let add = || {
@@ -102,14 +102,14 @@ fn collide(
 }
 
 fn a_conflict_runs_the_body_again_whatever_the_body_makes_of_it(engine: EngineKind) {
-    type End = fn(&Transaction, Result<(), Error>) -> Result<(), Own>;
+    type End = fn(&Transaction, Result<(), Error>) -> Result<(), CallerError>;
     let ends: [(&str, End); 4] = [
         ("passed on", |_, outcome| Ok(outcome?)),
-        ("turned into an own error", |_, outcome| outcome.map_err(|_error| Own::Refused(1))),
+        ("turned into an own error", |_, outcome| outcome.map_err(|_error| CallerError::Refused(1))),
         ("ignored", |_, _outcome| Ok(())),
         ("rolled back to no savepoint", |txn, outcome| {
             let savepoint = txn.savepoint();
-            outcome.or_else(|_error| txn.rollback_to(&savepoint)).map_err(|_error| Own::Refused(2))
+            outcome.or_else(|_error| txn.rollback_to(&savepoint)).map_err(|_error| CallerError::Refused(2))
         }),
     ];
     for (name, end) in ends {
@@ -125,18 +125,19 @@ fn a_conflict_runs_the_body_again_whatever_the_body_makes_of_it(engine: EngineKi
 
 fn a_conflict_after_the_last_run_comes_out_as_the_store_says_it(engine: EngineKind) {
     let store = in_memory(engine, 0);
-    let (outcomes, runs) = collide(&store, |_, outcome| outcome.map_err(|_error| Own::Refused(1)));
+    let (outcomes, runs) = collide(&store, |_, outcome| outcome.map_err(|_error| CallerError::Refused(1)));
     assert_eq!(runs, 2);
     let failed: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
-    assert!(matches!(&failed[..], [Own::Store(error)] if error.is_retryable()), "{failed:?}");
+    assert!(matches!(&failed[..], [CallerError::Store(error)] if error.is_retryable()), "{failed:?}");
     assert_eq!(store.0.get(&store.1, "n").unwrap(), Some(vec![1]));
 }
 
 fn a_nested_body_is_refused_with_any_error_type(engine: EngineKind) {
     let (database, table) = in_memory(engine, 100);
     let nested = database.transact(|_txn| {
-        let inner = database.try_transact(|txn| -> Result<(), Own> { Ok(txn.put(&table, "k", "v")?) });
-        assert!(matches!(inner, Err(Own::Store(Error::Nested { .. }))), "{inner:?}");
+        let inner =
+            database.try_transact(|txn| -> Result<(), CallerError> { Ok(txn.put(&table, "k", "v")?) });
+        assert!(matches!(inner, Err(CallerError::Store(Error::Nested { .. }))), "{inner:?}");
         Ok(())
     });
     nested.unwrap();

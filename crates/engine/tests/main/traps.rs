@@ -31,25 +31,25 @@ fn another_table_is_read_inside_a_range() {
 }
 
 #[derive(Debug, PartialEq)]
-enum My {
+enum CallerError {
     Out,
     Db,
 }
 
-impl From<Error> for My {
+impl From<Error> for CallerError {
     fn from(_: Error) -> Self {
-        My::Db
+        CallerError::Db
     }
 }
 
 #[test]
 fn an_error_of_ones_own_leaves_transact() {
     let (database, a, _) = fruit();
-    let refused = database.try_transact(|txn| -> Result<(), My> {
+    let refused = database.try_transact(|txn| -> Result<(), CallerError> {
         txn.put(&a, "a", "9")?;
-        Err(My::Out)
+        Err(CallerError::Out)
     });
-    assert_eq!(refused, Err(My::Out));
+    assert_eq!(refused, Err(CallerError::Out));
     assert_eq!(database.get(&a, "a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 

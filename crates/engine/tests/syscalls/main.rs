@@ -173,12 +173,12 @@ fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
 
 /// What a life said up to some event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Said {
+struct Announced {
     acknowledged: [u64; CLIENTS],
     trimmed: u64,
 }
 
-impl Said {
+impl Announced {
     fn hear(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -202,7 +202,7 @@ struct Judge {
 
 impl Judge {
     /// Opens what is left after the first `at` events.
-    fn check(&self, disk: &Disk, said: &Said, at: usize, survival: Survival, seed: u64) {
+    fn check(&self, disk: &Disk, said: &Announced, at: usize, survival: Survival, seed: u64) {
         let _explain = Explain { judge: self, at, said: said.clone(), survival, seed };
         let left = disk.survivor(survival, &mut Rng::with_seed(seed));
         let directory = self.place.open_left(&left);
@@ -231,7 +231,7 @@ impl Judge {
 
     /// Crashes everywhere; how many times.
     fn judge(&self, random: &mut Rng, others: usize) -> usize {
-        let (mut disk, mut said, mut crashes) = (Disk::new(), Said::default(), 0);
+        let (mut disk, mut said, mut crashes) = (Disk::new(), Announced::default(), 0);
         for (at, event) in self.events.iter().enumerate() {
             // What is kept stays the same up to here, and what is acknowledged only grows: so one look at its end is one at each.
             if disk.keeps(event) {
@@ -259,7 +259,7 @@ impl Judge {
 struct Explain<'a> {
     judge: &'a Judge,
     at: usize,
-    said: Said,
+    said: Announced,
     survival: Survival,
     seed: u64,
 }

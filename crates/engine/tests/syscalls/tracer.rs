@@ -37,12 +37,12 @@ enum Descriptor {
 #[derive(Debug, Clone)]
 struct Call {
     number: u64,
-    doing: Doing,
+    doing: PendingCall,
 }
 
 /// What is to be written down at its end.
 #[derive(Debug, Clone)]
-enum Doing {
+enum PendingCall {
     Nothing,
     Write {
         file: usize,
@@ -218,15 +218,15 @@ impl Followed<'_> {
         Some((folder, name.expect("not the folder itself")))
     }
 
-    fn write(&mut self, call: u64, descriptor: u64, offset: u64, flags: u64, bytes: Vec<u8>) -> Doing {
-        let Some((file, durable)) = self.file(descriptor) else { return Doing::Nothing };
+    fn write(&mut self, call: u64, descriptor: u64, offset: u64, flags: u64, bytes: Vec<u8>) -> PendingCall {
+        let Some((file, durable)) = self.file(descriptor) else { return PendingCall::Nothing };
         assert_eq!(flags & !(DURABLE_WRITE | NO_WAIT), 0, "not modelled: flags {flags:#x} of a write");
         self.watched.events.push(Event::Write { call, file, offset, bytes });
-        Doing::Write { file, durable: durable || flags & DURABLE_WRITE != 0 }
+        PendingCall::Write { file, durable: durable || flags & DURABLE_WRITE != 0 }
     }
 
     /// Writes down the beginning of a call; what is to be done at its end.
-    fn begin(&mut self, call: u64, name: i64, args: [u64; 6]) -> Doing {
+    fn begin(&mut self, call: u64, name: i64, args: [u64; 6]) -> PendingCall {
         const AT_FOLDER_OF_PROCESS: u64 = libc::AT_FDCWD as u32 as u64;
         let [first, second, third, fourth, ..] = args;
         match name {
@@ -246,7 +246,7 @@ impl Followed<'_> {
             libc::SYS_write if first == 1 => {
                 let bytes = self.read(second, third as usize);
                 self.watched.say(&bytes);
-                Doing::Nothing
+                PendingCall::Nothing
             }
             libc::SYS_pwrite64 if self.file(first).is_some() => {
                 let bytes = self.read(second, third as usize);
@@ -260,27 +260,27 @@ impl Followed<'_> {
             libc::SYS_fsync | libc::SYS_fdatasync => match self.descriptors.get(&first) {
                 Some(Descriptor::File { number, .. }) => self.sync(call, Node::File(*number)),
                 Some(Descriptor::Folder(number)) => self.sync(call, Node::Folder(*number)),
-                _ => Doing::Nothing,
+                _ => PendingCall::Nothing,
             },
             libc::SYS_ftruncate => match self.file(first) {
-                Some((file, _)) => Doing::Length { file, length: second },
-                None => Doing::Nothing,
+                Some((file, _)) => PendingCall::Length { file, length: second },
+                None => PendingCall::Nothing,
             },
             libc::SYS_close => {
                 // Before its end, for the number may be given out again before that is seen.
                 self.descriptors.remove(&first);
-                Doing::Nothing
+                PendingCall::Nothing
             }
             libc::SYS_fcntl if [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(second as i32)) => {
                 self.duplicate(first)
             }
             libc::SYS_dup | libc::SYS_dup3 => self.duplicate(first),
-            libc::SYS_io_uring_setup => Doing::NewRing { params: second },
+            libc::SYS_io_uring_setup => PendingCall::NewRing { params: second },
             libc::SYS_io_uring_enter => self.submit(first, second as u32),
             libc::SYS_mmap => match self.descriptors.get(&u64::from(args[4] as u32)) {
-                Some(Descriptor::Ring(_)) => Doing::MapRing { descriptor: args[4], offset: args[5] },
+                Some(Descriptor::Ring(_)) => PendingCall::MapRing { descriptor: args[4], offset: args[5] },
                 Some(Descriptor::File { .. }) => panic!("not modelled: a file that is mapped"),
-                _ => Doing::Nothing,
+                _ => PendingCall::Nothing,
             },
             libc::SYS_write
             | libc::SYS_writev
@@ -292,7 +292,7 @@ impl Followed<'_> {
                 let target =
                     if name == libc::SYS_copy_file_range || name == libc::SYS_splice { third } else { first };
                 assert!(!names(target), "not modelled: call {name} of a file");
-                Doing::Nothing
+                PendingCall::Nothing
             }
             libc::SYS_truncate
             | libc::SYS_linkat
@@ -302,56 +302,60 @@ impl Followed<'_> {
             | libc::SYS_io_uring_register
             | libc::SYS_io_submit
             | libc::SYS_execve => panic!("not modelled: call {name}"),
-            _ => Doing::Nothing,
+            _ => PendingCall::Nothing,
         }
     }
 
-    fn sync(&mut self, call: u64, node: Node) -> Doing {
+    fn sync(&mut self, call: u64, node: Node) -> PendingCall {
         self.watched.events.push(Event::Sync { call });
-        Doing::Sync(node)
+        PendingCall::Sync(node)
     }
 
-    fn open(&mut self, base: u64, path: u64, flags: u64) -> Doing {
+    fn open(&mut self, base: u64, path: u64, flags: u64) -> PendingCall {
         match self.place(base, path) {
-            Some((folder, name)) => Doing::Open { folder, name, flags },
-            None => Doing::Nothing,
+            Some((folder, name)) => PendingCall::Open { folder, name, flags },
+            None => PendingCall::Nothing,
         }
     }
 
-    fn make_folder(&mut self, base: u64, path: u64) -> Doing {
+    fn make_folder(&mut self, base: u64, path: u64) -> PendingCall {
         match self.place(base, path) {
-            Some((folder, Some(name))) => Doing::Folder { folder, name },
-            _ => Doing::Nothing,
+            Some((folder, Some(name))) => PendingCall::Folder { folder, name },
+            _ => PendingCall::Nothing,
         }
     }
 
-    fn remove(&mut self, base: u64, path: u64) -> Doing {
+    fn remove(&mut self, base: u64, path: u64) -> PendingCall {
         match self.named(base, path) {
-            Some((folder, name)) => Doing::Name { folder, naming: Naming::Remove(name) },
-            None => Doing::Nothing,
+            Some((folder, name)) => PendingCall::Name { folder, naming: Naming::Remove(name) },
+            None => PendingCall::Nothing,
         }
     }
 
-    fn rename(&mut self, from: (u64, u64), to: (u64, u64), flags: u64) -> Doing {
+    fn rename(&mut self, from: (u64, u64), to: (u64, u64), flags: u64) -> PendingCall {
         match (self.named(from.0, from.1), self.named(to.0, to.1)) {
             (Some((folder, from)), Some((other, to))) => {
                 assert!(
                     folder == other && flags == 0,
                     "not modelled: a rename to another folder, or with flags"
                 );
-                Doing::Name { folder, naming: Naming::Rename(from, to) }
+                PendingCall::Name { folder, naming: Naming::Rename(from, to) }
             }
-            (None, None) => Doing::Nothing,
+            (None, None) => PendingCall::Nothing,
             _ => panic!("not modelled: a rename into the folder or out of it"),
         }
     }
 
-    fn duplicate(&mut self, descriptor: u64) -> Doing {
-        self.descriptors.get(&descriptor).map_or(Doing::Nothing, |known| Doing::Duplicate(known.clone()))
+    fn duplicate(&mut self, descriptor: u64) -> PendingCall {
+        self.descriptors
+            .get(&descriptor)
+            .map_or(PendingCall::Nothing, |known| PendingCall::Duplicate(known.clone()))
     }
 
-    fn submit(&mut self, descriptor: u64, count: u32) -> Doing {
-        let Some(Descriptor::Ring(ring)) = self.descriptors.get(&descriptor) else { return Doing::Nothing };
+    fn submit(&mut self, descriptor: u64, count: u32) -> PendingCall {
+        let Some(Descriptor::Ring(ring)) = self.descriptors.get(&descriptor) else {
+            return PendingCall::Nothing;
+        };
         let submitted = ring.submitted(&self.memory, count);
         let mut entries = Vec::new();
         for entry in submitted {
@@ -359,12 +363,12 @@ impl Followed<'_> {
             let call = self.watched.calls;
             let bytes = self.vector(entry.vector, u64::from(entry.parts));
             let doing = self.write(call, entry.descriptor, entry.offset, u64::from(entry.flags), bytes);
-            let Doing::Write { file, durable } = doing else { continue };
+            let PendingCall::Write { file, durable } = doing else { continue };
             let Some(Descriptor::Ring(ring)) = self.descriptors.get_mut(&descriptor) else { continue };
             ring.begin(entry.token, (call, file, durable));
             entries.push(entry.token);
         }
-        Doing::Submit { descriptor, entries }
+        PendingCall::Submit { descriptor, entries }
     }
 
     fn look_at_rings(&mut self) {
@@ -382,13 +386,13 @@ impl Followed<'_> {
     fn end(&mut self, call: Call, outcome: i64) {
         let Call { number: call, doing } = call;
         match doing {
-            Doing::Nothing => {}
-            Doing::Write { file, durable } => {
+            PendingCall::Nothing => {}
+            PendingCall::Write { file, durable } => {
                 let count = usize::try_from(outcome).unwrap_or(0);
                 self.watched.seen.durable_writes += usize::from(durable && count > 0);
                 self.watched.events.push(Event::Wrote { call, file, count, durable });
             }
-            Doing::Sync(node) => {
+            PendingCall::Sync(node) => {
                 assert_eq!(outcome, 0, "a sync failed");
                 match node {
                     Node::File(_) => self.watched.seen.file_syncs += 1,
@@ -396,7 +400,7 @@ impl Followed<'_> {
                 }
                 self.watched.events.push(Event::Synced { call, node });
             }
-            Doing::Submit { descriptor, entries } => {
+            PendingCall::Submit { descriptor, entries } => {
                 // The rest is submitted again later.
                 let taken = usize::try_from(outcome).unwrap_or(0).min(entries.len());
                 for token in &entries[taken..] {
@@ -408,20 +412,20 @@ impl Followed<'_> {
                 }
             }
             _ if outcome < 0 => {}
-            Doing::Length { file, length } => self.watched.events.push(Event::Length { file, length }),
-            Doing::Name { folder, naming } => self.watched.name(folder, naming),
-            Doing::Folder { folder, name } => self.watched.new_folder(folder, &name),
-            Doing::Duplicate(descriptor) => drop(self.descriptors.insert(outcome as u64, descriptor)),
-            Doing::NewRing { params } => {
+            PendingCall::Length { file, length } => self.watched.events.push(Event::Length { file, length }),
+            PendingCall::Name { folder, naming } => self.watched.name(folder, naming),
+            PendingCall::Folder { folder, name } => self.watched.new_folder(folder, &name),
+            PendingCall::Duplicate(descriptor) => drop(self.descriptors.insert(outcome as u64, descriptor)),
+            PendingCall::NewRing { params } => {
                 let ring = Ring::new(&self.read(params, 120));
                 self.descriptors.insert(outcome as u64, Descriptor::Ring(ring));
             }
-            Doing::MapRing { descriptor, offset } => {
+            PendingCall::MapRing { descriptor, offset } => {
                 if let Some(Descriptor::Ring(ring)) = self.descriptors.get_mut(&descriptor) {
                     ring.mapped(offset, outcome as u64);
                 }
             }
-            Doing::Open { folder, name, flags } => {
+            PendingCall::Open { folder, name, flags } => {
                 let opened = self.opened(folder, name, flags);
                 self.descriptors.insert(outcome as u64, opened);
             }
@@ -444,24 +448,26 @@ impl Followed<'_> {
         }
         for Call { number: call, doing } in std::mem::take(&mut self.calls).into_values() {
             match doing {
-                Doing::Write { file, .. } => self.watched.unfinished_write(call, file),
-                Doing::Length { file, length } => {
+                PendingCall::Write { file, .. } => self.watched.unfinished_write(call, file),
+                PendingCall::Length { file, length } => {
                     let real = self.watched.real(file);
                     self.watched.events.extend(
                         real.filter(|bytes| bytes.len() as u64 == length)
                             .map(|_| Event::Length { file, length }),
                     );
                 }
-                Doing::Name { folder, naming } => {
+                PendingCall::Name { folder, naming } => {
                     let (Naming::Remove(gone) | Naming::Rename(gone, _) | Naming::Create(gone, _)) = &naming;
                     if !self.watched.path(folder).join(gone).exists() {
                         self.watched.name(folder, naming);
                     }
                 }
-                Doing::Open { folder, name: Some(name), flags } if self.watched.is_new(folder, &name) => {
+                PendingCall::Open { folder, name: Some(name), flags }
+                    if self.watched.is_new(folder, &name) =>
+                {
                     self.opened(folder, Some(name), flags);
                 }
-                Doing::Folder { folder, name } if self.watched.is_new(folder, &name) => {
+                PendingCall::Folder { folder, name } if self.watched.is_new(folder, &name) => {
                     self.watched.new_folder(folder, &name);
                 }
                 _ => {}

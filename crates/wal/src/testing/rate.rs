@@ -182,7 +182,7 @@ fn other_work(turns: u64) {
 
 /// What one insert takes without any sharing: nanoseconds of one thread, for records of `record` bytes into a ring of its own.
 #[derive(Debug, Clone, Copy)]
-pub struct Alone {
+pub struct SoloCost {
     /// The header with its checksum.
     pub prepare_ns: f64,
     /// The copies.
@@ -193,7 +193,7 @@ pub struct Alone {
 ///
 /// # Panics
 /// If a record is larger than the ring.
-pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Alone {
+pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> SoloCost {
     assert!(padded_len(record) <= ring_bytes, "a record of {record} bytes in a ring of {ring_bytes}");
     let one = |begin: &Barrier| {
         let ring = Ring::new(ring_bytes);
@@ -229,15 +229,15 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> Al
             }
             at = at.plus(prepared.padded() as u64);
         }
-        Alone { prepare_ns, copy_ns: since.elapsed().as_nanos() as f64 / times as f64 }
+        SoloCost { prepare_ns, copy_ns: since.elapsed().as_nanos() as f64 / times as f64 }
     };
     let begin = Barrier::new(threads);
-    let all: Vec<Alone> = std::thread::scope(|scope| {
+    let all: Vec<SoloCost> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| one(&begin))).collect();
         workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
     });
-    let mean = |of: fn(&Alone) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
-    Alone { prepare_ns: mean(|alone| alone.prepare_ns), copy_ns: mean(|alone| alone.copy_ns) }
+    let mean = |of: fn(&SoloCost) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    SoloCost { prepare_ns: mean(|alone| alone.prepare_ns), copy_ns: mean(|alone| alone.copy_ns) }
 }
 
 #[cfg(test)]

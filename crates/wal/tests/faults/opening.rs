@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 /// How long a place stays unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lasting {
+enum FaultDuration {
     /// One read of it fails.
     Once,
     /// All do, until the device is mended.
@@ -42,7 +42,7 @@ type Bytes = (String, Range<u64>);
 fn failing(
     inner: Arc<dyn Directory>,
     nth: usize,
-    lasting: Lasting,
+    lasting: FaultDuration,
 ) -> (Arc<dyn Directory>, Arc<Mutex<Option<Bytes>>>) {
     let plan: Arc<Plan> = Arc::default();
     let place = Arc::new(Mutex::new(None));
@@ -57,7 +57,7 @@ fn failing(
                 true
             }
             Some((file, bytes)) => {
-                lasting == Lasting::Stays
+                lasting == FaultDuration::Stays
                     && file == name
                     && bytes.start < range.end
                     && range.start < bytes.end
@@ -72,7 +72,7 @@ fn segments(device: &Device) -> Vec<(String, Vec<u8>)> {
     device.image().into_iter().filter(|(name, _)| name.starts_with("log.0")).collect()
 }
 
-fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: Lasting) {
+fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: FaultDuration) {
     let (made, told) = make(sync, place);
     let (mut refused, mut reads) = (0, 0);
     loop {
@@ -97,7 +97,7 @@ fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: Lasting) {
             }
             Ok(log) => {
                 // It was read again, and then it could be.
-                assert_eq!(lasting, Lasting::Once, "{what}: nobody missed it");
+                assert_eq!(lasting, FaultDuration::Once, "{what}: nobody missed it");
                 check(&log, &told, &what);
             }
             Err(error) => panic!("{what}: a failing read was taken for {error}"),
@@ -111,7 +111,7 @@ fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: Lasting) {
 #[test]
 fn a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing() {
     on_every_protocol_and_device(|sync, place| {
-        each_read_fails(sync, place, Lasting::Once);
-        each_read_fails(sync, place, Lasting::Stays);
+        each_read_fails(sync, place, FaultDuration::Once);
+        each_read_fails(sync, place, FaultDuration::Stays);
     });
 }

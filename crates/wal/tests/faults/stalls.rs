@@ -10,11 +10,11 @@ use std::time::Duration;
 
 /// Keeps events.
 #[derive(Default)]
-struct Ears {
+struct EventLog {
     heard: Mutex<Vec<String>>,
 }
 
-impl log::Log for Ears {
+impl log::Log for EventLog {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -26,10 +26,10 @@ impl log::Log for Ears {
     fn flush(&self) {}
 }
 
-fn ears() -> &'static Ears {
-    static EARS: OnceLock<&'static Ears> = OnceLock::new();
+fn ears() -> &'static EventLog {
+    static EARS: OnceLock<&'static EventLog> = OnceLock::new();
     EARS.get_or_init(|| {
-        let ears: &'static Ears = Box::leak(Box::default());
+        let ears: &'static EventLog = Box::leak(Box::default());
         log::set_logger(ears).expect("the only logger");
         log::set_max_level(log::LevelFilter::Warn);
         ears

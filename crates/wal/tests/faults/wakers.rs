@@ -19,12 +19,12 @@ use std::time::Duration;
 const HANGS: Duration = Duration::from_secs(60);
 
 /// A waker that does one thing, once; then says on which thread.
-struct Does {
+struct WakerAction {
     deed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     woken: Sender<Option<String>>,
 }
 
-impl Wake for Does {
+impl Wake for WakerAction {
     fn wake(self: Arc<Self>) {
         let deed = self.deed.lock().expect("no panic").take();
         if let Some(deed) = deed {
@@ -36,7 +36,7 @@ impl Wake for Does {
 
 fn waker(deed: impl FnOnce() + Send + 'static) -> (Waker, Receiver<Option<String>>) {
     let (woken, told) = channel();
-    let does = Arc::new(Does { deed: Mutex::new(Some(Box::new(deed))), woken });
+    let does = Arc::new(WakerAction { deed: Mutex::new(Some(Box::new(deed))), woken });
     (Waker::from(does), told)
 }
 

@@ -98,7 +98,7 @@ fn what_cannot_be_read_ends_the_replay_and_judges_nothing() {
 
 /// The last writer of a key, as its readers know it.
 #[derive(Debug, Clone, Default)]
-struct Last {
+struct LastWriter {
     timestamp: u64,
     place: Option<StreamLsn>,
     depends: Dependencies,
@@ -118,7 +118,7 @@ fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
         let device = SimDevice::new(random.u64(..));
         let log = open_in(device.directory(), streams, options.clone()).expect("open");
         device.crash_at(device.steps() + random.u64(1..60));
-        let keys: Vec<Mutex<Last>> = (0..3).map(|_| Mutex::default()).collect();
+        let keys: Vec<Mutex<LastWriter>> = (0..3).map(|_| Mutex::default()).collect();
         let acknowledged = Mutex::new(BTreeSet::new());
         let threads = 4;
         std::thread::scope(|scope| {
@@ -160,7 +160,7 @@ fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
 
 fn run(
     log: &Log,
-    keys: &[Mutex<Last>],
+    keys: &[Mutex<LastWriter>],
     acknowledged: &Mutex<BTreeSet<u64>>,
     thread: u64,
     threads: u64,
@@ -184,7 +184,7 @@ fn run(
             let Ok(place) = session.commit(timestamp, &set, &payload) else {
                 return;
             };
-            *last = Last { timestamp, place: Some(place), depends: set.clone() };
+            *last = LastWriter { timestamp, place: Some(place), depends: set.clone() };
             (place, set)
         };
         if random.u8(..4) == 0 {
