@@ -188,7 +188,7 @@ impl Database {
         };
         let settings = Options::default();
         make(to, None, &settings, options, &|| Ok(()), manifest.id, |target, pace| {
-            open::copy_unopened(copies, control, target, pace)?;
+            open::copy_unopened(copies, control, target, pace, None)?;
             let control = control::Control { database: target.id, ..*control };
             let Manifest { stamp, incarnations, log_start, .. } = *manifest;
             Ok(Copied { control, stamp, incarnations, log_start })
@@ -197,15 +197,15 @@ impl Database {
 }
 
 /// A whole copy and the increments to it.
-struct Chain {
-    copies: Vec<Unopened>,
+pub(crate) struct Chain {
+    pub(crate) copies: Vec<Unopened>,
     /// The control file of the last one.
-    control: control::Control,
+    pub(crate) control: control::Control,
     _locks: Vec<Box<dyn DirectoryLock>>,
 }
 
 /// Looks at copies that are to be restored together.
-fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
+pub(crate) fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
     let mut copies: Vec<Unopened> = Vec::with_capacity(directories.len());
     let mut locks = Vec::with_capacity(directories.len());
     let mut last = None;
@@ -245,7 +245,7 @@ fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
 }
 
 /// Makes a copy of the database `source` in `to`.
-fn make(
+pub(crate) fn make(
     to: Arc<dyn Directory>,
     base: Option<Base>,
     settings: &Options,
@@ -269,7 +269,7 @@ fn make(
 }
 
 /// The directory at `path`, made if it is missing, in which there is nothing.
-fn empty(path: &Path) -> Result<Arc<dyn Directory>> {
+pub(crate) fn empty(path: &Path) -> Result<Arc<dyn Directory>> {
     let directory = FileDirectory::open(path)?;
     refuse_incomplete(&directory)?;
     let failed = |error| Error::from(device::Error::from_io(Verb::Open, path.display().to_string(), error));

@@ -8,6 +8,7 @@ use crate::CommitStamp;
 use crate::changes::{ChangePosition, Changes, ChangesFrom, CommittedTransaction};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::limits::ARCHIVER_PREFIX;
 use crate::open::Chosen;
 use crate::opening::Call;
 use katydid_wal::{self as wal, Consumer, ReadError};
@@ -26,6 +27,10 @@ pub struct ChangeConsumer {
 impl ChangeConsumer {
     /// The consumer of this name, or a new one that begins at `from`.
     pub(crate) fn open(of: &Chosen, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<Self> {
+        if name.starts_with(ARCHIVER_PREFIX) {
+            let reason = format!("{name:?} is called as an archiver of the log is");
+            return Err(Error::Option { option: "name", reason });
+        }
         let call = Call::enter(of)?;
         let log = of.log();
         let known = log.consumers().into_iter().find(|consumer| consumer.name == name);

@@ -273,7 +273,7 @@ impl Database {
     }
 
     /// Fails if the database was opened to read only.
-    fn check_access(&self) -> Result<()> {
+    pub(crate) fn check_access(&self) -> Result<()> {
         match self.options().access {
             Access::ReadWrite => Ok(()),
             Access::ReadOnly => Err(Error::ReadOnly),

@@ -111,6 +111,7 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         fn sync(&self) -> Result<()>;
         fn checkpoint(&self) -> Result<()>;
         fn log(&self) -> &Log;
+        fn archive_facts(&self) -> Result<(u64, u32)>;
         fn changes(&self, from: &ChangesFrom) -> Result<Changes>;
         fn close(&self) -> Result<()>;
         fn stat(&self) -> Result<Stat>;

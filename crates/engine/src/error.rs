@@ -6,6 +6,7 @@
 //! An error that has a cause prints it and returns it as its source as well: a program that prints only the error loses nothing. What concerns a
 //! table or a key names it; names and keys are escaped, and keys are cut.
 
+pub(crate) use crate::archive_fault::ArchiveFault;
 use crate::contested::{Contested, KeyExcerpt};
 use crate::ids::EngineKind;
 use crate::ids::TxnId;
@@ -367,6 +368,14 @@ pub enum Error {
         /// The reason.
         fault: RepairFault,
     },
+    /// A log was not archived, or a database not restored from an archive.
+    #[error("{place}: {fault}")]
+    Archive {
+        /// The directory of the archive, or the database.
+        place: String,
+        /// The reason.
+        fault: Box<ArchiveFault>,
+    },
     /// No database is there, and none was to be created.
     #[error("there is no database in {place}")]
     NotFound {
@@ -461,6 +470,11 @@ impl Error {
     /// The error of a copy in, or of, `directory`.
     pub(crate) fn copy(directory: &dyn device::Directory, fault: CopyFault) -> Self {
         Error::Copy { place: directory.describe(), fault }
+    }
+
+    /// The error of an archive in `directory`.
+    pub(crate) fn archive(directory: &dyn device::Directory, fault: ArchiveFault) -> Self {
+        Error::Archive { place: directory.describe(), fault: Box::new(fault) }
     }
 
     /// What every call fails with after `first` shut the device.

@@ -40,6 +40,8 @@
 //! [backups](guide::backups) and [upgrades](guide::upgrades).
 #![forbid(unsafe_code)]
 
+mod archive;
+mod archive_fault;
 mod backup;
 mod backup_options;
 mod body;
@@ -88,6 +90,7 @@ mod quarantine;
 mod range;
 mod repair;
 mod report;
+mod restore_to;
 mod salvage;
 mod sequence;
 mod session;
@@ -104,6 +107,8 @@ pub mod typed;
 mod verify;
 mod worker;
 
+pub use archive::{ArchiveMark, LogArchive, LogArchiver, LogStretch};
+pub use archive_fault::ArchiveFault;
 pub use backup_options::{BackupOptions, BackupProgress, BackupReport};
 pub use changes::{Change, ChangePosition, Changes, ChangesFrom, CommittedTransaction, NewValue, OldValue};
 pub use commit::CommitFuture;
@@ -138,6 +143,7 @@ pub use permits::{Permit, PermitFuture, Permits};
 pub use range::{Range, UnlockedRange};
 pub use repair::{RepairMode, RepairOutcome, RepairReport};
 pub use report::{Fault, VerifyProgress, VerifyReport};
+pub use restore_to::{RestorePoint, RestoreReport};
 pub use salvage::Loss;
 pub use sequence::Sequence;
 pub use session::Session;

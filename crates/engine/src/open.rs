@@ -11,7 +11,7 @@
 //! database that has lost its control file.
 
 use crate::control::{self, Control, ControlFile};
-use crate::copy::{Pace, Target, Unopened, refuse_incomplete};
+use crate::copy::{Extension, Pace, Target, Unopened, refuse_incomplete};
 use crate::creation::{self, refuse_lost_control};
 use crate::directory::{DatabaseDir, LOG_FOLDER};
 use crate::either::Either;
@@ -29,7 +29,7 @@ use crate::quarantine::refuse_repairing;
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::salvage::{Salvage, SalvagedRows};
 use katydid_device::{self as device, Directory, Gate, Method, OverlayDirectory, Verb, Watch};
-use katydid_wal::Background;
+use katydid_wal::{Background, RecordRef};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -145,10 +145,11 @@ pub(crate) fn copy_unopened(
     control: &Control,
     target: &Target,
     pace: &mut Pace<'_>,
+    extension: Option<&Extension>,
 ) -> Result<()> {
     match control.engine {
-        EngineKind::Paged => PagedDatabase::copy_unopened(sources, control, target, pace),
-        EngineKind::Memory => MemoryDatabase::copy_unopened(sources, control, target, pace),
+        EngineKind::Paged => PagedDatabase::copy_unopened(sources, control, target, pace, extension),
+        EngineKind::Memory => MemoryDatabase::copy_unopened(sources, control, target, pace, extension),
     }
 }
 
@@ -173,6 +174,11 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
 /// Bytes in a page of a damaged database of the paged engine.
 pub(crate) fn page_bytes_of(source: &Arc<dyn Directory>) -> Result<usize> {
     paged::salvage::page_bytes(source)
+}
+
+/// Whether a record of the paged engine's log says that pages were moved since the records before it.
+pub(crate) fn is_rewriting(record: &RecordRef<'_>) -> bool {
+    paged::is_rewriting(record)
 }
 
 /// How often the log of a database that is not open was opened: the sum over its streams.

@@ -47,11 +47,11 @@ pub struct CopyTarget<'a> {
 
 /// What is copied of one stream.
 #[derive(Debug, Clone, Copy)]
-struct Part {
-    incarnation: u32,
-    geometry: Geometry,
-    from: Lsn,
-    to: Lsn,
+pub(crate) struct Part {
+    pub(crate) incarnation: u32,
+    pub(crate) geometry: Geometry,
+    pub(crate) from: Lsn,
+    pub(crate) to: Lsn,
 }
 
 impl Log {
@@ -140,7 +140,9 @@ pub fn incarnations(source: &Arc<dyn Directory>) -> Result<Vec<u32>, OpenError> 
     folders.iter().map(|folder| Ok(control_state(folder.as_ref())?.incarnation)).collect()
 }
 
-fn unopened<E: From<Error> + From<OpenError>>(folder: &dyn Directory) -> Result<(Arc<dyn Source>, Part), E> {
+pub(crate) fn unopened<E: From<Error> + From<OpenError>>(
+    folder: &dyn Directory,
+) -> Result<(Arc<dyn Source>, Part), E> {
     let control = control_state(folder)?;
     if control.log != LogKind::Disk {
         return Err(Error::NotInFiles { kind: control.log }.into());
@@ -186,7 +188,7 @@ fn copy_streams<E: From<Error>>(
     state.write(target.directory).map_err(failed)
 }
 
-fn copy_stream<E: From<Error>>(
+pub(crate) fn copy_stream<E: From<Error>>(
     source: &dyn Source,
     part: Part,
     target: CopyTarget<'_>,

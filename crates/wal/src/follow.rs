@@ -30,7 +30,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// What of a stream is durable.
 #[derive(Debug)]
-struct Durable(Arc<Core>);
+pub(crate) struct Durable(pub(crate) Arc<Core>);
 
 impl Extent for Durable {
     fn start(&self) -> Lsn {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod append;
+mod archive;
 mod background;
 mod closing;
 mod completion;
@@ -36,6 +37,7 @@ pub mod testing;
 mod wakers;
 
 pub use append::{Append, Appended};
+pub use archive::{ArchivedBytes, Cut, ExtendedLog, RecordMark, Stretch};
 pub use completion::{Callback, Completion, Completions};
 pub use consumer::{Consumer, ConsumerStat};
 pub use control::FORMAT_VERSION;

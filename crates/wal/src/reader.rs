@@ -170,6 +170,11 @@ impl Reader {
         self.at
     }
 
+    /// The incarnation of the record before [`Reader::position`]; `None` before the first.
+    pub(crate) fn incarnation(&self) -> Option<u32> {
+        self.incarnation
+    }
+
     /// The next record, or `None` at the end of what has been written.
     ///
     /// # Errors

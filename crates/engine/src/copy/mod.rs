@@ -22,7 +22,7 @@ use crate::control::{self, Control, ControlFile};
 use crate::error::{CopyFault, Error, Result};
 use crate::{CommitStamp, LogOptions, Lsn};
 use katydid_device::{Create, Directory, DirectoryLock, File, Id, Method};
-use katydid_wal::Pin;
+use katydid_wal::{Cut, ExtendedLog, Pin};
 use std::sync::Arc;
 
 /// The file that stands in a directory for as long as the copy in it is not whole.
@@ -44,6 +44,16 @@ pub(crate) struct Base {
 pub(crate) struct Unopened {
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) manifest: Manifest,
+}
+
+/// What a restored database has of the log beyond the copy that it is made of.
+#[derive(Debug)]
+pub(crate) struct Extension {
+    pub(crate) log: ExtendedLog,
+    /// Where it ends.
+    pub(crate) cut: Cut,
+    /// Pages that the database file needs for it.
+    pub(crate) pages: u64,
 }
 
 /// What an engine has written of a copy.

@@ -11,6 +11,7 @@ use super::inner::Inner;
 use super::store::{ActiveTxn, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
+use crate::archive_fault::ArchiveFault;
 use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
 use crate::checkpoint_schedule::TakesCheckpoints;
@@ -231,6 +232,11 @@ impl Engine for MemoryDatabase {
 
     fn log(&self) -> &Log {
         &self.engine().log
+    }
+
+    fn archive_facts(&self) -> Result<(u64, u32)> {
+        let place = self.engine().place.clone();
+        Err(Error::Archive { place, fault: Box::new(ArchiveFault::MemoryEngine) })
     }
 
     fn changes(&self, from: &ChangesFrom) -> Result<Changes> {

@@ -9,8 +9,9 @@ use super::engine::{Engine, Parts, View};
 use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
 use super::{copy, dump, verify};
+use crate::archive_fault::ArchiveFault;
 use crate::control::{Control, ControlFile, Shutdown};
-use crate::copy::{Pace, Target, Unopened};
+use crate::copy::{Extension, Pace, Target, Unopened};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::engine::EngineFiles;
 use crate::engine_options::MemoryOptions;
@@ -190,8 +191,12 @@ impl EngineFiles for MemoryDatabase {
         control: &Control,
         target: &Target,
         pace: &mut Pace<'_>,
+        extension: Option<&Extension>,
     ) -> Result<()> {
         match sources {
+            _ if extension.is_some() => {
+                Err(Error::archive(target.directory.as_ref(), ArchiveFault::MemoryEngine))
+            }
             [source] => copy::copy_files(source, control, target, pace),
             _ => Err(Error::copy(target.directory.as_ref(), CopyFault::NoIncrements)),
         }

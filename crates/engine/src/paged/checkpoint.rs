@@ -32,7 +32,7 @@ use crate::error::Result;
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
-    encode_active, encode_checkpoint_end, encode_pages,
+    REWRITTEN, encode_active, encode_checkpoint_end, encode_pages,
 };
 use crate::pause::{self, PausePoint};
 use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
@@ -176,7 +176,9 @@ impl Engine {
 
     fn capture(&self) -> Result<()> {
         let class = self.class_of_checkpoint();
-        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, &[])?;
+        let is_rewritten = self.is_rewritten.load(Ordering::Relaxed);
+        let rewritten: &[&[u8]] = if is_rewritten { &[&REWRITTEN] } else { &[] };
+        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, rewritten)?;
         let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
@@ -217,6 +219,7 @@ impl Engine {
             control.shutdown = if is_clean { Shutdown::Clean } else { Shutdown::Unclean };
         })?;
         self.checkpoint_begin.store(begin.lsn.get(), Ordering::Release);
+        self.is_rewritten.store(false, Ordering::Relaxed);
         self.schedule.count();
         self.schedule.set_due(&[begin.lsn], self.options.checkpoint_bytes);
         self.log.trim(keep)?;

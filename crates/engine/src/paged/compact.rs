@@ -95,6 +95,15 @@ pub(crate) fn compact(
     written
 }
 
+/// Whether the file was rewritten since the checkpoint with this begin record was taken: no other page has the LSN of such a record, which changes none. Looks
+/// at the catalog's root as it is in place.
+pub(crate) fn is_rewritten(file: &dyn File, checkpoint: Lsn, page_bytes: usize) -> Result<bool> {
+    let Some(offset) = PageId::CATALOG_ROOT.offset(page_bytes) else { return Ok(false) };
+    let mut page = AlignedBuffer::new_zeroed(page_bytes);
+    let read = file.read_at(&mut page, offset)?;
+    Ok(read == page_bytes && checkpoint > Lsn::ZERO && header::page_lsn(&page) == checkpoint)
+}
+
 /// Moves the roots that the catalog's leaves name.
 fn catalog_moved(page: &mut [u8], used: &Used) -> Result<()> {
     if header::kind(page) != Some(Kind::Leaf) || header::table(page) != TableId::CATALOG {

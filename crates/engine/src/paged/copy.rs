@@ -18,7 +18,7 @@
 use crate::CommitStamp;
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::control::{Control, Shutdown};
-use crate::copy::{Copied, Pace, Target, Unopened};
+use crate::copy::{Copied, Extension, Pace, Target, Unopened};
 use crate::directory::LOG_FOLDER;
 use crate::error::{CopyFault, Error, Result};
 use crate::paged::changes::{self, Changes, Head};
@@ -106,6 +106,7 @@ pub(crate) fn copy_files(
     control: &Control,
     target: &Target,
     pace: &mut Pace<'_>,
+    extension: Option<&Extension>,
 ) -> Result<()> {
     let missing = |source: &Unopened, name: &str| Error::Corrupt {
         place: source.directory.describe(),
@@ -131,12 +132,18 @@ pub(crate) fn copy_files(
         pace.expect(head.changed * page_bytes as u64);
         changes::apply(head, file.as_ref(), copy.as_ref(), count, pace)?;
     }
+    if let Some(Extension { pages, .. }) = extension {
+        space::extend_copy(copy.as_ref(), page_bytes, count, *pages)?;
+    }
     copy.sync()?;
     let last = sources.last().unwrap_or(whole);
     let log = last.directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(last, LOG_FOLDER))?;
     let folder = target.directory.subdirectory(LOG_FOLDER)?;
     let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
-    copy_unopened(&log, to, &mut |bytes| pace.step(bytes))
+    match extension {
+        Some(Extension { log, cut, .. }) => log.copy(*cut, to, &mut |bytes| pace.step(bytes)),
+        None => copy_unopened(&log, to, &mut |bytes| pace.step(bytes)),
+    }
 }
 
 /// The pages of an open database.

@@ -8,6 +8,7 @@
 //! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
 
 use crate::Durability;
+use crate::archive_fault::ArchiveFault;
 use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
 use crate::checkpoint_schedule::TakesCheckpoints;
@@ -261,6 +262,15 @@ impl Engine for PagedDatabase {
 
     fn log(&self) -> &Log {
         &self.engine().whole_log
+    }
+
+    fn archive_facts(&self) -> Result<(u64, u32)> {
+        let engine = self.engine();
+        if engine.log.is_bounded() {
+            let fault = Box::new(ArchiveFault::LogInNvram { log: engine.log.kind() });
+            return Err(Error::Archive { place: engine.place.clone(), fault });
+        }
+        Ok((engine.space.stat().pages, engine.control.get().next_table))
     }
 
     fn changes(&self, from: &ChangesFrom) -> Result<Changes> {

@@ -77,6 +77,8 @@ pub(crate) struct Engine {
     pub(crate) schedule: CheckpointSchedule,
     /// Begin of the last complete checkpoint. Written by its taker, who holds the turn; Release and Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
+    /// Whether the next checkpoint is the first since the database was compacted. Set by the opening; cleared by its taker, who holds the turn. Relaxed.
+    pub(crate) is_rewritten: AtomicBool,
     /// Whether updates are logged with whole values, for feeds. Set by feeds and never cleared; a hint, so that a change under way may still be logged
     /// without.
     pub(crate) record_values: AtomicBool,

@@ -7,7 +7,7 @@
 //! | `COMMIT` | nothing, or the overflow chains to free: `u64` first page of each |
 //! | `END` | nothing: the transaction needs nothing more from recovery |
 //! | `COMPENSATION` | `undo_next u64`, `kind u8`, 7 zeros, then the payload of the change of that kind |
-//! | `CHECKPOINT_BEGIN` | nothing |
+//! | `CHECKPOINT_BEGIN` | nothing, or [`REWRITTEN`]: the first since the file of pages was rewritten |
 //! | `CHECKPOINT_PAGES` | per dirty page: `page u64`, `recovery LSN u64` |
 //! | `CHECKPOINT_ACTIVE` | per transaction: `txn u64`, `state u64`, `first u64`, `last u64`, `chains u64`, the chains |
 //! | `CHECKPOINT_END` | `begin u64`, `next transaction u64`, `next table u64` |
@@ -26,6 +26,8 @@ pub(crate) const END: u8 = 65;
 pub(crate) const COMPENSATION: u8 = 66;
 /// A checkpoint begins: what it captures is captured after this.
 pub(crate) const CHECKPOINT_BEGIN: u8 = 67;
+/// Payload of the first checkpoint's begin after compacting: records from there on are about the pages of a file that no copy made before has.
+pub(crate) const REWRITTEN: [u8; 1] = [1];
 /// Dirty pages.
 pub(crate) const CHECKPOINT_PAGES: u8 = 68;
 /// Active transactions.

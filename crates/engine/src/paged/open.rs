@@ -5,7 +5,7 @@
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
-use crate::copy::{Pace, Target, Unopened};
+use crate::copy::{Extension, Pace, Target, Unopened};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::EngineFiles;
@@ -13,6 +13,7 @@ use crate::engine_options::PagedOptions;
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TxnId;
 use crate::latch::Mutex;
+use crate::limits::ARCHIVER_PREFIX;
 use crate::lock::Locks;
 use crate::log_entry::LogEntry;
 use crate::opening::Closes;
@@ -147,6 +148,7 @@ fn restart(
     let barrier = LogBarrier::new(log.clone(), keeps_order, opening.clone(), gate.clone(), place.clone());
     let barrier = Arc::new(barrier);
     let pool = Arc::new(Pool::new(pages, double_write, page_bytes, own.cache_bytes, barrier.clone()));
+    let is_rewritten = compact::is_rewritten(pool.file().as_ref(), begin, page_bytes)?;
     let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
     let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
     let space = Space::load(&pool)?;
@@ -159,7 +161,8 @@ fn restart(
         },
         schedule: CheckpointSchedule::new(1, &options),
         checkpoint_begin: AtomicU64::new(begin.get()),
-        record_values: AtomicBool::new(options.record_values || !whole_log.consumers().is_empty()),
+        is_rewritten: AtomicBool::new(is_rewritten),
+        record_values: AtomicBool::new(options.record_values || has_feeds(&whole_log)),
         undo_room: UndoRoom::new(&log, page_bytes),
         options,
         undo_bytes: own.undo_bytes,
@@ -193,6 +196,11 @@ fn restart(
         .start_checkpoints()
         .map_err(|error| device::Error::from_io(Verb::Open, "the checkpoint thread", error))?;
     Ok(engine)
+}
+
+/// Whether a consumer of the log is one of the feed, which shows whole values.
+fn has_feeds(log: &Log) -> bool {
+    log.consumers().iter().any(|consumer| !consumer.name.starts_with(ARCHIVER_PREFIX))
 }
 
 impl Closes for Engine {
@@ -245,8 +253,9 @@ impl EngineFiles for PagedDatabase {
         control: &Control,
         target: &Target,
         pace: &mut Pace<'_>,
+        extension: Option<&Extension>,
     ) -> Result<()> {
-        copy::copy_files(sources, control, target, pace)
+        copy::copy_files(sources, control, target, pace, extension)
     }
 
     fn compact(

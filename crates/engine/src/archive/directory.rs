@@ -1,0 +1,270 @@
+//! A directory of archived stretches that grows.
+//!
+//! On the thread of the program. Stretches that are durable at the same time go into one file, up to [`FILE_BYTES`]; a file that is not much smaller than
+//! the one before it is joined with it, so that there are few files however often little is archived: each byte is written again at most once for each doubling.
+
+use super::archived::{Archived, read_whole};
+use super::archiver::{LogArchiver, LogStretch};
+use super::format::{HEAD, Head, file_name};
+use super::mark::ArchiveMark;
+use crate::Lsn;
+use crate::database::Database;
+use crate::error::{ArchiveFault, Error, Result};
+use katydid_device::{Create, Directory, DirectoryLock, File, FileDirectory, Method, WriteMode};
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The file that is being written.
+const UNFINISHED: &str = "unfinished.new";
+
+/// Bytes after which another file is begun, and above which none is made by joining.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// A receiver of progress: bytes archived since the call, and bytes of durable log that are still to come.
+type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// A directory in which the log of one database is archived, as files that [`Database::restore_to`] reads.
+///
+/// Files whose positions lie below the log of the oldest backup that is kept may be removed. Nothing else is kept there.
+///
+/// ```
+/// # fn main() -> katydid::Result<()> {
+/// # let folder = tempfile::tempdir().expect("a folder");
+/// # let [path, backup, kept, restored] = ["db", "monday", "kept", "restored"].map(|name| folder.path().join(name));
+/// use katydid::{BackupOptions, Database, LogArchive, RestorePoint};
+///
+/// let db = Database::open(path)?;
+/// let fruit = db.table("fruit")?;
+/// db.backup(&backup)?;
+/// let txn = db.begin()?;
+/// txn.put(&fruit, "apple", "red")?;
+/// let wanted = txn.commit()?;
+/// db.put(&fruit, "apple", "rotten")?;
+///
+/// let mut archive = LogArchive::open(&kept)?;
+/// let mut archiver = archive.archiver(&db, "nightly", 1 << 30)?;
+/// archive.take(&mut archiver)?;
+/// # drop(archive);
+///
+/// let point = RestorePoint::Stamp(wanted);
+/// Database::restore_to(&[backup], kept, point, &restored, &BackupOptions::default())?;
+/// let db = Database::open(restored)?;
+/// assert_eq!(db.get(&db.table("fruit")?, "apple")?.as_deref(), Some(&b"red"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LogArchive {
+    directory: Arc<dyn Directory>,
+    /// The files in order, of which none has what another has.
+    files: Vec<ArchivedFile>,
+    /// The head of the last stretch.
+    last: Option<Head>,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+#[derive(Debug)]
+struct ArchivedFile {
+    from: Lsn,
+    to: Lsn,
+    bytes: u64,
+}
+
+impl ArchivedFile {
+    fn name(&self) -> String {
+        file_name(self.from, self.to)
+    }
+}
+
+impl LogArchive {
+    /// The archive in directory `path`, which is created if missing.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if another process archives there; [`Error::Archive`] if the last file is damaged; failures of the device.
+    pub fn open(path: impl AsRef<Path>) -> Result<LogArchive> {
+        Self::open_in(Arc::new(FileDirectory::open(path.as_ref())?))
+    }
+
+    /// The archive in a directory of any device. See [`LogArchive::open`].
+    ///
+    /// # Errors
+    /// Those of [`LogArchive::open`].
+    pub fn open_in(directory: Arc<dyn Directory>) -> Result<LogArchive> {
+        let lock = directory.lock()?;
+        directory.sync()?;
+        let names = directory.list()?;
+        if names.iter().any(|name| name == UNFINISHED) {
+            directory.remove(UNFINISHED)?;
+        }
+        let (mut files, mut superseded) = (Vec::<ArchivedFile>::new(), Vec::new());
+        for (name, from, to) in Archived::names(&names) {
+            match files.last() {
+                // Joined, and not removed before a crash.
+                Some(last) if to <= last.to => superseded.push(name),
+                _ => {
+                    let bytes = directory.open_read_only(&name)?.len()?;
+                    files.push(ArchivedFile { from, to, bytes });
+                }
+            }
+        }
+        let last = match files.last() {
+            None => None,
+            Some(file) => Archived::last_head(directory.as_ref(), &file.name(), file.from)?,
+        };
+        for name in &superseded {
+            directory.remove(name)?;
+        }
+        Ok(LogArchive { directory, files, last, _lock: lock })
+    }
+
+    /// The end of what is archived; none of an empty archive.
+    pub fn end(&self) -> Option<Lsn> {
+        self.last.map(|head| head.to)
+    }
+
+    /// The end of the archive, for an archiver in another process; none of an empty archive.
+    pub fn mark(&self) -> Option<ArchiveMark> {
+        self.last.map(ArchiveMark)
+    }
+
+    /// An archiver that goes on where this archive ends, or for an empty one where the archiver of this name was. See [`Database::log_archiver`].
+    ///
+    /// # Errors
+    /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`] or [`ArchiveFault::OtherHistory`] if the archive is
+    /// of another log.
+    pub fn archiver(&self, database: &Database, name: &str, bytes_max: u64) -> Result<LogArchiver> {
+        match self.mark() {
+            Some(mark) => database.log_archiver_after(name, bytes_max, &mark),
+            None => database.log_archiver(name, bytes_max),
+        }
+    }
+
+    /// Archives everything that is durable now and notes the moment. Bytes of log that were archived. Files and their names are durable when this returns, and
+    /// the log need not be kept for them any more.
+    ///
+    /// # Errors
+    /// Those of [`LogArchiver::try_next`] and [`LogArchiver::acknowledge`]; failures of the archive's device, after which the call can be repeated with
+    /// a new archiver.
+    pub fn take(&mut self, archiver: &mut LogArchiver) -> Result<u64> {
+        self.take_with(archiver, &mut |_, _| ())
+    }
+
+    /// Archives everything that is durable now and tells how far it is. See [`LogArchive::take`].
+    ///
+    /// # Errors
+    /// Those of [`LogArchive::take`].
+    pub fn take_with(&mut self, archiver: &mut LogArchiver, on_progress: OnProgress<'_>) -> Result<u64> {
+        let mut taken = 0;
+        while let Some(first) = archiver.try_next()? {
+            let mut file = self.begin()?;
+            let from = first.from();
+            let mut next = Some(first);
+            while let Some(stretch) = next {
+                file.push(&stretch)?;
+                taken += stretch.bytes.len() as u64;
+                on_progress(taken, archiver.left());
+                next = if file.bytes < FILE_BYTES { archiver.try_next()? } else { None };
+            }
+            self.finish(file, from)?;
+            archiver.acknowledge()?;
+        }
+        if let Some(note) = archiver.note()? {
+            self.push(&note)?;
+        }
+        Ok(taken)
+    }
+
+    /// Archives one stretch, which an archiver of any process gave. Durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Archive`] with [`ArchiveFault::Missing`] if it does not begin where the archive ends, with [`ArchiveFault::OtherDatabase`] if it is of
+    /// another log; failures of the device.
+    pub fn push(&mut self, stretch: &LogStretch) -> Result<()> {
+        let mut file = self.begin()?;
+        file.push(stretch)?;
+        self.finish(file, stretch.from())
+    }
+
+    fn begin(&self) -> Result<Unfinished> {
+        let file = self.directory.open(UNFINISHED, Create::IfMissing, Method::Buffered)?;
+        file.truncate(0)?;
+        Ok(Unfinished { place: self.directory.describe(), file, bytes: 0, last: self.last })
+    }
+
+    /// Gives the file its name, durable, and joins it with those before it.
+    fn finish(&mut self, file: Unfinished, from: Lsn) -> Result<()> {
+        let Some(last) = file.last else { return Ok(()) };
+        let made = ArchivedFile { from, to: last.to, bytes: file.bytes };
+        self.name(&file, &made)?;
+        self.last = Some(last);
+        // A note has the name of no other file, but one that notes the same position.
+        self.files.retain(|other| other.name() != made.name());
+        self.files.push(made);
+        while let [.., before, last] = &self.files[..] {
+            let is_small = last.bytes.saturating_mul(2) >= before.bytes || last.from == last.to;
+            if !is_small || before.bytes + last.bytes > FILE_BYTES || before.to != last.from {
+                break;
+            }
+            self.join()?;
+        }
+        Ok(())
+    }
+
+    fn name(&self, file: &Unfinished, made: &ArchivedFile) -> Result<()> {
+        file.file.sync()?;
+        self.directory.rename(UNFINISHED, &made.name())?;
+        Ok(self.directory.sync()?)
+    }
+
+    /// Makes one file of the last two.
+    fn join(&mut self) -> Result<()> {
+        let (Some(last), Some(before)) = (self.files.pop(), self.files.pop()) else { return Ok(()) };
+        let joined = ArchivedFile { from: before.from, to: last.to, bytes: before.bytes + last.bytes };
+        let mut file = Unfinished { last: None, ..self.begin()? };
+        for part in [&before, &last] {
+            read_whole(self.directory.as_ref(), &part.name(), part.from, &mut |head, bytes| {
+                file.push(&LogStretch { head: *head, bytes: bytes.to_vec() })
+            })?;
+        }
+        self.name(&file, &joined)?;
+        for part in [&before, &last] {
+            if part.name() != joined.name() {
+                self.directory.remove(&part.name())?;
+            }
+        }
+        self.files.push(joined);
+        Ok(())
+    }
+}
+
+/// A file that has no name yet.
+struct Unfinished {
+    place: String,
+    file: Arc<dyn File>,
+    bytes: u64,
+    last: Option<Head>,
+}
+
+impl Unfinished {
+    fn push(&mut self, LogStretch { head, bytes }: &LogStretch) -> Result<()> {
+        if let Some(last) = &self.last {
+            let (from, to) = (last.to, head.from);
+            let fault = if last.database != head.database {
+                let (file, found) = (file_name(head.from, head.to), head.database);
+                Some(ArchiveFault::OtherDatabase { file, found, wanted: last.database })
+            } else {
+                (from != to).then_some(ArchiveFault::Missing { from, to })
+            };
+            if let Some(fault) = fault {
+                return Err(Error::Archive { place: self.place.clone(), fault: Box::new(fault) });
+            }
+        }
+        let encoded = head.encode();
+        let parts = [IoSlice::new(&encoded), IoSlice::new(bytes)];
+        self.file.write_at(&parts, self.bytes, WriteMode::Written)?;
+        self.bytes += HEAD as u64 + head.bytes();
+        self.last = Some(*head);
+        Ok(())
+    }
+}

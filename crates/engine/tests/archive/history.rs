@@ -1,0 +1,279 @@
+//! A database that is used, crashes, is closed, backed up and archived, by one thread in the order of a seed; and what each commit made of it.
+//!
+//! Each of three slots has keys of its own, so that transactions may stay open beside others without waiting for them: at most stamps there are some that
+//! have not committed, and some of those never do.
+
+use crate::common::{Rng, options_for};
+use katydid::{
+    BackupOptions, CommitStamp, Database, EngineKind, LogArchive, LogArchiver, MemoryDirectory, Options,
+    Table, Transaction,
+};
+use katydid_device::{Directory, SimDevice, Survival};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const SLOTS: usize = 3;
+const KEYS: u64 = 60;
+/// Log that is kept for the archiver: more than any run writes.
+const KEPT: u64 = 1 << 30;
+
+pub type Key = (&'static str, Vec<u8>);
+pub type Rows = BTreeMap<Key, Vec<u8>>;
+
+/// What a commit changed.
+#[derive(Debug, Clone)]
+pub struct Commit {
+    pub stamp: CommitStamp,
+    pub writes: Vec<(Key, Option<Vec<u8>>)>,
+    /// Whether a table was dropped between the commit before and this one, so that the state just before this one is another than that after the one before.
+    pub after_drop: bool,
+}
+
+impl Commit {
+    pub fn apply(&self, rows: &mut Rows) {
+        if self.after_drop {
+            rows.retain(|(table, _), _| *table != "passing");
+        }
+        for (key, value) in &self.writes {
+            match value {
+                Some(value) => drop(rows.insert(key.clone(), value.clone())),
+                None => drop(rows.remove(key)),
+            }
+        }
+    }
+}
+
+/// A whole backup and increments to it.
+#[derive(Debug, Clone)]
+pub struct Backup {
+    pub chain: Vec<Arc<dyn Directory>>,
+    pub stamp: CommitStamp,
+}
+
+struct Open {
+    txn: Transaction,
+    writes: Vec<(Key, Option<Vec<u8>>)>,
+}
+
+/// See the head of this file.
+pub struct History {
+    pub rng: Rng,
+    device: SimDevice,
+    options: Options,
+    database: Option<Database>,
+    open: [Option<Open>; SLOTS],
+    pub archive_device: SimDevice,
+    archive: Option<(LogArchive, LogArchiver)>,
+    pub commits: Vec<Commit>,
+    pub backups: Vec<Backup>,
+    dropped: bool,
+    pub crashes: u32,
+}
+
+fn directory() -> Arc<dyn Directory> {
+    Arc::new(MemoryDirectory::new())
+}
+
+pub fn options() -> Options {
+    let mut options = options_for(EngineKind::Paged);
+    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
+    options.log.background = katydid::testing::Background::Caller;
+    options
+}
+
+impl History {
+    pub fn new(seed: u64) -> History {
+        let device = SimDevice::new(seed);
+        let options = options();
+        let database = Database::open_in(device.directory(), options.clone()).expect("open");
+        let mut history = History {
+            rng: Rng::with_seed(seed),
+            device,
+            options,
+            database: Some(database),
+            open: Default::default(),
+            archive_device: SimDevice::new(seed ^ 0xa5),
+            archive: None,
+            commits: Vec::new(),
+            backups: Vec::new(),
+            dropped: false,
+            crashes: 0,
+        };
+        history.backup();
+        history.archive();
+        history
+    }
+
+    pub fn database(&self) -> &Database {
+        self.database.as_ref().expect("it is open")
+    }
+
+    fn table(&self, name: &str) -> Table {
+        self.database().table(name).expect("table")
+    }
+
+    /// One step of any kind.
+    pub fn step(&mut self) {
+        match self.rng.u32(..1000) {
+            0..820 => self.write(),
+            820..860 => self.database().checkpoint().expect("checkpoint"),
+            860..880 => self.backup(),
+            880..900 => self.increment(),
+            900..960 => self.archive(),
+            960..975 => self.drop_table(),
+            975..987 => self.reopen(),
+            _ => self.crash(),
+        }
+        katydid::testing::run_background(self.database());
+    }
+
+    /// A call of a transaction in one of the slots.
+    fn write(&mut self) {
+        let slot = self.rng.usize(..SLOTS);
+        match self.open[slot].take() {
+            None => {
+                let txn = self.database().begin().expect("begin");
+                self.open[slot] = Some(Open { txn, writes: Vec::new() });
+                self.change(slot);
+            }
+            Some(open) => match self.rng.u8(..10) {
+                0 => open.txn.rollback().expect("rollback"),
+                1..6 => self.commit(open),
+                _ => {
+                    self.open[slot] = Some(open);
+                    self.change(slot);
+                }
+            },
+        }
+    }
+
+    /// Some rows, perhaps rolled back to a savepoint.
+    fn change(&mut self, slot: usize) {
+        let Some(mut open) = self.open[slot].take() else { return };
+        let savepoint = (self.rng.u8(..6) == 0).then(|| (open.txn.savepoint(), open.writes.len()));
+        for _ in 0..self.rng.usize(1..4) {
+            // Of the first slot only, so that nobody has it locked when it is dropped.
+            let name = if slot == 0 && self.rng.u8(..4) == 0 { "passing" } else { "rows" };
+            let table = self.table(name);
+            let key = format!("{slot}-{:04}", self.rng.u64(..KEYS)).into_bytes();
+            let value = match self.rng.u8(..12) {
+                0..3 => None,
+                // One that does not fit a page.
+                3 => Some(vec![self.rng.u8(..); 5_000 + self.rng.usize(..9_000)]),
+                _ => Some(vec![self.rng.u8(..); self.rng.usize(..500)]),
+            };
+            let has_changed = match &value {
+                Some(value) => open.txn.put(&table, &key, value).map(|()| true).expect("put"),
+                None => open.txn.delete(&table, &key).expect("delete"),
+            };
+            if has_changed {
+                open.writes.push(((name, key), value));
+            }
+        }
+        if let Some((savepoint, count)) = savepoint {
+            open.txn.rollback_to(&savepoint).expect("rollback to a savepoint");
+            open.writes.truncate(count);
+        }
+        self.open[slot] = Some(open);
+    }
+
+    fn commit(&mut self, Open { txn, writes }: Open) {
+        let stamp = txn.commit().expect("commit");
+        if !writes.is_empty() {
+            self.commits.push(Commit { stamp, writes, after_drop: std::mem::take(&mut self.dropped) });
+        }
+    }
+
+    fn drop_table(&mut self) {
+        // It may have rows of the table.
+        if let Some(open) = self.open[0].take() {
+            self.commit(open);
+        }
+        self.database().drop_table("passing").expect("drop");
+        self.dropped = true;
+    }
+
+    pub fn backup(&mut self) {
+        let to = directory();
+        let report = self.database().backup_in(to.clone(), &BackupOptions::default()).expect("backup");
+        self.backups.push(Backup { chain: vec![to], stamp: report.stamp });
+    }
+
+    fn increment(&mut self) {
+        let Some(Backup { mut chain, .. }) = self.backups.last().cloned() else { return };
+        let (to, base) = (directory(), chain[chain.len() - 1].clone());
+        let plain = BackupOptions::default();
+        let report = self.database().backup_changes_in(to.clone(), base.as_ref(), &plain).expect("increment");
+        chain.push(to);
+        self.backups.push(Backup { chain, stamp: report.stamp });
+    }
+
+    /// Archives everything that is durable.
+    pub fn archive(&mut self) {
+        let (mut archive, mut archiver) = match self.archive.take() {
+            Some(both) => both,
+            None => {
+                let archive = LogArchive::open_in(self.archive_device.directory()).expect("open the archive");
+                let archiver = archive.archiver(self.database(), "test", KEPT).expect("archiver");
+                (archive, archiver)
+            }
+        };
+        archive.take(&mut archiver).expect("archive");
+        self.archive = Some((archive, archiver));
+    }
+
+    fn reopen(&mut self) {
+        for slot in 0..SLOTS {
+            if let Some(open) = self.open[slot].take() {
+                self.commit(open);
+            }
+        }
+        self.archive = None;
+        self.database.take().expect("it is open").close().expect("close");
+        if self.rng.bool() {
+            self.archive_device = self.archive_device.reopen_after_crash(self.rng.u64(..));
+        }
+        self.open_again();
+    }
+
+    /// The machine of the database ends, and that of the archive perhaps too. What is open is lost.
+    fn crash(&mut self) {
+        let seed = self.rng.u64(..);
+        self.device.freeze();
+        self.open = Default::default();
+        self.archive = None;
+        drop(self.database.take());
+        self.device = self.device.reopen_with(seed, Survival::Random);
+        if self.rng.bool() {
+            self.archive_device = self.archive_device.reopen_with(seed, Survival::Random);
+        }
+        self.crashes += 1;
+        self.open_again();
+    }
+
+    fn open_again(&mut self) {
+        let opened = Database::open_in(self.device.directory(), self.options.clone());
+        self.database = Some(opened.expect("open again"));
+    }
+
+    /// Ends it: the archive has everything, and is given back.
+    pub fn end(mut self) -> (Vec<Commit>, Vec<Backup>, SimDevice) {
+        self.archive();
+        self.archive = None;
+        (std::mem::take(&mut self.commits), std::mem::take(&mut self.backups), self.archive_device.clone())
+    }
+}
+
+/// The rows of a restored database, which are checked as they lie there.
+pub fn rows_of(directory: &Arc<dyn Directory>) -> Rows {
+    let database = Database::open_in(directory.clone(), Options { create: false, ..options() });
+    let database = database.unwrap_or_else(|error| panic!("the restored database: {error}"));
+    let mut rows = Rows::new();
+    for name in ["rows", "passing"] {
+        if let Some(table) = database.open_table(name).expect("open table") {
+            let found = crate::common::contents(&database, &table);
+            rows.extend(found.into_iter().map(|(key, value)| ((name, key), value)));
+        }
+    }
+    rows
+}

@@ -1,0 +1,17 @@
+//! Archives of the log, and databases that are restored to a point with them. Paged engine.
+//!
+//! | file | what |
+//! |---|---|
+//! | `history` | a database that is used, crashes, is backed up and archived, by one thread in the order of a seed, and a model of each commit |
+//! | `points` | the state at each commit's stamp is the model's; times |
+//! | `broken` | the machine of the archive ends at each of its calls |
+//! | `refused` | gaps, damage, other databases, and points that cannot be had |
+
+#[macro_use]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod broken;
+mod history;
+mod points;
+mod refused;

@@ -1,0 +1,216 @@
+//! The state at each commit's stamp is the model's, whatever backup it is restored from; and times.
+//!
+//! `KATYDID_POINTS` is how many points are restored to, over as many histories as that takes; by default few.
+
+use crate::common::{assert_sound, options_for, seeds};
+use crate::history::{Backup, Commit, History, Rows, rows_of};
+use katydid::{
+    ArchiveFault, BackupOptions, CommitStamp, Database, EngineKind, Error, LogArchive, MemoryDirectory,
+    RestorePoint, RestoreReport,
+};
+use katydid_device::{Directory, SimDevice};
+use std::sync::Arc;
+use std::time::Duration;
+
+const STEPS: usize = 260;
+
+fn directory() -> Arc<dyn Directory> {
+    Arc::new(MemoryDirectory::new())
+}
+
+fn restore(
+    chain: &[Arc<dyn Directory>],
+    archive: Arc<dyn Directory>,
+    point: RestorePoint,
+) -> (katydid::Result<RestoreReport>, Arc<dyn Directory>) {
+    let to = directory();
+    let report = Database::restore_to_in(chain, archive, point, to.clone(), &BackupOptions::default());
+    (report, to)
+}
+
+/// How a run says what it was.
+struct Run<'a> {
+    seed: u64,
+    archive: &'a SimDevice,
+}
+
+impl Run<'_> {
+    fn check(&self, backup: &Backup, stamp: CommitStamp, wanted: &Rows) -> Arc<dyn Directory> {
+        let place = format!("seed {}, stamp {stamp}, backup of {}", self.seed, backup.stamp);
+        let point = RestorePoint::Stamp(stamp);
+        let (report, to) = restore(&backup.chain, self.archive.directory(), point);
+        let report = report.unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert!(report.copy.stamp <= stamp, "{place}: {report:?}");
+        let found = rows_of(&to);
+        if found != *wanted {
+            let missing = wanted.iter().filter(|(key, value)| found.get(*key) != Some(*value)).count();
+            let more = found.keys().filter(|key| !wanted.contains_key(*key)).count();
+            panic!("{place}: {missing} rows of {} are missing or others, {more} are more", wanted.len());
+        }
+        to
+    }
+}
+
+/// Restores to commits of a history, each from one of the backups that are old enough. How many points.
+fn restored(seed: u64, most: usize) -> usize {
+    let mut history = History::new(seed);
+    (0..STEPS).for_each(|_| history.step());
+    let (crashes, mut rng) = (history.crashes, history.rng.clone());
+    let (mut commits, backups, archive) = history.end();
+    commits.sort_by_key(|commit| commit.stamp);
+    let run = Run { seed, archive: &archive };
+    let every = commits.len().div_ceil(most.max(1)).max(1);
+    let (mut rows, mut points, mut newest) = (Rows::new(), 0, 0);
+    for (nth, commit) in commits.iter().enumerate() {
+        let Commit { stamp, after_drop, .. } = *commit;
+        let before = rows.clone();
+        commit.apply(&mut rows);
+        let is_chosen = nth % every == 0 || nth + 1 == commits.len();
+        let old: Vec<&Backup> = backups.iter().filter(|backup| backup.stamp <= stamp).collect();
+        if !is_chosen || old.is_empty() {
+            continue;
+        }
+        // The newest as a rule, and now and then any.
+        let backup = if rng.u8(..4) == 0 { rng.usize(..old.len()) } else { old.len() - 1 };
+        newest += usize::from(backup + 1 == old.len());
+        let to = run.check(old[backup], stamp, &rows);
+        points += 1;
+        if rng.u8(..16) == 0 {
+            assert_sound(&Database::verify_in(to, None).expect("verify"));
+        }
+        let just_before = CommitStamp::new(stamp.get() - 1);
+        if !after_drop && rng.u8(..4) == 0 && old[backup].stamp <= just_before {
+            run.check(old[backup], just_before, &before);
+            points += 1;
+        }
+    }
+    println!(
+        "seed {seed}: {points} points of {} commits, {} backups, {newest} from the newest, {crashes} crashes, {} archived files",
+        commits.len(),
+        backups.len(),
+        archive.image().len()
+    );
+    points
+}
+
+#[test]
+fn the_state_at_every_stamp_is_the_models() {
+    let wanted: usize = std::env::var("KATYDID_POINTS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let mut points = 0;
+    for seed in seeds(1, 1_000_000, 0) {
+        points += restored(seed, if wanted > 1_000 { usize::MAX } else { 20 });
+        if points >= wanted {
+            break;
+        }
+    }
+    println!("{points} points");
+}
+
+/// The file of a restored database is as long as the archived log needs it.
+#[test]
+fn a_file_that_has_grown_since_the_backup_is_restored() {
+    let database = Database::open_in(SimDevice::new(6).directory(), crate::history::options()).expect("open");
+    let rows = database.table("rows").expect("table");
+    let (backup, kept) = (directory(), directory());
+    drop(database.log_archiver("test", 1 << 30).expect("archiver"));
+    database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let length = |of: &Arc<dyn Directory>| of.open_read_only("katydid.pages").and_then(|file| file.len());
+    let before = length(&backup).expect("a length");
+    let mut number = 0u32;
+    while number < 600 {
+        let batch = number..number + 100;
+        database
+            .transact(|txn| batch.clone().try_for_each(|key| txn.put(&rows, key.to_be_bytes(), [7; 16_000])))
+            .expect("put");
+        number += 100;
+        katydid::testing::run_background(&database);
+    }
+    let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
+    let mut archiver = archive.archiver(&database, "test", 1 << 30).expect("archiver");
+    archive.take(&mut archiver).expect("archive");
+    drop(archive);
+    let (report, to) = restore(&[backup], kept, RestorePoint::End);
+    report.expect("restore");
+    assert!(length(&to).expect("a length") > before + (4 << 20), "it has not grown");
+    assert_sound(&Database::verify_in(to.clone(), None).expect("verify"));
+    assert_eq!(rows_of(&to).len(), 600);
+}
+
+/// A restored database goes on, is backed up and archived itself, and is another one than its source.
+#[test]
+fn a_restored_database_goes_on() {
+    let mut history = History::new(77);
+    (0..60).for_each(|_| history.step());
+    let (commits, backups, archive) = history.end();
+    let (report, to) = restore(&backups[0].chain, archive.directory(), RestorePoint::End);
+    let report = report.expect("restore");
+    assert!(report.copy.stamp >= commits[commits.len() - 1].stamp && report.moment.is_some());
+    let database = Database::open_in(to, crate::history::options()).expect("open");
+    let own = LogArchive::open_in(archive.directory()).expect("open the archive of another one");
+    match own.archiver(&database, "test", 1 << 30) {
+        Err(Error::Archive { fault, .. }) => {
+            assert!(matches!(*fault, ArchiveFault::OtherDatabase { .. }), "{fault}");
+        }
+        other => panic!("{other:?}"),
+    }
+    drop(own);
+    let (backup, kept) = (directory(), directory());
+    database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let txn = database.begin().expect("begin");
+    txn.put(&database.table("rows").expect("table"), "once", "more").expect("put");
+    let stamp = txn.commit().expect("commit");
+    let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
+    let mut archiver = archive.archiver(&database, "test", 1 << 30).expect("archiver");
+    archive.take(&mut archiver).expect("archive");
+    let (again, to) = restore(&[backup], kept, RestorePoint::Stamp(stamp));
+    assert_eq!(again.expect("restore").copy.stamp, stamp);
+    assert_eq!(rows_of(&to)[&("rows", b"once".to_vec())], b"more");
+}
+
+/// A time is the last moment that the archive has noted at or before it.
+#[test]
+fn a_time_is_the_last_moment_noted() {
+    let device = SimDevice::new(5);
+    let database = Database::open_in(device.directory(), options_for(EngineKind::Paged)).expect("open");
+    let rows = database.table("rows").expect("table");
+    let (backup, kept) = (directory(), directory());
+    let mut archiver = database.log_archiver("hook", 1 << 30).expect("archiver");
+    database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
+    let mut moments = Vec::new();
+    for number in 0..12u64 {
+        database.put(&rows, "last", number.to_le_bytes()).expect("put");
+        while let Some(stretch) = archiver.try_next().expect("stretch") {
+            archive.push(&stretch).expect("archive");
+            archiver.acknowledge().expect("acknowledge");
+            moments.push((stretch.moment(), number));
+        }
+    }
+    drop(archive);
+    let last = moments[moments.len() - 1].0;
+    for (moment, _) in &moments {
+        // Several may be of one millisecond: the last one counts.
+        let (_, wanted) = moments.iter().rfind(|(other, _)| other == moment).expect("itself");
+        let (report, to) = restore(std::slice::from_ref(&backup), kept.clone(), RestorePoint::Time(*moment));
+        let report = report.expect("restore");
+        assert_eq!(report.moment, Some(*moment));
+        assert_eq!(rows_of(&to)[&("rows", b"last".to_vec())], wanted.to_le_bytes());
+        assert!(report.next_moment.is_none_or(|next| next > *moment), "{report:?}");
+        // Between two moments nothing is known of.
+        if *moment < last {
+            let between = RestorePoint::Time(*moment + Duration::from_nanos(999_999));
+            let (between, _) = restore(std::slice::from_ref(&backup), kept.clone(), between);
+            assert_eq!(between.expect("restore").copy.stamp, report.copy.stamp);
+        }
+    }
+    let day = Duration::from_secs(86_400);
+    for outside in [moments[0].0 - day, last + day] {
+        match restore(std::slice::from_ref(&backup), kept.clone(), RestorePoint::Time(outside)).0 {
+            Err(Error::Archive { fault, .. }) => {
+                let known = ArchiveFault::TimeUnknown { first: Some(moments[0].0), last: Some(last) };
+                assert_eq!(*fault, known);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

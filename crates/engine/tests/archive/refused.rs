@@ -1,0 +1,332 @@
+//! Gaps, damage, other databases and points that cannot be had: typed, with file and position.
+
+use crate::common::{kinds_in_nvram, options_for, with_log};
+use crate::history::options;
+use katydid::{
+    ArchiveFault, BackupOptions, CommitStamp, Database, EngineKind, Error, LogArchive, LogStretch,
+    MemoryDirectory, Options, RestorePoint,
+};
+use katydid_device::{Create, Directory, Method, SimDevice, WriteMode};
+use std::fmt::Debug;
+use std::io::IoSlice;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+fn directory() -> Arc<dyn Directory> {
+    Arc::new(MemoryDirectory::new())
+}
+
+fn fault<T: Debug>(outcome: katydid::Result<T>) -> ArchiveFault {
+    match outcome {
+        Err(Error::Archive { fault, .. }) => *fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn put(database: &Database, number: u64) -> CommitStamp {
+    let rows = database.table("rows").expect("table");
+    let txn = database.begin().expect("begin");
+    txn.put(&rows, number.to_le_bytes(), vec![number as u8; 3_000]).expect("put");
+    txn.commit().expect("commit")
+}
+
+fn restore(
+    backup: &Arc<dyn Directory>,
+    archive: Arc<dyn Directory>,
+    stamp: CommitStamp,
+) -> katydid::Result<CommitStamp> {
+    let point = RestorePoint::Stamp(stamp);
+    let to = SimDevice::new(9);
+    let report = Database::restore_to_in(
+        std::slice::from_ref(backup),
+        archive,
+        point,
+        to.directory(),
+        &BackupOptions::default(),
+    );
+    assert!(report.is_ok() || to.image().is_empty(), "the target was changed");
+    report.map(|report| report.copy.stamp)
+}
+
+/// A backup, and stretches of one commit each with its stamp.
+fn stretches(device: &SimDevice) -> (Database, Arc<dyn Directory>, Vec<(LogStretch, CommitStamp)>) {
+    let database = Database::open_in(device.directory(), options()).expect("open");
+    let mut archiver = database.log_archiver("test", 1 << 30).expect("archiver");
+    let backup = directory();
+    put(&database, 0);
+    let report = database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let mut found = vec![(archiver.next().expect("a stretch"), report.stamp)];
+    for number in 1..6 {
+        let stamp = put(&database, number);
+        found.push((archiver.next().expect("a stretch"), stamp));
+    }
+    archiver.acknowledge().expect("acknowledge");
+    (database, backup, found)
+}
+
+fn keep<'a>(stretches: impl IntoIterator<Item = &'a LogStretch>) -> Arc<dyn Directory> {
+    let directory = directory();
+    for stretch in stretches {
+        let file = directory.open(&stretch.file_name(), Create::New, Method::Buffered).expect("a file");
+        file.write_at(&[IoSlice::new(&stretch.to_bytes())], 0, WriteMode::Durable).expect("write");
+    }
+    directory
+}
+
+/// A program may keep the stretches as it likes: files of them are an archive.
+#[test]
+fn a_missing_stretch_is_named_where_it_is_needed() {
+    let (_database, backup, found) = stretches(&SimDevice::new(1));
+    let last = found[5].1;
+    assert_eq!(restore(&backup, keep(found.iter().map(|(stretch, _)| stretch)), last).expect("all"), last);
+    for missing in 1..5 {
+        let rest = || found.iter().enumerate().filter(move |(nth, _)| *nth != missing).map(|(_, of)| &of.0);
+        let (gone, before) = (&found[missing].0, found[missing - 1].1);
+        let wanted = ArchiveFault::Missing { from: gone.from(), to: gone.to() };
+        assert_eq!(fault(restore(&backup, keep(rest()), last)), wanted);
+        assert_eq!(restore(&backup, keep(rest()), before).expect("before the gap"), before);
+    }
+    let short = || keep(found[..4].iter().map(|(stretch, _)| stretch));
+    match fault(restore(&backup, short(), last)) {
+        ArchiveFault::EndsBefore { end, wanted } => assert!(end >= found[3].1 && wanted == last),
+        other => panic!("{other}"),
+    }
+    let gap = keep([&found[0].0, &found[2].0]);
+    let plain = BackupOptions::default();
+    let ends = |archive, point| {
+        fault(Database::restore_to_in(std::slice::from_ref(&backup), archive, point, directory(), &plain))
+    };
+    // Neither the end nor a time is taken for what lies before a gap.
+    for point in
+        [RestorePoint::End, RestorePoint::Time(found[2].0.moment() + std::time::Duration::from_secs(86_400))]
+    {
+        match (ends(gap.clone(), point), point) {
+            (ArchiveFault::Missing { from, to }, _) => {
+                assert_eq!((from, to), (found[0].0.to(), found[2].0.from()));
+            }
+            (other, point) => panic!("{point:?}: {other}"),
+        }
+    }
+    assert_eq!(fault(restore(&backup, directory(), last)), ArchiveFault::Empty);
+    let early = CommitStamp::new(found[0].1.get() - 1);
+    let (wanted, archive) = (early, keep(found.iter().map(|(stretch, _)| stretch)));
+    let later = ArchiveFault::BackupIsLater { backup: found[0].1, wanted };
+    assert_eq!(fault(restore(&backup, archive, early)), later);
+}
+
+/// Any byte of any file that is needed.
+#[test]
+fn damage_is_named_with_file_and_position() {
+    let (_database, backup, found) = stretches(&SimDevice::new(1));
+    let last = found[5].1;
+    let mut rng = fastrand::Rng::with_seed(crate::common::seed(3));
+    for (stretch, _) in &found[1..] {
+        let length = stretch.to_bytes().len();
+        for at in (0..130).step_by(7).chain((0..20).map(|_| rng.usize(..length))) {
+            let archive = keep(found.iter().map(|(stretch, _)| stretch));
+            let file = archive.open(&stretch.file_name(), Create::Never, Method::Buffered).expect("the file");
+            let mut byte = [0];
+            file.read_at(&mut byte, at as u64).expect("read");
+            file.write_at(&[IoSlice::new(&[byte[0] ^ 0x10])], at as u64, WriteMode::Durable).expect("write");
+            match fault(restore(&backup, archive, last)) {
+                ArchiveFault::Corrupt { file, at: position, .. } => {
+                    assert_eq!((file, position), (stretch.file_name(), stretch.from()), "byte {at}");
+                }
+                other => panic!("byte {at}: {other}"),
+            }
+        }
+        for length in [0, 5, 127, 128, length - 1] {
+            let archive = keep(found.iter().map(|(stretch, _)| stretch));
+            let file = archive.open(&stretch.file_name(), Create::Never, Method::Buffered).expect("the file");
+            file.truncate(length as u64).expect("truncate");
+            match fault(restore(&backup, archive, last)) {
+                ArchiveFault::Corrupt { file, .. } => assert_eq!(file, stretch.file_name()),
+                other => panic!("{length} bytes: {other}"),
+            }
+        }
+    }
+}
+
+/// The log is kept for an archiver up to its bytes, and no further; then the gap is named, and a new archiver begins behind it.
+#[test]
+fn a_log_that_was_trimmed_is_a_gap() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).expect("open");
+    let (near, far) = (directory(), directory());
+    let mut kept = LogArchive::open_in(near.clone()).expect("open an archive");
+    let mut archiver = kept.archiver(&database, "near", 1 << 30).expect("archiver");
+    let mut lost = LogArchive::open_in(far.clone()).expect("open an archive");
+    let mut slow = lost.archiver(&database, "far", 64 << 10).expect("archiver");
+    kept.take(&mut archiver).expect("archive");
+    lost.take(&mut slow).expect("archive");
+    let end = lost.end().expect("it has something");
+    for number in 0..200 {
+        put(&database, number);
+        if number % 10 == 0 {
+            database.checkpoint().expect("checkpoint");
+        }
+    }
+    // While another one keeps the log, nothing is lost for it.
+    kept.take(&mut archiver).expect("archive");
+    for _ in 0..3 {
+        database.checkpoint().expect("checkpoint");
+    }
+    let gap = fault(lost.take(&mut slow));
+    let ArchiveFault::LogTrimmed { archived_to, log_start } = gap else { panic!("{gap}") };
+    assert!(archived_to == end && log_start > end, "{gap}");
+    // Nor is the gap forgotten by another opening, of the archive or of the archiver.
+    drop(lost);
+    let lost = LogArchive::open_in(far).expect("open the archive again");
+    assert!(matches!(fault(lost.archiver(&database, "far", 1 << 30)), ArchiveFault::LogTrimmed { .. }));
+    assert!(matches!(fault(database.log_archiver("far", 1 << 30)), ArchiveFault::LogTrimmed { .. }));
+    assert!(database.remove_log_archiver("far").expect("remove"));
+    assert!(database.log_archiver("far", 1 << 30).expect("a new one").position() > end);
+}
+
+/// Of an older copy of its files, and of another database.
+#[test]
+fn an_archive_goes_on_with_its_own_history_only() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options()).expect("open");
+    put(&database, 0);
+    database.close().expect("close");
+    let (device, older) = (device.reopen_after_kill(), device.reopen_after_kill());
+    let kept = directory();
+    for (device, commits) in [(&device, 3), (&older, 1), (&older, 9)] {
+        let database = Database::open_in(device.directory(), options()).expect("open");
+        for number in 0..commits {
+            put(&database, number + 5 * commits);
+        }
+        let mut archive = LogArchive::open_in(kept.clone()).expect("open the archive");
+        let archiver = archive.archiver(&database, "test", 1 << 30);
+        if commits == 3 {
+            archive.take(&mut archiver.expect("archiver")).expect("archive");
+        } else {
+            let told = fault(archiver);
+            assert!(matches!(told, ArchiveFault::OtherHistory { .. }), "{told}");
+        }
+        database.close().expect("close");
+    }
+    let (other, backup, found) = stretches(&SimDevice::new(3));
+    let archive = LogArchive::open_in(kept.clone()).expect("open the archive");
+    let told = fault(archive.archiver(&other, "test", 1 << 30));
+    assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
+    let told = fault(restore(&backup, kept, found[5].1));
+    assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
+}
+
+/// A backup from before a compacting has its pages at other places.
+#[test]
+fn a_backup_is_restored_to_no_point_after_a_compacting() {
+    let device = SimDevice::new(1);
+    let mut database = Database::open_in(device.directory(), options()).expect("open");
+    let kept = directory();
+    let mut backups = Vec::new();
+    let mut stamps = Vec::new();
+    for round in 0..4u64 {
+        let backup = directory();
+        database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+        backups.push(backup);
+        (0..20).for_each(|number| stamps.push(put(&database, number * (round + 1))));
+        let mut archive = LogArchive::open_in(kept.clone()).expect("open the archive");
+        let mut archiver = archive.archiver(&database, "test", 1 << 30).expect("archiver");
+        archive.take(&mut archiver).expect("archive");
+        drop(archiver);
+        // The first time nothing is compacted.
+        database.close().expect("close");
+        if round > 0 {
+            Database::compact_in(device.directory(), None).expect("compact");
+        }
+        database = Database::open_in(device.directory(), options()).expect("open again");
+    }
+    for (round, backup) in backups.iter().enumerate() {
+        for (of, stamp) in stamps.iter().enumerate().map(|(nth, stamp)| (nth / 20, *stamp)) {
+            let outcome = restore(backup, kept.clone(), stamp);
+            match of {
+                _ if of < round => {
+                    assert!(matches!(fault(outcome), ArchiveFault::BackupIsLater { .. }));
+                }
+                // Round 1 follows round 0 without a compacting.
+                _ if of == round || (round, of) == (0, 1) => assert_eq!(outcome.expect("restore"), stamp),
+                _ => assert!(matches!(fault(outcome), ArchiveFault::Compacted { .. }), "{round} to {of}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_has_no_archives_says_so() {
+    let memory = Database::open_in(SimDevice::new(1).directory(), options_for(EngineKind::Memory));
+    let memory = memory.expect("open");
+    assert_eq!(fault(memory.log_archiver("test", 1)), ArchiveFault::MemoryEngine);
+    let (backup, (_database, _, found)) = (directory(), stretches(&SimDevice::new(4)));
+    memory.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let archive = keep(found.iter().map(|(stretch, _)| stretch));
+    assert_eq!(fault(restore(&backup, archive, found[5].1)), ArchiveFault::MemoryEngine);
+    for log in kinds_in_nvram() {
+        let options = with_log(options_for(EngineKind::Paged), log);
+        let database = Database::open_in(SimDevice::new(1).directory(), options).expect("open");
+        assert_eq!(fault(database.log_archiver("test", 1)), ArchiveFault::LogInNvram { log });
+    }
+    let (database, _, _) = stretches(&SimDevice::new(5));
+    for name in ["", "Upper", &"x".repeat(57)] {
+        assert!(matches!(database.log_archiver(name, 1), Err(Error::Log(_))), "{name}");
+    }
+    let feed = database.consumer("archive-test", 1, &katydid::ChangesFrom::Now);
+    assert!(matches!(feed, Err(Error::Option { option: "name", .. })), "{feed:?}");
+}
+
+/// Stretches and marks go through other programs as bytes.
+#[test]
+fn bytes_of_stretches_and_marks_are_read_back_and_damage_noticed() {
+    let (database, _, found) = stretches(&SimDevice::new(1));
+    let (stretch, _) = &found[3];
+    let (bytes, mark) = (stretch.to_bytes(), stretch.mark());
+    let back = LogStretch::from_bytes(&bytes).expect("a stretch");
+    assert_eq!((back.to_bytes(), back.file_name(), back.mark()), (bytes.clone(), stretch.file_name(), mark));
+    assert_eq!(katydid::ArchiveMark::from_bytes(&mark.to_bytes()).expect("a mark"), mark);
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        assert!(matches!(fault(LogStretch::from_bytes(&damaged)), ArchiveFault::Corrupt { .. }), "byte {at}");
+    }
+    for length in [0, 1, 127, 128, bytes.len() - 1] {
+        fault(LogStretch::from_bytes(&bytes[..length]));
+    }
+    // What comes after the mark is given, and nothing else.
+    let mut archiver = database.log_archiver_after("test", 1 << 30, &mark).expect("archiver");
+    assert_eq!(archiver.try_next().expect("a stretch").expect("one").from(), mark.position());
+    let other = Database::open_in(SimDevice::new(8).directory(), options()).expect("open");
+    let told = fault(other.log_archiver_after("test", 1 << 30, &mark));
+    assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
+}
+
+/// The hook: what fails is given again, and what was taken is not.
+#[test]
+fn a_hook_is_given_each_stretch_until_it_has_it() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), Options { ..options() }).expect("open");
+    let begin = database.log_archiver("hook", 1 << 30).expect("archiver").position();
+    let mut reached = begin;
+    let mut fails = true;
+    for number in 0..8 {
+        put(&database, number);
+        let mut archiver = database.log_archiver("hook", 1 << 30).expect("archiver");
+        let end = database.stat().expect("stat").log.streams[0].durable;
+        let outcome = archiver.run(|stretch| {
+            assert_eq!(stretch.from(), reached, "a gap, or the same once more");
+            fails = !fails;
+            if fails {
+                return Err(Error::Internal("the store of the program is away"));
+            }
+            reached = stretch.to();
+            Ok(if reached >= end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        });
+        assert_eq!(outcome.is_err(), fails);
+    }
+    assert!(reached > begin);
+    // Updates are logged as before: this consumer shows no values.
+    assert!(
+        database.stat().expect("stat").log.consumers.iter().any(|consumer| consumer.name == "archive-hook")
+    );
+}
