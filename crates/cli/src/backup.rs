@@ -2,7 +2,7 @@
 
 use crate::verify;
 use clap::Args;
-use katydid::{BackupOptions, BackupReport, Database, EngineKind};
+use katydid::{BackupOptions, BackupReport, CommitStamp, Database, EngineKind, RestorePoint, RestoreReport};
 use katydid_command::bytes::{self, shown};
 use katydid_command::database::{DatabaseDir, close_after};
 use katydid_command::failure::{Failure, Result};
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// Copy the database into an empty or new folder
 ///
@@ -42,12 +42,19 @@ pub struct Backup {
 /// Nothing is changed in the folders of backups. A backup that was opened after it was made is refused: it is a database, and can be opened or backed up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid restore /mnt/backup/monday ./db --verify\n  \
-                        katydid restore ./monday ./tuesday ./wednesday ./db")]
+                        katydid restore ./monday ./tuesday ./wednesday ./db\n  \
+                        katydid restore ./monday ./db --archive ./archive --to 2026-11-25T09:30:00Z")]
 pub struct Restore {
     /// Folders of the whole backup and of incremental ones, in the order in which they were made; then the folder of the database to be made, which
     /// is empty or not there yet
     #[arg(required = true, num_args = 2.., value_names = ["FROM", "TO"])]
     folders: Vec<PathBuf>,
+    /// Go on from the backup with the log in this archive, as `archive` makes it
+    #[arg(long, value_name = "ARCHIVE", requires = "to")]
+    archive: Option<PathBuf>,
+    /// Restore to this point: the stamp of a commit, a time (RFC 3339 in UTC) or `end`. A time is the last moment before it that the archive has noted
+    #[arg(long, value_name = "STAMP|TIME|end", value_parser = point, requires = "archive")]
+    to: Option<RestorePoint>,
     #[command(flatten)]
     flags: CopyFlags,
 }
@@ -82,7 +89,8 @@ impl Backup {
         };
         drop(options);
         progress.end();
-        let told = made.map_err(Failure::from).and_then(|report| self.flags.tell(&report, engine, &self.to));
+        let told =
+            made.map_err(Failure::from).and_then(|report| self.flags.tell(&report, None, engine, &self.to));
         close_after(&database, told)
     }
 }
@@ -96,13 +104,47 @@ impl Restore {
             DatabaseDir { dir: dir.clone() }.must_exist()?;
         }
         let (options, progress) = self.flags.options("restore")?;
-        let made = Database::restore_chain(from, to, &options);
+        let made = match (&self.archive, self.to) {
+            (Some(archive), Some(point)) => Database::restore_to(from, archive, point, to, &options)
+                .map(|report| (report.copy.clone(), Some(report))),
+            _ => Database::restore_chain(from, to, &options).map(|report| (report, None)),
+        };
         drop(options);
         progress.end();
-        let report = made?;
+        let (report, reached) = made?;
         let engine = Database::engine_at(to)?;
-        self.flags.tell(&report, engine, to)
+        self.flags.tell(&report, reached.as_ref(), engine, to)
     }
+}
+
+/// Reads the point that is restored to.
+fn point(text: &str) -> std::result::Result<RestorePoint, String> {
+    if text == "end" {
+        return Ok(RestorePoint::End);
+    }
+    if let Ok(stamp) = text.parse() {
+        return Ok(RestorePoint::Stamp(CommitStamp::new(stamp)));
+    }
+    let time = humantime::parse_rfc3339_weak(text);
+    time.map(RestorePoint::Time).map_err(|_| {
+        "expected `end`, the stamp of a commit, or a time such as 2026-11-25T09:30:00Z".to_owned()
+    })
+}
+
+fn time(at: SystemTime) -> String {
+    humantime::format_rfc3339_millis(at).to_string()
+}
+
+/// What is in a database that was restored to a point.
+fn told_of(RestoreReport { copy, moment, next_moment, .. }: &RestoreReport) -> String {
+    let mut text = format!("it has every commit up to stamp {}", copy.stamp);
+    if let Some(moment) = moment {
+        text += &format!(", all durable at {}", time(*moment));
+    }
+    if let Some(next) = next_moment {
+        text += &format!("; the next moment noted is {}", time(*next));
+    }
+    text
 }
 
 /// The bar of a copy. It must go before anything else is printed.
@@ -143,7 +185,13 @@ impl CopyFlags {
     }
 
     /// Says what was made, and what the check has found.
-    fn tell(&self, report: &BackupReport, engine: EngineKind, to: &Path) -> Result<()> {
+    fn tell(
+        &self,
+        report: &BackupReport,
+        reached: Option<&RestoreReport>,
+        engine: EngineKind,
+        to: &Path,
+    ) -> Result<()> {
         let seconds = report.elapsed.as_secs_f64();
         let checked = report.verified.as_ref();
         checked.iter().for_each(|checked| verify::tell_faults(checked));
@@ -154,10 +202,15 @@ impl CopyFlags {
                 "bytes": report.bytes,
                 "seconds": seconds,
                 "verified": checked.map(verify::as_json),
+                "moment": reached.and_then(|reached| reached.moment).map(time),
+                "next_moment": reached.and_then(|reached| reached.next_moment).map(time),
             });
             say(object.to_string())?;
         } else {
             say(format!("copied {} to {} in {seconds:.1} s", shown(report.bytes), to.display()))?;
+            if let Some(reached) = reached {
+                say(told_of(reached))?;
+            }
             if let Some(checked) = checked.filter(|checked| checked.is_sound()) {
                 say(verify::summary(checked, engine))?;
             }

@@ -4,6 +4,7 @@
 //! or a workload file is wrong; 3 `verify` could not check the database.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod backup;
 mod changes;
 mod compact;
@@ -67,6 +68,7 @@ enum Command {
     Verify(verify::Verify),
     Backup(backup::Backup),
     Restore(backup::Restore),
+    Archive(archive::Archive),
     Compact(compact::Compact),
     Repair(repair::Repair),
     Dump(dump::Dump),
@@ -107,6 +109,7 @@ fn run(command: Command) -> Result<()> {
         Command::Verify(command) => command.run(),
         Command::Backup(command) => command.run(),
         Command::Restore(command) => command.run(),
+        Command::Archive(command) => command.run(),
         Command::Compact(command) => command.run(),
         Command::Repair(command) => command.run(),
         Command::Dump(command) => command.run(),

@@ -97,12 +97,16 @@ impl DatabaseDir {
     pub fn open(&self) -> Result<Database> {
         // Asked for first, so that not even an empty folder is made.
         self.must_exist()?;
-        let engine = engine_of(&self.dir)?;
-        open(
-            &self.dir,
-            Options { create: false, engine: engine.into(), ..Options::default() },
-            Some(MediumSettings::default()),
-        )
+        Ok(self.try_open()?)
+    }
+
+    /// Opens the database, which must exist, with the error as it is.
+    pub(crate) fn try_open(&self) -> katydid::Result<Database> {
+        let engine = Database::engine_at(&self.dir)?.into();
+        let options = Options { create: false, engine, ..Options::default() };
+        open_telling(options, Some(MediumSettings::default()), |options| {
+            Database::open_with(&self.dir, options)
+        })
     }
 
     /// Opens the database, which must exist, to read only: nothing in its folder is changed. A log in NVRAM cannot be read without changing

@@ -5,7 +5,7 @@
 
 use crate::database::{DatabaseDir, close_after, no_table};
 use crate::failure::{Failure, Result};
-use katydid::{Database, Error, KeyRange};
+use katydid::{ArchiveMark, Database, Error, KeyRange, LogStretch};
 use katydid_observe::{AskError, Bytes, Client, ConnectError, Refusal, Reply, Request, answer};
 use serde_json::Value;
 use std::ops::Bound;
@@ -33,7 +33,27 @@ pub struct Wanted {
     pub limit: u64,
 }
 
+/// What an archive wants of the log.
+#[derive(Debug)]
+pub struct ArchiveRequest<'a> {
+    /// Name of the archiver.
+    pub archiver: &'a str,
+    /// Most bytes of log that are kept for it.
+    pub keep: u64,
+    /// Note the moment if nothing more is durable.
+    pub note: bool,
+}
+
 impl DatabaseDir {
+    /// The database, which must exist: opened by this process, or of a running process that answers.
+    pub fn open_or_ask(&self) -> Result<Look> {
+        self.must_exist()?;
+        match self.try_open() {
+            Err(locked @ Error::Locked { .. }) => self.look_at_running(&locked),
+            opened => Ok(Look::Closed(opened?)),
+        }
+    }
+
     /// The database, which must exist, to look at.
     pub fn look(&self) -> Result<Look> {
         self.must_exist()?;
@@ -140,6 +160,23 @@ impl Look {
                 }
                 other => return Err(unexpected(&other)),
             }
+        }
+    }
+
+    /// Of a running database, the stretch of its log that follows an archive's end, and bytes of log behind it. What the archive has is acknowledged.
+    pub fn log_stretch(
+        &mut self,
+        ArchiveRequest { archiver, keep, note }: &ArchiveRequest<'_>,
+        archived: Option<&ArchiveMark>,
+    ) -> Result<Option<(LogStretch, u64)>> {
+        let (archiver, keep, note) = ((*archiver).to_owned(), *keep, *note);
+        let archived = archived.map(|mark| Bytes(mark.to_bytes().to_vec()));
+        match self.ask(&Request::LogStretch { archiver, keep, archived, note })? {
+            Reply::LogStretch { stretch: None, .. } => Ok(None),
+            Reply::LogStretch { stretch: Some(Bytes(bytes)), left } => {
+                Ok(Some((LogStretch::from_bytes(&bytes)?, left)))
+            }
+            other => Err(unexpected(&other)),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::protocol::{Bytes, Refusal, Reply, Request};
 use crate::stat;
-use katydid::{Database, Error, Table, Transaction};
+use katydid::{ArchiveMark, Database, Error, Table, Transaction};
 use std::ops::Bound;
 
 /// Entries of one reply, at most.
@@ -29,6 +29,9 @@ fn read(database: &Database, request: &Request) -> Result<Reply, Error> {
     match request {
         Request::Tables => Ok(Reply::Tables(database.tables()?)),
         Request::Stat => Ok(Reply::Stat(stat::as_json(&database.stat()?))),
+        Request::LogStretch { archiver, keep, archived, note } => {
+            log_stretch(database, (archiver, *keep), archived.as_ref(), *note)
+        }
         Request::Get { table, key } => {
             in_table(database, table, |txn, table| Ok(Reply::Value(txn.get(table, &key.0)?.map(Bytes))))
         }
@@ -39,6 +42,24 @@ fn read(database: &Database, request: &Request) -> Result<Reply, Error> {
             in_table(database, table, |txn, table| count(txn, table, bounds(keys)))
         }
     }
+}
+
+/// The one request that changes something: for which part of the log is kept.
+fn log_stretch(
+    database: &Database,
+    (archiver, keep): (&str, u64),
+    archived: Option<&Bytes>,
+    note: bool,
+) -> Result<Reply, Error> {
+    let mut archiver = match archived {
+        Some(mark) => database.log_archiver_after(archiver, keep, &ArchiveMark::from_bytes(&mark.0)?)?,
+        None => database.log_archiver(archiver, keep)?,
+    };
+    let stretch = match archiver.try_next()? {
+        None if note => archiver.note()?,
+        stretch => stretch,
+    };
+    Ok(Reply::LogStretch { stretch: stretch.map(|stretch| Bytes(stretch.to_bytes())), left: archiver.left() })
 }
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);

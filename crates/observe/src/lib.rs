@@ -1,7 +1,8 @@
 //! Looking into a running database.
 //!
 //! A database belongs to one process. A [`Socket`], opened by that process, answers others on the same machine: which tables there are, what a key
-//! has, the entries of a range, how many there are, and [`Stat`](katydid::Stat) as JSON. Nothing can be changed through it.
+//! has, the entries of a range, how many there are, and [`Stat`](katydid::Stat) as JSON. Nothing can be changed through it but the
+//! place of an archiver of the log ([`katydid::LogArchiver`]), which its owner never waits for.
 //!
 //! ```
 //! use katydid_observe::{Client, Reply, Request, Socket};

@@ -88,6 +88,17 @@ pub enum Request {
     },
     /// Positions and counters. [`Reply::Stat`].
     Stat,
+    /// The stretch of the log that follows the end of an archive, which is acknowledged. [`Reply::LogStretch`].
+    LogStretch {
+        /// Name of the archiver, which is made if there is none.
+        archiver: String,
+        /// Most bytes of log that are kept for it, if it is made.
+        keep: u64,
+        /// [`katydid::ArchiveMark`] as bytes; none of an empty archive.
+        archived: Option<Bytes>,
+        /// Whether the moment is to be noted if nothing more is durable.
+        note: bool,
+    },
 }
 
 /// What was asked for, or why it is not to be had.
@@ -115,6 +126,13 @@ pub enum Reply {
     },
     /// [`katydid::Stat`] as a JSON object; its members are those of `katydid stat --json`.
     Stat(serde_json::Value),
+    /// A stretch of the log.
+    LogStretch {
+        /// [`katydid::LogStretch`] as bytes, if more is durable.
+        stretch: Option<Bytes>,
+        /// Bytes of durable log behind it.
+        left: u64,
+    },
     /// It cannot be answered.
     Refused(Refusal),
 }

@@ -3,6 +3,7 @@
 mod program;
 mod rows;
 
+mod archive;
 mod backup;
 mod bench;
 mod changes;

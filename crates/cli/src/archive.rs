@@ -1,0 +1,180 @@
+//! `archive`: copies the log of a database, closed or running, into a folder of archived files.
+//!
+//! A closed database is opened for it. Of a running one the stretches come through the socket of its process, which keeps the log until the archive has it.
+
+use clap::Args;
+use katydid::{LogArchive, LogArchiver, LogStretch, Lsn};
+use katydid_command::bytes::{self, shown};
+use katydid_command::database::{DatabaseDir, close_after};
+use katydid_command::failure::Result;
+use katydid_command::look::{ArchiveRequest, Look};
+use katydid_command::output::say;
+use katydid_command::progress::Progress;
+use katydid_command::signals::on_stop;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// After this time without commits the moment is noted, so that a time up to it can be restored to.
+const NOTE_EVERY: Duration = Duration::from_secs(60);
+
+/// Copy the log into an archive, from which restore --to brings a backup to any commit or time
+///
+/// The archive is a folder, empty or new the first time. Each run goes on where the one before ended, and the database keeps its log for it meanwhile,
+/// up to --keep bytes. Beyond that the log is trimmed, and the next run says that there is a gap: make a new backup, and begin a new archive. A running database is
+/// archived through the socket of its process. Databases of the paged engine only.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid archive --dir ./db /mnt/archive\n  \
+                        katydid archive --dir ./db /mnt/archive --follow --every 5s\n  \
+                        katydid restore /mnt/backup/monday ./db2 --archive /mnt/archive --to 2026-11-25T09:30:00Z")]
+pub struct Archive {
+    /// Folder of the archive
+    to: PathBuf,
+    /// Go on with what is committed later, until stopped
+    #[arg(long)]
+    follow: bool,
+    /// How often to look for new commits; a time is restored to the last look before it
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every, requires = "follow")]
+    every: Duration,
+    /// Name of the archiver, for which the database keeps its log
+    #[arg(long, value_name = "NAME", default_value = "archive")]
+    archiver: String,
+    /// The most bytes of log that are kept for it, set when it is made
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes::parse)]
+    keep: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: DatabaseDir,
+}
+
+fn every(text: &str) -> std::result::Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time < Duration::from_millis(10) { Err("expected at least 10ms".to_owned()) } else { Ok(time) }
+}
+
+/// Where stretches come from.
+enum Source {
+    /// Of a database that this process has opened, and what was acknowledged last.
+    Own(LogArchiver, Option<Lsn>),
+    Running(Look),
+}
+
+/// Told by a signal to stop.
+#[derive(Default)]
+struct Stop {
+    is_told: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Stop {
+    fn tell(&self) {
+        *self.is_told.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.told.notify_all();
+    }
+
+    /// Whether it was told, at the latest after `time`.
+    fn within(&self, time: Duration) -> bool {
+        let guard = self.is_told.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.told.wait_timeout_while(guard, time, |is_told| !*is_told);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Archive {
+    pub fn run(self) -> Result<()> {
+        match self.place.open_or_ask()? {
+            Look::Closed(database) => {
+                let told = self.archive(|archive| {
+                    let archiver = archive.archiver(&database, &self.archiver, self.keep)?;
+                    Ok(Source::Own(archiver, None))
+                });
+                close_after(&database, told)
+            }
+            running => self.archive(|_| Ok(Source::Running(running))),
+        }
+    }
+
+    fn archive(&self, begin: impl FnOnce(&LogArchive) -> Result<Source>) -> Result<()> {
+        let stop = Arc::new(Stop::default());
+        let stops = stop.clone();
+        on_stop(move || stops.tell())?;
+        let mut archive = LogArchive::open(&self.to)?;
+        let mut source = begin(&archive)?;
+        let (mut taken, mut noted) = (0, Instant::now());
+        let mut progress = Progress::new("archive");
+        loop {
+            let mut here = 0;
+            while let Some((stretch, left)) = self.next(&mut source, &archive, false)? {
+                archive.push(&stretch)?;
+                here += stretch.to().since(stretch.from());
+                let (done, of) = (taken + here, taken + here + left);
+                let fraction = (of > 0).then(|| done as f64 / of as f64);
+                progress.show(fraction, || format!("{} of {}", shown(done), shown(of)));
+                if stop.within(Duration::ZERO) {
+                    break;
+                }
+            }
+            taken += here;
+            let ends = !self.follow || stop.within(Duration::ZERO);
+            if here > 0 {
+                noted = Instant::now();
+            }
+            if ends || noted.elapsed() >= NOTE_EVERY {
+                // What was archived last is acknowledged with it.
+                if let Some((note, _)) = self.next(&mut source, &archive, true)? {
+                    archive.push(&note)?;
+                }
+                noted = Instant::now();
+            }
+            if ends {
+                break;
+            }
+            stop.within(self.every);
+        }
+        drop(progress);
+        self.tell(&archive, taken)
+    }
+
+    /// The next stretch after what the archive has, which is acknowledged, and bytes of log behind it.
+    fn next(
+        &self,
+        source: &mut Source,
+        archive: &LogArchive,
+        note: bool,
+    ) -> Result<Option<(LogStretch, u64)>> {
+        match source {
+            Source::Own(archiver, acknowledged) => {
+                let end = archive.end();
+                if end == Some(archiver.position()) && *acknowledged != end {
+                    archiver.acknowledge()?;
+                    *acknowledged = end;
+                }
+                let stretch = match archiver.try_next()? {
+                    None if note => archiver.note()?,
+                    stretch => stretch,
+                };
+                Ok(stretch.map(|stretch| (stretch, archiver.left())))
+            }
+            Source::Running(look) => {
+                let request = ArchiveRequest { archiver: &self.archiver, keep: self.keep, note };
+                look.log_stretch(&request, archive.mark().as_ref())
+            }
+        }
+    }
+
+    fn tell(&self, archive: &LogArchive, taken: u64) -> Result<()> {
+        let end = archive.end().map(|end| end.get());
+        if self.json {
+            return say(json!({ "bytes": taken, "stamp": end }).to_string());
+        }
+        match end {
+            Some(end) => {
+                say(format!("archived {} in {}, up to stamp {end}", shown(taken), self.to.display()))
+            }
+            None => say(format!("nothing to archive in {}", self.to.display())),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `archive`, and `restore --to`.
+
+use crate::program::{command, contents, run, run_in};
+use katydid::Database;
+use katydid_observe::Socket;
+use std::path::Path;
+use std::process::Stdio;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of text")
+}
+
+fn json(out: &str) -> serde_json::Value {
+    serde_json::from_str(out).expect("JSON")
+}
+
+fn archive(db: &Path, to: &Path) -> u64 {
+    let out = run_in(db, &format!("archive {} --json", text(to))).expect(0);
+    json(&out)["stamp"].as_u64().expect("a stamp")
+}
+
+#[test]
+fn a_closed_database_is_archived_and_restored_to_each_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (db, monday, kept) = (path("db"), path("monday"), path("kept"));
+    run_in(&db, "put fruit apple red").expect(0);
+    archive(&db, &kept);
+    run_in(&db, &format!("backup {}", text(&monday))).expect(0);
+    let mut points = Vec::new();
+    for (number, fruit) in ["pear", "plum", "quince"].iter().enumerate() {
+        run_in(&db, &format!("put fruit {fruit} new")).expect(0);
+        points.push((archive(&db, &kept), number + 2));
+    }
+    let before = (contents(&monday), contents(&kept));
+    let restore = |nth: usize, point: &str| {
+        let to = path(&format!("restored-{nth}-{}", point.replace(':', "-")));
+        let done =
+            run(["restore", text(&monday), text(&to), "--archive", text(&kept), "--to", point, "--verify"]);
+        (done, to)
+    };
+    for (nth, (stamp, fruits)) in points.iter().enumerate() {
+        let (done, to) = restore(nth, &stamp.to_string());
+        let out = done.expect(0);
+        assert!(out.contains("it has every commit up to stamp ") && out.contains("sound: "), "{out}");
+        assert_eq!(run_in(&to, "count fruit").expect(0).trim(), fruits.to_string());
+    }
+    let (done, to) = restore(9, "end");
+    done.expect(0);
+    assert_eq!(run_in(&to, "count fruit").expect(0).trim(), "4");
+    restore(9, "1").0.expect_error(1, "an older backup is needed");
+    restore(9, "99999999999").0.expect_error(1, "the archive ends at stamp");
+    restore(9, "2001-02-03T04:05:06Z").0.expect_error(1, "is not known");
+    restore(9, "yesterday").0.expect_error(2, "expected `end`, the stamp of a commit, or a time");
+    assert!((contents(&monday), contents(&kept)) == before, "a source was changed");
+
+    // Nothing new, and another database.
+    let out = run_in(&db, &format!("archive {}", text(&kept))).expect(0);
+    assert!(out.starts_with("archived "), "{out}");
+    run_in(&path("other"), "put fruit apple red").expect(0);
+    run_in(&path("other"), &format!("archive {}", text(&kept))).expect_error(1, "has the log of database");
+    run_in(&path("memory"), "put fruit apple red --engine memory").expect(0);
+    run_in(&path("memory"), &format!("archive {}", text(&path("none")))).expect_error(1, "memory engine");
+}
+
+/// Through the socket of the process that has it open, until a signal comes.
+#[test]
+fn a_running_database_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (db, monday, kept, restored) = (path("db"), path("monday"), path("kept"), path("restored"));
+    let database = Database::open(&db).unwrap();
+    let fruit = database.table("fruit").unwrap();
+    run_in(&db, &format!("archive {}", text(&kept))).expect_error(1, "has opened no socket");
+    let socket = Socket::open(&database, &db).unwrap();
+    archive(&db, &kept);
+    database.backup(&monday).unwrap();
+    let mut follows = command(["archive", text(&kept), "--follow", "--every", "20ms", "--dir", text(&db)]);
+    let child = follows.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    for number in 0..300u32 {
+        database.put(&fruit, number.to_be_bytes(), [7; 2_000]).unwrap();
+    }
+    let end = database.stat().unwrap().log.streams[0].durable;
+    // The archiver's place says what the archive has.
+    let is_archived = || {
+        let stat = database.stat().unwrap();
+        stat.log
+            .consumers
+            .iter()
+            .any(|consumer| consumer.name == "archive-archive" && consumer.mark >= end.get())
+    };
+    while !is_archived() {
+        std::thread::yield_now();
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .unwrap();
+    let ended = crate::program::collected(child.wait_with_output().unwrap());
+    assert!(ended.expect(0).starts_with("archived "));
+    drop(socket);
+    drop(fruit);
+    database.close().unwrap();
+    run(["restore", text(&monday), text(&restored), "--archive", text(&kept), "--to", "end"]).expect(0);
+    assert_eq!(run_in(&restored, "count fruit").expect(0).trim(), "300");
+}
