@@ -44,7 +44,7 @@ pub enum RecordMemory {
     Ring(Ring),
     /// In a ring in NVRAM. Nothing is read back from it: opening does that by itself.
     Nvram(Arc<dyn NvramRing>),
-    /// Apart from their positions, each where its own inserter puts it (`nv_logging`).
+    /// Apart from their positions, each where its own inserter puts it (`nv_entries`, `nv_logging`).
     Apart,
 }
 

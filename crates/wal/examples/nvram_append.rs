@@ -17,7 +17,7 @@ const COUNT: u64 = 20_000;
 const ROUNDS: usize = 21;
 const PART: u64 = 1 << 20;
 const WANT: Persistence = Persistence::Emulated { latency: Duration::ZERO };
-const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
+const KINDS: [LogKind; 4] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).unwrap_or_else(|| "/dev/shm".to_owned());

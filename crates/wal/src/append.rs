@@ -92,7 +92,7 @@ pub struct Appended {
     pub lsn: Lsn,
     /// Where it ends, exclusively: it is durable when [`Stream::durable`](crate::Stream::durable) has got here.
     pub end: Lsn,
-    /// Bytes of the log's memory or files that it takes, headers and padding included, without entries of [`LogKind::NvLogging`](crate::LogKind).
+    /// Bytes of the log's memory or files that it takes, headers and padding included, without entries of logs whose records lie apart ([`LogKind::lies_apart`](crate::LogKind::lies_apart)).
     pub bytes: u64,
 }
 

@@ -14,11 +14,12 @@
 //! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and missing segments are made.
 //! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older one are recognised.
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
-//! 6. Of a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries of `nv_logging`, and nothing is prepared. All other
+//! 6. Of a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries of `nv_entries` and `nv_logging`, and nothing is prepared. All other
 //!    logs have no entries.
 //! 7. `first segment bytes` is 0, unless the segments grow: then the log is of a kind of its own, so that a program that knows segments of one
 //!    size only refuses it as a log of another version.
-//! 8. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
+//! 8. Of `nv_logging` `start` and `durable` are those of the last opening or closing: its head and tail in NVRAM count (`nvram/pointers.rs`).
+//! 9. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
 //!    that the last ones cannot go missing unnoticed.
 
 use crate::geometry::Geometry;
@@ -135,7 +136,7 @@ impl ControlState {
             entries: read_u64(block, 80),
         };
         let entries_good = match log {
-            LogKind::NvLogging => entries_valid(state.entries),
+            LogKind::NvEntries | LogKind::NvLogging => entries_valid(state.entries),
             LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => state.entries == 0,
         };
         let first_good = match grows {
@@ -162,7 +163,8 @@ fn kind_number(log: LogKind, grows: bool) -> u32 {
         LogKind::Disk => 0,
         LogKind::NvDirect => 2,
         LogKind::NvRing => 3,
-        LogKind::NvLogging => 4,
+        LogKind::NvEntries => 4,
+        LogKind::NvLogging => 6,
     }
 }
 
@@ -291,7 +293,7 @@ mod tests {
     #[test]
     fn every_kind_of_log_is_read_back_and_an_unknown_one_is_of_another_version() {
         for log in LogKind::ALL {
-            let entries = if log == LogKind::NvLogging { 1 << 10 } else { 0 };
+            let entries = if log.lies_apart() { 1 << 10 } else { 0 };
             let state = ControlState { log, entries, ..state(9) };
             assert_eq!(ControlState::decode(&state.encode()), Ok(state));
         }

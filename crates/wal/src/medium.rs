@@ -28,6 +28,7 @@ pub(crate) fn open(
         MediumOptions::Files(files) => recover::open(directory, options, files, &survey, control, visitor),
         MediumOptions::NvDirect { memory, .. }
         | MediumOptions::NvRing { memory, .. }
+        | MediumOptions::NvEntries { memory, .. }
         | MediumOptions::NvLogging { memory, .. } => {
             nvram::recover::open(directory, options, memory.want, &survey, control, visitor)
         }
@@ -59,9 +60,8 @@ pub(crate) fn inspect(directory: &dyn Directory) -> Result<(ControlState, Inspec
         return Err(missing.into());
     }
     let state = control_state(directory)?;
-    let found = match state.log.in_nvram() {
-        true => nvram::recover::inspect(directory, &survey, &state)?,
-        false => inspected::inspect(directory, &survey, &state)?,
-    };
-    Ok((state, found))
+    match state.log.in_nvram() {
+        true => nvram::recover::inspect(directory, &survey, &state),
+        false => Ok((state, inspected::inspect(directory, &survey, &state)?)),
+    }
 }

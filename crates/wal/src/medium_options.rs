@@ -20,28 +20,37 @@ pub enum LogKind {
     NvDirect,
     /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk, and persists what all have filled. Ours.
     NvRing,
-    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the records are persisted (`NV-Logging`).
-    /// Positions count entries, each 8, not bytes; there is no inserter to choose. A commit does as in `NvRing`, and a
-    /// hole is as long as one store.
+    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the records are persisted. Positions count entries,
+    /// each 8, not bytes; there is no inserter to choose. A commit does as in `NvRing`, and a hole is as long as one store. Ours, after NV-Logging.
+    NvEntries,
+    /// The same heap and entries, used as NV-Logging does: an append persists its record and then sets and persists its entry, and a commit
+    /// moves the tail from entry to entry. Head and tail are in NVRAM: a checkpoint writes no file. A hole is as long as an append persists.
     NvLogging,
 }
 
 words!(
     LogKind,
-    "disk, nv_direct, nv_ring, nv_logging",
+    "disk, nv_direct, nv_ring, nv_entries, nv_logging",
     Disk = "disk",
     NvDirect = "nv_direct",
     NvRing = "nv_ring",
+    NvEntries = "nv_entries",
     NvLogging = "nv_logging"
 );
 
 impl LogKind {
     /// Every kind.
-    pub const ALL: [LogKind; 4] = [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
+    pub const ALL: [LogKind; 5] =
+        [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
     /// Whether a commit waits until there is no hole below its record. If not, opening looks for holes.
     pub(crate) const fn waits_for_holes(self) -> bool {
         !matches!(self, LogKind::NvDirect)
+    }
+
+    /// Whether records lie apart from their positions, and entries name their places.
+    pub const fn lies_apart(self) -> bool {
+        matches!(self, LogKind::NvEntries | LogKind::NvLogging)
     }
 
     /// Whether it is in NVRAM: then nothing is written or synced, and [`Stream::trim`](crate::Stream::trim) alone makes room.
@@ -70,6 +79,13 @@ pub enum MediumOptions {
         memory: NvramOptions,
         /// The inserter and its settings. Default: `Marks`.
         inserter: InserterDesign,
+    },
+    /// See [`LogKind::NvEntries`].
+    NvEntries {
+        /// The heap.
+        memory: NvramOptions,
+        /// Entries, as of `NvLogging`.
+        entries: u64,
     },
     /// See [`LogKind::NvLogging`].
     NvLogging {
@@ -133,7 +149,7 @@ impl FileOptions {
 /// Memory of a log in NVRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvramOptions {
-    /// Bytes of the ring, or of the heap of [`LogKind::NvLogging`]: the maximum that the log holds between two trims. Default 64 MiB; a power of
+    /// Bytes of the ring, or of the heap of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]: the maximum that the log holds between two trims. Default 64 MiB; a power of
     /// two from 16 KiB to 16 GiB. Only a new log takes it.
     pub bytes: u64,
     /// What memory to ask for. Default `Auto`: real where there is such, else emulated. An emulated latency is at most 1 s.
@@ -153,7 +169,7 @@ pub struct MediumSettings {
     pub files: FileOptions,
     /// The memory of a log in NVRAM.
     pub memory: NvramOptions,
-    /// Entries of [`LogKind::NvLogging`]. Default 0: one for each 64 bytes of the heap.
+    /// Entries of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]. Default 0: one for each 64 bytes of the heap.
     pub entries: u64,
 }
 
@@ -165,6 +181,7 @@ impl MediumSettings {
             LogKind::Disk => MediumOptions::Files(files),
             LogKind::NvDirect => MediumOptions::NvDirect { memory, inserter: files.inserter },
             LogKind::NvRing => MediumOptions::NvRing { memory, inserter: files.inserter },
+            LogKind::NvEntries => MediumOptions::NvEntries { memory, entries },
             LogKind::NvLogging => MediumOptions::NvLogging { memory, entries },
         }
     }
@@ -179,7 +196,9 @@ impl From<MediumOptions> for MediumSettings {
             MediumOptions::NvDirect { memory, inserter } | MediumOptions::NvRing { memory, inserter } => {
                 MediumSettings { files: FileOptions { inserter, ..own.files }, memory, ..own }
             }
-            MediumOptions::NvLogging { memory, entries } => MediumSettings { memory, entries, ..own },
+            MediumOptions::NvEntries { memory, entries } | MediumOptions::NvLogging { memory, entries } => {
+                MediumSettings { memory, entries, ..own }
+            }
         }
     }
 }
@@ -222,6 +241,7 @@ impl MediumOptions {
             MediumOptions::Files(_) => LogKind::Disk,
             MediumOptions::NvDirect { .. } => LogKind::NvDirect,
             MediumOptions::NvRing { .. } => LogKind::NvRing,
+            MediumOptions::NvEntries { .. } => LogKind::NvEntries,
             MediumOptions::NvLogging { .. } => LogKind::NvLogging,
         }
     }
@@ -232,6 +252,7 @@ impl MediumOptions {
             MediumOptions::Files(files) => Some(files),
             MediumOptions::NvDirect { .. }
             | MediumOptions::NvRing { .. }
+            | MediumOptions::NvEntries { .. }
             | MediumOptions::NvLogging { .. } => None,
         }
     }
@@ -242,6 +263,7 @@ impl MediumOptions {
             MediumOptions::Files(files) => Some(files),
             MediumOptions::NvDirect { .. }
             | MediumOptions::NvRing { .. }
+            | MediumOptions::NvEntries { .. }
             | MediumOptions::NvLogging { .. } => None,
         }
     }
@@ -252,6 +274,7 @@ impl MediumOptions {
             MediumOptions::Files(_) => None,
             MediumOptions::NvDirect { memory, .. }
             | MediumOptions::NvRing { memory, .. }
+            | MediumOptions::NvEntries { memory, .. }
             | MediumOptions::NvLogging { memory, .. } => Some(memory),
         }
     }
@@ -262,6 +285,7 @@ impl MediumOptions {
             MediumOptions::Files(_) => None,
             MediumOptions::NvDirect { memory, .. }
             | MediumOptions::NvRing { memory, .. }
+            | MediumOptions::NvEntries { memory, .. }
             | MediumOptions::NvLogging { memory, .. } => Some(memory),
         }
     }
@@ -272,7 +296,7 @@ impl MediumOptions {
             MediumOptions::Files(FileOptions { inserter, .. })
             | MediumOptions::NvDirect { inserter, .. }
             | MediumOptions::NvRing { inserter, .. } => Some(inserter),
-            MediumOptions::NvLogging { .. } => None,
+            MediumOptions::NvEntries { .. } | MediumOptions::NvLogging { .. } => None,
         }
     }
 
@@ -282,7 +306,7 @@ impl MediumOptions {
             MediumOptions::Files(FileOptions { inserter, .. })
             | MediumOptions::NvDirect { inserter, .. }
             | MediumOptions::NvRing { inserter, .. } => Some(inserter),
-            MediumOptions::NvLogging { .. } => None,
+            MediumOptions::NvEntries { .. } | MediumOptions::NvLogging { .. } => None,
         }
     }
 
@@ -302,8 +326,13 @@ impl MediumOptions {
             MediumOptions::NvDirect { memory, .. } | MediumOptions::NvRing { memory, .. } => {
                 (memory.bytes, 0)
             }
-            MediumOptions::NvLogging { memory, entries: 0 } => (memory.bytes, memory.bytes / BYTES_PER_ENTRY),
-            MediumOptions::NvLogging { memory, entries } => (memory.bytes, entries),
+            MediumOptions::NvEntries { memory, entries: 0 }
+            | MediumOptions::NvLogging { memory, entries: 0 } => {
+                (memory.bytes, memory.bytes / BYTES_PER_ENTRY)
+            }
+            MediumOptions::NvEntries { memory, entries } | MediumOptions::NvLogging { memory, entries } => {
+                (memory.bytes, entries)
+            }
         }
     }
 }

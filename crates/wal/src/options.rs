@@ -47,7 +47,7 @@ pub struct Options {
     pub sessions_max: usize,
     /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
     /// Default 16 MiB, or less while the log is young: 256 KiB and three times what was ever appended, for what is not in the log needs no
-    /// record that undoes it. At most 1,024 segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvLogging` entries are kept for them too, as
+    /// record that undoes it. At most 1,024 segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvEntries` and `NvLogging` entries are kept for them too, as
     /// many as there may be records in so many bytes; at most half of all.
     pub reserve_bytes: u64,
     /// How long a device call may take before it is reported as a stall: as an event (`log`, target `katydid::device`) and in
@@ -168,7 +168,7 @@ impl Options {
                 self.validate_memory(memory)?;
                 self.validate_share(memory)
             }
-            MediumOptions::NvLogging { memory, .. } => {
+            MediumOptions::NvEntries { memory, .. } | MediumOptions::NvLogging { memory, .. } => {
                 self.validate_memory(memory)?;
                 let (_, entries) = self.medium.created_with();
                 let range = "a power of two from 64 to 268435456";
@@ -369,7 +369,7 @@ mod tests {
         for kind in LogKind::ALL {
             let medium = settings.medium(kind);
             assert_eq!(MediumSettings::from(medium).medium(kind), medium);
-            assert_eq!(medium.inserter(), (kind != LogKind::NvLogging).then_some(inserter));
+            assert_eq!(medium.inserter(), (!kind.lies_apart()).then_some(inserter));
             assert_eq!(medium.memory(), kind.in_nvram().then_some(settings.memory));
         }
     }

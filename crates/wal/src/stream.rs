@@ -35,9 +35,9 @@ pub struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
-    /// From the log's start to its reserved end. Of [`LogKind::NvLogging`] the heap's chunks that records are in.
+    /// From the log's start to its reserved end. Of a log whose records lie apart ([`LogKind::lies_apart`]) the heap's chunks that records are in.
     pub live: u64,
-    /// Prepared for records to come, the reserve included. Of [`LogKind::NvLogging`] the heap's free chunks.
+    /// Prepared for records to come, the reserve included. Of a log whose records lie apart ([`LogKind::lies_apart`]) the heap's free chunks.
     pub prepared: u64,
     /// Of those, for critical appends only.
     pub reserve: u64,
@@ -99,7 +99,7 @@ impl Stream {
     }
 
     /// Most bytes of records, the reserve included, between [`Stream::start`] and [`Stream::reserved`], if that is fixed: in NVRAM nothing makes room
-    /// but [`Stream::trim`]. Of [`LogKind::NvLogging`] so many bytes surely fit, and often some more; if it has few entries, not of short records.
+    /// but [`Stream::trim`]. Of a log whose records lie apart ([`LogKind::lies_apart`]) so many bytes surely fit, and often some more; if it has few entries, not of short records.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
     }
@@ -111,7 +111,7 @@ impl Stream {
 
     /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
     /// [`AppendError::NoSpace`](crate::AppendError::NoSpace), and more was taken by critical ones, or has been set aside since. None for others, which can grow. Of
-    /// [`LogKind::NvLogging`] the share of its entries or of its heap, whichever is greater; a chunk of the heap is taken as soon as there is
+    /// logs whose records lie apart ([`LogKind::lies_apart`]) the share of its entries or of its heap, whichever is greater; a chunk of the heap is taken as soon as there is
     /// one record in it, and free when all its records were trimmed.
     pub fn fullness(&self) -> Option<u32> {
         self.core().fullness()
@@ -305,7 +305,7 @@ impl Stream {
         self.core().record_bytes(payload)
     }
 
-    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped; of [`LogKind::NvLogging`] also entries for as
+    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped; of a log whose records lie apart ([`LogKind::lies_apart`]) also entries for as
     /// many records as there may be in them. Waits for
     /// segments to be prepared if need be. What other threads are appending at this moment may still take from it.
     ///

@@ -1,4 +1,4 @@
-//! Who has which memory of the heap of `nv_logging`. Nothing of it is in NVRAM: opening finds it again from the entries (`reopen`).
+//! Who has which memory of the heap of `nv_entries` and `nv_logging`. Nothing of it is in NVRAM: opening finds it again from the entries (`reopen`).
 //!
 //! The heap is cut into chunks. A chunk is free, or open in one of the arenas, which fill it from its beginning, or full. Appenders take an arena
 //! for as long as they append one record, each its own if it is not taken; there are far fewer arenas than sessions may be, so that idle

@@ -1,6 +1,6 @@
 //! Persist at commit: whoever wants to know that something is durable persists what everybody has filled before it.
 //!
-//! Of `nv_ring` and `nv_logging`. An append only copies. Run by waits, by requests, and by an appender without room, on their own threads.
+//! Of `nv_ring` and `nv_entries`, where an append only copies; of `nv_logging` a pass moves the tail over what appenders persisted. Run by waits, by requests, and by an appender without room, on their own threads.
 //!
 //! 1. One thread at a time persists, and moves `written` and `durable`: the one that has the turn. Who finds it taken goes on waiting for
 //!    the frontier, and tries again: so nobody depends on one particular thread, and what a pass did not cover the next one does.

@@ -2,8 +2,8 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`arena`] | who has which memory of the heap of `nv_logging` |
-//! | [`commit`] | who persists what is filled, of `nv_ring` and `nv_logging` |
+//! | [`arena`] | who has which memory of the heap of `nv_entries` and `nv_logging` |
+//! | [`commit`] | who persists what is filled, of `nv_ring`, `nv_entries` and `nv_logging` |
 
 pub mod arena;
 pub mod commit;

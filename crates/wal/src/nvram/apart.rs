@@ -1,6 +1,6 @@
-//! Appending to `nv_logging`: the object, then its position, then the entry.
+//! Appending to `nv_entries`: the object, then its position, then the entry. And to `nv_logging`: the position, then the object, then the entry.
 //!
-//! After the report on `NV-Logging`, section 4. Run by every appender; it takes the place of an inserter.
+//! After the report on NV-Logging, section 4. Run by every appender; it takes the place of an inserter. The steps of `nv_entries`:
 //!
 //! | step | who else sees it |
 //! |---|---|
@@ -9,6 +9,9 @@
 //! | 3. the session's mark announces, and one `fetch_add` gives the position | scans see a hole |
 //! | 4. the entry is stored, not set | nobody |
 //! | 5. the mark says that it is filled | scans pass it, and who commits persists object and entry (`commit.rs`) |
+//!
+//! Of `nv_logging` step 3 comes before step 2, the object is persisted after it, and in step 4 the entry is set and persisted: then the mark says
+//! that the position is persisted, too. Its hole is as long as that takes; nobody waits, allocates or takes a lock in it either.
 //!
 //! 1. Everything that may be refused or take long is done before step 3. So the hole between reservation and "filled" is as long as one store
 //!    takes, whatever the record's size, and nobody waits, allocates or takes a lock in it.
@@ -30,7 +33,7 @@ use std::sync::Arc;
 /// Entries that only openings may use, for their Restart records; an eighth of all at most.
 const HEADROOM_ENTRIES: u64 = 64;
 
-/// The memory of an open log of kind `nv_logging`.
+/// The memory of an open log of kind `nv_entries` or `nv_logging`.
 #[derive(Debug)]
 pub(crate) struct Apart {
     pub(crate) entries: Entries,
@@ -85,9 +88,15 @@ impl Apart {
         let place = self.arenas.place_own(record.bytes(), at.get() + ENTRY)?;
         // SAFETY: the place is this thread's.
         unsafe { self.entries.put(place, record) };
-        self.entries.announce(at, place);
-        // SAFETY: just done, and nobody else has the region.
-        unsafe { self.entries.persist(at, at.plus(ENTRY)) };
+        match self.entries.pointers() {
+            None => {
+                self.entries.announce(at, place);
+                // SAFETY: just done, and nobody else has the region.
+                unsafe { self.entries.persist(at, at.plus(ENTRY)) };
+            }
+            // SAFETY: as above.
+            Some(_) => unsafe { self.entries.set(at, place, record.bytes()) },
+        }
         Ok(())
     }
 
@@ -137,12 +146,23 @@ impl Inserter for ApartInserter {
         buffer.admission.admit(buffer.frontiers.reserved.load(Ordering::Acquire), ENTRY, class)?;
         let kept = || self.apart.kept(class, || buffer.admission.reserve());
         let mut place = arenas.place(slot, record.bytes(), kept).map_err(|_| Stalled)?;
-        // SAFETY: the place is this thread's (rule 1 of the arenas).
-        unsafe { entries.put(place.at(), record) };
         let log = OnBuffer { buffer, slot, class };
-        let start = Lsn::new(self.marks.reserve(&log, slot, ENTRY)?);
+        let start = if entries.pointers().is_some() {
+            let start = Lsn::new(self.marks.reserve(&log, slot, ENTRY)?);
+            // SAFETY: the place is this thread's (rule 1 of the arenas), and so is the entry.
+            unsafe {
+                entries.put(place.at(), record);
+                entries.set(start, place.at(), record.bytes());
+            }
+            start
+        } else {
+            // SAFETY: the place is this thread's (rule 1 of the arenas).
+            unsafe { entries.put(place.at(), record) };
+            let start = Lsn::new(self.marks.reserve(&log, slot, ENTRY)?);
+            entries.announce(start, place.at());
+            start
+        };
         place.keep(start.get() + ENTRY);
-        entries.announce(start, place.at());
         self.marks.finish(slot, start.get() + ENTRY);
         Ok(start)
     }

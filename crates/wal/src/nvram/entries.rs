@@ -1,7 +1,7 @@
-//! The entries and the heap of `nv_logging`: where they lie, and the words that join them.
+//! The entries and the heap of `nv_entries` and `nv_logging`: where they lie, and the words that join them.
 //!
 //! ```text
-//! region: | header, 4 KiB | entries, 8 bytes each, a power of two of them | heap: chunks of equal size, of a power of two each |
+//! region: | header, 4 KiB | entries, 8 bytes each, a power of two of them | heap: chunks of equal size, of a power of two each | head and tail |
 //! entry:  | lap u16 | sum u16 | object u32 |     a word, little-endian: the object lies at 8 * `object` in the heap
 //! object: a physical record (`record.rs`) that lies apart, with zero for its position; it does not cross a chunk's end
 //! ```
@@ -16,16 +16,21 @@
 //! `sum` is the low half of the object's own checksum. An object does not say its position, so an earlier object that a lost write left at the same
 //! place would be whole: its checksum differs from the entry's but for one case in 65,536.
 //!
+//! Head and tail (`pointers`) are those of `nv_logging`; `nv_entries` has none.
+//!
 //! 1. An object is written only by the one that has its place from `arena`, before its position counts as filled.
-//! 2. The one that reserved a position stores its entry without a lap, once: which object it is, for those who commit. That is not persisted, and
+//! 2. Of `nv_entries` the one that reserved a position stores its entry without a lap, once: which object it is, for those who commit. That is not persisted, and
 //!    counts for nobody else.
-//! 3. Whoever commits gives entries their laps ([`Entries::persist`]), after their objects were persisted. So an entry of its lap names a
+//!    Of `nv_logging` it persists the object, sets the entry with its lap and persists it ([`Entries::set`]), before the position counts as filled.
+//! 3. Of `nv_entries` whoever commits gives entries their laps ([`Entries::persist`]), after their objects were persisted. So an entry of its lap names a
 //!    whole record, whichever of both is looked at first after a crash. It is one word, so a crash leaves it or one that is not set.
 //! 4. Entries and objects are read only where they are persisted, and not below the start; by who commits, above that; or by who has the
 //!    region alone.
 //! 5. Whatever an entry says, what is read lies in one chunk of the heap.
 
+use super::pointers::{POINTERS_BYTES, Pointers};
 use super::ring::RING_AT;
+use crate::medium_options::LogKind;
 use katydid_device::nvram::NvRegion;
 use katydid_kernels::checksum::read_u32;
 use katydid_kernels::insert::PhysicalRecord;
@@ -54,6 +59,8 @@ pub(crate) struct Entries {
     mask: u64,
     heap_bytes: u64,
     chunk_bytes: u64,
+    /// Of `nv_logging`.
+    pointers: Option<Pointers>,
 }
 
 /// What an entry says of its position.
@@ -69,15 +76,23 @@ pub(crate) enum Named {
 
 impl Entries {
     /// Bytes of a region for so many entries and so large a heap.
-    pub(crate) fn region_bytes(entries: u64, heap_bytes: u64) -> u64 {
-        RING_AT + entries * ENTRY + heap_bytes
+    pub(crate) fn region_bytes(kind: LogKind, entries: u64, heap_bytes: u64) -> u64 {
+        let pointers = if kind == LogKind::NvLogging { POINTERS_BYTES } else { 0 };
+        RING_AT + entries * ENTRY + heap_bytes + pointers
     }
 
     /// The entries and heap in a region of [`Entries::region_bytes`]; both numbers are powers of two.
-    pub(crate) fn new(region: Arc<NvRegion>, entries: u64, heap_bytes: u64) -> Self {
-        debug_assert!(region.len() >= Self::region_bytes(entries, heap_bytes), "it was made so");
+    pub(crate) fn new(kind: LogKind, region: Arc<NvRegion>, entries: u64, heap_bytes: u64) -> Self {
+        debug_assert!(region.len() >= Self::region_bytes(kind, entries, heap_bytes), "it was made so");
+        let pointers = (kind == LogKind::NvLogging)
+            .then(|| Pointers::new(region.clone(), RING_AT + entries * ENTRY + heap_bytes));
         let chunk_bytes = (heap_bytes / CHUNKS).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        Entries { region, mask: entries * ENTRY - 1, heap_bytes, chunk_bytes }
+        Entries { region, mask: entries * ENTRY - 1, heap_bytes, chunk_bytes, pointers }
+    }
+
+    /// Head and tail, of a log whose appenders persist and set their own entries.
+    pub(super) fn pointers(&self) -> Option<&Pointers> {
+        self.pointers.as_ref()
     }
 
     pub(crate) fn region(&self) -> &NvRegion {
@@ -143,6 +158,44 @@ impl Entries {
         self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
     }
 
+    /// Persists the object at `at`, then sets the entry of `lsn` to name it and persists that (rule 2). Two fences.
+    ///
+    /// # Safety
+    /// The object was put there, and no thread writes to it meanwhile.
+    pub(crate) unsafe fn set(&self, lsn: Lsn, at: u64, bytes: u64) {
+        self.region.persist(self.heap_at(at), bytes);
+        // SAFETY: passed on.
+        let sum = unsafe { self.object_sum(at) };
+        let word = self.lap(lsn) | u64::from(sum) << 16 | (at / ENTRY) << 32;
+        self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
+        self.region.persist(self.entry_at(lsn), ENTRY);
+    }
+
+    /// Moves the tail from entry to entry, from `from` up to the first that is not set, and no further than `to`, below which all were set and
+    /// persisted by their appenders; whether it got there. One fence.
+    pub(super) fn move_tail(&self, pointers: &Pointers, from: Lsn, to: Lsn) -> bool {
+        let mut at = from;
+        while at < to && self.named(at) != Named::Nothing {
+            at = at.plus(ENTRY);
+        }
+        pointers.move_tail(at);
+        at == to
+    }
+
+    /// Resets the entries of `[from, to)`, which the head has passed, and persists that.
+    pub(super) fn reset_passed(&self, from: Lsn, to: Lsn) {
+        (from.get()..to.get()).step_by(ENTRY as usize).for_each(|at| self.reset(Lsn::new(at)));
+        self.write_back_entries(from, to);
+        self.region.fence();
+    }
+
+    fn write_back_entries(&self, from: Lsn, to: Lsn) {
+        let len = to.since(from);
+        let first = len.min(self.bytes() - (from.get() & self.mask));
+        self.region.write_back(self.entry_at(from), first);
+        self.region.write_back(RING_AT, len - first);
+    }
+
     /// Persists the records of `[from, to)`: their objects, then their entries, which it sets in between (rule 3). Two fences.
     ///
     /// # Safety
@@ -169,10 +222,7 @@ impl Entries {
             let word = self.lap(lsn) | u64::from(sum) << 16 | (at / ENTRY) << 32;
             self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
         }
-        let len = to.since(from);
-        let first = len.min(self.bytes() - (from.get() & self.mask));
-        self.region.write_back(self.entry_at(from), first);
-        self.region.write_back(RING_AT, len - first);
+        self.write_back_entries(from, to);
         self.region.fence();
     }
 
@@ -278,9 +328,9 @@ mod tests {
     use katydid_kernels::record::{Chain, HeaderFields, Kind, Part, decode, prepare_header};
 
     fn entries() -> (SimNvram, Entries) {
-        let memory = SimNvram::new(Entries::region_bytes(64, 16 << 10));
+        let memory = SimNvram::new(Entries::region_bytes(LogKind::NvEntries, 64, 16 << 10));
         let region = Arc::new(memory.region());
-        (memory, Entries::new(region, 64, 16 << 10))
+        (memory, Entries::new(LogKind::NvEntries, region, 64, 16 << 10))
     }
 
     fn put(entries: &Entries, lsn: Lsn, at: u64, body: &[u8]) {
@@ -337,7 +387,7 @@ mod tests {
         assert_eq!(decode(&read(&entries, later), later, Layout::Apart).expect("valid").body, b"later");
         assert_eq!(entries.named(first), Named::Nothing);
         let kept = memory.reopen_after_crash(1);
-        let entries = Entries::new(Arc::new(kept.region()), 64, 16 << 10);
+        let entries = Entries::new(LogKind::NvEntries, Arc::new(kept.region()), 64, 16 << 10);
         assert_eq!(decode(&read(&entries, later), later, Layout::Apart).expect("persisted").body, b"later");
         entries.reset(later);
         assert_eq!(entries.named(later), Named::Nothing);

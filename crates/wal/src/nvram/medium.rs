@@ -99,8 +99,8 @@ impl Nvram {
     fn commit(&self, core: &Core) {
         let mut moved = false;
         self.committer.pass(&core.buffer.frontiers, |from, to| {
-            self.store.memory().persist(from, to);
-            moved = !self.has_crashed(core);
+            let persisted = self.store.memory().persist(from, to);
+            moved = !self.has_crashed(core) && persisted;
             moved
         });
         if moved {

@@ -50,6 +50,8 @@ use std::sync::Arc;
 struct RegionLog {
     memory: FoundMemory,
     start: Lsn,
+    /// The control file's state, corrected by head and tail of `nv_logging`.
+    state: ControlState,
 }
 
 #[derive(Debug)]
@@ -127,8 +129,8 @@ pub(crate) fn open(
     mut control: Control,
     visitor: &mut dyn RecordVisitor,
 ) -> Result<Opened, OpenError> {
-    let state = *control.state();
-    let found = region(directory.as_ref(), survey, &state, want)?;
+    let found = region(directory.as_ref(), survey, control.state(), want)?;
+    let state = found.state;
     if state.incarnation == 0 {
         begin(&found, &state);
     }
@@ -176,15 +178,16 @@ pub(crate) fn check_complete(survey: &Survey, state: &ControlState) -> Result<()
     }
 }
 
-/// Inspects the log, and changes nothing.
+/// Inspects the log, and changes nothing. Of `nv_logging` the state is corrected by head and tail.
 pub(crate) fn inspect(
     directory: &dyn Directory,
     survey: &Survey,
     state: &ControlState,
-) -> Result<Inspected, OpenError> {
+) -> Result<(ControlState, Inspected), OpenError> {
     let source = region(directory, survey, state, Persistence::Auto)?;
-    let judgement = judge(&source, state, &mut NoVisitor)?;
-    Ok(Inspected { source: Arc::new(source), judgement, segments: Vec::new(), refused: Ok(()) })
+    let state = source.state;
+    let judgement = judge(&source, &state, &mut NoVisitor)?;
+    Ok((state, Inspected { source: Arc::new(source), judgement, segments: Vec::new(), refused: Ok(()) }))
 }
 
 /// Opens the log's region, and makes it if the log was never used; refuses another's.
@@ -199,7 +202,7 @@ fn region(
     let used = state.incarnation > 0;
     let ControlState { segment_bytes: bytes, entries, .. } = *state;
     let region_bytes = match state.log {
-        LogKind::NvLogging => Entries::region_bytes(entries, bytes),
+        LogKind::NvEntries | LogKind::NvLogging => Entries::region_bytes(state.log, entries, bytes),
         LogKind::Disk | LogKind::NvDirect | LogKind::NvRing => RING_AT + bytes,
     };
     let region = directory.nvram(REGION_NAME, region_bytes, want)?;
@@ -228,17 +231,30 @@ fn region(
     }
     let ring = |region, when| FoundMemory::Ring(NvRing::new(region, bytes, when));
     let memory = match state.log {
-        LogKind::NvLogging => FoundMemory::Apart(Entries::new(region, entries, bytes)),
+        LogKind::NvEntries | LogKind::NvLogging => {
+            FoundMemory::Apart(Entries::new(state.log, region, entries, bytes))
+        }
         LogKind::NvDirect => ring(region, PersistPoint::Appended),
         LogKind::Disk | LogKind::NvRing => ring(region, PersistPoint::Committed),
     };
-    Ok(RegionLog { memory, start: state.start })
+    let state = match &memory {
+        FoundMemory::Apart(entries) if used => {
+            entries.pointers().map_or(*state, |pointers| pointers.correct(state))
+        }
+        FoundMemory::Apart(_) | FoundMemory::Ring(_) => *state,
+    };
+    Ok(RegionLog { memory, start: state.start, state })
 }
 
 /// Persists the header of a new log's region.
 fn begin(found: &RegionLog, state: &ControlState) {
     let ControlState { log_id, segment_bytes: ring_bytes, entries, .. } = *state;
     let header = RegionHeader { log_id, ring_bytes, entries }.encode();
+    if let FoundMemory::Apart(entries) = &found.memory
+        && let Some(pointers) = entries.pointers()
+    {
+        pointers.clear();
+    }
     let region = found.region();
     // SAFETY: nobody else has the region.
     unsafe { region.write(0, &header[..]) };

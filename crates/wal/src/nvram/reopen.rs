@@ -1,4 +1,4 @@
-//! Opening `nv_logging`: what of the memory counts from now on, and what is free.
+//! Opening `nv_entries` and `nv_logging`: what of the memory counts from now on, and what is free.
 //!
 //! One thread that has the region alone, after the walk has said where the log ends.
 //!

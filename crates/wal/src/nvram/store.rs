@@ -2,7 +2,7 @@
 //!
 //! Any thread. Locks: `control` before `start`.
 //!
-//! 1. The new start is durable in the control file before it is told to anybody, and only then are positions above the old end of the ring
+//! 1. The new start is durable in the control file, or of `nv_logging` in the head in NVRAM, before it is told to anybody, and only then are positions above the old end of the ring
 //!    admitted, or memory of records below it used again. So a crash within a trim leaves the log untrimmed or trimmed, and no byte of it
 //!    overwritten.
 //! 2. Bytes are copied out under `start`, which trimming takes exclusively: nobody overwrites what is being read.
@@ -83,13 +83,18 @@ impl Memory {
         }
     }
 
-    /// Persists what lies in `[from, to)`, which is filled and was not persisted. One thread at a time, for a log that is open.
-    pub(crate) fn persist(&self, from: Lsn, to: Lsn) {
+    /// Persists what lies in `[from, to)`, which is filled; or moves the tail over it, where appenders have persisted it. Whether all of it
+    /// is durable now. One thread at a time, for a log that is open.
+    pub(crate) fn persist(&self, from: Lsn, to: Lsn) -> bool {
         match self {
             Memory::Ring(ring) => ring.persist(from, to),
-            // SAFETY: filled, and nobody trims what is not persisted.
-            Memory::Apart(apart) => unsafe { apart.entries.persist(from, to) },
+            Memory::Apart(apart) => match apart.entries.pointers() {
+                Some(pointers) => return apart.entries.move_tail(pointers, from, to),
+                // SAFETY: filled, and nobody trims what is not persisted.
+                None => unsafe { apart.entries.persist(from, to) },
+            },
         }
+        true
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -233,8 +238,24 @@ impl NvStore {
         self.let_read(durable);
         let state = *control.state();
         let start_incarnation = if to == durable { state.incarnation } else { incarnation_at(self, to)? };
-        control.update(ControlState { start: to, start_incarnation, durable, ..state })?;
-        *self.start.write().unwrap_or_else(PoisonError::into_inner) = to;
+        let pointers = self.apart().and_then(|apart| apart.entries.pointers());
+        match pointers {
+            None => control.update(ControlState { start: to, start_incarnation, durable, ..state })?,
+            Some(pointers) => {
+                pointers.move_head(to, start_incarnation);
+                if let Some(crash) = self.crash() {
+                    return Err(crash.into());
+                }
+            }
+        }
+        {
+            let mut start = self.start.write().unwrap_or_else(PoisonError::into_inner);
+            if let (Some(apart), Some(_)) = (self.apart(), pointers) {
+                // No reader is below the new start, and no appender is admitted there before the start has moved.
+                apart.entries.reset_passed(*start, to);
+            }
+            *start = to;
+        }
         if let Some(apart) = self.apart() {
             apart.arenas.release(to.get());
         }

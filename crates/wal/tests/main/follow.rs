@@ -83,6 +83,7 @@ fn a_thread_that_waits_gets_every_record() {
         (LogKind::Disk, InserterKind::Chunked),
         (LogKind::NvDirect, InserterKind::Marks),
         (LogKind::NvRing, InserterKind::Marks),
+        (LogKind::NvEntries, InserterKind::Marks),
         (LogKind::NvLogging, InserterKind::Marks),
     ] {
         let files = FileOptions { inserter: inserter.into(), ..options().medium.files().expect("files") };

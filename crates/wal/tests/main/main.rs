@@ -9,6 +9,7 @@ mod fixtures;
 mod follow;
 mod grasshopper;
 mod growing;
+mod nv_logging;
 mod nvram;
 mod nvram_commits;
 mod nvram_crashes;

@@ -10,7 +10,7 @@ use katydid_wal::{
 };
 use std::sync::Arc;
 
-const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
+const KINDS: [LogKind; 4] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
 fn settings() -> MediumSettings {
     MediumSettings {
@@ -31,7 +31,7 @@ fn with(log: LogKind, settings: MediumSettings) -> Options {
 fn check(inserter: InserterKind) {
     for log in KINDS {
         // To which all inserters are alike.
-        if log == LogKind::NvLogging && inserter != InserterKind::default() {
+        if log.lies_apart() && inserter != InserterKind::default() {
             continue;
         }
         conformance_in_nvram(log, |directory, mut sizes| {
@@ -181,7 +181,7 @@ fn what_is_appended_after_something_durable_lies_above_it() {
 fn apart(bytes: u64, entries: u64, reserve_bytes: u64) -> Options {
     let memory = NvramOptions { bytes, ..NvramOptions::default() };
     Options {
-        medium: MediumOptions::NvLogging { memory, entries },
+        medium: MediumOptions::NvEntries { memory, entries },
         reserve_bytes,
         sessions_max: 4,
         ..Options::default()

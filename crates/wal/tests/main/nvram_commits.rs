@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Those whose appends persist nothing.
-const KINDS: [LogKind; 2] = [LogKind::NvRing, LogKind::NvLogging];
+const KINDS: [LogKind; 2] = [LogKind::NvRing, LogKind::NvEntries];
 const DURABLE: Durability = Durability::Durable;
 
 const BYTES: u64 = 32 << 10;
@@ -106,7 +106,7 @@ fn a_commit_covers_records_whose_appenders_persisted_nothing() {
 /// Once for the records, and of those that lie apart once more for the entries; however many records there are.
 #[test]
 fn a_commit_takes_one_fence_or_two() {
-    for (kind, fences) in [(LogKind::NvRing, 1), (LogKind::NvLogging, 2)] {
+    for (kind, fences) in [(LogKind::NvRing, 1), (LogKind::NvEntries, 2)] {
         let (_device, memory, log) = made(options(kind));
         let mut session = log.session().expect("session");
         for records in [1, 2, 30] {
@@ -172,7 +172,7 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
         let here: [u64; 2] = found(&log, &context);
         let all_here = (0..2).all(|who| (told[who]..=all[who]).contains(&here[who]));
         assert!(all_here, "{context}: {here:?} is not between {told:?} and {all:?}");
-        if kind == LogKind::NvLogging && fences == 0 {
+        if kind == LogKind::NvEntries && fences == 0 {
             assert_eq!(here, told, "{context}: an entry was set before its record was persisted");
         }
         parts += u64::from(here != told && here != all);

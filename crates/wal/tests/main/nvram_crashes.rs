@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 const RING: u64 = 16 << 10;
-const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
+const KINDS: [LogKind; 4] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
 fn options(log: LogKind, inserter: InserterKind) -> Options {
     let files = FileOptions { inserter: inserter.into(), ..FileOptions::default() };
@@ -157,7 +157,7 @@ fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     let mut device = SimDevice::new(seed);
     // Of entries there is one of 8 bytes for each 64 of the heap. The rest is a little more than the work below may do too much.
     let (positions, rest) =
-        if options.medium.kind() == LogKind::NvLogging { (RING / 8, 240) } else { (RING, 10 << 10) };
+        if options.medium.kind().lies_apart() { (RING / 8, 240) } else { (RING, 10 << 10) };
     let laps = 2 * positions + positions / 2;
     let mut log = Log::open_in(device.directory(), options.clone()).expect("made");
     let start = if begins == Begins::BelowHigh { HIGH - laps - rest } else { 0 };
@@ -240,7 +240,7 @@ fn a_crash_at_every_step_loses_and_invents_nothing() {
             [InserterKind::Marks, InserterKind::Chunked, InserterKind::Mutex, InserterKind::Delegated]
         {
             // To which all inserters are alike.
-            if kind == LogKind::NvLogging && inserter != InserterKind::Marks {
+            if kind.lies_apart() && inserter != InserterKind::Marks {
                 continue;
             }
             let begins = match inserter {
@@ -372,7 +372,7 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
     let mut rng = fastrand::Rng::with_seed(seed);
     for round in 0..200 {
         let context = format!("seed {seed}, round {round}");
-        let options = options(LogKind::NvLogging, InserterKind::Marks);
+        let options = options(LogKind::NvEntries, InserterKind::Marks);
         let device = SimDevice::new(seed);
         let log = Log::open_in(device.directory(), options.clone()).expect("made");
         let mut session = log.session().expect("session");

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 const FOLDER: &str = "KATYDID_KILL_FOLDER";
 const KIND: &str = "KATYDID_KILL_KIND";
-const KINDS: [LogKind; 3] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging];
+const KINDS: [LogKind; 4] = [LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
 fn options(log: LogKind) -> Options {
     let memory = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };

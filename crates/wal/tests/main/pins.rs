@@ -120,7 +120,7 @@ fn a_pin_is_only_had_where_the_log_could_begin() {
 
 #[test]
 fn a_log_in_nvram_never_fills_because_of_a_pin() {
-    for log in [LogKind::NvDirect, LogKind::NvRing, LogKind::NvLogging] {
+    for log in [LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging] {
         let memory = NvramOptions { bytes: 64 << 10, ..NvramOptions::default() };
         let medium = MediumSettings { memory, ..MediumSettings::default() }.medium(log);
         let options = Options { medium, ..options(1) };

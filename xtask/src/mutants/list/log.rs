@@ -61,7 +61,7 @@ pub const LIST: &[Mutant] = &[
         tests: NVRAM_COMMITS,
     },
     Mutant {
-        name: "nv_logging: an entry takes any whole object that lies at its place",
+        name: "nv_entries: an entry takes any whole object that lies at its place",
         file: "crates/wal/src/nvram/entries.rs",
         old: "                    && sum_of(start) == sum\n",
         new: "                    && { let _ = sum; true }\n",

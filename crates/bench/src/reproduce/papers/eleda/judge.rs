@@ -43,7 +43,7 @@ pub fn fifteen(rows: &Rows) -> Judged {
         let of = |threads: &str, log: &str| rows.with(&[("work", &work), ("threads", threads), ("log", log)]);
         let counts = rows.with(&[("work", &work)]).words("threads");
         let to = counts.iter().filter_map(|threads| {
-            let nvram = ["nv_logging", "nv_direct", "nv_ring"]
+            let nvram = ["nv_entries", "nv_logging", "nv_direct", "nv_ring"]
                 .iter()
                 .filter_map(|log| of(threads, log).with("delay_us", "0.4").most("commits_per_second"));
             ratio(of(threads, "disk").most("commits_per_second"), nvram.reduce(f64::max))
