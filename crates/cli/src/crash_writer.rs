@@ -6,7 +6,7 @@
 //! are lost, as long as they are lost whole and from the end. A line `t n` is printed after `n` is acknowledged.
 
 use clap::Args;
-use katydid::{Database, LockRelease, Options, PagedOptions, Session, Table, Transaction};
+use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions, Session, Table, Transaction};
 use katydid_command::database::{DatabaseDir, EngineFlags, open};
 use katydid_command::failure::Result;
 use katydid_command::flags::word;
@@ -44,9 +44,12 @@ impl CrashWriter {
         let pages = PagedOptions::default();
         let cache_bytes = self.cache_pages * pages.page_bytes;
         let options = Options {
-            checkpoint_bytes: self.checkpoint,
             engine: PagedOptions { cache_bytes, ..pages }.into(),
-            lock_release: self.lock_release,
+            advanced: AdvancedOptions {
+                checkpoint_bytes: self.checkpoint,
+                lock_release: self.lock_release,
+                ..AdvancedOptions::default()
+            },
             ..Options::default()
         };
         let options = self.engine.apply(&self.place.dir, options)?;

@@ -10,8 +10,8 @@ use crate::log_flags::{LogFlags, kind_found};
 use crate::progress::Progress;
 use clap::Args;
 use katydid::{
-    Access, CommitDependencies, Database, EngineKind, EngineOptions, MemoryOptions, Options, PagedOptions,
-    Table,
+    Access, AdvancedOptions, CommitDependencies, Database, EngineKind, EngineOptions, MemoryOptions, Options,
+    PagedOptions, Table,
 };
 use katydid_observe::Socket;
 use katydid_wal::MediumSettings;
@@ -63,12 +63,16 @@ impl EngineFlags {
             Some(engine) => engine,
             None => engine_of(dir)?,
         };
-        let log = self.log.apply(options.log)?;
+        let log = self.log.apply(options.advanced.log)?;
         let paged = match options.engine {
             EngineOptions::Paged(paged) => paged,
             EngineOptions::Memory(_) => PagedOptions::default(),
         };
-        Ok(Options { engine: engine.with(paged, self.memory_flags.options()), log, ..options })
+        Ok(Options {
+            engine: engine.with(paged, self.memory_flags.options()),
+            advanced: AdvancedOptions { log, ..options.advanced },
+            ..options
+        })
     }
 }
 
@@ -198,7 +202,7 @@ fn open_telling(
 ) -> katydid::Result<Database> {
     let shown = Arc::new(Mutex::new(None));
     let showing = Arc::clone(&shown);
-    options.on_recovery = Some(Arc::new(move |phase, done, of| {
+    options.advanced.on_recovery = Some(Arc::new(move |phase, done, of| {
         let mut shown = showing.lock().unwrap_or_else(PoisonError::into_inner);
         let progress = shown.get_or_insert_with(|| Progress::new("recovery"));
         let fraction = if of == 0 { 1.0 } else { done as f64 / of as f64 };
@@ -208,7 +212,7 @@ fn open_telling(
     if let (Err(error), Some(settings)) = (&opened, if_found)
         && let Some(found) = kind_found(error)
     {
-        (options.log.medium, options.access) = (settings.medium(found), Access::ReadWrite);
+        (options.advanced.log.medium, options.access) = (settings.medium(found), Access::ReadWrite);
         opened = open(options);
     }
     // The database keeps the receiver; the bar must go before the next one comes.

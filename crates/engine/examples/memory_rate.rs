@@ -3,7 +3,9 @@
 //! Without `--dir` the device is memory. One table of 100,000 rows of 1 KiB; each transaction reads or replaces one of them. Half
 //! of each is YCSB A; `buffered` shows the engine's own work, `in flight` is durable with 1,000 callbacks in flight.
 
-use katydid::{Access, Database, Durability, MemoryOptions, Options, Session, Table, TransactionOptions};
+use katydid::{
+    Access, AdvancedOptions, Database, Durability, MemoryOptions, Options, Session, Table, TransactionOptions,
+};
 use katydid_device::MemoryDirectory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -130,7 +132,10 @@ fn main() {
     let streams = value("--streams").and_then(|text| text.parse().ok()).unwrap_or(0);
     let options = Options {
         engine: MemoryOptions { streams, ..MemoryOptions::default() }.into(),
-        lock_release: lock_release.unwrap_or_default(),
+        advanced: AdvancedOptions {
+            lock_release: lock_release.unwrap_or_default(),
+            ..AdvancedOptions::default()
+        },
         ..Options::default()
     };
     let database = match value("--dir") {

@@ -3,7 +3,7 @@
 //! Without `--dir` the device is memory. Blocking commits from 1, 8 and 64 threads, callbacks with 1,000 in flight from 1
 //! and 2 threads, and buffered commits, which show the engine's own work.
 
-use katydid::{Database, Durability, Options, Table, TransactionOptions};
+use katydid::{AdvancedOptions, Database, Durability, Options, Table, TransactionOptions};
 use katydid_device::MemoryDirectory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -119,7 +119,13 @@ fn main() {
     let seconds = value("--seconds").and_then(|text| text.parse().ok()).unwrap_or(2);
     let only = value("--only");
     let lock_release = value("--lock-release").map(|text| text.parse().expect("early or after-durable"));
-    let options = Options { lock_release: lock_release.unwrap_or_default(), ..Options::default() };
+    let options = Options {
+        advanced: AdvancedOptions {
+            lock_release: lock_release.unwrap_or_default(),
+            ..AdvancedOptions::default()
+        },
+        ..Options::default()
+    };
     let database = match value("--dir") {
         Some(path) => Database::open_with(path, options),
         None => Database::open_in(Arc::new(MemoryDirectory::new()), options),

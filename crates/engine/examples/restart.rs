@@ -4,7 +4,8 @@
 //! `open`, the memory engine has a checkpoint, which the next `open` restores; with `--keep` it is not closed, and the next has as much to do.
 
 use katydid::{
-    Database, Durability, EngineKind, MemoryOptions, Options, PagedOptions, Phase, Table, TransactionOptions,
+    AdvancedOptions, Database, Durability, EngineKind, MemoryOptions, Options, PagedOptions, Phase, Table,
+    TransactionOptions,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -65,9 +66,12 @@ fn main() {
             PagedOptions { cache_bytes: 1 << 30, ..PagedOptions::default() },
             MemoryOptions { streams, memory_bytes: 16 << 30, ..MemoryOptions::default() },
         ),
-        checkpoint_bytes: 1 << 40,
-        log_soft_bytes: 1 << 40,
-        log_hard_bytes: 1 << 41,
+        advanced: AdvancedOptions {
+            checkpoint_bytes: 1 << 40,
+            log_soft_bytes: 1 << 40,
+            log_hard_bytes: 1 << 41,
+            ..AdvancedOptions::default()
+        },
         ..Options::default()
     };
     if arguments[1] == "write" {
@@ -78,7 +82,7 @@ fn main() {
     let start = Instant::now();
     let seen: Arc<Mutex<Vec<(Phase, f64, u64)>>> = Arc::default();
     let told = seen.clone();
-    options.on_recovery = Some(Arc::new(move |phase, _, total| {
+    options.advanced.on_recovery = Some(Arc::new(move |phase, _, total| {
         let mut seen = told.lock().expect("no panic");
         let now = start.elapsed().as_secs_f64();
         match seen.last_mut() {

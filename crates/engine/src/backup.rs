@@ -26,7 +26,7 @@ impl Database {
     /// durable when the call began are in it, and none in part. It can be opened, or kept and restored ([`Database::restore`]).
     ///
     /// Transactions go on meanwhile, and so do checkpoints; but the log is kept from where it begins when the call does, for at most
-    /// `Options::log_hard_bytes` of it.
+    /// `AdvancedOptions::log_hard_bytes` of it.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -46,7 +46,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::Copy` if `to` is not empty, the log is in NVRAM, or the log grew by more than `Options::log_hard_bytes` meanwhile; `Error::Corrupt` if a page or checkpoint is damaged; `Error::Poisoned`, `Error::Closed`;
+    /// `Error::Copy` if `to` is not empty, the log is in NVRAM, or the log grew by more than `AdvancedOptions::log_hard_bytes` meanwhile; `Error::Corrupt` if a page or checkpoint is damaged; `Error::Poisoned`, `Error::Closed`;
     /// failures of either device. After an error the database is as it was, and `to` holds an incomplete copy, which no call takes for a whole one:
     /// remove it.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
@@ -254,7 +254,7 @@ pub(crate) fn make(
     source: Id,
     copy: impl FnOnce(&Target, &mut Pace<'_>) -> Result<Copied>,
 ) -> Result<BackupReport> {
-    let log = crate::LogOptions { log_id: None, ..settings.log.clone() };
+    let log = crate::LogOptions { log_id: None, ..settings.advanced.log.clone() };
     let target = Target::begin(to.clone(), &log, base)?;
     let (id, mut pace) = (target.id, Pace::new(options, to.describe(), check));
     let copied = copy(&target, &mut pace)?;

@@ -70,7 +70,7 @@ impl Database {
         let _lock = directory.lock()?;
         directory.sync()?;
         // Once more, durable and under the lock: it may have been opened since.
-        let method = Options::default().log.method;
+        let method = Options::default().advanced.log.method;
         let Some(control) = control::ControlFile::open(directory.as_ref(), method)? else {
             return Err(Error::NotFound { place: directory.describe() });
         };

@@ -142,7 +142,7 @@ impl Database {
     /// [`Database::in_memory`].
     pub fn in_memory_with(mut options: Options) -> Result<Database> {
         options.validate()?;
-        let log = &mut options.log;
+        let log = &mut options.advanced.log;
         if let Some(files) = log.medium.files_mut() {
             files.segment_bytes = files.segment_bytes.min(IN_MEMORY_LOG_BYTES);
         }
@@ -307,7 +307,7 @@ impl Database {
         self.begin_with(TransactionOptions { durability, access, ..TransactionOptions::default() })
     }
 
-    /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `Options::retries` times, but not after a
+    /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `AdvancedOptions::retries` times, but not after a
     /// time-out: all runs together wait for other transactions at most `Options::lock_wait`.
     ///
     /// Use the transaction inside of `body`, not the database: [`Database::get`], [`Database::put`], their like and `transact` are
@@ -379,7 +379,7 @@ impl Database {
         mut commit: impl FnMut(Transaction) -> Result<C>,
     ) -> std::result::Result<(T, C), E> {
         let body_of = Body::begin(self.key(), self.options().lock_wait)?;
-        let mut left = self.options().retries;
+        let mut left = self.options().advanced.retries;
         loop {
             let txn = self.begin()?;
             body_of.runs_in(txn.id());
@@ -504,8 +504,8 @@ impl Database {
     ///
     /// The feed reads the log, as far back as that goes. It does not keep the log from being trimmed: a feed that is too slow gets
     /// [`Error::ChangesGap`]. Writers do not wait for it, and know nothing of it but this: from the first call on, or with
-    /// [`Options::record_values`], the paged engine logs the whole values of updates. For updates that were logged without, the feed has the bytes that
-    /// changed ([`NewValue::Patch`](crate::NewValue::Patch)).
+    /// [`AdvancedOptions::record_values`](crate::AdvancedOptions::record_values), the paged engine logs the whole values of updates. For updates
+    /// that were logged without, the feed has the bytes that changed ([`NewValue::Patch`](crate::NewValue::Patch)).
     ///
     /// A transaction is given after it is durable. One that committed with less than [`Durability::Durable`](crate::Durability::Durable) is given when a
     /// later commit, or [`Database::sync`], has made it so. A transaction is put together in memory; so are the changes of transactions that have not

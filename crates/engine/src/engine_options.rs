@@ -54,7 +54,7 @@ pub struct MemoryOptions {
     pub memory_bytes: u64,
     /// Streams of the log, each with its own memory, files and syncs; fixed when the database is created. From 1 (one central log) to 64; 0,
     /// the default, is one for each processor. The streams share out the reserve, the ring (at least 1 MiB each) and the sizes of segments (at
-    /// least 4 MiB each, and 16 KiB of the first) of [`Options::log`](crate::Options::log).
+    /// least 4 MiB each, and 16 KiB of the first) of [`AdvancedOptions::log`](crate::AdvancedOptions::log).
     pub streams: u16,
     /// Transactions that a commit waits for besides its own record. Default: tracked.
     pub commit_dependencies: CommitDependencies,

@@ -76,7 +76,7 @@ pub enum CopyFault {
         /// The kind of log.
         log: wal::LogKind,
     },
-    /// The log has grown by more than `Options::log_hard_bytes` while the copy was made, and was trimmed.
+    /// The log has grown by more than `AdvancedOptions::log_hard_bytes` while the copy was made, and was trimmed.
     TooSlow,
     /// The receiver of progress has cancelled the copy.
     Cancelled,
@@ -289,7 +289,7 @@ pub enum Error {
         pinned_by: Pin,
         /// Bytes between the start and the end of the log.
         used: u64,
-        /// `Options::log_hard_bytes`; in NVRAM what writes may take of it now.
+        /// `AdvancedOptions::log_hard_bytes`; in NVRAM what writes may take of it now.
         limit: u64,
     },
     /// The memory engine may not hold more. The call changed nothing.

@@ -30,7 +30,7 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn new(options: &Options) -> Self {
-        let least = options.nvram_checkpoint * 10;
+        let least = options.advanced.nvram_checkpoint * 10;
         Share { least, due: AtomicU32::new(least) }
     }
 

@@ -74,15 +74,15 @@ fn open(device: &SimDevice, kind: EngineKind) -> Database {
 
 /// Opens a database with a small log and without threads of its own, whose device calls are places.
 pub(crate) fn open_with_places(device: &SimDevice, mut options: Options) -> Database {
-    options.log = options.log.map_files(|files| katydid_wal::FileOptions {
+    options.advanced.log = options.advanced.log.map_files(|files| katydid_wal::FileOptions {
         segment_bytes: 64 << 10,
         ring_bytes: 16 << 10,
         spare_segments: 1,
         ..files
     });
-    options.log.reserve_bytes = 64 << 10;
-    options.log.run_ahead_bytes = 8 << 10;
-    options.log.background = Background::Caller;
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.log.run_ahead_bytes = 8 << 10;
+    options.advanced.log.background = Background::Caller;
     Database::open_in(paused(device.directory()), options).expect("open")
 }
 

@@ -138,7 +138,9 @@ pub use katydid_wal::{
 pub use key_range::{KeyRange, Prefix};
 pub use limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use log_entry::{LogEntry, LogField};
-pub use options::{Access, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions};
+pub use options::{
+    Access, AdvancedOptions, LockRelease, Options, Phase, Read, RecoveryProgress, TransactionOptions,
+};
 pub use permits::{Permit, PermitFuture, Permits};
 pub use range::{Range, UnlockedRange};
 pub use repair::{RepairMode, RepairOutcome, RepairReport};

@@ -47,12 +47,12 @@ pub(crate) fn open(directory: Arc<dyn Directory>, mut options: Options) -> Resul
         Access::ReadWrite => directory,
         Access::ReadOnly => {
             // What recovery writes goes to memory. Nothing is prepared ahead, and no checkpoint falls due: no thread is needed.
-            (options.create, options.log.background) = (false, Background::Caller);
+            (options.create, options.advanced.log.background) = (false, Background::Caller);
             Arc::new(OverlayDirectory::guarding(directory))
         }
     };
-    let watch = Watch::new(options.log.stall_after);
-    if options.log.background == Background::Threads {
+    let watch = Watch::new(options.advanced.log.stall_after);
+    if options.advanced.log.background == Background::Threads {
         watch.start().map_err(|error| {
             device::Error::from_io(Verb::Open, "the thread that watches the device", error)
         })?;
@@ -67,7 +67,7 @@ pub(crate) fn open_watched(directory: Arc<dyn Directory>, options: Options, watc
 
 /// Creates a database in a directory whose damaged files are in quarantine.
 pub(crate) fn open_to_repair(directory: Arc<dyn Directory>, options: Options) -> Result<Chosen> {
-    let watch = Watch::new(options.log.stall_after);
+    let watch = Watch::new(options.advanced.log.stall_after);
     open_unless(Repairing::Expected, directory, options, watch)
 }
 
@@ -102,7 +102,7 @@ fn open_unless(
     }
     let opening = Arc::new(Opening::new(gate.clone(), directory.lock()?));
     directory.sync()?;
-    let control = ControlFile::open(directory.as_ref(), options.log.method)?;
+    let control = ControlFile::open(directory.as_ref(), options.advanced.log.method)?;
     if let Some(control) = &control {
         let (found, wanted) = (control.get().engine, options.engine.kind());
         if found != wanted {

@@ -142,80 +142,98 @@ impl fmt::Display for Phase {
 /// from several threads; how much that is it knows at first only at most, and gives less as it finds where the log's streams end.
 pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 
-/// Options for opening a database. Take the default and change what you need:
+/// Options for opening a database: five that a program sets, and [`AdvancedOptions`]. Take the default and change what you need:
 ///
 /// ```
-/// use katydid::{EngineKind, Options, PagedOptions};
+/// use katydid::{AdvancedOptions, EngineKind, Options, PagedOptions};
 /// let cache = PagedOptions { cache_bytes: 1 << 30, ..Default::default() };
 /// Options { engine: cache.into(), ..Default::default() }.validate()?;
 /// Options { engine: EngineKind::Memory.into(), ..Default::default() }.validate()?;
+/// let advanced = AdvancedOptions { checkpoint_bytes: 64 << 20, ..Default::default() };
+/// Options { advanced, ..Default::default() }.validate()?;
 /// # Ok::<(), katydid::Error>(())
 /// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The engine, with how much memory it may use and its other settings. The kind of engine is fixed when the database is created. Default: the
+    /// paged engine with a cache of 256 MiB.
+    pub engine: EngineOptions,
+    /// How far a commit must have come to be reported. Default: durable. What less means: [`TransactionOptions::durability`].
+    pub durability: Durability,
+    /// Maximum time that a call waits for other transactions; then it fails with `Error::Conflict`. In a transaction it bounds each wait for one
+    /// lock (memory engine: for another transaction to be decided); in `Database::transact`, `get`, `put` and `delete`, all waits together.
+    /// Default: 10 s.
+    pub lock_wait: Duration,
+    /// Whether a database is created if there is none. Default: yes.
+    pub create: bool,
+    /// Whether the database may be changed. Default: it may. A database opened with [`Access::ReadOnly`] changes nothing in its directory and is
+    /// not created, whatever `create` says; see [`Database::open_read_only`](crate::Database::open_read_only).
+    pub access: Access,
+    /// Settings that have good values for nearly every program.
+    pub advanced: AdvancedOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            engine: EngineOptions::default(),
+            durability: Durability::Durable,
+            lock_wait: Duration::from_secs(10),
+            create: true,
+            access: Access::ReadWrite,
+            advanced: AdvancedOptions::default(),
+        }
+    }
+}
+
+/// Settings that have good values for nearly every program: when checkpoints are taken, how much log may be kept, and the log itself. Their names
+/// and defaults follow the same promise as all public items.
 ///
 /// A new database takes at most 4 MiB on disk with the defaults. The log keeps `spare_segments` segments prepared ahead, for writes to prepared
 /// bytes take half the time of writes that make a file longer, and segments double from `first_segment_bytes` up to `segment_bytes` as the log
 /// grows. So a database that has written 64 MiB since it was made keeps about 200 MiB of log files. Smaller `segment_bytes` and `reserve_bytes`
 /// of the log make that less.
 #[derive(Clone)]
-pub struct Options {
-    /// Whether a database is created if there is none. Default: yes.
-    pub create: bool,
-    /// Whether the database may be changed. Default: it may. A database opened with [`Access::ReadOnly`] changes nothing in its directory and is
-    /// not created, whatever `create` says; see [`Database::open_read_only`](crate::Database::open_read_only).
-    pub access: Access,
-    /// The engine and its settings; fixed when the database is created. Default: paged.
-    pub engine: EngineOptions,
+pub struct AdvancedOptions {
     /// When locks are dropped at commit. Default: early.
     pub lock_release: LockRelease,
-    /// How far a commit must have come to be reported. Default: durable. What less means: [`TransactionOptions::durability`].
-    pub durability: Durability,
-    /// The longest wait for one lock, or, in the memory engine, for another transaction to be decided; then `Error::Conflict`. Of
-    /// `Database::transact`, `get`, `put` and `delete`: the longest time that a call waits for other transactions in all. Default 10 s.
-    pub lock_wait: Duration,
     /// How often `Database::transact` runs a transaction again after a conflict that is no time-out. Default 100.
     pub retries: u32,
-    /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 256 MiB: about a
-    /// second of restart, and few enough checkpoints that they do not get in the way of commits.
+    /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 256 MiB: about a second of restart, and few enough checkpoints
+    /// that they do not get in the way of commits.
     pub checkpoint_bytes: u64,
-    /// Bytes of log above which checkpoints follow each other without pause. Default 1 GiB.
+    /// Bytes of log above which checkpoints follow each other without pause. At least `checkpoint_bytes`, default 1 GiB.
     pub log_soft_bytes: u64,
-    /// Bytes of log above which writes are refused with `Error::LogFull`. Default 16 GiB.
+    /// Bytes of log above which writes are refused with `Error::LogFull`. At least `log_soft_bytes`, default 16 GiB.
     pub log_hard_bytes: u64,
-    /// Of a log in NVRAM, which cannot grow: how much of it is taken, in per cent of what writes may take, when a checkpoint begins; in
-    /// the memory engine, of any stream. From 10 to 90, default 70 (the report on NV-Logging). `checkpoint_bytes` counts too, but not the
-    /// other two limits
-    /// above: when 90 % are taken, whoever begins to write waits for a checkpoint, and gets `Error::LogFull` if that did not help. The
-    /// rest is for transactions that are writing already. In the paged engine the log goes back to the first record of the oldest one of
-    /// those, so
-    /// none can be larger than the log; in the memory engine it is one record, which must fit its stream.
+    /// Per cent of a log in NVRAM that are taken when a checkpoint begins; in the memory engine, of any stream. From 10 to 90, default 70 (the
+    /// report on NV-Logging). Such a log cannot grow. `checkpoint_bytes` counts too, but not the other two limits above: when 90 % are taken, a
+    /// transaction that begins to write waits for a checkpoint, and fails with `Error::LogFull` if that did not help. The rest is for transactions
+    /// that are writing already. In the paged engine the log goes back to the first record of the oldest one of those, so none can be larger than
+    /// the log; in the memory engine a transaction is one record, which must fit its stream.
     pub nvram_checkpoint: u32,
     /// Whether the paged engine logs the whole former and new value of each update, for [`Database::changes`](crate::Database::changes), from the
-    /// beginning of the opening on. Otherwise it does from the first call of that on. Costs log: up to both values instead of the bytes in which they differ. The
-    /// memory engine always logs whole new values. Default: false.
+    /// beginning of the opening on. Otherwise it does from the first call of that on. Costs log: up to both values instead of the bytes in which
+    /// they differ. The memory engine always logs whole new values. Default: false.
     pub record_values: bool,
     /// The log: its medium, with segments, inserter and sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
-    /// Its `medium` is what the log is kept in; the rest of the database is in files whatever that is. A log in NVRAM has
-    /// at least 64 pages, or 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a
-    /// power of two), and
+    ///
+    /// Its `medium` is what the log is kept in; the rest of the database is in files whatever that is. A log in NVRAM has at least 64 pages, or
+    /// 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a power of two), and
     /// `reserve_bytes` is at most a sixteenth of it. Such a log can be opened again only after every handle, table and transaction of the
     /// database is dropped, also if it was closed. With fewer sessions (`sessions_max`) than threads that write at once, threads wait for each
     /// other.
     pub log: wal::Options,
-    /// Told of recovery's progress. Default: nobody.
+    /// Receiver of recovery's progress. Default: none.
     pub on_recovery: Option<RecoveryProgress>,
 }
 
-impl Default for Options {
+impl Default for AdvancedOptions {
     fn default() -> Self {
-        Options {
-            create: true,
-            access: Access::ReadWrite,
-            engine: EngineOptions::default(),
+        AdvancedOptions {
             lock_release: LockRelease::Early,
-            durability: Durability::Durable,
-            lock_wait: Duration::from_secs(10),
             retries: 100,
             checkpoint_bytes: 256 << 20,
             log_soft_bytes: 1 << 30,
@@ -228,30 +246,46 @@ impl Default for Options {
     }
 }
 
+impl AdvancedOptions {
+    fn validate(&self) -> Result<()> {
+        let check = |good: bool, option, reason: &str| {
+            if good { Ok(()) } else { Err(Error::Option { option, reason: reason.to_owned() }) }
+        };
+        check((10..=90).contains(&self.nvram_checkpoint), "nvram_checkpoint", "must be from 10 to 90")?;
+        check(self.checkpoint_bytes >= 64 << 10, "checkpoint_bytes", "must be at least 65536")?;
+        let soft = self.log_soft_bytes;
+        check(soft >= self.checkpoint_bytes, "log_soft_bytes", "must be at least checkpoint_bytes")?;
+        check(self.log_hard_bytes >= soft, "log_hard_bytes", "must be at least log_soft_bytes")
+    }
+}
+
+impl fmt::Debug for AdvancedOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdvancedOptions")
+            .field("lock_release", &self.lock_release)
+            .field("retries", &self.retries)
+            .field("checkpoint_bytes", &self.checkpoint_bytes)
+            .field("log_soft_bytes", &self.log_soft_bytes)
+            .field("log_hard_bytes", &self.log_hard_bytes)
+            .field("nvram_checkpoint", &self.nvram_checkpoint)
+            .field("record_values", &self.record_values)
+            .field("log", &self.log)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Options {
     /// Refuses values out of range.
     pub fn validate(&self) -> Result<()> {
-        let refuse = |option, reason: &str| Err(Error::Option { option, reason: reason.to_owned() });
         self.engine.validate()?;
-        if let Some(memory) = self.log.medium.memory() {
+        if let Some(memory) = self.advanced.log.medium.memory() {
             let (engine, least) = (self.engine.kind(), self.nvram_bytes_min());
             if memory.bytes < least {
                 let reason = format!("must be at least {least} for the {engine} engine");
                 return Err(Error::Option { option: "log.nvram.bytes", reason });
             }
         }
-        if !(10..=90).contains(&self.nvram_checkpoint) {
-            return refuse("nvram_checkpoint", "must be from 10 to 90");
-        }
-        if self.checkpoint_bytes < 64 << 10 {
-            return refuse("checkpoint_bytes", "must be at least 65536");
-        }
-        if self.log_soft_bytes < self.checkpoint_bytes {
-            return refuse("log_soft_bytes", "must be at least checkpoint_bytes");
-        }
-        if self.log_hard_bytes < self.log_soft_bytes {
-            return refuse("log_hard_bytes", "must be at least log_soft_bytes");
-        }
+        self.advanced.validate()?;
         self.log_options().validate().map_err(|error| Error::Option {
             option: error.option,
             reason: format!("is {}; it must be {}", error.value, error.range),
@@ -269,7 +303,7 @@ impl Options {
     /// The log's options as the engines use them. In NVRAM the reserve is for checkpoints and what ends transactions: what undoes
     /// them is set aside by themselves. The memory engine undoes nothing and notes no checkpoint in the log.
     pub(crate) fn log_options(&self) -> wal::Options {
-        let mut log = self.log.clone();
+        let mut log = self.advanced.log.clone();
         if let Some(memory) = log.medium.memory() {
             let share = match self.engine {
                 EngineOptions::Paged(_) => {
@@ -282,25 +316,5 @@ impl Options {
             log.reserve_bytes = log.reserve_bytes.min(share);
         }
         log
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("create", &self.create)
-            .field("access", &self.access)
-            .field("engine", &self.engine)
-            .field("lock_release", &self.lock_release)
-            .field("durability", &self.durability)
-            .field("lock_wait", &self.lock_wait)
-            .field("retries", &self.retries)
-            .field("checkpoint_bytes", &self.checkpoint_bytes)
-            .field("log_soft_bytes", &self.log_soft_bytes)
-            .field("log_hard_bytes", &self.log_hard_bytes)
-            .field("nvram_checkpoint", &self.nvram_checkpoint)
-            .field("record_values", &self.record_values)
-            .field("log", &self.log)
-            .finish_non_exhaustive()
     }
 }

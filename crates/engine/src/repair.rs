@@ -150,7 +150,7 @@ impl Database {
         if mode == RepairMode::DryRun {
             return Ok(report);
         }
-        let method = Options::default().log.method;
+        let method = Options::default().advanced.log.method;
         let folder = match interrupted {
             Some((_, folder)) => folder,
             None => quarantine::keep(directory.as_ref(), &name, method)?,

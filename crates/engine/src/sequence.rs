@@ -72,7 +72,7 @@ impl Sequence {
     ///
     /// # Errors
     /// `Error::Sequence` if the value at the key is not one of a sequence, or no number is left. Those of [`Database::begin`], of reading and
-    /// writing the key, and of [`Transaction::commit`] if numbers must be reserved; a conflict is returned after `Options::retries` further tries.
+    /// writing the key, and of [`Transaction::commit`] if numbers must be reserved; a conflict is returned after `AdvancedOptions::retries` further tries.
     pub fn next(&self) -> Result<u64> {
         let mut reserved = self.reserved.lock();
         if reserved.is_empty() {
@@ -85,7 +85,7 @@ impl Sequence {
 
     fn reserve(&self) -> Result<Range<u64>> {
         let options = TransactionOptions { durability: Durability::Durable, ..TransactionOptions::default() };
-        let mut left = self.database.options().retries;
+        let mut left = self.database.options().advanced.retries;
         loop {
             let txn = self.database.begin_with(options)?;
             let outcome = match self.advance(&txn) {

@@ -87,7 +87,7 @@ fn options_to_recover(control: &Control) -> Options {
         ),
         ..Options::default()
     };
-    options.log.background = Background::Caller;
+    options.advanced.log.background = Background::Caller;
     options
 }
 

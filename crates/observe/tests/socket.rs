@@ -1,6 +1,6 @@
 //! The socket of an open database, from the side of clients: good ones, hostile ones, and those that go away.
 
-use katydid::{Database, EngineKind, LogOptions, Options, Table};
+use katydid::{AdvancedOptions, Database, EngineKind, LogOptions, Options, Table};
 use katydid_observe::{
     AskError, Bytes, Client, ConnectError, OpenError, Refusal, Reply, Request, SOCKET_NAME, Socket,
 };
@@ -23,7 +23,11 @@ fn options(engine: EngineKind) -> Options {
         reserve_bytes: 64 << 10,
         ..LogOptions::default()
     };
-    Options { engine: engine.into(), log, ..Options::default() }
+    Options {
+        engine: engine.into(),
+        advanced: AdvancedOptions { log, ..AdvancedOptions::default() },
+        ..Options::default()
+    }
 }
 
 fn filled(engine: EngineKind, path: &Path) -> (Database, Table) {

@@ -15,7 +15,7 @@ use crate::grid::row;
 use crate::host::raw::Raw;
 use crate::host::split::Split;
 use crate::host::usage;
-use katydid::{Database, MemoryOptions, Options, PagedOptions};
+use katydid::{AdvancedOptions, Database, MemoryOptions, Options, PagedOptions};
 use katydid_command::database;
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
@@ -229,11 +229,14 @@ fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
                 MemoryOptions { streams, memory_bytes: u64::MAX, ..MemoryOptions::default() }.into()
             }
         },
-        lock_release: case.release,
         durability: case.durability,
-        checkpoint_bytes: CHECKPOINT_BYTES,
-        log_soft_bytes: 2 * CHECKPOINT_BYTES,
-        log: stage.options(case),
+        advanced: AdvancedOptions {
+            lock_release: case.release,
+            checkpoint_bytes: CHECKPOINT_BYTES,
+            log_soft_bytes: 2 * CHECKPOINT_BYTES,
+            log: stage.options(case),
+            ..AdvancedOptions::default()
+        },
         ..Options::default()
     };
     let database =

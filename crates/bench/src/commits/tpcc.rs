@@ -12,7 +12,7 @@ use super::store::{CACHE_BYTES, CHECKPOINT_BYTES, Scale, counted, run, warm};
 use crate::host::raw::Raw;
 use crate::host::split::Split;
 use clap::Args;
-use katydid::{Database, Options, PagedOptions};
+use katydid::{AdvancedOptions, Database, Options, PagedOptions};
 use katydid_command::database;
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::KatydidStore;
@@ -180,11 +180,14 @@ fn open(case: &Case, name: &str, stage: &Stage) -> Result<KatydidStore> {
     let directory = Arc::new(Split::new(files, stage.for_log(name, case)?));
     let options = Options {
         engine: PagedOptions { cache_bytes: CACHE_BYTES, ..PagedOptions::default() }.into(),
-        lock_release: case.release,
         durability: case.durability,
-        checkpoint_bytes: CHECKPOINT_BYTES,
-        log_soft_bytes: 2 * CHECKPOINT_BYTES,
-        log: stage.options(case),
+        advanced: AdvancedOptions {
+            lock_release: case.release,
+            checkpoint_bytes: CHECKPOINT_BYTES,
+            log_soft_bytes: 2 * CHECKPOINT_BYTES,
+            log: stage.options(case),
+            ..AdvancedOptions::default()
+        },
         ..Options::default()
     };
     let database =

@@ -8,7 +8,7 @@ use super::run::Run;
 use super::stage::Stage;
 use super::store::{counted, run};
 use crate::host::raw::Raw;
-use katydid::{CommitDependencies, Database, MemoryOptions, Options};
+use katydid::{AdvancedOptions, CommitDependencies, Database, MemoryOptions, Options};
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Outcome, Plan, drive};
@@ -63,12 +63,15 @@ impl Tuples {
         Options {
             engine: MemoryOptions { memory_bytes: u64::MAX, streams, commit_dependencies: self.dependences }
                 .into(),
-            lock_release: case.release,
             durability: case.durability,
-            checkpoint_bytes: CHECKPOINT_BYTES,
-            log_soft_bytes: 2 * CHECKPOINT_BYTES,
-            log_hard_bytes: u64::MAX,
-            log,
+            advanced: AdvancedOptions {
+                lock_release: case.release,
+                checkpoint_bytes: CHECKPOINT_BYTES,
+                log_soft_bytes: 2 * CHECKPOINT_BYTES,
+                log_hard_bytes: u64::MAX,
+                log,
+                ..AdvancedOptions::default()
+            },
             ..Options::default()
         }
     }

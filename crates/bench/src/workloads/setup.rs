@@ -10,7 +10,9 @@ use crate::host::limit::Limit;
 use crate::host::machine::Machine;
 use crate::host::split::Split;
 use clap::Args;
-use katydid::{Database, Durability, EngineKind, EngineStat, LockRelease, Options, PagedOptions};
+use katydid::{
+    AdvancedOptions, Database, Durability, EngineKind, EngineStat, LockRelease, Options, PagedOptions,
+};
 use katydid_command::bytes;
 use katydid_command::database::{self, EngineFlags, MemoryFlags};
 use katydid_command::failure::{Failure, Result};
@@ -167,8 +169,8 @@ impl Setup {
         let cache_bytes = usize::try_from(self.cache).unwrap_or(usize::MAX);
         let mut options = Options {
             engine: PagedOptions { cache_bytes, ..PagedOptions::default() }.into(),
-            lock_release: self.lock_release,
             durability: self.durability,
+            advanced: AdvancedOptions { lock_release: self.lock_release, ..AdvancedOptions::default() },
             ..Options::default()
         };
         let engine = match self.engine {
@@ -180,13 +182,14 @@ impl Setup {
         let mut settings = self.log.settings(MediumSettings::default())?;
         settings.files.inserter = self.tuning.design(self.inserter);
         settings.files.sync = self.sync_design()?;
-        options.log.medium = settings.medium(self.log.kind.unwrap_or_default());
-        options.log.method = self.method.method();
+        options.advanced.log.medium = settings.medium(self.log.kind.unwrap_or_default());
+        options.advanced.log.method = self.method.method();
         let if_found = self.log.kind.is_none().then_some(settings);
         if let Some(bytes) = self.checkpoint {
-            options.checkpoint_bytes = bytes;
-            options.log_soft_bytes = options.log_soft_bytes.max(bytes);
-            options.log_hard_bytes = options.log_hard_bytes.max(options.log_soft_bytes);
+            options.advanced.checkpoint_bytes = bytes;
+            options.advanced.log_soft_bytes = options.advanced.log_soft_bytes.max(bytes);
+            options.advanced.log_hard_bytes =
+                options.advanced.log_hard_bytes.max(options.advanced.log_soft_bytes);
         }
         if self.device == Device::Memory && found == FolderState::Something {
             return Err(Failure::failed(format_args!(
@@ -269,7 +272,7 @@ impl Setup {
             ("sync", self.sync.to_string().into()),
             ("without", self.without.map(|heuristic| heuristic.to_string()).into()),
             ("lock_release", self.lock_release.to_string().into()),
-            ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.checkpoint_bytes).into()),
+            ("checkpoint_bytes", self.checkpoint.unwrap_or(defaults.advanced.checkpoint_bytes).into()),
             ("device", self.device.name().into()),
             ("method", name_of(self.method).into()),
             ("seed", self.seed.into()),

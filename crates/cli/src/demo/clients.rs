@@ -6,7 +6,7 @@
 //! A few threads serve all clients: commits are handed to a session, whose callbacks say which are durable.
 
 use super::tally::Ack;
-use katydid::{Database, FileOptions, LogOptions, Options, Table};
+use katydid::{AdvancedOptions, Database, FileOptions, LogOptions, Options, Table};
 use katydid_command::failure::Result;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,7 +23,10 @@ pub const TABLE: &str = "clients";
 pub fn options() -> Options {
     let files = FileOptions { segment_bytes: 4 << 20, ..FileOptions::default() };
     let log = LogOptions { medium: files.into(), reserve_bytes: 1 << 20, ..LogOptions::default() };
-    Options { checkpoint_bytes: 16 << 20, log, ..Options::default() }
+    Options {
+        advanced: AdvancedOptions { checkpoint_bytes: 16 << 20, log, ..AdvancedOptions::default() },
+        ..Options::default()
+    }
 }
 
 /// The key of a client.

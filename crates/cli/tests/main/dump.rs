@@ -9,8 +9,9 @@ type Rows = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
 fn options(engine: EngineKind) -> Options {
     let mut options = Options { engine: engine.into(), ..Options::default() };
-    options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
-    options.log.reserve_bytes = 1 << 20;
+    options.advanced.log.medium =
+        katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 1 << 20;
     options
 }
 

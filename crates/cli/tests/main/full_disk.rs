@@ -5,7 +5,7 @@
 //! may set one, and the test needs no file system of its own.
 
 use crate::program::{self, Done, collected, command, contents, run_in};
-use katydid::{Database, EngineKind, MemoryOptions, Options, PagedOptions};
+use katydid::{AdvancedOptions, Database, EngineKind, MemoryOptions, Options, PagedOptions};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -23,10 +23,15 @@ fn line(number: u64) -> String {
 fn make(dir: &Path, engine: EngineKind) {
     let memory = MemoryOptions { streams: 1, ..MemoryOptions::default() };
     let engine = engine.with(PagedOptions::default(), memory);
-    let mut options = Options { engine, checkpoint_bytes: 128 << 10, ..Options::default() };
-    options.log.medium = katydid::FileOptions { segment_bytes: 128 << 10, ..Default::default() }.into();
-    options.log.reserve_bytes = 32 << 10;
-    options.log.run_ahead_bytes = 16 << 10;
+    let mut options = Options {
+        engine,
+        advanced: AdvancedOptions { checkpoint_bytes: 128 << 10, ..AdvancedOptions::default() },
+        ..Options::default()
+    };
+    options.advanced.log.medium =
+        katydid::FileOptions { segment_bytes: 128 << 10, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 32 << 10;
+    options.advanced.log.run_ahead_bytes = 16 << 10;
     drop(Database::open_with(dir, options).unwrap());
     let input: String = (0..ROWS).map(line).collect();
     program::run_with_input(dir, "load t -", input.as_bytes()).expect(0);

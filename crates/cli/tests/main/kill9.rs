@@ -112,7 +112,8 @@ fn rounds(default: usize) -> usize {
 /// its log goes on in the next one, and the test would spend its time on preparing segments.
 fn make(dir: &Path, engine: EngineKind, flags: &[&str]) {
     let mut options = Options { engine: engine.into(), ..Options::default() };
-    options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
+    options.advanced.log.medium =
+        katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
     if let (Some(at), Some(memory)) =
         (flags.iter().position(|flag| *flag == "--streams"), options.engine.memory_mut())
     {

@@ -22,16 +22,16 @@ fn copy(from: &Path, to: &Path) {
 fn options(engine: EngineKind) -> Options {
     let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
     let mut options = Options { engine: engine.with(PagedOptions::default(), memory), ..Options::default() };
-    options.log.medium = katydid::FileOptions {
+    options.advanced.log.medium = katydid::FileOptions {
         segment_bytes: 64 << 10,
         ring_bytes: 64 << 10,
         spare_segments: 1,
         ..Default::default()
     }
     .into();
-    options.log.reserve_bytes = 16 << 10;
-    options.log.run_ahead_bytes = 32 << 10;
-    options.log.background = katydid::testing::Background::Caller;
+    options.advanced.log.reserve_bytes = 16 << 10;
+    options.advanced.log.run_ahead_bytes = 32 << 10;
+    options.advanced.log.background = katydid::testing::Background::Caller;
     options
 }
 
@@ -173,7 +173,7 @@ fn a_log_that_cannot_be_recovered_in_memory_is_not_called_checked() {
     let dir = tempfile::tempdir().unwrap();
     let mut with_ring = options(EngineKind::Paged);
     let memory = katydid::NvramOptions { bytes: 1 << 20, ..Default::default() };
-    with_ring.log.medium = katydid::MediumOptions::NvRing { memory, inserter: Default::default() };
+    with_ring.advanced.log.medium = katydid::MediumOptions::NvRing { memory, inserter: Default::default() };
     let database = Database::open_with(dir.path(), with_ring).unwrap();
     put(&database, 0..10);
     // A transaction that has written and is open at the end has to be undone: the database is not closed cleanly.

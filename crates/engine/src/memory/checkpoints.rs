@@ -90,7 +90,7 @@ impl TakesCheckpoints for Engine {
     }
 
     fn checkpoint_is_due(&self) -> bool {
-        let soft = self.options.log_soft_bytes / self.log.streams().len().max(1) as u64;
+        let soft = self.options.advanced.log_soft_bytes / self.log.streams().len().max(1) as u64;
         self.log.streams().iter().enumerate().any(|(stream, log)| {
             let end = log.reserved();
             let is_long = match log.fullness() {
@@ -122,14 +122,14 @@ impl TakesCheckpoints for Engine {
 
 impl Engine {
     fn set_due(&self, from: &[Lsn]) {
-        self.schedule.set_due(from, self.options.checkpoint_bytes);
+        self.schedule.set_due(from, self.options.advanced.checkpoint_bytes);
         self.schedule.wake_when_due();
     }
 
     /// Starts the worker, if there is to be one.
     pub(super) fn start_checkpoints(self: &Arc<Self>) -> std::io::Result<()> {
         self.set_due(&self.log.streams().iter().map(Stream::start).collect::<Vec<_>>());
-        CheckpointSchedule::start(self, self.options.log.background)
+        CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
     /// Takes a checkpoint, if that is still needed when it is this caller's turn; whether it took one.
@@ -201,7 +201,7 @@ impl Engine {
         let writer = self.folder.begin(number)?;
         let tables = self.store.tables();
         let walk = Mutex::new(Walk { tables, from: Bound::Unbounded });
-        let threads = match self.options.log.background {
+        let threads = match self.options.advanced.log.background {
             Background::Caller => 1,
             Background::Threads => std::thread::available_parallelism().map_or(1, usize::from),
         };

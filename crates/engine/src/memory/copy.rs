@@ -35,7 +35,7 @@ impl Engine {
                 0 => vec![Lsn::ZERO; self.log.streams().len()],
                 number => self.folder.read(number)?.manifest().from.clone(),
             };
-            let pin = self.log.pin(&from, self.options.log_hard_bytes)?;
+            let pin = self.log.pin(&from, self.options.advanced.log_hard_bytes)?;
             (pin, self.copied.hold(control.checkpoint_number), from, control)
         };
         let ends = self.log.streams().iter().map(Stream::reserved);

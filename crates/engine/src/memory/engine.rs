@@ -205,9 +205,9 @@ impl Engine {
             return self.enter_log(log);
         }
         let live = || log.reserved().since(log.trimmed_to());
-        if live() > self.options.log_soft_bytes / share {
+        if live() > self.options.advanced.log_soft_bytes / share {
             self.schedule.worker.notify();
-            let limit = self.options.log_hard_bytes / share;
+            let limit = self.options.advanced.log_hard_bytes / share;
             while live() > limit {
                 self.make_room(log, || live() > limit)?;
             }
@@ -276,7 +276,8 @@ impl Engine {
         drop(room);
         self.metrics.count_commit();
         self.schedule.note(place.stream.index(), place.end);
-        let now = self.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
+        let now =
+            self.options.advanced.lock_release == LockRelease::Early || durability == Durability::Buffered;
         let (depends, validated) = if now {
             (validated.pre_committed(place), None)
         } else {
@@ -336,7 +337,7 @@ impl Engine {
 
     /// Does what background threads would have done by now, on an engine that was opened without them; otherwise nothing.
     pub(crate) fn run_background(&self) {
-        if self.options.log.background == Background::Threads {
+        if self.options.advanced.log.background == Background::Threads {
             return;
         }
         self.log.run_background();

@@ -54,7 +54,7 @@ impl Engine {
     pub(super) fn log_full(&self, log: &Stream) -> Error {
         let (used, limit) = match log.is_bounded() {
             true => used_and_limit(log),
-            false => (self.log_bytes(), self.options.log_hard_bytes),
+            false => (self.log_bytes(), self.options.advanced.log_hard_bytes),
         };
         Error::LogFull { pinned_by: self.pinned_by(), used, limit }
     }
@@ -104,7 +104,7 @@ mod tests {
 
     fn open() -> Database {
         let mut options = Options { engine: EngineKind::Memory.into(), ..Options::default() };
-        options.log.background = Background::Caller;
+        options.advanced.log.background = Background::Caller;
         Database::open_in(SimDevice::new(1).directory(), options).expect("open")
     }
 
@@ -127,7 +127,7 @@ mod tests {
         // The first checkpoint frees what creation has left in the log.
         database.checkpoint().expect("checkpoint");
         match engine.make_room(log, || true).expect_err("full") {
-            Error::LogFull { limit, .. } => assert_eq!(limit, engine.options.log_hard_bytes),
+            Error::LogFull { limit, .. } => assert_eq!(limit, engine.options.advanced.log_hard_bytes),
             other => panic!("{other}"),
         }
     }

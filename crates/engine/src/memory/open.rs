@@ -50,9 +50,10 @@ fn open(
         },
         None => directory.subdirectory(LOG_FOLDER)?,
     };
-    let method = options.log.method;
+    let method = options.advanced.log.method;
     let settings = Settings { memory_bytes: own.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
-    let mut recovery = Recovery::new(settings, options.log.background, options.on_recovery.clone());
+    let mut recovery =
+        Recovery::new(settings, options.advanced.log.background, options.advanced.on_recovery.clone());
     let checkpoints = match &control {
         Some(control) => {
             let known = control.get();
@@ -67,7 +68,7 @@ fn open(
     let open_log = |streams: u16| {
         let log_id = match &control {
             Some(control) => control.get().database,
-            None => options.log.log_id.unwrap_or_else(Id::random),
+            None => options.advanced.log.log_id.unwrap_or_else(Id::random),
         };
         let share = share_of(&options.log_options(), streams);
         let log_options = LogOptions { log_id: Some(log_id), streams, ..share };
@@ -96,7 +97,7 @@ fn open(
         }
     };
     let known = control.get();
-    let view = View { log: log.clone(), gate: gate.clone(), background: options.log.background };
+    let view = View { log: log.clone(), gate: gate.clone(), background: options.advanced.log.background };
     let Recovered { store, tables, next_table, checkpointed } = recovery.finish(&report, Arc::new(view))?;
     // What an attempt at a checkpoint has left.
     folder.remove_all_but(&[known.checkpoint_number])?;

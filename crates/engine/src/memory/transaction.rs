@@ -104,7 +104,7 @@ impl MemoryTransaction {
         if let Some(held) = held {
             let engine = self.engine();
             let pending = PendingVersions { committed: committed.clone(), held };
-            DurabilityWaiter::enqueue(engine, engine.options.log.background, pending);
+            DurabilityWaiter::enqueue(engine, engine.options.advanced.log.background, pending);
         }
         committed
     }

@@ -62,7 +62,7 @@ impl TakesCheckpoints for Engine {
         self.schedule.is_due(0, self.log.reserved())
             || self.is_share_taken()
             || !self.log.is_bounded()
-                && self.log_bytes() > self.options.log_soft_bytes
+                && self.log_bytes() > self.options.advanced.log_soft_bytes
                 // Otherwise a checkpoint would make the log only longer.
                 && self.head().is_none()
     }
@@ -108,14 +108,14 @@ impl Engine {
 
     /// Starts the worker, if there is to be one.
     pub(crate) fn start_checkpoints(self: &Arc<Self>) -> std::io::Result<()> {
-        self.schedule.set_due(&[self.last_checkpoint()], self.options.checkpoint_bytes);
+        self.schedule.set_due(&[self.last_checkpoint()], self.options.advanced.checkpoint_bytes);
         self.look_again();
-        CheckpointSchedule::start(self, self.options.log.background)
+        CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
     /// Does what background threads would have done by now, on an engine that was opened without them; otherwise nothing.
     pub(crate) fn run_background(&self) {
-        if self.options.log.background == Background::Threads {
+        if self.options.advanced.log.background == Background::Threads {
             return;
         }
         self.whole_log.run_background();
@@ -210,7 +210,7 @@ impl Engine {
             .fold(begin.first, Lsn::min);
         // The last checkpoint of a closing: nothing else runs, so all there is to recover is what was captured.
         let is_last = self.opening.is_ending();
-        let ends_here = self.log.reserved() == end.end || !self.options.log.medium.keeps_order();
+        let ends_here = self.log.reserved() == end.end || !self.options.advanced.log.medium.keeps_order();
         debug_assert!(ends_here || !is_last, "a record behind the last checkpoint");
         let is_clean = is_last && active.is_empty() && dirty.is_empty() && ends_here;
         self.control.update(|control| {
@@ -221,7 +221,7 @@ impl Engine {
         self.checkpoint_begin.store(begin.lsn.get(), Ordering::Release);
         self.is_rewritten.store(false, Ordering::Relaxed);
         self.schedule.count();
-        self.schedule.set_due(&[begin.lsn], self.options.checkpoint_bytes);
+        self.schedule.set_due(&[begin.lsn], self.options.advanced.checkpoint_bytes);
         self.log.trim(keep)?;
         if let Some(taken) = self.log.fullness() {
             self.schedule.share.left(taken);

@@ -53,7 +53,7 @@ impl PagedTransaction {
             table.dropped.store(true, Ordering::Release);
         }
         let release_now =
-            engine.options.lock_release == LockRelease::Early || durability == Durability::Buffered;
+            engine.options.advanced.lock_release == LockRelease::Early || durability == Durability::Buffered;
         self.images = writer.images.take();
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
@@ -106,7 +106,7 @@ impl PagedTransaction {
                 engine.unshown.add(&committed, images.clone());
             }
             let pending = PendingLocks { committed, locks, images };
-            DurabilityWaiter::enqueue(engine, engine.options.log.background, pending);
+            DurabilityWaiter::enqueue(engine, engine.options.advanced.log.background, pending);
         }
     }
 }

@@ -53,7 +53,7 @@ impl Engine {
         let (pin, control) = {
             let _visit = self.opening.visit()?;
             let _turn = self.schedule().turn.lock();
-            (self.whole_log.pin_all(self.options.log_hard_bytes), self.control.get())
+            (self.whole_log.pin_all(self.options.advanced.log_hard_bytes), self.control.get())
         };
         let start = pin.from()[0];
         let page_bytes = self.pool.page_bytes();

@@ -202,9 +202,9 @@ impl Engine {
         if self.log.is_bounded() {
             return if stage == Stage::First { self.enter_log(who) } else { Ok(()) };
         }
-        if self.log_bytes() > self.options.log_soft_bytes {
+        if self.log_bytes() > self.options.advanced.log_soft_bytes {
             self.schedule.worker.notify();
-            if self.log_bytes() > self.options.log_hard_bytes {
+            if self.log_bytes() > self.options.advanced.log_hard_bytes {
                 return self.make_log_room();
             }
         }
@@ -215,7 +215,7 @@ impl Engine {
     /// checkpoint that cannot move the log's start: refusals would make the log longer by a checkpoint's records each.
     #[cold]
     fn make_log_room(&self) -> Result<()> {
-        let limit = self.options.log_hard_bytes;
+        let limit = self.options.advanced.log_hard_bytes;
         self.end_unended();
         self.checkpoint_if(|| self.log_bytes() > limit && self.head().is_none())?;
         let used = self.log_bytes();

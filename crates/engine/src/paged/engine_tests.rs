@@ -12,8 +12,9 @@ static LONG: [u8; 20_000] = [7; 20_000];
 fn open(device: &SimDevice) -> Database {
     let pages = PagedOptions { page_bytes: 4096, ..PagedOptions::default() };
     let mut options = Options { engine: pages.into(), ..Options::default() };
-    options.log.medium = katydid_wal::FileOptions { segment_bytes: 256 << 10, ..Default::default() }.into();
-    options.log.reserve_bytes = 256 << 10;
+    options.advanced.log.medium =
+        katydid_wal::FileOptions { segment_bytes: 256 << 10, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 256 << 10;
     Database::open_in(device.directory(), options).expect("open")
 }
 

@@ -15,10 +15,10 @@ fn options() -> Options {
     let pages =
         PagedOptions { page_bytes: PAGE_BYTES, cache_bytes: 64 * PAGE_BYTES, ..PagedOptions::default() };
     let mut options = Options { engine: pages.into(), ..Options::default() };
-    options.log.medium =
+    options.advanced.log.medium =
         katydid_wal::FileOptions { segment_bytes: 256 << 10, spare_segments: 1, ..Default::default() }.into();
-    options.log.reserve_bytes = 256 << 10;
-    options.log.background = Background::Caller;
+    options.advanced.log.reserve_bytes = 256 << 10;
+    options.advanced.log.background = Background::Caller;
     options
 }
 
@@ -74,7 +74,7 @@ fn in_place(device: &SimDevice) -> (Lsn, Lsn, usize) {
 fn end_of_log(device: &SimDevice) -> Lsn {
     let directory = device.directory();
     let folder = directory.existing_subdirectory("log").expect("a directory").expect("the log");
-    let log = Log::open_in(folder, options().log).expect("the log");
+    let log = Log::open_in(folder, options().advanced.log).expect("the log");
     log.first().reserved()
 }
 

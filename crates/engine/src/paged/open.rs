@@ -56,7 +56,7 @@ fn open(
     own: PagedOptions,
     control: Option<ControlFile>,
 ) -> Result<Arc<Engine>> {
-    let progress = Progress::new(options.on_recovery.clone());
+    let progress = Progress::new(options.advanced.on_recovery.clone());
     let files = match control {
         Some(control) => existing(&place, &options, control, &progress)?,
         None => create(&place, &options, own.page_bytes)?,
@@ -65,7 +65,7 @@ fn open(
 }
 
 fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> Result<Arc<dyn File>> {
-    Ok(directory.open(space::FILE_NAME, create, options.log.method)?)
+    Ok(directory.open(space::FILE_NAME, create, options.advanced.log.method)?)
 }
 
 fn open_log(place: &DatabaseDir, options: &Options, database: Id) -> Result<Log> {
@@ -96,7 +96,8 @@ fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress:
     pages.sync()?;
     pages.drop_cache()?;
     progress.tell(Phase::Restore, 0, 1);
-    let double_write = DoubleWrite::open(directory.as_ref(), options.log.method, database, page_bytes)?;
+    let double_write =
+        DoubleWrite::open(directory.as_ref(), options.advanced.log.method, database, page_bytes)?;
     double_write.restore(pages.as_ref())?;
     progress.tell(Phase::Restore, 1, 1);
     space::check_file(pages.as_ref(), place, database, page_bytes)?;
@@ -119,15 +120,16 @@ fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress:
 fn create(at: &DatabaseDir, options: &Options, page_bytes: usize) -> Result<Files> {
     let directory = &at.directory;
     // An interrupted creation may have made a log already, and with it the database's id.
-    let id = options.log.log_id.unwrap_or_else(Id::random);
+    let id = options.advanced.log.log_id.unwrap_or_else(Id::random);
     let log = open_log(at, options, id)?;
     let database = log.id();
     let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;
     first_pages::create(pages.as_ref(), database, page_bytes)?;
-    let double_write = DoubleWrite::open(directory.as_ref(), options.log.method, database, page_bytes)?;
+    let double_write =
+        DoubleWrite::open(directory.as_ref(), options.advanced.log.method, database, page_bytes)?;
     directory.sync()?;
     let control = Control::paged(database, page_bytes as u32);
-    let control = ControlFile::create(directory.as_ref(), options.log.method, control)?;
+    let control = ControlFile::create(directory.as_ref(), options.advanced.log.method, control)?;
     Ok(Files { control, pages, double_write, log })
 }
 
@@ -143,8 +145,8 @@ fn restart(
     let DatabaseDir { name: place, gate, watch, opening, .. } = directory;
     let begin = control.get().checkpoint;
     let page_bytes = control.get().page_bytes as usize;
-    let background = options.log.background;
-    let keeps_order = options.log.medium.keeps_order();
+    let background = options.advanced.log.background;
+    let keeps_order = options.advanced.log.medium.keeps_order();
     let barrier = LogBarrier::new(log.clone(), keeps_order, opening.clone(), gate.clone(), place.clone());
     let barrier = Arc::new(barrier);
     let pool = Arc::new(Pool::new(pages, double_write, page_bytes, own.cache_bytes, barrier.clone()));
@@ -162,7 +164,7 @@ fn restart(
         schedule: CheckpointSchedule::new(1, &options),
         checkpoint_begin: AtomicU64::new(begin.get()),
         is_rewritten: AtomicBool::new(is_rewritten),
-        record_values: AtomicBool::new(options.record_values || has_feeds(&whole_log)),
+        record_values: AtomicBool::new(options.advanced.record_values || has_feeds(&whole_log)),
         undo_room: UndoRoom::new(&log, page_bytes),
         options,
         undo_bytes: own.undo_bytes,

@@ -87,7 +87,7 @@ impl PagedTransaction {
             }
             Access::ReadOnly => (None, Some(inner.engine.open_view())),
         };
-        let patience = match inner.engine.options.log.background {
+        let patience = match inner.engine.options.advanced.log.background {
             Background::Threads => inner.engine.options.lock_wait,
             // There may be nobody else.
             Background::Caller => Duration::ZERO,

@@ -1,7 +1,7 @@
 //! Transactions that a device error keeps from being ended, for as long as it lasts.
 
 use crate::engine::{Engine, EngineTransaction};
-use crate::{Database, Error, Options, PagedOptions, Table, TransactionOptions};
+use crate::{AdvancedOptions, Database, Error, Options, PagedOptions, Table, TransactionOptions};
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::Background;
 use std::time::Duration;
@@ -16,18 +16,21 @@ fn options() -> Options {
             undo_bytes: 4 << 10,
             ..PagedOptions::default()
         }
-        .into(),
-        checkpoint_bytes: 64 << 10,
-        log_soft_bytes: 256 << 10,
-        log_hard_bytes: 1 << 20,
-        retries: 0,
-        // A wait for a lock that nothing releases fails at once.
+        .into(), // A wait for a lock that nothing releases fails at once.
         lock_wait: Duration::ZERO,
+        advanced: AdvancedOptions {
+            checkpoint_bytes: 64 << 10,
+            log_soft_bytes: 256 << 10,
+            log_hard_bytes: 1 << 20,
+            retries: 0,
+            ..AdvancedOptions::default()
+        },
         ..Options::default()
     };
-    options.log.medium = katydid_wal::FileOptions { segment_bytes: 64 << 10, ..Default::default() }.into();
-    options.log.reserve_bytes = 64 << 10;
-    options.log.background = Background::Caller;
+    options.advanced.log.medium =
+        katydid_wal::FileOptions { segment_bytes: 64 << 10, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.log.background = Background::Caller;
     options
 }
 
@@ -230,7 +233,7 @@ fn in_nvram() -> katydid_wal::MediumOptions {
 fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     let device = SimDevice::new(1);
     let mut options = options();
-    options.log.medium = in_nvram();
+    options.advanced.log.medium = in_nvram();
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.table("t").expect("table");
     let txn = database.begin().expect("begin");
@@ -250,7 +253,7 @@ fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
 fn a_failure_ends_the_wait_for_room() {
     let device = SimDevice::new(1);
     let mut options = options();
-    options.log.medium = in_nvram();
+    options.advanced.log.medium = in_nvram();
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.table("t").expect("table");
     let txn = database.begin().expect("begin");

@@ -23,7 +23,7 @@ impl PagedDatabase {
     /// See [`crate::Database::verify`].
     pub(super) fn verify_open(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         let engine = self.engine();
-        let mut left = engine.options.retries;
+        let mut left = engine.options.advanced.retries;
         loop {
             engine.check_open()?;
             let mut held = Held { engine, locks: TxnLocks::new(engine.active.next_txn()) };

@@ -76,8 +76,9 @@ fn directory() -> Arc<dyn Directory> {
 
 pub fn options() -> Options {
     let mut options = options_for(EngineKind::Paged);
-    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
-    options.log.background = katydid::testing::Background::Caller;
+    options.advanced.log =
+        options.advanced.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
+    options.advanced.log.background = katydid::testing::Background::Caller;
     options
 }
 

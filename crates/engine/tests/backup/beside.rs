@@ -1,8 +1,8 @@
 //! Backups beside transactions, checkpoints and eviction.
 
-use crate::common::{options_for, seeds};
+use crate::common::{options_for, seeds, with_advanced};
 use crate::model::{Done, Writer, check};
-use katydid::{BackupOptions, Database, EngineKind, LockRelease, MemoryDirectory, Options};
+use katydid::{BackupOptions, Database, EngineKind, LockRelease, MemoryDirectory};
 use katydid_device::Directory;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ fn directory() -> Arc<dyn Directory> {
 
 /// Rows enough for some pieces, none of them by a writer of the model.
 fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Database {
-    let options = Options { lock_release: release, ..options_for(engine) };
+    let options = with_advanced(options_for(engine), |advanced| advanced.lock_release = release);
     let database = Database::open_in(directory(), options).expect("open");
     let table = database.table("rows").expect("table");
     for number in 0..120 {

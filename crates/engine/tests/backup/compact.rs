@@ -10,8 +10,9 @@ type Rows = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 fn options(page_bytes: usize) -> Options {
     let engine = PagedOptions { page_bytes, cache_bytes: 64 * page_bytes, ..PagedOptions::default() };
     let mut options = Options { engine: engine.into(), ..options_for(EngineKind::Paged) };
-    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
-    options.log.background = katydid::testing::Background::Caller;
+    options.advanced.log =
+        options.advanced.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
+    options.advanced.log.background = katydid::testing::Background::Caller;
     options
 }
 

@@ -20,9 +20,10 @@ suite![
 
 fn options(engine: EngineKind) -> Options {
     let mut options = options_for(engine);
-    options.log.background = Background::Caller;
-    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
-    options.log.reserve_bytes = 64 << 10;
+    options.advanced.log.background = Background::Caller;
+    options.advanced.log =
+        options.advanced.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
+    options.advanced.log.reserve_bytes = 64 << 10;
     options
 }
 

@@ -1,6 +1,6 @@
 //! Increments: what changed since a backup, and restoring chains of them.
 
-use crate::common::{options_for, seeds};
+use crate::common::{options_for, seeds, with_advanced};
 use crate::model::{Done, Writer, check};
 use katydid::{BackupOptions, BackupReport, CopyFault, Database, EngineKind, Error, LockRelease, Options};
 use katydid_device::{Directory, SimDevice, Survival};
@@ -41,7 +41,7 @@ fn beside(database: &Database, writers: &Arc<Mutex<Vec<Writer>>>) -> BackupOptio
 fn each_first_part_of_a_chain_is_restored() {
     for (seed, release) in seeds(60, 1, 1).zip([LockRelease::Early, LockRelease::AfterDurable]) {
         let source = SimDevice::new(seed);
-        let options = Options { lock_release: release, ..options_for(PAGED) };
+        let options = with_advanced(options_for(PAGED), |advanced| advanced.lock_release = release);
         let mut database = Database::open_in(source.directory(), options.clone()).expect("open");
         let writers: Vec<Writer> = (0..2).map(|number| Writer::new(number, seed, 200)).collect();
         let writers = Arc::new(Mutex::new(writers));

@@ -167,13 +167,13 @@ fn options(engine: EngineKind) -> Options {
     if let Some(paged) = options.engine.paged_mut() {
         paged.undo_bytes = 0;
     }
-    options.log = options.log.map_files(|files| katydid::FileOptions {
+    options.advanced.log = options.advanced.log.map_files(|files| katydid::FileOptions {
         segment_bytes: 64 << 10,
         ring_bytes: 64 << 10,
         ..files
     });
-    options.log.reserve_bytes = 64 << 10;
-    options.log.run_ahead_bytes = 16 << 10;
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.log.run_ahead_bytes = 16 << 10;
     options
 }
 

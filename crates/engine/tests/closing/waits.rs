@@ -2,7 +2,7 @@
 //!
 //! A waiter that is not told would wait for hours: then the test does not end.
 
-use crate::common::{self, options_for};
+use crate::common::{self, options_for, with_advanced};
 use crate::device::{CallPoint, Watched, held_up};
 use katydid::{Database, EngineKind, Error, Options, Result, Table};
 use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
@@ -16,7 +16,9 @@ use std::time::Duration;
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
 fn patient(engine: EngineKind) -> Options {
-    Options { lock_wait: FOR_EVER, retries: 1_000_000, ..options_for(engine) }
+    with_advanced(Options { lock_wait: FOR_EVER, ..options_for(engine) }, |advanced| {
+        advanced.retries = 1_000_000
+    })
 }
 
 fn open(memory: &MemoryDirectory, options: Options) -> (Database, Table) {

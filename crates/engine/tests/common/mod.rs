@@ -2,8 +2,8 @@
 #![allow(dead_code, unused_macros)] // each test target uses its own part
 
 use katydid::{
-    CommitStamp, Database, EngineKind, Error, FileOptions, LogKind, MediumSettings, MemoryOptions, Options,
-    PagedOptions, Table, VerifyReport,
+    AdvancedOptions, CommitStamp, Database, EngineKind, Error, FileOptions, LogKind, MediumSettings,
+    MemoryOptions, Options, PagedOptions, Table, VerifyReport,
 };
 use katydid_device::Directory;
 use std::cell::Cell;
@@ -91,13 +91,16 @@ pub const SMALL_PAGES: PagedOptions =
 pub fn small_options() -> Options {
     let mut options = Options {
         engine: SMALL_PAGES.into(),
-        checkpoint_bytes: 256 << 10,
-        log_soft_bytes: 8 << 20,
+        advanced: AdvancedOptions {
+            checkpoint_bytes: 256 << 10,
+            log_soft_bytes: 8 << 20,
+            ..AdvancedOptions::default()
+        },
         ..Options::default()
     };
-    options.log.medium =
+    options.advanced.log.medium =
         FileOptions { segment_bytes: 256 << 10, spare_segments: 1, ..FileOptions::default() }.into();
-    options.log.reserve_bytes = 256 << 10;
+    options.advanced.log.reserve_bytes = 256 << 10;
     options
 }
 
@@ -106,6 +109,12 @@ pub fn options_for(engine: EngineKind) -> Options {
     let memory = MemoryOptions { streams: 3, ..MemoryOptions::default() };
     let options = Options { engine: engine.with(SMALL_PAGES, memory), ..small_options() };
     with_log(options, LOG.get())
+}
+
+/// Those options after a change of the advanced ones.
+pub fn with_advanced(mut options: Options, change: impl FnOnce(&mut AdvancedOptions)) -> Options {
+    change(&mut options.advanced);
+    options
 }
 
 /// Options with this number of streams, if the engine has streams.
@@ -118,13 +127,13 @@ pub fn with_streams(mut options: Options, streams: u16) -> Options {
 
 /// Those options with this log; if it is in NVRAM one that holds about as much as segments are kept for.
 pub fn with_log(mut options: Options, log: LogKind) -> Options {
-    options.log.medium = MediumSettings::from(options.log.medium).medium(log);
+    options.advanced.log.medium = MediumSettings::from(options.advanced.log.medium).medium(log);
     with_memory(options, 8 << 20)
 }
 
 /// Those options with this number of bytes of NVRAM, if the log is there.
 pub fn with_memory(mut options: Options, bytes: u64) -> Options {
-    if let Some(memory) = options.log.medium.memory_mut() {
+    if let Some(memory) = options.advanced.log.medium.memory_mut() {
         memory.bytes = bytes;
     }
     options
@@ -154,7 +163,7 @@ pub fn over(log: LogKind, test: impl FnOnce()) {
 /// The same with a log that puts records below older ones all the time, for lack of order between its sessions.
 pub fn chunked(mut options: Options) -> Options {
     let chunks = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
-    if let Some(inserter) = options.log.medium.inserter_mut() {
+    if let Some(inserter) = options.advanced.log.medium.inserter_mut() {
         *inserter = chunks;
     }
     options

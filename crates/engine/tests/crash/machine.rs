@@ -108,16 +108,16 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     };
     options.engine = kind.engine.with(crate::common::SMALL_PAGES, memory);
     // The least there may be; of the memory engine each stream has its share.
-    options.checkpoint_bytes = 64 << 10;
-    options.log.medium = settings(seed, kind).files.into();
-    options.log.run_ahead_bytes = 8 << 10;
-    options.log.reserve_bytes = 64 << 10;
-    options.log.log_id = Some(Id::new(1));
-    options.log.background = background;
+    options.advanced.checkpoint_bytes = 64 << 10;
+    options.advanced.log.medium = settings(seed, kind).files.into();
+    options.advanced.log.run_ahead_bytes = 8 << 10;
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.log.log_id = Some(Id::new(1));
+    options.advanced.log.background = background;
     // Few sessions, for which a log in NVRAM keeps room.
-    options.log.sessions_max = 16;
-    options.lock_release = kind.lock_release;
-    options.log.method = kind.method;
+    options.advanced.log.sessions_max = 16;
+    options.advanced.lock_release = kind.lock_release;
+    options.advanced.log.method = kind.method;
     options
 }
 
@@ -170,14 +170,14 @@ fn with_pages_of(mut options: Options, seed: u64) -> Options {
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     let size = match number {
         // A log in NVRAM for larger pages holds so much that a short workload does not fill it, so half of them are for the smallest.
-        8..16 if options.log.medium.kind().in_nvram() => number % 3 + 1,
-        0..8 if options.log.medium.kind().in_nvram() => 0,
+        8..16 if options.advanced.log.medium.kind().in_nvram() => number % 3 + 1,
+        0..8 if options.advanced.log.medium.kind().in_nvram() => 0,
         _ => number >> 2,
     };
     let page_bytes = PAGE_BYTES[size as usize];
     if let Some(paged) = options.engine.paged_mut() {
         (paged.page_bytes, paged.cache_bytes) = (page_bytes, 16 * page_bytes);
-        if let Some(memory) = options.log.medium.memory_mut() {
+        if let Some(memory) = options.advanced.log.medium.memory_mut() {
             memory.bytes = memory.bytes.max(64 * page_bytes as u64);
         }
     }
@@ -329,12 +329,12 @@ impl Machine {
         let mut settings = settings(seed, kind);
         if let Some(inserter) = self.inserter {
             settings.files.ring_bytes = 128 << 10;
-            options.log.run_ahead_bytes = 64 << 10;
+            options.advanced.log.run_ahead_bytes = 64 << 10;
             settings.files.inserter = inserter_design(inserter, [512, 2048, 8192][seed as usize % 3]);
             // The transactions of all of them are open at once, and none may be refused.
             settings.memory.bytes = 1 << 20;
         }
-        options.log.medium = settings.medium(self.log);
+        options.advanced.log.medium = settings.medium(self.log);
         Database::open_in(Arc::new(directory), with_pages_of(options, seed))
     }
 

@@ -57,15 +57,15 @@ impl Kind {
     pub fn options(self) -> Options {
         let options = crate::common::with_streams(with_log(options_for(self.engine), self.log), 2);
         let mut options = crate::common::with_memory(options, 256 << 10);
-        options.log = options.log.map_files(|files| FileOptions {
+        options.advanced.log = options.advanced.log.map_files(|files| FileOptions {
             segment_bytes: 64 << 10,
             ring_bytes: 256 << 10,
             ..files
         });
-        options.log.reserve_bytes = 64 << 10;
-        options.log.run_ahead_bytes = 64 << 10;
-        options.log.sessions_max = 16;
-        options.log.background = Background::Caller;
+        options.advanced.log.reserve_bytes = 64 << 10;
+        options.advanced.log.run_ahead_bytes = 64 << 10;
+        options.advanced.log.sessions_max = 16;
+        options.advanced.log.background = Background::Caller;
         options
     }
 

@@ -8,9 +8,9 @@ use katydid_device::{SimDevice, Survival};
 
 fn options(streams: u16) -> Options {
     let mut options = crate::common::with_streams(options_for(EngineKind::Memory), streams);
-    options.log.background = Background::Caller;
+    options.advanced.log.background = Background::Caller;
     // Each opening would make up its own.
-    options.log.log_id = None;
+    options.advanced.log.log_id = None;
     options
 }
 

@@ -39,7 +39,7 @@ struct Outcome {
 
 fn run(setting: Setting, future_end: FutureEnd) -> Outcome {
     let mut options = setting.options();
-    options.log.background = Background::Caller;
+    options.advanced.log.background = Background::Caller;
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options.clone()).expect("open");
     let table = database.table("t").expect("table");

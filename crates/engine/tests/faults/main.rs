@@ -97,9 +97,9 @@ impl Setting {
                 ..MemoryOptions::default()
             },
         );
-        options.lock_release = self.release;
-        options.checkpoint_bytes = 1 << 30;
-        options.log_soft_bytes = 1 << 30;
+        options.advanced.lock_release = self.release;
+        options.advanced.checkpoint_bytes = 1 << 30;
+        options.advanced.log_soft_bytes = 1 << 30;
         // Long enough that a test which waits for it is seen to hang.
         options.lock_wait = Duration::from_secs(600);
         let sync = match (self.engine, self.sync) {
@@ -108,16 +108,16 @@ impl Setting {
             }
             (_, sync) => sync.into(),
         };
-        options.log.method = self.method;
-        options.log = options.log.map_files(|files| katydid::FileOptions {
+        options.advanced.log.method = self.method;
+        options.advanced.log = options.advanced.log.map_files(|files| katydid::FileOptions {
             segment_bytes: 64 << 10,
             ring_bytes: 64 << 10,
             sync,
             ..files
         });
-        options.log.reserve_bytes = 64 << 10;
-        options.log.run_ahead_bytes = 16 << 10;
-        options.log.log_id = Some(Id::new(1));
+        options.advanced.log.reserve_bytes = 64 << 10;
+        options.advanced.log.run_ahead_bytes = 16 << 10;
+        options.advanced.log.log_id = Some(Id::new(1));
         options
     }
 }

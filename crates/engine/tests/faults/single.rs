@@ -1,7 +1,7 @@
 //! One kind of failure each: a failed sync poisons everybody, no space is typed, loses nothing and clears,
 //! a page that cannot be read or is damaged names itself, a short write is no success.
 
-use crate::common::{self, block_on, contents, key};
+use crate::common::{self, block_on, contents, key, with_advanced};
 use katydid::{Database, Error, LockRelease, Options, Read, TransactionOptions};
 use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,11 @@ use std::time::Duration;
 
 fn options() -> Options {
     let mut options = common::small_options();
-    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
-    options.log.reserve_bytes = 64 << 10;
-    options.checkpoint_bytes = 1 << 30;
-    options.log_soft_bytes = 1 << 30;
+    options.advanced.log =
+        options.advanced.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.checkpoint_bytes = 1 << 30;
+    options.advanced.log_soft_bytes = 1 << 30;
     // Long enough that a test which waits for it is seen to hang.
     options.lock_wait = Duration::from_secs(600);
     options
@@ -29,7 +30,11 @@ fn log_syncs_fail(device: &SimDevice) {
 fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let device = SimDevice::new(1);
-        let database = Database::open_in(device.directory(), Options { lock_release, ..options() }).unwrap();
+        let database = Database::open_in(
+            device.directory(),
+            with_advanced(options(), |advanced| advanced.lock_release = lock_release),
+        )
+        .unwrap();
         let table = database.table("t").unwrap();
         for number in 0..50 {
             database.put(&table, key(number), "safe").unwrap();
@@ -150,8 +155,9 @@ fn no_space_for_the_log_is_typed_and_clears() {
 fn no_space_for_pages_is_typed_and_a_large_transaction_rolls_back() {
     let device = SimDevice::new(1);
     let mut options = options();
-    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 1 << 20, ..files });
-    options.log.reserve_bytes = 1 << 20;
+    options.advanced.log =
+        options.advanced.log.map_files(|files| katydid::FileOptions { segment_bytes: 1 << 20, ..files });
+    options.advanced.log.reserve_bytes = 1 << 20;
     let database = Database::open_in(device.directory(), options.clone()).unwrap();
     let table = database.table("t").unwrap();
     for number in 0..20 {

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex};
 
 fn options(setting: Setting) -> Options {
     let mut options = setting.options();
-    options.log.background = Background::Caller;
-    options.log = options.log.map_files(|files| katydid::FileOptions {
+    options.advanced.log.background = Background::Caller;
+    options.advanced.log = options.advanced.log.map_files(|files| katydid::FileOptions {
         segment_bytes: 32 << 10,
         ring_bytes: 16 << 10,
         ..files
     });
-    options.log.reserve_bytes = 16 << 10;
-    options.log.run_ahead_bytes = 8 << 10;
+    options.advanced.log.reserve_bytes = 16 << 10;
+    options.advanced.log.run_ahead_bytes = 8 << 10;
     options
 }
 

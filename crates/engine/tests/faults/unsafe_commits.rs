@@ -99,7 +99,7 @@ fn with_inserter(log: katydid::LogOptions, inserter: InserterKind) -> katydid::L
 
 fn recovered(device: &SimDevice, setting: Setting, inserter: InserterKind, when: &str) -> u64 {
     let mut options = setting.options();
-    options.log = with_inserter(options.log, inserter);
+    options.advanced.log = with_inserter(options.advanced.log, inserter);
     let database = Database::open_in(device.directory(), options).expect(when);
     let table = database.open_table("t").expect("open table").expect("the table");
     let rows = contents(&database, &table);
@@ -111,7 +111,7 @@ fn recovered(device: &SimDevice, setting: Setting, inserter: InserterKind, when:
 fn lose(setting: Setting, inserter: InserterKind, durability: Durability, call: CommitCall) {
     let device = SimDevice::new(1);
     let mut options = setting.options();
-    options.log = with_inserter(options.log, inserter);
+    options.advanced.log = with_inserter(options.advanced.log, inserter);
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.table("t").expect("table");
     let session = database.session();
@@ -159,7 +159,7 @@ fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost(en
         let inserter = if number % 2 == 0 { InserterKind::Chunked } else { InserterKind::Marks };
         let device = SimDevice::new(1);
         let mut options = setting.options();
-        options.log = with_inserter(options.log, inserter);
+        options.advanced.log = with_inserter(options.advanced.log, inserter);
         let database = Database::open_in(device.directory(), options).expect("open");
         let table = database.table("t").expect("table");
         let durable = Mutex::new(0);

@@ -1,7 +1,7 @@
 //! What the public calls promise, error by error, whichever engine keeps the data. What only one engine promises is in a test
 //! of its own (`paged.rs`).
 
-use crate::common::{self, block_on, contents, key, options_for};
+use crate::common::{self, block_on, contents, key, options_for, with_advanced};
 use katydid::{
     Access, CommitStamp, Database, Durability, EngineKind, Error, LockRelease, LogKind, Options, Persistence,
     Read, TransactionOptions,
@@ -300,11 +300,11 @@ fn options_out_of_range_are_named(engine: EngineKind) {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(bad(|o| o.checkpoint_bytes = 1), "checkpoint_bytes");
-    assert_eq!(bad(|o| o.log_soft_bytes = 1), "log_soft_bytes");
-    assert_eq!(bad(|o| o.log_hard_bytes = 1), "log_hard_bytes");
+    assert_eq!(bad(|o| o.advanced.checkpoint_bytes = 1), "checkpoint_bytes");
+    assert_eq!(bad(|o| o.advanced.log_soft_bytes = 1), "log_soft_bytes");
+    assert_eq!(bad(|o| o.advanced.log_hard_bytes = 1), "log_hard_bytes");
     assert_eq!(
-        bad(|o| o.log.medium = katydid::FileOptions { ring_bytes: 1, ..Default::default() }.into()),
+        bad(|o| o.advanced.log.medium = katydid::FileOptions { ring_bytes: 1, ..Default::default() }.into()),
         "ring_bytes"
     );
 }
@@ -340,7 +340,7 @@ fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
 fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
     // Options with a duration, all of them: a new one is added here.
     let mut options = Options { lock_wait: Duration::MAX, ..options_for(engine) };
-    options.log.stall_after = Duration::MAX;
+    options.advanced.log.stall_after = Duration::MAX;
     options.validate().unwrap();
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     for round in 0..2u64 {
@@ -379,7 +379,7 @@ fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
     // A latency is waited out at each persist, so it has a limit, which is named.
     let log = LogKind::ALL.into_iter().find(|kind| kind.in_nvram()).unwrap();
     let mut options = common::with_log(options, log);
-    options.log.medium.memory_mut().unwrap().want = Persistence::Emulated { latency: Duration::MAX };
+    options.advanced.log.medium.memory_mut().unwrap().want = Persistence::Emulated { latency: Duration::MAX };
     let refused = options.validate().unwrap_err();
     assert!(matches!(refused, Error::Option { option: "nvram.want", .. }), "{refused}");
 }
@@ -407,7 +407,7 @@ fn an_error_that_transact_hands_out_rests_on_nothing_that_a_crash_takes_back(eng
 
 fn every_way_to_commit_yields_the_same_order_of_lsns(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
-        let options = Options { lock_release, ..options_for(engine) };
+        let options = with_advanced(options_for(engine), |advanced| advanced.lock_release = lock_release);
         let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
         let table = database.table("t").unwrap();
         let number = std::cell::Cell::new(0);
@@ -590,7 +590,7 @@ fn an_application_needs_no_other_crate_to_name_what_it_is_given() {
     let mut options = options_for(EngineKind::Paged);
     let group = katydid::Group { commits: 2, ..katydid::Group::default() };
     let sync = katydid::SyncDesign::pipelined(group);
-    options.log = options.log.map_files(|files| katydid::FileOptions { sync, ..files });
+    options.advanced.log = options.advanced.log.map_files(|files| katydid::FileOptions { sync, ..files });
     let memory: Arc<dyn katydid::Directory> = Arc::new(katydid::MemoryDirectory::new());
     let set = katydid::StripedDirectory::open(vec![memory], katydid::StripedDirectory::UNIT_BYTES);
     let database = Database::open_in(Arc::new(set.expect("one directory")), options).expect("open");

@@ -1,7 +1,7 @@
 //! The callbacks of a session: their order, callbacks that use their own session, that commit again, or that panic; and the progress callback
 //! of a check that panics.
 
-use crate::common::{self, options_for};
+use crate::common::{self, options_for, with_advanced};
 use katydid::{Database, EngineKind, Error, Options, Session, Table};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -178,7 +178,10 @@ fn callbacks_of_a_closed_database_still_run(engine: EngineKind) {
 
 /// The check has every table locked while it calls back.
 fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
-    let options = Options { lock_wait: Duration::from_millis(50), retries: 0, ..options_for(engine) };
+    let options =
+        with_advanced(Options { lock_wait: Duration::from_millis(50), ..options_for(engine) }, |advanced| {
+            advanced.retries = 0
+        });
     let database = Database::open_in(Arc::new(katydid_device::MemoryDirectory::new()), options).unwrap();
     let table = database.table("t").unwrap();
     database.put(&table, b"k", b"1").unwrap();

@@ -1,7 +1,7 @@
 //! The feed, against the list of acknowledged commits: each once, in the order of stamps, durable ones only, nothing that was rolled back; live, from any
 //! position, after crashes, and told when the log is gone.
 
-use crate::common::{self, Rng, contents, options_for};
+use crate::common::{self, Rng, contents, options_for, with_advanced};
 use katydid::{
     Change, ChangePosition, Changes, ChangesFrom, CommitStamp, CommittedTransaction, Database, Durability,
     EngineKind, Error, LockRelease, NewValue, Options, Table, TransactionOptions,
@@ -132,18 +132,18 @@ fn transact(
 }
 
 fn open(engine: EngineKind, directory: Arc<dyn Directory>, release: LockRelease) -> Database {
-    Database::open_in(directory, Options { lock_release: release, ..untrimmed(engine) }).expect("open")
+    Database::open_in(directory, with_advanced(untrimmed(engine), |advanced| advanced.lock_release = release))
+        .expect("open")
 }
 
 /// Options of a database that takes no checkpoint by itself while it is open.
 fn untrimmed(engine: EngineKind) -> Options {
     let log_bytes = 1 << 40;
-    Options {
-        checkpoint_bytes: log_bytes,
-        log_soft_bytes: log_bytes,
-        log_hard_bytes: log_bytes,
-        ..options_for(engine)
-    }
+    with_advanced(options_for(engine), |advanced| {
+        advanced.checkpoint_bytes = log_bytes;
+        advanced.log_soft_bytes = log_bytes;
+        advanced.log_hard_bytes = log_bytes;
+    })
 }
 
 /// A key that a transaction has left as it was is no change in the paged engine, and one in the memory engine.
@@ -277,7 +277,7 @@ fn nothing_is_given_before_it_is_durable(engine: EngineKind) {
 }
 
 fn caller(mut options: Options) -> Options {
-    options.log.background = Background::Caller;
+    options.advanced.log.background = Background::Caller;
     options
 }
 

@@ -1,6 +1,6 @@
 //! What an error says: its causes, the table and the key that it concerns, and who was in the way.
 
-use crate::common::options_for;
+use crate::common::{options_for, with_advanced};
 use katydid::{
     ConflictKind, Contested, ContestedKeys, Database, EngineKind, Error, KeyExcerpt, Options, Table,
 };
@@ -15,7 +15,8 @@ suite! {
 }
 
 fn in_memory(engine: EngineKind, lock_wait: Duration) -> (Database, Table) {
-    let options = Options { lock_wait, retries: 0, ..options_for(engine) };
+    let options =
+        with_advanced(Options { lock_wait, ..options_for(engine) }, |advanced| advanced.retries = 0);
     let database = Database::in_memory_with(options).unwrap();
     let table = database.table("fruit").unwrap();
     (database, table)

@@ -1,6 +1,6 @@
 //! Transactions under an executor of one thread, which nothing may block: bodies, commits, dropped futures, close; and permits.
 
-use crate::common::options_for;
+use crate::common::{options_for, with_advanced};
 use katydid::{Database, EngineKind, Error, MemoryDirectory, Options, Permits, Table, TransactFuture};
 use std::future::Future;
 use std::pin::Pin;
@@ -32,7 +32,7 @@ fn on_one_thread<T>(future: impl Future<Output = T>) -> T {
 
 fn database(engine: EngineKind) -> (Database, Table) {
     // None of the tests is about conflicts that do not end.
-    let options = Options { retries: u32::MAX, ..options_for(engine) };
+    let options = with_advanced(options_for(engine), |advanced| advanced.retries = u32::MAX);
     let database = Database::in_memory_with(options).unwrap();
     let table = database.table("t").unwrap();
     (database, table)

@@ -1,6 +1,6 @@
 //! Ranges of entries that are going to be changed: for update, and those that no other transaction has locked.
 
-use crate::common::options_for;
+use crate::common::{options_for, with_advanced};
 use katydid::{ConflictKind, Database, EngineKind, Error, Options, Result, Table, Transaction};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -17,7 +17,8 @@ suite! {
 const NO_WAIT: Duration = Duration::ZERO;
 
 fn numbers(engine: EngineKind, lock_wait: Duration, count: u32) -> (Database, Table) {
-    let options = Options { lock_wait, retries: u32::MAX, ..options_for(engine) };
+    let options =
+        with_advanced(Options { lock_wait, ..options_for(engine) }, |advanced| advanced.retries = u32::MAX);
     let database = Database::in_memory_with(options).unwrap();
     let table = database.table("numbers").unwrap();
     let all =

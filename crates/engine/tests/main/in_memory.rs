@@ -18,10 +18,11 @@ fn options(engine: EngineKind) -> Options {
     let mut options = options_for(engine);
     // As large as by default: what a database in memory takes less of.
     let large = FileOptions::default().segment_bytes;
-    options.log = options.log.map_files(|files| FileOptions { segment_bytes: large, ..files });
-    options.log.reserve_bytes = match options.log.medium.kind().in_nvram() {
+    options.advanced.log =
+        options.advanced.log.map_files(|files| FileOptions { segment_bytes: large, ..files });
+    options.advanced.log.reserve_bytes = match options.advanced.log.medium.kind().in_nvram() {
         true => 256 << 10,
-        false => Options::default().log.reserve_bytes,
+        false => Options::default().advanced.log.reserve_bytes,
     };
     options
 }
@@ -55,7 +56,7 @@ fn options_of_a_database_in_memory_are_checked(engine: EngineKind) {
     let bad = Options { engine: engine.with(paged, memory), ..options(engine) };
     assert!(matches!(Database::in_memory_with(bad), Err(Error::Option { .. })));
     let mut bad = options(engine);
-    bad.log.medium = FileOptions { segment_bytes: 4097, ..FileOptions::default() }.into();
+    bad.advanced.log.medium = FileOptions { segment_bytes: 4097, ..FileOptions::default() }.into();
     assert!(matches!(Database::in_memory_with(bad), Err(Error::Option { .. })));
     let none = Options { create: false, ..options(engine) };
     assert!(matches!(Database::in_memory_with(none), Err(Error::NotFound { .. })));

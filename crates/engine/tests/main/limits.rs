@@ -1,6 +1,6 @@
 //! Limits that are met: few sessions of the log, a log that may not grow. Waiting or a typed error, never a state that lasts.
 
-use crate::common::{self, key, options_for, small_options};
+use crate::common::{self, key, options_for, small_options, with_advanced};
 use katydid::testing::{Beginning, begin_at};
 use katydid::{
     Database, Durability, EngineKind, Error, Lsn, Options, Read, Savepoint, Table, Transaction,
@@ -80,7 +80,7 @@ fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
 
 fn with_sessions(engine: EngineKind, sessions_max: usize) -> Database {
     let mut options = options_for(engine);
-    options.log.sessions_max = sessions_max;
+    options.advanced.log.sessions_max = sessions_max;
     Database::open_in(Arc::new(MemoryDirectory::new()), options).expect("open")
 }
 
@@ -130,14 +130,14 @@ fn appends_beyond_the_sessions_wait_for_each_other(engine: EngineKind) {
 
 /// A transaction that has written keeps the log of the paged engine; nothing keeps that of the memory engine.
 fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
-    let mut options = Options {
-        checkpoint_bytes: 64 << 10,
-        log_soft_bytes: 128 << 10,
-        log_hard_bytes: 256 << 10,
-        ..options_for(engine)
-    };
-    options.log.medium = katydid::FileOptions { segment_bytes: 64 << 10, ..Default::default() }.into();
-    options.log.reserve_bytes = 64 << 10;
+    let mut options = with_advanced(options_for(engine), |advanced| {
+        advanced.checkpoint_bytes = 64 << 10;
+        advanced.log_soft_bytes = 128 << 10;
+        advanced.log_hard_bytes = 256 << 10;
+    });
+    options.advanced.log.medium =
+        katydid::FileOptions { segment_bytes: 64 << 10, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 64 << 10;
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
     let table = database.table("t").expect("table");
     let open = database.begin().expect("begin");

@@ -66,16 +66,16 @@ fn lay(folder: &Path, files: &Files) {
 fn options(engine: EngineKind, log: LogKind) -> Options {
     let options = common::with_streams(common::with_log(options_for(engine), log), 2);
     let mut options = common::with_memory(options, 512 << 10);
-    options.log = options.log.map_files(|files| FileOptions {
+    options.advanced.log = options.advanced.log.map_files(|files| FileOptions {
         segment_bytes: 64 << 10,
         ring_bytes: 64 << 10,
         spare_segments: 1,
         ..files
     });
-    options.log.reserve_bytes = 16 << 10;
-    options.log.run_ahead_bytes = 32 << 10;
-    options.log.method = Method::Buffered;
-    options.log.background = katydid::testing::Background::Caller;
+    options.advanced.log.reserve_bytes = 16 << 10;
+    options.advanced.log.run_ahead_bytes = 32 << 10;
+    options.advanced.log.method = Method::Buffered;
+    options.advanced.log.background = katydid::testing::Background::Caller;
     options
 }
 

@@ -1,6 +1,6 @@
 //! Threads that wait in vain: for a lock that is not given up in time, and for themselves.
 
-use crate::common::{self, options_for};
+use crate::common::{self, options_for, with_advanced};
 use katydid::{ConflictKind, Database, EngineKind, Error, Options, Table, TransactionOptions};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -247,11 +247,10 @@ fn a_wait_for_another_thread_that_waits_for_this_one_is_told_so() {
 fn a_commit_that_is_not_durable_yet_is_waited_for() {
     // Its locks go with its durability, which is the database's matter: the thread has nothing to end.
     let folder = tempfile::tempdir().expect("folder");
-    let options = Options {
-        lock_wait: FOR_EVER,
-        lock_release: katydid::LockRelease::AfterDurable,
-        ..options_for(EngineKind::Paged)
-    };
+    let options =
+        with_advanced(Options { lock_wait: FOR_EVER, ..options_for(EngineKind::Paged) }, |advanced| {
+            advanced.lock_release = katydid::LockRelease::AfterDurable
+        });
     let database = Database::open_with(folder.path(), options).expect("open");
     let table = database.table("t").expect("table");
     for number in 0..20 {

@@ -110,9 +110,9 @@ fn a_deadlock_has_one_victim() {
 #[test]
 fn a_log_that_may_not_grow_says_what_pins_it() {
     let mut options = small_options();
-    options.checkpoint_bytes = 64 << 10;
-    options.log_soft_bytes = 128 << 10;
-    options.log_hard_bytes = 512 << 10;
+    options.advanced.checkpoint_bytes = 64 << 10;
+    options.advanced.log_soft_bytes = 128 << 10;
+    options.advanced.log_hard_bytes = 512 << 10;
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
     let table = database.table("t").unwrap();
     let old = database.begin().unwrap();
@@ -238,9 +238,9 @@ fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
 #[test]
 fn a_range_that_cannot_be_deleted_for_lack_of_log_stays_whole() {
     let mut options = small_options();
-    options.checkpoint_bytes = 64 << 10;
-    options.log_soft_bytes = 128 << 10;
-    options.log_hard_bytes = 512 << 10;
+    options.advanced.checkpoint_bytes = 64 << 10;
+    options.advanced.log_soft_bytes = 128 << 10;
+    options.advanced.log_hard_bytes = 512 << 10;
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
     let table = database.table("t").unwrap();
     for number in 0..3000 {

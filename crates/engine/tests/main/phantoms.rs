@@ -113,7 +113,7 @@ fn side_by_side<T: Send>(
 /// A table of a database in which a transaction may lose to all others in turn.
 fn with_table(engine: EngineKind) -> (Database, Table) {
     let mut options = options_for(engine);
-    options.retries = 100_000;
+    options.advanced.retries = 100_000;
     let database = Database::in_memory_with(options).unwrap();
     let table = database.table("t").unwrap();
     (database, table)

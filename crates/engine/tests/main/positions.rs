@@ -18,9 +18,10 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(engine: EngineKind) -> Options {
     let mut options = crate::common::with_streams(options_for(engine), 1);
-    options.log = options.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
-    options.log.reserve_bytes = 64 << 10;
-    options.log.background = Background::Caller;
+    options.advanced.log =
+        options.advanced.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.log.background = Background::Caller;
     options
 }
 

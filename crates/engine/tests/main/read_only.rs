@@ -56,7 +56,7 @@ fn crashed(engine: EngineKind, place: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let lives = place.with_extension("lives");
     // Without threads of its own, which would change files while they are copied.
     let mut options = options_for(engine);
-    options.log.background = Background::Caller;
+    options.advanced.log.background = Background::Caller;
     let database = Database::open_with(&lives, options).unwrap();
     let table = database.table("t").unwrap();
     let mut model = BTreeMap::new();

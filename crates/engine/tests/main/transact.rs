@@ -28,7 +28,7 @@ impl From<Error> for CallerError {
 
 fn in_memory(engine: EngineKind, retries: u32) -> (Database, Table) {
     let mut options = options_for(engine);
-    options.retries = retries;
+    options.advanced.retries = retries;
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
     let table = database.table("t").unwrap();
     (database, table)

@@ -1,6 +1,6 @@
 //! Read views: transactions that only read, beside others that write what they read.
 
-use crate::common::{block_on, key, options_for, small_options};
+use crate::common::{block_on, key, options_for, small_options, with_advanced};
 use katydid::testing::Background;
 use katydid::{
     Access, Database, Durability, EngineKind, Error, LockRelease, Options, Prefix, Read, Result, Table,
@@ -66,7 +66,8 @@ fn churn(database: &Database, table: &Table, keys: u64, look: impl Fn()) {
 
 fn a_view_stays_as_it_began_and_keeps_no_writer_waiting(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
-        let (database, table) = filled(Options { lock_release, ..options_for(engine) }, 400);
+        let (database, table) =
+            filled(with_advanced(options_for(engine), |advanced| advanced.lock_release = lock_release), 400);
         // Open transactions that have written before the view began: one commits, one goes back.
         let open = database.begin().unwrap();
         open.put(&table, key(7), "not committed").unwrap();
@@ -122,7 +123,10 @@ fn a_view_stays_as_it_began_and_keeps_no_writer_waiting(engine: EngineKind) {
 
 fn long_values_stay_what_they_were(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
-        let database = Database::in_memory_with(Options { lock_release, ..options_for(engine) }).unwrap();
+        let database = Database::in_memory_with(with_advanced(options_for(engine), |advanced| {
+            advanced.lock_release = lock_release
+        }))
+        .unwrap();
         let table = database.table("t").unwrap();
         let long = |byte: u8| vec![byte; 50_000];
         for (name, byte) in [("a", 1), ("b", 2), ("c", 3)] {
@@ -249,7 +253,8 @@ fn a_durable_view_shows_nothing_that_a_crash_takes_back(engine: EngineKind) {
 /// the second one is acknowledged.
 fn a_view_sees_a_commit_whose_future_was_ready(engine: EngineKind) {
     let lock_release = LockRelease::AfterDurable;
-    let (database, table) = filled(Options { lock_release, ..options_for(engine) }, 10);
+    let (database, table) =
+        filled(with_advanced(options_for(engine), |advanced| advanced.lock_release = lock_release), 10);
     for round in 0..5_u64 {
         let large = database.begin().unwrap();
         (1000..5000).for_each(|number| large.put(&table, key(number), round.to_string()).unwrap());
@@ -269,8 +274,9 @@ fn a_view_sees_a_commit_whose_future_was_ready(engine: EngineKind) {
 #[test]
 fn a_view_sees_no_commit_that_has_failed() {
     let device = SimDevice::new(1);
-    let mut options = Options { lock_release: LockRelease::AfterDurable, ..small_options() };
-    options.log.background = Background::Caller;
+    let mut options =
+        with_advanced(small_options(), |advanced| advanced.lock_release = LockRelease::AfterDurable);
+    options.advanced.log.background = Background::Caller;
     let database = Database::open_in(device.directory(), options).unwrap();
     let table = database.table("t").unwrap();
     database.put(&table, "k", "acknowledged").unwrap();

@@ -9,8 +9,8 @@ mod room;
 
 use common::{key, options_for};
 use katydid::{
-    Access, Database, Durability, EngineKind, Error, LockRelease, MemoryOptions, MemoryStat, Options, Phase,
-    RecoveryProgress, Table, TransactionOptions,
+    Access, AdvancedOptions, Database, Durability, EngineKind, Error, LockRelease, MemoryOptions, MemoryStat,
+    Options, Phase, RecoveryProgress, Table, TransactionOptions,
 };
 use katydid_device::{Directory, MemoryDirectory, SimDevice};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -141,8 +141,8 @@ fn a_database_that_does_not_fit_is_refused_with_a_typed_error_and_opens_with_mor
 fn what_was_deleted_is_no_burden_on_the_next_opening() {
     let device = SimDevice::new(1);
     let mut options = options(MIB);
-    options.checkpoint_bytes = 64 * MIB;
-    options.log_soft_bytes = 64 * MIB;
+    options.advanced.checkpoint_bytes = 64 * MIB;
+    options.advanced.log_soft_bytes = 64 * MIB;
     let database = Database::open_in(device.directory(), options.clone()).unwrap();
     let table = database.table("queue").unwrap();
     for number in 0..6000 {
@@ -163,7 +163,8 @@ fn what_was_deleted_is_no_burden_on_the_next_opening() {
 fn updates_of_few_keys_take_no_more_memory_however_many() {
     for durability in [Durability::Buffered, Durability::Durable] {
         for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
-            let options = Options { lock_release, ..options(2 * MIB) };
+            let options =
+                common::with_advanced(options(2 * MIB), |advanced| advanced.lock_release = lock_release);
             let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
             let table = database.table("t").unwrap();
             let session = database.session();
@@ -237,7 +238,8 @@ fn a_transaction_that_writes_one_key_again_and_again_holds_it_once() {
 fn readers_are_never_refused_and_see_one_state_while_writers_write() {
     const KEYS: u64 = 20;
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
-        let options = Options { lock_release, ..options(16 * MIB) };
+        let options =
+            common::with_advanced(options(16 * MIB), |advanced| advanced.lock_release = lock_release);
         let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
         let table = database.table("t").unwrap();
         (0..KEYS).for_each(|number| database.put(&table, key(number), 100u64.to_le_bytes()).unwrap());
@@ -303,7 +305,8 @@ fn an_open_database_is_verified_while_checkpoints_trim_its_log() {
 
 #[test]
 fn a_table_is_dropped_while_commits_in_it_are_under_way() {
-    let options = Options { lock_release: LockRelease::AfterDurable, ..options(4 * MIB) };
+    let options =
+        common::with_advanced(options(4 * MIB), |advanced| advanced.lock_release = LockRelease::AfterDurable);
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
     let session = database.session();
     for number in 0..50 {
@@ -388,7 +391,8 @@ fn tables_are_dropped_while_checkpoints_are_taken_and_stay_dropped_after_a_crash
 fn a_database_closed_with_open_transactions_has_nothing_of_them() {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
-        let options = Options { lock_release, ..options(4 * MIB) };
+        let options =
+            common::with_advanced(options(4 * MIB), |advanced| advanced.lock_release = lock_release);
         let database = Database::open_in(directory.clone(), options.clone()).unwrap();
         let table = database.table("t").unwrap();
         database.put(&table, "a", "committed").unwrap();
@@ -413,7 +417,10 @@ fn a_database_closed_with_open_transactions_has_nothing_of_them() {
 fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
     let device = SimDevice::new(1);
     // No checkpoint but the one that is asked for: it says what is restored, and what is replayed.
-    let options = Options { checkpoint_bytes: 64 * MIB, log_soft_bytes: 64 * MIB, ..options(16 * MIB) };
+    let options = common::with_advanced(options(16 * MIB), |advanced| {
+        advanced.checkpoint_bytes = 64 * MIB;
+        advanced.log_soft_bytes = 64 * MIB;
+    });
     let options = common::with_streams(options, 2);
     let database = Database::open_in(device.directory(), options.clone()).unwrap();
     let table = database.table("t").unwrap();
@@ -426,7 +433,8 @@ fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
     let seen = told.clone();
     let receiver: RecoveryProgress =
         Arc::new(move |phase, done, of| seen.lock().unwrap().push((phase, done, of)));
-    let options = Options { on_recovery: Some(receiver), ..options };
+    let options =
+        Options { advanced: AdvancedOptions { on_recovery: Some(receiver), ..options.advanced }, ..options };
     let database = Database::open_in(device.directory(), options).unwrap();
     let table = database.table("t").unwrap();
     assert!((0..300).all(|number| database.get(&table, key(number)).unwrap() == Some(vec![8; 1000])));

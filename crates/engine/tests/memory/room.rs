@@ -2,7 +2,7 @@
 
 use super::common::{self, key, options_for};
 use katydid::testing::Background;
-use katydid::{Database, EngineKind, Options, Table};
+use katydid::{AdvancedOptions, Database, EngineKind, Options, Table};
 use katydid_device::{SimDevice, Survival};
 
 const MIB: u64 = 1 << 20;
@@ -10,8 +10,15 @@ const MIB: u64 = 1 << 20;
 /// No checkpoint is taken but by a call, and no thread takes room for segments meanwhile.
 fn options() -> Options {
     let common = crate::common::with_streams(options_for(EngineKind::Memory), 1);
-    let mut options = Options { checkpoint_bytes: 256 * MIB, log_soft_bytes: 512 * MIB, ..common };
-    options.log.background = Background::Caller;
+    let mut options = Options {
+        advanced: AdvancedOptions {
+            checkpoint_bytes: 256 * MIB,
+            log_soft_bytes: 512 * MIB,
+            ..common.advanced
+        },
+        ..common
+    };
+    options.advanced.log.background = Background::Caller;
     options
 }
 

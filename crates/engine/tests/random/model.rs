@@ -11,7 +11,7 @@
 //! Memory engine: what a commit returns is the transaction's timestamp, and the timestamps are the order. A commit may be
 //! refused, and what a refused transaction has read need not be true.
 
-use crate::common::{self, Rng, chunked, key, options_for, seed};
+use crate::common::{self, Rng, chunked, key, options_for, seed, with_advanced};
 use katydid::{CommitStamp, Database, EngineKind, Error, LockRelease, Options, Range, Table};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -288,7 +288,7 @@ fn check(seed: u64, options: Options, threads: u64, per_thread: u64, keys: u64, 
         outcomes.into_iter().flat_map(|outcome| outcome.expect("worker")).collect()
     });
     assert!(committed.len() as u64 > threads * per_thread / 10, "only {} committed", committed.len());
-    match options.engine.kind() == EngineKind::Memory || options.log.medium.keeps_order() {
+    match options.engine.kind() == EngineKind::Memory || options.advanced.log.medium.keeps_order() {
         true => committed.sort_by_key(|transaction| transaction.stamp),
         false => committed.sort_by_key(|transaction| transaction.ticket),
     }
@@ -320,7 +320,7 @@ fn contended_transactions_match_the_model(engine: EngineKind) {
 fn transactions_that_keep_locks_until_durable_match_the_model(engine: EngineKind) {
     check(
         seed(4),
-        Options { lock_release: LockRelease::AfterDurable, ..options_for(engine) },
+        with_advanced(options_for(engine), |advanced| advanced.lock_release = LockRelease::AfterDurable),
         4,
         300,
         40,
@@ -339,7 +339,9 @@ fn a_large_cache_changes_nothing(engine: EngineKind) {
 fn a_log_without_order_matches_the_model(engine: EngineKind) {
     check(seed(6), chunked(options_for(engine)), 4, 400, 200, true);
     check(seed(7), chunked(options_for(engine)), 4, 300, 12, true);
-    let options = Options { lock_release: LockRelease::AfterDurable, ..chunked(options_for(engine)) };
+    let options = with_advanced(chunked(options_for(engine)), |advanced| {
+        advanced.lock_release = LockRelease::AfterDurable
+    });
     check(seed(8), options, 4, 200, 40, true);
 }
 
@@ -352,7 +354,7 @@ fn a_ring_that_goes_round_and_round_matches_the_model(engine: EngineKind) {
     check(seed(9), small_ring(engine), 4, 300, 60, false);
     check(
         seed(10),
-        Options { lock_release: LockRelease::AfterDurable, ..small_ring(engine) },
+        with_advanced(small_ring(engine), |advanced| advanced.lock_release = LockRelease::AfterDurable),
         3,
         200,
         40,

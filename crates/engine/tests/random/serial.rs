@@ -11,7 +11,7 @@
 //! A transaction that `insert` tells of a key that exists counts as one more reader at that moment, whatever becomes of it: what it was
 //! told and all it had read must belong to one state. In the end the table holds the last version of each key.
 
-use crate::common::{self, Rng, chunked, key, options_for, seed};
+use crate::common::{self, Rng, chunked, key, options_for, seed, with_advanced};
 use katydid::{
     Access, CommitStamp, Database, EngineKind, Error, LockRelease, Options, Read, Session, Table,
     TransactionOptions,
@@ -342,7 +342,7 @@ fn setting(engine: EngineKind, keys: u64, lock_release: LockRelease, read: Read)
         keys,
         threads: 6,
         transactions: 600,
-        options: Options { lock_release, ..options_for(engine) },
+        options: with_advanced(options_for(engine), |advanced| advanced.lock_release = lock_release),
         read,
     }
 }

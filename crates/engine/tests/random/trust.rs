@@ -42,16 +42,16 @@ impl Store {
 
 fn options(engine: EngineKind, method: Method) -> Options {
     let mut options = common::with_streams(common::options_for(engine), 2);
-    options.log = options.log.map_files(|files| katydid::FileOptions {
+    options.advanced.log = options.advanced.log.map_files(|files| katydid::FileOptions {
         segment_bytes: 64 << 10,
         ring_bytes: 16 << 10,
         ..files
     });
-    options.log.reserve_bytes = 64 << 10;
-    options.log.run_ahead_bytes = 8 << 10;
-    options.log.background = katydid::testing::Background::Caller;
-    options.log.log_id = Some(Id::new(1));
-    options.log.method = method;
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.log.run_ahead_bytes = 8 << 10;
+    options.advanced.log.background = katydid::testing::Background::Caller;
+    options.advanced.log.log_id = Some(Id::new(1));
+    options.advanced.log.method = method;
     options
 }
 

@@ -101,17 +101,17 @@ impl Script {
 impl Life {
     pub fn options(self, background: Background) -> Options {
         let mut options = common::with_streams(common::options_for(self.engine), 2);
-        options.checkpoint_bytes = 64 << 10;
-        options.log = options.log.map_files(|files| katydid::FileOptions {
+        options.advanced.checkpoint_bytes = 64 << 10;
+        options.advanced.log = options.advanced.log.map_files(|files| katydid::FileOptions {
             segment_bytes: 64 << 10,
             ring_bytes: 16 << 10,
             ..files
         });
-        options.log.reserve_bytes = 64 << 10;
-        options.log.run_ahead_bytes = 8 << 10;
-        options.log.log_id = Some(Id::new(1));
-        options.log.method = self.method;
-        options.log.background = background;
+        options.advanced.log.reserve_bytes = 64 << 10;
+        options.advanced.log.run_ahead_bytes = 8 << 10;
+        options.advanced.log.log_id = Some(Id::new(1));
+        options.advanced.log.method = self.method;
+        options.advanced.log.background = background;
         options
     }
 

@@ -23,8 +23,9 @@ fn rows_and_index_agree_on_both_engines() {
         let paged = PagedOptions { cache_bytes: 16 << 20, ..PagedOptions::default() };
         let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
         let mut options = Options { engine: engine.with(paged, memory), ..Options::default() };
-        options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
-        options.log.reserve_bytes = 64 << 10;
+        options.advanced.log.medium =
+            katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
+        options.advanced.log.reserve_bytes = 64 << 10;
         let open = || KatydidStore::new(Database::open_with(dir.path(), options.clone()).unwrap());
         let store = open();
         run(&store, &SysbenchLoad::new(&SMALL, 3), &Plan { threads: 2, in_flight: 8, ..Plan::default() });

@@ -1,6 +1,6 @@
 //! TPC-B on Katydid itself: whatever lock release, however commits are waited for, everything adds up, also after opening again.
 
-use katydid::{Database, LockRelease, Options, PagedOptions};
+use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Plan, Workload, drive};
 use katydid_workload::tpcb::{Settings, Totals, TpcbLoad, TpcbRun, tables};
@@ -16,9 +16,14 @@ fn run<W: Workload>(store: &KatydidStore, workload: &Arc<W>, plan: &Plan) -> u64
 
 fn small(lock_release: LockRelease) -> Options {
     let paged = PagedOptions { cache_bytes: 8 << 20, ..PagedOptions::default() };
-    let mut options = Options { engine: paged.into(), lock_release, ..Options::default() };
-    options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
-    options.log.reserve_bytes = 64 << 10;
+    let mut options = Options {
+        engine: paged.into(),
+        advanced: AdvancedOptions { lock_release, ..AdvancedOptions::default() },
+        ..Options::default()
+    };
+    options.advanced.log.medium =
+        katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 64 << 10;
     options
 }
 

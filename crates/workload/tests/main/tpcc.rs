@@ -1,7 +1,7 @@
 //! TPC-C on Katydid itself: with both engines, whatever lock release, however commits are waited for, the conditions hold and every
 //! acknowledged order is there, also after opening again.
 
-use katydid::{Database, EngineKind, LockRelease, MemoryOptions, Options, PagedOptions};
+use katydid::{AdvancedOptions, Database, EngineKind, LockRelease, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;
 use katydid_workload::drive::{Outcome, Plan, Workload, drive};
 use katydid_workload::tpcc::{Kind, Mix, Settings, State, TABLES, TpccLoad, TpccRun};
@@ -18,9 +18,14 @@ fn run<W: Workload>(store: &KatydidStore, workload: &Arc<W>, plan: &Plan) -> Out
 fn small(engine: EngineKind, lock_release: LockRelease) -> Options {
     let paged = PagedOptions { cache_bytes: 16 << 20, ..PagedOptions::default() };
     let memory = MemoryOptions { streams: 2, ..MemoryOptions::default() };
-    let mut options = Options { engine: engine.with(paged, memory), lock_release, ..Options::default() };
-    options.log.medium = katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
-    options.log.reserve_bytes = 64 << 10;
+    let mut options = Options {
+        engine: engine.with(paged, memory),
+        advanced: AdvancedOptions { lock_release, ..AdvancedOptions::default() },
+        ..Options::default()
+    };
+    options.advanced.log.medium =
+        katydid::FileOptions { segment_bytes: 1 << 20, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 64 << 10;
     options
 }
 

@@ -7,7 +7,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a copy keeps nothing of the log",
         file: "crates/engine/src/paged/copy.rs",
-        old: "(self.whole_log.pin_all(self.options.log_hard_bytes), self.control.get())",
+        old: "(self.whole_log.pin_all(self.options.advanced.log_hard_bytes), self.control.get())",
         new: "(self.whole_log.pin_all(0), self.control.get())",
         tests: BACKUP,
     },

@@ -10,14 +10,14 @@ fn open(device: &SimDevice, inserter: InserterKind) -> Database {
     let pages = PagedOptions { page_bytes: 4096, ..PagedOptions::default() };
     let mut options = Options { engine: pages.into(), ..Options::default() };
     let settings = InserterSettings { chunk_always: true, ..InserterSettings::default() };
-    options.log.medium = katydid_wal::FileOptions {
+    options.advanced.log.medium = katydid_wal::FileOptions {
         segment_bytes: 256 << 10,
         inserter: settings.design(inserter),
         ..Default::default()
     }
     .into();
-    options.log.reserve_bytes = 256 << 10;
-    options.log.background = Background::Caller;
+    options.advanced.log.reserve_bytes = 256 << 10;
+    options.advanced.log.background = Background::Caller;
     Database::open_in(device.directory(), options).expect("open")
 }
 

@@ -5,8 +5,8 @@
 mod kill;
 mod room;
 
-use crate::common::{self, contents, key, options_for};
-use katydid::{Database, EngineKind, Error, LockRelease, Options};
+use crate::common::{self, contents, key, options_for, with_advanced};
+use katydid::{AdvancedOptions, Database, EngineKind, Error, LockRelease, Options};
 use katydid_device::{Directory, Id, MemoryDirectory, SimDevice};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub const RING: u64 = 256 << 10;
 pub fn small(engine: EngineKind) -> Options {
     let options = crate::common::with_streams(options_for(engine), 2);
     let mut options = crate::common::with_memory(options, RING);
-    options.log.sessions_max = 16;
+    options.advanced.log.sessions_max = 16;
     options.lock_wait = std::time::Duration::from_secs(60);
     options
 }
@@ -43,7 +43,7 @@ pub fn open(directory: &Arc<dyn Directory>, options: &Options) -> Database {
 fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let device = SimDevice::new(1);
-        let options = Options { lock_release, ..small(engine) };
+        let options = with_advanced(small(engine), |advanced| advanced.lock_release = lock_release);
         let database = open(&device.directory(), &options);
         let table = database.table("t").unwrap();
         let other = database.begin().unwrap();
@@ -114,8 +114,8 @@ fn a_full_ring_waits_for_checkpoints_and_loses_nothing(engine: EngineKind) {
 
 fn a_checkpoint_that_crashes_changes_nothing(engine: EngineKind) {
     let mut options = small(engine);
-    options.log.background = katydid::testing::Background::Caller;
-    options.log.log_id = Some(Id::new(1));
+    options.advanced.log.background = katydid::testing::Background::Caller;
+    options.advanced.log.log_id = Some(Id::new(1));
     for step in 0.. {
         let device = SimDevice::new(7);
         let database = Database::open_in(device.directory(), options.clone()).expect("open");
@@ -165,7 +165,7 @@ fn the_log_is_given_back_when_the_last_handle_is_dropped(engine: EngineKind) {
 fn another_kind_of_log_is_refused(engine: EngineKind) {
     let (directory, options) = (in_memory(), small(engine));
     open(&directory, &options).table("t").unwrap();
-    let made = options.log.medium.kind();
+    let made = options.advanced.log.medium.kind();
     for kind in katydid::LogKind::ALL.into_iter().filter(|kind| *kind != made) {
         let other = crate::common::with_memory(crate::common::with_log(options.clone(), kind), RING);
         let error = Database::open_in(directory.clone(), other).unwrap_err();
@@ -182,12 +182,15 @@ fn stat_says_what_the_log_is_kept_in_and_how_full_it_is(engine: EngineKind) {
     let table = database.table("t").unwrap();
     database.checkpoint().unwrap();
     let before = database.stat().unwrap().log;
-    assert_eq!(before.kind, options.log.medium.kind());
+    assert_eq!(before.kind, options.advanced.log.medium.kind());
     assert!(before.nvram.expect("in NVRAM").to_string().starts_with("EMULATED"));
     database.put(&table, "k", vec![1; 50_000]).unwrap();
     let after = database.stat().unwrap().log.fullness.expect("in NVRAM");
     assert!(after > before.fullness.expect("in NVRAM") + 100, "{after}");
-    let disk = Options { log: katydid::LogOptions::default(), ..options };
+    let disk = Options {
+        advanced: AdvancedOptions { log: katydid::LogOptions::default(), ..options.advanced },
+        ..options
+    };
     let stat = open(&in_memory(), &disk).stat().unwrap().log;
     assert_eq!((stat.kind, stat.nvram, stat.fullness), (katydid::LogKind::Disk, None, None));
 }
@@ -202,6 +205,20 @@ fn sizes_that_are_too_small_are_named(engine: EngineKind) {
     assert_eq!(option, "log.nvram.bytes");
     assert!(reason.contains("must be at least"), "{reason}");
     assert_eq!(bad(|options| with_memory(options, 300_000)).0, "nvram.bytes");
-    assert_eq!(bad(|options| Options { nvram_checkpoint: 9, ..options }).0, "nvram_checkpoint");
-    assert_eq!(bad(|options| Options { nvram_checkpoint: 91, ..options }).0, "nvram_checkpoint");
+    assert_eq!(
+        bad(|options| Options {
+            advanced: AdvancedOptions { nvram_checkpoint: 9, ..options.advanced },
+            ..options
+        })
+        .0,
+        "nvram_checkpoint"
+    );
+    assert_eq!(
+        bad(|options| Options {
+            advanced: AdvancedOptions { nvram_checkpoint: 91, ..options.advanced },
+            ..options
+        })
+        .0,
+        "nvram_checkpoint"
+    );
 }

@@ -178,7 +178,7 @@ fn all_who_have_written_can_roll_back_when_the_log_is_full() {
 
 fn a_full_log_of_unfinished_transactions_is_opened_again() {
     let mut options = alone();
-    options.log.background = katydid::testing::Background::Caller;
+    options.advanced.log.background = katydid::testing::Background::Caller;
     let device = SimDevice::new(3);
     let database = Database::open_in(device.directory(), options.clone()).unwrap();
     let table = filled_table(&database);
@@ -239,7 +239,7 @@ fn rolling_back_reads_no_log() {
     for undo_bytes in [1 << 20, 0] {
         let mut options = alone();
         options.engine = PagedOptions { undo_bytes, ..common::SMALL_PAGES }.into();
-        options.log.background = katydid::testing::Background::Caller;
+        options.advanced.log.background = katydid::testing::Background::Caller;
         let device = SimDevice::new(5);
         let database = Database::open_in(device.directory(), options).unwrap();
         let table = filled_table(&database);

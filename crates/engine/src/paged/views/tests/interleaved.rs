@@ -4,8 +4,8 @@
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::{
-    Access, Database, Durability, Error, LockRelease, Options, PagedOptions, Read, Result, Table,
-    TransactionOptions,
+    Access, AdvancedOptions, Database, Durability, Error, LockRelease, Options, PagedOptions, Read, Result,
+    Table, TransactionOptions,
 };
 use fastrand::Rng;
 use katydid_device::{SimDevice, Survival};
@@ -17,7 +17,14 @@ const EACH: u64 = 3;
 
 fn open(device: &SimDevice, lock_release: LockRelease) -> Database {
     let pages = PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, ..PagedOptions::default() };
-    open_with_places(device, Options { engine: pages.into(), lock_release, ..Options::default() })
+    open_with_places(
+        device,
+        Options {
+            engine: pages.into(),
+            advanced: AdvancedOptions { lock_release, ..AdvancedOptions::default() },
+            ..Options::default()
+        },
+    )
 }
 
 /// An amount, now and then in a value of several pages.
