@@ -258,8 +258,7 @@ impl Database {
     /// next one waits, at most `Options::lock_wait`, for one of them to end.
     #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
-        let durability = self.options().durability;
-        self.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })
+        self.begin_for(Access::ReadWrite)
     }
 
     /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory engine if a commit that a transaction
@@ -302,8 +301,12 @@ impl Database {
     /// Those of [`Database::begin_with`].
     #[track_caller]
     pub fn begin_read_only(&self) -> Result<Transaction> {
+        self.begin_for(Access::ReadOnly)
+    }
+
+    #[track_caller]
+    fn begin_for(&self, access: Access) -> Result<Transaction> {
         let durability = self.options().durability;
-        let access = Access::ReadOnly;
         self.begin_with(TransactionOptions { durability, access, ..TransactionOptions::default() })
     }
 
@@ -368,20 +371,21 @@ impl Database {
         &self,
         mut body: impl FnMut(&Transaction) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        self.run(&mut body, Transaction::commit).map(|(done, _stamp)| done)
+        self.run(Access::ReadWrite, &mut body, Transaction::commit).map(|(done, _stamp)| done)
     }
 
     /// Runs `body` in a transaction and ends that by `commit`, and again after a conflict of either.
     #[track_caller]
     pub(crate) fn run<T, C, E: From<Error>>(
         &self,
+        access: Access,
         mut body: impl FnMut(&Transaction) -> std::result::Result<T, E>,
         mut commit: impl FnMut(Transaction) -> Result<C>,
     ) -> std::result::Result<(T, C), E> {
         let body_of = Body::begin(self.key(), self.options().lock_wait)?;
         let mut left = self.options().advanced.retries;
         loop {
-            let txn = self.begin()?;
+            let txn = self.begin_for(access)?;
             body_of.runs_in(txn.id());
             let failed = match body(&txn) {
                 Ok(done) => match commit(txn) {

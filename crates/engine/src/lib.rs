@@ -102,6 +102,7 @@ mod table;
 pub mod testing;
 mod ticket;
 mod transact_async;
+mod transact_with;
 mod transaction;
 pub mod typed;
 mod verify;

@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs the callbacks of [`crate::Transaction::commit_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
+/// Runs the callbacks of [`crate::Transaction::commit_with`] and [`crate::Database::transact_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
 /// thread. No callback runs by itself: [`Session::poll`], [`Session::wait_below`] or [`Session::drain`] run them.
 ///
 /// Dropping it runs the callbacks that are left, and waits for nothing: a commit that is not done by then tells its callback

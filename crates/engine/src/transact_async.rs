@@ -24,6 +24,7 @@ use crate::commit::CommitFuture;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::latch::Mutex;
+use crate::options::Access;
 use crate::transaction::Transaction;
 use std::any::Any;
 use std::fmt;
@@ -39,6 +40,7 @@ type Body<T, E> = Box<dyn FnMut(&Transaction) -> std::result::Result<T, E> + Sen
 /// What a thread needs.
 struct Work<T, E> {
     database: Database,
+    access: Access,
     body: Body<T, E>,
 }
 
@@ -97,8 +99,9 @@ impl<T, E> Slot<T, E> {
 impl<T: Send, E: From<Error> + Send> Slot<T, E> {
     fn work(&self, work: Work<T, E>) -> Outcome<T, E> {
         let done = catch_unwind(AssertUnwindSafe(|| {
-            let Work { database, mut body } = work;
+            let Work { database, access, mut body } = work;
             let outcome = database.run(
+                access,
                 |txn| if self.may_run_again() { body(txn) } else { Err(Error::Closed.into()) },
                 |txn| {
                     if !self.may_submit() {
@@ -149,7 +152,8 @@ impl<T: Send, E: From<Error> + Send> Job for Slot<T, E> {
     }
 }
 
-/// The future of [`Database::transact_async`](crate::Database::transact_async) and its like. It does nothing before it is polled.
+/// The future of [`Database::transact_async`](crate::Database::transact_async), of its form with an error of its own, and of
+/// [`view_async`](crate::Database::view_async). It does nothing before it is polled.
 ///
 /// Dropping it before its transaction was submitted rolls that back: a body that waits for a thread is never run, and one that runs goes on to its
 /// end for nothing. Dropping it later changes nothing about the outcome.
@@ -216,7 +220,44 @@ impl Database {
         &self,
         body: impl FnMut(&Transaction) -> std::result::Result<T, E> + Send + 'static,
     ) -> TransactFuture<T, E> {
-        TransactFuture { state: State::New(Work { database: self.clone(), body: Box::new(body) }) }
+        self.future(Access::ReadWrite, body)
+    }
+
+    /// Runs `body` in a read view, as [`Database::begin_read_only`] opens it, for programs with an executor: polling the future never blocks. The body
+    /// runs on a thread of the database, as that of [`Database::transact_async`].
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let stock = database.table("stock")?;
+    /// database.put(&stock, "apples", "3")?;
+    /// # let executor = tokio::runtime::Builder::new_current_thread().build().expect("an executor");
+    /// # executor.block_on(async {
+    /// let kinds = database.view_async(move |view| view.count(&stock, ..));
+    /// assert_eq!(kinds.await?, 1);
+    /// # Ok(())
+    /// # })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// What `body` fails with, and those of [`Database::begin_read_only`]; `Error::Device` if a thread cannot be started.
+    ///
+    /// # Panics
+    /// The future does if the body did.
+    pub fn view_async<T: Send + 'static>(
+        &self,
+        body: impl FnMut(&Transaction) -> Result<T> + Send + 'static,
+    ) -> TransactFuture<T> {
+        self.future(Access::ReadOnly, body)
+    }
+
+    fn future<T, E>(
+        &self,
+        access: Access,
+        body: impl FnMut(&Transaction) -> std::result::Result<T, E> + Send + 'static,
+    ) -> TransactFuture<T, E> {
+        TransactFuture { state: State::New(Work { database: self.clone(), access, body: Box::new(body) }) }
     }
 }
 

@@ -317,6 +317,17 @@ impl Transaction {
         Ok(CommitFuture::new(txn.keeps_open(), Ok(ticket), begun))
     }
 
+    /// As [`Transaction::commit_with`], but what fails before the transaction has its place in the log is returned at once, and `done` stays.
+    pub(crate) fn submit_with(mut self, session: &Session, done: &mut Option<Callback>) -> Result<()> {
+        let begun = self.commit_begins();
+        let mut txn = self.enter_last()?;
+        let ticket = txn.submit()?;
+        if let Some(done) = done.take() {
+            session.push(Ok(ticket), done, begun);
+        }
+        Ok(())
+    }
+
     /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
     /// It is given what [`Transaction::commit`] would return. A session of another database, or of another opening of this one, waits for
     /// another log: then the transaction is rolled back here, and that session tells `done` of `Error::ForeignSession`,

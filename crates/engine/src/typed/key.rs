@@ -27,14 +27,14 @@ pub trait Key: AsKey<Self> + Sized {
     fn decode_key(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// A tuple of the first elements of a key `K`, for [`Prefix`].
+/// The beginning of a key `K`, for [`Prefix`]: a tuple of the first elements, or the first characters or bytes.
 pub trait KeyPrefix<K> {
     /// Appends the bytes that all those keys begin with.
     fn encode_beginning(&self, to: &mut Vec<u8>);
 }
 
 /// Keys of type `K`: `..`; `a..b`, `a..=b`, `a..`, `..b`, `..=b` and pairs of [`Bound`]s over what stands for a key; or the keys that begin with
-/// some elements, `Prefix(("anna",))`.
+/// some elements, `Prefix(("anna",))`, or with some characters, `Prefix("an")`.
 pub trait TypedKeys<K> {
     /// The range of the bytes.
     fn into_bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -55,6 +55,12 @@ pub(super) fn decoded<K: Key>(mut bytes: &[u8]) -> Option<K> {
 impl<K, Q: AsKey<K> + ?Sized> AsKey<K> for &Q {
     fn encode_key(&self, to: &mut Vec<u8>) {
         (**self).encode_key(to);
+    }
+}
+
+impl<K, Q: KeyPrefix<K> + ?Sized> KeyPrefix<K> for &Q {
+    fn encode_beginning(&self, to: &mut Vec<u8>) {
+        (**self).encode_beginning(to);
     }
 }
 
@@ -134,14 +140,26 @@ impl<const N: usize> Key for [u8; N] {
     }
 }
 
-impl AsKey<Vec<u8>> for [u8] {
-    fn encode_key(&self, to: &mut Vec<u8>) {
+impl KeyPrefix<Vec<u8>> for [u8] {
+    fn encode_beginning(&self, to: &mut Vec<u8>) {
         for &byte in self {
             to.push(byte);
             if byte == 0 {
                 to.push(u8::MAX);
             }
         }
+    }
+}
+
+impl KeyPrefix<Vec<u8>> for Vec<u8> {
+    fn encode_beginning(&self, to: &mut Vec<u8>) {
+        self.as_slice().encode_beginning(to);
+    }
+}
+
+impl AsKey<Vec<u8>> for [u8] {
+    fn encode_key(&self, to: &mut Vec<u8>) {
+        self.encode_beginning(to);
         to.extend([0, 0]);
     }
 }
@@ -165,6 +183,18 @@ impl Key for Vec<u8> {
                 _ => return None,
             }
         }
+    }
+}
+
+impl KeyPrefix<String> for str {
+    fn encode_beginning(&self, to: &mut Vec<u8>) {
+        self.as_bytes().encode_beginning(to);
+    }
+}
+
+impl KeyPrefix<String> for String {
+    fn encode_beginning(&self, to: &mut Vec<u8>) {
+        self.as_bytes().encode_beginning(to);
     }
 }
 
@@ -329,6 +359,24 @@ mod tests {
         for beginning in [Prefix(("anna",)).into_bytes_of(), Prefix(("anna", 7u32)).into_bytes_of()] {
             assert!(matches!(beginning, (Bound::Included(bytes), _) if whole.starts_with(&bytes)));
         }
+    }
+
+    #[test]
+    fn the_keys_of_a_prefix_are_those_that_begin_with_its_bytes() {
+        let seed = Rng::new().u64(..);
+        println!("seed {seed}");
+        let random = &mut Rng::with_seed(seed);
+        for _ in 0..10_000 {
+            let (key, prefix) = (bytes(random), bytes(random));
+            let range = TypedKeys::<Vec<u8>>::into_bytes(Prefix(&prefix));
+            assert_eq!(
+                range.contains(&encoded::<Vec<u8>>(&key)),
+                key.starts_with(&prefix),
+                "{key:?}, {prefix:?}"
+            );
+        }
+        let range = TypedKeys::<String>::into_bytes(Prefix("an"));
+        assert!(range.contains(&encoded::<String>("anna")) && !range.contains(&encoded::<String>("a")));
     }
 
     impl<P> Prefix<P> {

@@ -12,18 +12,23 @@
 //! | `Option<A>` | `00`; or `01` and those of the value |
 //! | a tuple of one to four | those of each, one after the other |
 //!
-//! Values are encoded by [`Value`]. Nothing in the database says which types a table has; the program that opens it does.
+//! Values are encoded by [`Value`]; with feature `json`, `Json<T>` does that for types that serde knows. Nothing in the database says which types a
+//! table has; the program that opens it does.
 
 mod index;
+#[cfg(feature = "json")]
+mod json;
 mod key;
 mod value;
 
 pub use index::{Index, IndexedTable, Keys};
+#[cfg(feature = "json")]
+pub use json::Json;
 pub use key::{AsKey, Key, KeyPrefix, TypedKeys};
 pub use value::{AsValue, Value};
 
 use crate::error::{Error, Result};
-use crate::range::Range;
+use crate::range::{Range, UnlockedRange};
 use crate::table::Table;
 use crate::transaction::Transaction;
 use key::{decoded, encoded};
@@ -135,6 +140,16 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         TypedRange { of, table: Self::new(self.table.clone()) }
     }
 
+    /// See [`Transaction::range_unlocked`].
+    pub fn range_unlocked<'t>(
+        &self,
+        txn: &'t Transaction,
+        keys: impl TypedKeys<K>,
+    ) -> TypedUnlockedRange<'t, K, V> {
+        let of = txn.range_unlocked(&self.table, keys.into_bytes());
+        TypedUnlockedRange { of, table: Self::new(self.table.clone()) }
+    }
+
     /// See [`Transaction::first`].
     pub fn first(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
         txn.first(&self.table)?.map(|row| self.row(row)).transpose()
@@ -143,6 +158,16 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// See [`Transaction::last`].
     pub fn last(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
         txn.last(&self.table)?.map(|row| self.row(row)).transpose()
+    }
+
+    /// See [`Transaction::pop_first`].
+    pub fn pop_first(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
+        txn.pop_first(&self.table)?.map(|row| self.row(row)).transpose()
+    }
+
+    /// See [`Transaction::is_empty`].
+    pub fn is_empty(&self, txn: &Transaction) -> Result<bool> {
+        txn.is_empty(&self.table)
     }
 
     /// See [`Transaction::count`].
@@ -221,5 +246,26 @@ impl<K: Key, V: Value> std::iter::FusedIterator for TypedRange<'_, K, V> {}
 impl<K, V> fmt::Debug for TypedRange<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TypedRange({:?}, {:?})", self.table, self.of)
+    }
+}
+
+/// The unlocked keys and values of a range of a typed table. See [`Transaction::range_unlocked`].
+pub struct TypedUnlockedRange<'t, K, V> {
+    of: UnlockedRange<'t>,
+    table: TypedTable<K, V>,
+}
+
+impl<K: Key, V: Value> Iterator for TypedUnlockedRange<'_, K, V> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = self.of.next()?;
+        Some(row.and_then(|row| self.table.row(row)))
+    }
+}
+
+impl<K, V> fmt::Debug for TypedUnlockedRange<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TypedUnlockedRange({:?}, {:?})", self.table, self.of)
     }
 }

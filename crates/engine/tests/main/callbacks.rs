@@ -18,6 +18,8 @@ suite! {
     callbacks_of_a_closed_database_still_run,
     callbacks_of_a_dropped_session_run,
     a_progress_callback_that_panics_leaves_no_lock_behind,
+    a_body_that_conflicts_runs_again_and_its_callback_once,
+    a_body_that_fails_leaves_its_callback_unrun,
 }
 
 /// A database, a session for callbacks that use it, and what has run.
@@ -200,4 +202,59 @@ fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
         common::assert_sound(&database.verify(None).expect("it can be checked again"));
     }
     database.close().unwrap();
+}
+
+/// Each body reads and writes one key, so that most meet a conflict; each callback tells of its commit once.
+fn a_body_that_conflicts_runs_again_and_its_callback_once(engine: EngineKind) {
+    const THREADS: u32 = 4;
+    const EACH: u32 = 50;
+    let options = with_advanced(options_for(engine), |advanced| advanced.retries = u32::MAX);
+    let database = Database::in_memory_with(options).unwrap();
+    let table = database.table("t").unwrap();
+    let told = Arc::new(AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let session = database.session();
+                for _ in 0..EACH {
+                    let add = |txn: &katydid::Transaction| {
+                        let old = txn.get(&table, "sum")?.map_or(0, |old| old[0]);
+                        txn.put(&table, "sum", [old + 1])?;
+                        Ok(old)
+                    };
+                    let told = told.clone();
+                    let done = move |outcome: katydid::Result<_>| {
+                        outcome.unwrap();
+                        told.fetch_add(1, Ordering::Relaxed);
+                    };
+                    assert!(database.transact_with(&session, add, done).unwrap() < 200);
+                    session.wait_below(8).unwrap();
+                }
+                session.drain().unwrap();
+            });
+        }
+    });
+    assert_eq!(told.load(Ordering::Relaxed), THREADS * EACH);
+    assert_eq!(database.get(&table, "sum").unwrap(), Some(vec![(THREADS * EACH) as u8]));
+}
+
+fn a_body_that_fails_leaves_its_callback_unrun(engine: EngineKind) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
+    let other = Database::in_memory_with(options_for(engine)).unwrap();
+    let table = database.table("t").unwrap();
+    let (session, foreign) = (database.session(), other.session());
+    let refused = database.transact_with(
+        &session,
+        |txn| {
+            txn.put(&table, "k", "v")?;
+            txn.insert(&table, "k", "again")
+        },
+        |outcome| panic!("told {outcome:?}"),
+    );
+    assert!(matches!(refused, Err(Error::KeyExists { .. })), "{refused:?}");
+    let put = |txn: &katydid::Transaction| txn.put(&table, "k", "v");
+    let refused = database.transact_with(&foreign, put, |outcome| panic!("told {outcome:?}"));
+    assert!(matches!(refused, Err(Error::ForeignSession)), "{refused:?}");
+    assert_eq!((session.pending(), foreign.pending()), (0, 0));
+    assert_eq!(database.get(&table, "k").unwrap(), None);
 }

@@ -22,6 +22,7 @@ suite! {
     bodies_beside_close_are_committed_or_told,
     a_future_keeps_the_database_open_until_it_is_ready,
     inside_a_body_a_future_is_refused,
+    a_view_waits_for_no_writer_and_writes_nothing,
 }
 
 /// Runs a future, and what it spawns, on this thread alone.
@@ -397,4 +398,18 @@ fn a_producer_with_permits_is_held_back() {
     let most = most.load(Ordering::Relaxed) as usize;
     assert!(most <= LIMIT, "{most}");
     assert_eq!(database.begin().unwrap().count(&table, ..).unwrap(), 200);
+}
+
+fn a_view_waits_for_no_writer_and_writes_nothing(engine: EngineKind) {
+    let (database, table) = database(engine);
+    database.put(&table, "k", "before").unwrap();
+    let writer = database.begin().unwrap();
+    writer.put(&table, "k", "not committed").unwrap();
+    let body_of = table.clone();
+    let seen = on_one_thread(database.view_async(move |view| view.get(&body_of, "k")));
+    assert_eq!(seen.unwrap().as_deref(), Some(&b"before"[..]));
+    let body_of = table.clone();
+    let refused = on_one_thread(database.view_async(move |view| view.put(&body_of, "k", "v")));
+    assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
+    writer.commit().unwrap();
 }

@@ -1,0 +1,50 @@
+//! Transactions that run again after conflicts, and whose commits are told to callbacks.
+//!
+//! A session belongs to one thread, and so does a call. Invariant: the callback is queued if the call returns a value, and is dropped unrun if it
+//! returns an error. So no outcome is told twice.
+
+use crate::CommitStamp;
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::options::Access;
+use crate::session::Session;
+use crate::ticket::Callback;
+use crate::transaction::Transaction;
+
+impl Database {
+    /// Runs `body` in a transaction and submits its commit; runs it again after a conflict, as [`Database::transact`] does. It returns what `body`
+    /// did when the transaction has its place in the log. `done` is given what [`Transaction::commit`] would return, by the thread that polls
+    /// `session`, once the commit is as durable as the database asks. So one thread can have thousands of commits in flight.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let events = database.table("events")?;
+    /// let session = database.session();
+    /// for number in 0..10_000_u32 {
+    ///     let put = |txn: &katydid::Transaction| txn.put(&events, number.to_be_bytes(), "click");
+    ///     database.transact_with(&session, put, |outcome| drop(outcome.expect("the commit is durable")))?;
+    ///     session.wait_below(1_000)?;
+    /// }
+    /// session.drain()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Database::transact`], but for what becomes of a commit that was submitted: `done` is told that. `Error::ForeignSession` if the
+    /// session is of another database, or of another opening of this one. After an error the transaction is rolled back, and `done` does not run.
+    #[track_caller]
+    pub fn transact_with<T>(
+        &self,
+        session: &Session,
+        body: impl FnMut(&Transaction) -> Result<T>,
+        done: impl FnOnce(Result<CommitStamp>) + Send + 'static,
+    ) -> Result<T> {
+        if session.opening != self.opening().id() {
+            return Err(Error::ForeignSession);
+        }
+        let mut done: Option<Callback> = Some(Box::new(done));
+        let submit = |txn: Transaction| txn.submit_with(session, &mut done);
+        self.run(Access::ReadWrite, body, submit).map(|(value, ())| value)
+    }
+}

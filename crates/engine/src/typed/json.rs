@@ -1,0 +1,61 @@
+//! Values as JSON, for types that serde knows. Pure; feature `json`.
+
+use super::value::{AsValue, Value};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+
+/// A value of a typed table that is kept as JSON. `Json(&row)` stands for `Json(row)` where a value is written. With feature `json`.
+///
+/// ```
+/// use katydid::typed::{Json, TypedTable};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Item {
+///     price_cents: u64,
+///     stock: u32,
+/// }
+///
+/// # fn main() -> katydid::Result<()> {
+/// # let database = katydid::Database::in_memory()?;
+/// let items = TypedTable::<String, Json<Item>>::new(database.table("items")?);
+/// let apple = Item { price_cents: 30, stock: 9 };
+/// database.transact(|txn| items.put(txn, "apple", Json(&apple)))?;
+/// let found = items.get(&database.begin_read_only()?, "apple")?;
+/// assert!(matches!(found, Some(Json(Item { price_cents: 30, stock: 9 }))));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// JSON that is not of the type is `Error::Undecodable`, as any value that is not of its table's type.
+///
+/// # Panics
+/// A write does if the type refuses to be serialized, or has a map whose keys are no strings or numbers: that is a property of the type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Json<T>(pub T);
+
+fn encoded(row: &impl Serialize) -> Cow<'static, [u8]> {
+    match serde_json::to_vec(row) {
+        Ok(bytes) => bytes.into(),
+        Err(error) => panic!("a value cannot be written as JSON: {error}"),
+    }
+}
+
+impl<T: Serialize> AsValue<Json<T>> for Json<T> {
+    fn encode_value(&self) -> Cow<'_, [u8]> {
+        encoded(&self.0)
+    }
+}
+
+impl<T: Serialize> AsValue<Json<T>> for Json<&T> {
+    fn encode_value(&self) -> Cow<'_, [u8]> {
+        encoded(self.0)
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Value for Json<T> {
+    fn decode_value(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok().map(Json)
+    }
+}
