@@ -43,6 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "katydid-cli",
         &["katydid-device", "katydid-wal", "katydid", "katydid-observe", "katydid-command", "katydid-bench"],
     ),
+    ("katydid-examples", &["katydid-wal", "katydid"]),
     ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid"]),
     ("xtask", &[]),
 ];

@@ -6,6 +6,9 @@ use katydid::{Database, EngineKind, Options};
 #[path = "../../examples/backup.rs"]
 #[expect(dead_code, reason = "`main` is not called")]
 mod backup;
+#[path = "../../examples/follower.rs"]
+#[expect(dead_code, reason = "`main` is not called")]
+mod follower;
 #[path = "../../examples/index.rs"]
 #[expect(dead_code, reason = "`main` is not called")]
 mod index;
@@ -27,6 +30,7 @@ fn examples_do_what_they_say() {
         index::run(&open()).expect("index");
     }
     queue::run(&Database::in_memory().expect("open")).expect("queue");
-    let folder = tempfile::tempdir().expect("a folder");
-    backup::run(folder.path()).expect("backup");
+    let folder = || tempfile::tempdir().expect("a folder");
+    backup::run(folder().path()).expect("backup");
+    follower::run(folder().path()).expect("follower");
 }

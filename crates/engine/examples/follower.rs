@@ -1,0 +1,126 @@
+//! A copy of a database that follows it: a second database, in a folder of its own, to which each committed transaction is applied as one
+//! transaction. Both may die and come back at any time; the copy misses nothing and applies nothing twice.
+//!
+//! The copy begins as a backup. Its place in the feed is a row of its own, changed in the transaction that applies a transaction of the source.
+//! A named consumer keeps the source's log for it.
+//!
+//! Run: `cargo run --example follower -- FOLDER`, which makes `FOLDER/source` and `FOLDER/copy`.
+
+use katydid::{
+    Change, ChangeConsumer, ChangesFrom, CommittedTransaction, Database, Error, NewValue, Result, Table,
+};
+use std::path::Path;
+
+/// How much log the source keeps at most for a copy that is behind.
+const BEHIND_MAX: u64 = 1 << 30;
+
+fn main() -> Result<()> {
+    match std::env::args().nth(1) {
+        Some(folder) => run(Path::new(&folder)),
+        None => {
+            println!("give a folder");
+            Ok(())
+        }
+    }
+}
+
+/// The copy, and its place in the feed.
+struct Follower {
+    copy: Database,
+    consumer: ChangeConsumer,
+    /// In the copy: the stamp of the last transaction that was applied.
+    place: Table,
+    applied: u64,
+}
+
+impl Follower {
+    /// Opens the copy in `folder`, or makes it from a backup of `source`.
+    fn open(source: &Database, folder: &Path) -> Result<Follower> {
+        // Before the backup is made: so nothing lies between the two. What lies in both is applied twice, which changes nothing.
+        let consumer = source.consumer("copy", BEHIND_MAX, &ChangesFrom::Now)?;
+        if matches!(Database::engine_at(folder), Err(Error::NotFound { .. })) {
+            source.backup(folder)?;
+        }
+        let copy = Database::open(folder)?;
+        let place = copy.table("follower's place")?;
+        let applied = match copy.get(&place, "stamp")?.as_deref().map(<[u8; 8]>::try_from) {
+            Some(Ok(stamp)) => u64::from_be_bytes(stamp),
+            _ => 0,
+        };
+        Ok(Follower { copy, consumer, place, applied })
+    }
+
+    /// Applies what is durable in the source and not in the copy yet. `next` in place of `try_next` would wait for more, and `next_async` would in
+    /// an executor. Acknowledging costs a durable write, so it is left to the caller, who does it now and then.
+    fn catch_up(&mut self) -> Result<()> {
+        while let Some(transaction) = self.consumer.try_next()? {
+            // Otherwise the follower died after it had applied this one, and before it acknowledged it.
+            if transaction.stamp.get() > self.applied {
+                self.apply(&transaction)?;
+                self.applied = transaction.stamp.get();
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, transaction: &CommittedTransaction) -> Result<()> {
+        let mut rows = Vec::new();
+        for change in &transaction.changes {
+            match change {
+                // A table without a name is dropped by a later transaction.
+                Change::Row { name: Some(name), key, new, .. } => {
+                    rows.extend(self.copy.open_table(name)?.map(|table| (table, key, new)));
+                }
+                Change::TableCreated { name, .. } => drop(self.copy.table(name)?),
+                Change::TableDropped { name, .. } => _ = self.copy.drop_table(name)?,
+                Change::TableRenamed { from, to, .. } if self.copy.open_table(to)?.is_none() => {
+                    self.copy.rename_table(from, to)?;
+                }
+                _ => {}
+            }
+        }
+        self.copy.transact(|txn| {
+            for (table, key, new) in &rows {
+                match new {
+                    NewValue::Value(value) => txn.put(table, key, value)?,
+                    NewValue::Deleted => _ = txn.delete(table, key)?,
+                    other => unreachable!("a database with a consumer logs whole values, not {other:?}"),
+                }
+            }
+            txn.put(&self.place, "stamp", transaction.stamp.get().to_be_bytes())
+        })
+    }
+}
+
+/// Lets both live several times, and checks after each that the copy has what the source has.
+pub fn run(folder: &Path) -> Result<()> {
+    for life in 0..3_u32 {
+        let source = Database::open(folder.join("source"))?;
+        let mut follower = Follower::open(&source, &folder.join("copy"))?;
+        let fruit = source.table("fruit")?;
+        for number in 0..200 {
+            source.put(&fruit, format!("{number:03}"), format!("in life {life}"))?;
+        }
+        follower.catch_up()?;
+        follower.consumer.acknowledge()?;
+        source.transact(|txn| txn.delete_range(&fruit, "050".."060"))?;
+        source.rename_table("fruit", "old fruit")?;
+        source.rename_table("old fruit", "fruit")?;
+        drop(source.table(&format!("of life {life}"))?);
+        follower.catch_up()?;
+        if life == 1 {
+            // Both die: the copy has not acknowledged what it has, and does not have this.
+            source.put(&fruit, "100", "last")?;
+            continue;
+        }
+        follower.consumer.acknowledge()?;
+        let rows = |db: &Database| -> Result<Vec<_>> {
+            let table = db.table("fruit")?;
+            db.begin_read_only()?.range(&table, ..).collect()
+        };
+        assert_eq!(rows(&source)?, rows(&follower.copy)?);
+        assert!(follower.copy.open_table(&format!("of life {life}"))?.is_some());
+        println!("life {life}: the copy has applied transactions to {}", follower.applied);
+    }
+    Ok(())
+}
