@@ -20,6 +20,7 @@ mod model;
 mod names;
 mod observed;
 mod open_ranges;
+mod other_suites;
 mod own_waits;
 mod paged;
 mod phantoms;
