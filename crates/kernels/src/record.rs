@@ -57,6 +57,9 @@ impl Kind {
     /// Fills reserved bytes that nobody needed.
     pub const PADDING: Kind = Kind(3);
 
+    /// Drops the records of a range of positions below it, which its body names.
+    pub const TRUNCATE: Kind = Kind(4);
+
     /// The kind of this number. Only those from [`Kind::USER`] on can be appended.
     pub const fn new(number: u8) -> Self {
         Kind(number)
@@ -79,6 +82,7 @@ impl fmt::Display for Kind {
             Kind::RESTART => f.pad("restart"),
             Kind::MARK => f.pad("mark"),
             Kind::PADDING => f.pad("padding"),
+            Kind::TRUNCATE => f.pad("truncate"),
             Kind(number) => number.fmt(f),
         }
     }

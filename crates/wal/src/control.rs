@@ -19,8 +19,10 @@
 //! 7. `first segment bytes` is 0, unless the segments grow: then the log is of a kind of its own, so that a program that knows segments of one
 //!    size only refuses it as a log of another version.
 //! 8. Of `nv_logging` `start` and `durable` are those of the last opening or closing: its head and tail in NVRAM count (`nvram/pointers.rs`).
-//! 9. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
-//!    that the last ones cannot go missing unnoticed.
+//! 9. The kind also says whether there may be records that truncate. That is durable before the first one is appended: a program that knows none
+//!    refuses the log. It is never taken back.
+//! 10. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
+//!     that the last ones cannot go missing unnoticed.
 
 use crate::geometry::Geometry;
 use crate::medium_options::{LogKind, entries_valid};
@@ -63,6 +65,8 @@ pub(crate) struct ControlState {
     pub prepared_end: Lsn,
     /// Of a log whose records lie apart; otherwise 0.
     pub entries: u64,
+    /// Whether there may be records that truncate.
+    pub truncates: bool,
 }
 
 impl ControlState {
@@ -80,6 +84,7 @@ impl ControlState {
             first_segment_bytes: segment_bytes,
             prepared_end: Lsn::ZERO,
             entries: 0,
+            truncates: false,
         }
     }
 
@@ -94,6 +99,10 @@ impl ControlState {
         Geometry::growing(self.first_segment_bytes, self.segment_bytes)
     }
 
+    fn kind_number(&self) -> u32 {
+        kind_number(self.log, self.grows(), self.truncates)
+    }
+
     fn grows(&self) -> bool {
         self.first_segment_bytes < self.segment_bytes
     }
@@ -105,7 +114,7 @@ impl ControlState {
         block[32..40].copy_from_slice(&self.seq.to_le_bytes());
         block[40..48].copy_from_slice(&self.start.get().to_le_bytes());
         block[48..52].copy_from_slice(&self.start_incarnation.to_le_bytes());
-        block[52..56].copy_from_slice(&kind_number(self.log, self.grows()).to_le_bytes());
+        block[52..56].copy_from_slice(&self.kind_number().to_le_bytes());
         block[56..64].copy_from_slice(&self.durable.get().to_le_bytes());
         block[64..72].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[72..80].copy_from_slice(&self.prepared_end.get().to_le_bytes());
@@ -118,7 +127,7 @@ impl ControlState {
 
     pub(crate) fn decode(block: &Block) -> Result<Self, SealFault> {
         seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
-        let Some((log, grows)) = kind_of_number(read_u32(block, 52)) else {
+        let Some((log, grows, truncates)) = kind_of_number(read_u32(block, 52)) else {
             return Err(SealFault::OtherVersion(FORMAT_VERSION + 1));
         };
         let (segment_bytes, first) = (read_u64(block, 64), read_u64(block, 88));
@@ -134,6 +143,7 @@ impl ControlState {
             first_segment_bytes: if grows { first } else { segment_bytes },
             prepared_end: Lsn::new(read_u64(block, 72)),
             entries: read_u64(block, 80),
+            truncates,
         };
         let entries_good = match log {
             LogKind::NvEntries | LogKind::NvLogging => entries_valid(state.entries),
@@ -157,8 +167,9 @@ impl ControlState {
     }
 }
 
-fn kind_number(log: LogKind, grows: bool) -> u32 {
+fn kind_number(log: LogKind, grows: bool, truncates: bool) -> u32 {
     match log {
+        LogKind::Disk if truncates => 7 + u32::from(grows),
         LogKind::Disk if grows => 5,
         LogKind::Disk => 0,
         LogKind::NvDirect => 2,
@@ -168,10 +179,13 @@ fn kind_number(log: LogKind, grows: bool) -> u32 {
     }
 }
 
-/// The kind, and whether segments grow. A number that means nothing here was written by a newer program.
-fn kind_of_number(number: u32) -> Option<(LogKind, bool)> {
-    let kinds = LogKind::ALL.into_iter().flat_map(|log| [(log, false), (log, true)]);
-    kinds.into_iter().find(|&(log, grows)| kind_number(log, grows) == number)
+/// The kind, whether segments grow, and whether there may be records that truncate. A number that means nothing here was written by a newer program.
+fn kind_of_number(number: u32) -> Option<(LogKind, bool, bool)> {
+    let kinds = LogKind::ALL.into_iter().flat_map(|log| {
+        [(false, false), (true, false), (false, true), (true, true)]
+            .map(|(grows, truncates)| (log, grows, truncates))
+    });
+    kinds.into_iter().find(|&(log, grows, truncates)| kind_number(log, grows, truncates) == number)
 }
 
 /// Chooses among the slots (pure). Another version in either is never overruled by the other slot.
@@ -302,6 +316,11 @@ mod tests {
         assert_eq!(ControlState::decode(&block), Ok(growing));
         // What programs before this one compare with the kinds that they know.
         assert_eq!((read_u32(&state(9).encode()[..], 52), read_u32(&block[..], 52)), (0, 5));
+        for (state, number) in [(state(9), 7), (growing, 8)] {
+            let truncating = ControlState { truncates: true, ..state };
+            let block = truncating.encode();
+            assert_eq!((read_u32(&block[..], 52), ControlState::decode(&block)), (number, Ok(truncating)));
+        }
         let mut block = state(9).encode();
         block[52] = 99;
         seal::seal(&mut block, MAGIC, FORMAT_VERSION);

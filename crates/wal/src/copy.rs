@@ -52,6 +52,8 @@ pub(crate) struct Part {
     pub(crate) geometry: Geometry,
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
+    /// Whether there may be records that truncate.
+    pub(crate) truncates: bool,
 }
 
 impl Log {
@@ -104,7 +106,8 @@ impl Log {
                 return Err(Error::NotInFiles { kind: medium.kind() }.into());
             };
             let incarnation = stream.recovery().incarnation;
-            parts.push((medium.source(), Part { incarnation, geometry, from: *from, to: *to }));
+            let truncates = medium.truncates();
+            parts.push((medium.source(), Part { incarnation, geometry, from: *from, to: *to, truncates }));
         }
         copy_streams(&parts, target, step)
     }
@@ -149,8 +152,8 @@ pub(crate) fn unopened<E: From<Error> + From<OpenError>>(
     }
     let files = live_segments(folder, &control)?;
     let geometry = control.geometry();
-    let ControlState { incarnation, start: from, durable: to, .. } = control;
-    Ok((Arc::new(files), Part { incarnation, geometry, from, to: to.max(from) }))
+    let ControlState { incarnation, start: from, durable: to, truncates, .. } = control;
+    Ok((Arc::new(files), Part { incarnation, geometry, from, to: to.max(from), truncates }))
 }
 
 fn live_segments(folder: &dyn Directory, control: &ControlState) -> Result<SegmentFiles, OpenError> {
@@ -194,7 +197,7 @@ pub(crate) fn copy_stream<E: From<Error>>(
     target: CopyTarget<'_>,
     step: &mut dyn FnMut(u64) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Part { incarnation, geometry, from, to } = part;
+    let Part { incarnation, geometry, from, to, truncates } = part;
     let first = geometry.index(from);
     // A log that ends with a segment needs no further one.
     let last = if to > from && geometry.base(geometry.index(to)) == to {
@@ -215,6 +218,7 @@ pub(crate) fn copy_stream<E: From<Error>>(
             start_incarnation,
             durable: to,
             prepared_end: geometry.base(last + 1),
+            truncates,
             ..ControlState::in_files(target.id, geometry)
         };
         Control::create(target.directory, state)

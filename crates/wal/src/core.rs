@@ -28,6 +28,7 @@ use crate::error::{AppendError, Error, Result};
 use crate::maintenance::Maintenance;
 use crate::options::{Background, Options};
 use crate::segment::Extent;
+use crate::truncated::{Range, Ranges, Truncations};
 use crate::wakers::Wakers;
 use katydid_device::{self as device, Cause, Gate, Verb};
 use katydid_kernels::dependencies::StreamId;
@@ -57,6 +58,7 @@ pub(crate) struct Core {
     pub(crate) maintenance: Maintenance,
     pub(crate) wakers: Wakers,
     pub(crate) tally: Tally,
+    pub(crate) truncations: Arc<Truncations>,
     pub(crate) inserter: Box<dyn Inserter>,
     pub(crate) protocol: Box<dyn SyncProtocol>,
     pub(crate) background: Background,
@@ -94,6 +96,7 @@ pub(crate) struct Start {
     pub(crate) parts: Parts,
     pub(crate) incarnation: u32,
     pub(crate) end: Lsn,
+    pub(crate) truncated: Ranges,
 }
 
 impl Core {
@@ -110,6 +113,7 @@ impl Core {
             maintenance: Maintenance::default(),
             wakers: Wakers::new(options.background),
             tally: Tally::default(),
+            truncations: Arc::new(Truncations::new(start.truncated)),
             in_order,
             inserter,
             protocol,
@@ -172,6 +176,31 @@ impl Core {
         let _turn = locked(&self.own);
         let append = Append::new(kind, &[]).class(AppendClass::Critical);
         self.append_any(OWN_SLOT, &append)
+    }
+
+    /// Appends `kept`, and then the record that drops what starts in `range`; where the kept ones are, and the end. If the range is empty, no record is
+    /// needed.
+    pub(crate) fn append_truncation(
+        &self,
+        range: Range,
+        kept: &[Append<'_>],
+    ) -> std::result::Result<(Vec<Appended>, Lsn), AppendError> {
+        if let Some(own) = kept.iter().find(|kept| !kept.kind.is_user()) {
+            return Err(AppendError::ReservedKind { kind: own.kind.get() });
+        }
+        let _turn = locked(&self.own);
+        let keep = |kept: &Append<'_>| self.append_any(OWN_SLOT, kept);
+        let kept: Vec<Appended> = kept.iter().map(keep).collect::<std::result::Result<_, _>>()?;
+        let mut end = kept.last().map_or(range.to, |last| last.end);
+        if range.from < range.to {
+            let body = range.encode();
+            // Above what is kept, also where the order of appends is not that of positions.
+            let above = kept.last().map_or(Lsn::ZERO, |last| last.lsn);
+            let payload: [&[u8]; 1] = [&body];
+            let append = Append::new(Kind::TRUNCATE, &payload).class(AppendClass::Critical).depends_on(above);
+            end = self.append_any(OWN_SLOT, &append)?.end;
+        }
+        Ok((kept, end))
     }
 
     #[inline]
@@ -520,6 +549,10 @@ impl Extent for Core {
 
     fn written(&self) -> Lsn {
         self.medium.readable(self)
+    }
+
+    fn truncations(&self) -> Option<Arc<Truncations>> {
+        Some(self.truncations.clone())
     }
 }
 

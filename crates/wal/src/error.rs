@@ -62,6 +62,16 @@ pub enum Error {
         /// The kind of the log.
         kind: LogKind,
     },
+    /// The suffix of such a log cannot be dropped: only a log in files with one stream can be truncated.
+    #[error(
+        "a log of kind {kind} with {streams} streams cannot be truncated: only one in files with one stream can"
+    )]
+    NotTruncatable {
+        /// The kind of the log.
+        kind: LogKind,
+        /// How many streams it has.
+        streams: usize,
+    },
     /// The name of a consumer must have 1 to 64 lower-case letters, digits, `-` and `_`.
     #[error("a consumer cannot be called {name:?}: 1 to 64 lower-case letters, digits, - and _ are allowed")]
     ConsumerName {
@@ -298,6 +308,17 @@ pub enum ReadError {
         at: Lsn,
         /// The written frontier.
         end: Lsn,
+    },
+    /// The position lies in what [`Stream::truncate_after`](crate::Stream::truncate_after) has dropped. A follower gets this once for what was dropped of
+    /// the records that it has given, and then goes on above.
+    #[error("position {at} was truncated: the records from {from} up to {to} were dropped")]
+    Truncated {
+        /// What was asked for, or where the follower stands.
+        at: Lsn,
+        /// The first position that was dropped.
+        from: Lsn,
+        /// Where the log goes on.
+        to: Lsn,
     },
     /// No valid record starts at this position, though it is inside the log. Where the position came from the log
     /// itself the log is damaged; otherwise the position may be wrong.

@@ -18,6 +18,7 @@ use crate::open_log::OpenLog;
 use crate::reader::{Reader, Record, RecordFilter, RecordRef};
 use crate::segment::Extent;
 use crate::stream::Stream;
+use crate::truncated::{Range, Truncations};
 use katydid_device::{self as device, Verb};
 use katydid_kernels::dependencies::{StreamId, StreamLsn};
 use katydid_kernels::durability::Durability;
@@ -41,6 +42,10 @@ impl Extent for Durable {
         let readable = self.0.medium.readable(&self.0);
         self.0.frontiers().durable().min(readable)
     }
+
+    fn truncations(&self) -> Option<Arc<Truncations>> {
+        Some(self.0.truncations.clone())
+    }
 }
 
 /// Reads the durable records of one stream in the order of their LSNs, and waits for more. Made by [`Stream::follow`].
@@ -62,6 +67,8 @@ pub struct Follower {
     stream: Stream,
     extent: Durable,
     reader: Reader,
+    /// How many truncations of the stream it was told of, or need not be told of.
+    seen: usize,
     /// The registered waker, and what it waits for.
     waits: Option<(u64, Lsn)>,
 }
@@ -69,12 +76,22 @@ pub struct Follower {
 impl Stream {
     /// A follower of the durable records from `from` on: the start of a record, or [`Stream::durable`].
     ///
+    /// Records that [`Stream::truncate_after`] has dropped are passed over. A follower that stands above the beginning of what is dropped meanwhile is told so by
+    /// [`ReadError::Truncated`], once, at its next call: what it has given from there on counts no more.
+    ///
     /// # Errors
-    /// [`Error::Read`] if `from` is outside of what is durable.
+    /// [`Error::Read`] if `from` is outside of what is durable. [`ReadError::Truncated`] if it is inside of what was dropped before: a consumer that stopped
+    /// there has seen records that count no more, and follows from the beginning of that range.
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
         let source = self.core().medium.source();
+        let truncations = &self.core().truncations;
+        let seen = truncations.made();
+        if let Some(Range { from: beginning, to }) = truncations.inside(from) {
+            return Err(ReadError::Truncated { at: from, from: beginning, to }.into());
+        }
+        let extent = Durable(self.shared_core());
         let reader = Reader::new(source, Arc::new(Durable(self.shared_core())), from, RecordFilter::Users)?;
-        Ok(Follower { stream: self.clone(), extent: Durable(self.shared_core()), reader, waits: None })
+        Ok(Follower { stream: self.clone(), extent, reader, seen, waits: None })
     }
 }
 
@@ -88,7 +105,17 @@ impl Follower {
     ///
     /// # Errors
     /// Those of [`Reader::next_record`], as [`Error::Read`]: [`ReadError::Trimmed`] if the log was trimmed past the follower. The position stays.
+    /// [`ReadError::Truncated`] once for what was truncated below the position; call again to go on.
     pub fn try_next(&mut self) -> Result<Option<RecordRef<'_>>> {
+        let (truncations, at) = (&self.stream.core().truncations, self.position());
+        let made = truncations.made();
+        if made != self.seen {
+            let dropped = truncations.since(self.seen, at);
+            self.seen = made;
+            if let Some(Range { from, to }) = dropped {
+                return Err(ReadError::Truncated { at, from, to }.into());
+            }
+        }
         Ok(self.reader.next_record()?)
     }
 

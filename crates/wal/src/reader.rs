@@ -15,6 +15,7 @@ use crate::recover::scan::follows;
 use crate::segment::ahead::ReadAhead;
 use crate::segment::window::Window;
 use crate::segment::{Extent, Source};
+use crate::truncated::{Skip, Truncations};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{
     self, Chain, HEADER_BYTES, Header, Invalid, Kind, Layout, Link, PHYSICAL_BYTES_MAX, Part,
@@ -36,6 +37,10 @@ impl Extent for PrefixExtent {
 
     fn written(&self) -> Lsn {
         self.end.min(self.extent.written())
+    }
+
+    fn truncations(&self) -> Option<Arc<Truncations>> {
+        self.extent.truncations()
     }
 }
 
@@ -134,6 +139,9 @@ pub struct Reader {
     /// The payload of a record that came in fragments.
     joined: Vec<u8>,
     failed: bool,
+    /// Which records are passed over, and the way over them.
+    truncations: Option<Arc<Truncations>>,
+    skip: Skip,
 }
 
 impl Reader {
@@ -147,7 +155,9 @@ impl Reader {
         check_inside(extent.as_ref(), from)?;
         let window = Window::new();
         let joined = Vec::new();
-        Ok(Reader { source, extent, filter, window, at: from, incarnation: None, joined, failed: false })
+        let (truncations, skip) = (extent.truncations(), Skip::new());
+        let (at, incarnation, failed) = (from, None, false);
+        Ok(Reader { source, extent, filter, window, at, incarnation, joined, failed, truncations, skip })
     }
 
     /// Reads what has been written so far ahead, on threads that end with the reader: for whoever reads much of the log.
@@ -182,6 +192,7 @@ impl Reader {
     /// reader, [`ReadError::Device`] if they cannot be read. The position stays, so the call can be repeated.
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         loop {
+            self.skip_truncated();
             let Some(header) = self.next_header()? else { return Ok(None) };
             let shown =
                 header.kind.is_user() || (self.filter == RecordFilter::All && header.kind != Kind::PADDING);
@@ -199,6 +210,17 @@ impl Reader {
                 _ => &self.joined[..],
             };
             return Ok(Some(RecordRef::new(&header, first, payload)));
+        }
+    }
+
+    /// Moves the position over truncated records.
+    #[inline]
+    fn skip_truncated(&mut self) {
+        let Some(truncations) = &self.truncations else { return };
+        if let Some(to) = self.skip.over(truncations, self.at) {
+            self.at = to;
+            // There may have been openings among them.
+            self.incarnation = None;
         }
     }
 
@@ -267,6 +289,9 @@ impl Iterator for Reader {
 /// Reads the record whose identity is `lsn`.
 pub(crate) fn read_record(source: &dyn Source, extent: &dyn Extent, lsn: Lsn) -> Result<Record, ReadError> {
     check_inside(extent, lsn)?;
+    if let Some(dropped) = extent.truncations().and_then(|truncations| truncations.dropping(lsn)) {
+        return Err(ReadError::Truncated { at: lsn, from: dropped.from, to: dropped.to });
+    }
     let mut bytes = Vec::new();
     let (header, body) = read_piece(source, extent, lsn, &mut bytes)?;
     let mut payload = Vec::new();

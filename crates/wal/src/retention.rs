@@ -66,8 +66,9 @@ impl Retention {
         Lsn::new(self.owner[stream].load(Ordering::Acquire))
     }
 
-    /// The owner needs the stream only from `to` on. To where it may be trimmed now, given where the streams end.
-    pub(crate) fn trim(&self, stream: usize, to: Lsn, ends: &[Lsn]) -> Lsn {
+    /// The owner needs the stream only from `to` on. To where it may be trimmed now, given where the streams end. `round` lowers a position to one where the
+    /// stream may start.
+    pub(crate) fn trim(&self, stream: usize, to: Lsn, ends: &[Lsn], round: impl Fn(Lsn) -> Lsn) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;
         let mut bound = self.owner(stream).max(to);
@@ -84,6 +85,7 @@ impl Retention {
         for held in far.into_iter().filter(|held| held.from[stream] < bound) {
             held.is_lost = true;
         }
+        let bound = round(bound);
         state.floor[stream] = state.floor[stream].max(bound);
         bound
     }

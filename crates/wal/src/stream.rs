@@ -5,7 +5,7 @@
 //! through that one only, however many streams there are.
 
 use crate::completion::{Completion, Completions};
-use crate::core::{Core, Use};
+use crate::core::{Core, Use, locked};
 use crate::counters::Counters;
 use crate::error::{Error, ReadError};
 use crate::medium_options::LogKind;
@@ -288,9 +288,12 @@ impl Stream {
         if to > durable {
             return Err(Error::BeyondEnd { at: to, end: durable });
         }
+        // Where a truncated range begins, the start may be; within it, not (`truncated.rs`, invariant 4).
+        let truncations = &core.truncations;
+        let _turn = locked(&truncations.turn);
         let ends = self.log.ends();
         let (retention, stream) = (&self.log.retention, self.core.stream.index());
-        core.trim(retention.trim(stream, to, &ends))?;
+        core.trim(retention.trim(stream, to, &ends, |to| truncations.start_below(to)))?;
         if core.fullness().is_some_and(|taken| taken >= PINNED_SHARE) {
             // In NVRAM nothing else makes room.
             core.trim(retention.release(stream))?;

@@ -78,6 +78,21 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Remembers durably that the log is durable up to here. For closing.
     fn note_durable(&self, durable: Lsn) -> device::Result<()>;
 
+    /// Whether a log of this kind can be truncated.
+    fn is_truncatable(&self) -> bool {
+        false
+    }
+
+    /// Whether there may be records that truncate.
+    fn truncates(&self) -> bool {
+        false
+    }
+
+    /// Remembers durably that the log may have records that truncate, if it is of a kind that may.
+    fn allow_truncations(&self) -> device::Result<()> {
+        Ok(())
+    }
+
     /// Does, or waits for, what keeps `bytes` from being admitted; `step` counts the attempts.
     fn make_room(
         &self,

@@ -151,6 +151,18 @@ impl Medium for Files {
         self.segments.note_durable(durable)
     }
 
+    fn is_truncatable(&self) -> bool {
+        true
+    }
+
+    fn truncates(&self) -> bool {
+        self.segments.truncates()
+    }
+
+    fn allow_truncations(&self) -> device::Result<()> {
+        self.segments.allow_truncations()
+    }
+
     fn make_room(
         &self,
         core: &Core,

@@ -10,7 +10,8 @@ use crate::medium_options::LogKind;
 use crate::reader::{FixedExtent, Reader, RecordFilter};
 use crate::recover::inspected::{Inspected, SegmentReport};
 use crate::recover::{Finding, IncarnationHistory, Judgement};
-use crate::segment::Source;
+use crate::segment::{Extent, Source};
+use crate::truncated::{Ranges, Truncations};
 use katydid_device::{Directory, Id};
 use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
@@ -42,11 +43,34 @@ pub struct StreamInspection {
     pub finding: Result<Finding, OpenError>,
     /// Which incarnation wrote what of it.
     pub(crate) incarnations: IncarnationHistory,
+    /// Which of the records are dropped.
+    truncated: Ranges,
     source: Arc<dyn Source>,
 }
 
+/// A stream that was looked at, without the records that were dropped.
+#[derive(Debug)]
+struct InspectedExtent {
+    found: FixedExtent,
+    truncations: Arc<Truncations>,
+}
+
+impl Extent for InspectedExtent {
+    fn start(&self) -> Lsn {
+        self.found.start
+    }
+
+    fn written(&self) -> Lsn {
+        self.found.end
+    }
+
+    fn truncations(&self) -> Option<Arc<Truncations>> {
+        Some(self.truncations.clone())
+    }
+}
+
 impl StreamInspection {
-    /// All valid records from the start on, the log's own ones included.
+    /// All valid records from the start on that were not truncated, the log's own ones included.
     ///
     /// # Errors
     /// None as of now; the reader itself meets those of reading.
@@ -56,7 +80,8 @@ impl StreamInspection {
 
     pub(crate) fn reader(&self, from: Lsn, filter: RecordFilter) -> Result<Reader, ReadError> {
         let found = FixedExtent { start: self.start, end: self.end };
-        Reader::new(self.source.clone(), Arc::new(found), from, filter)
+        let truncations = Arc::new(Truncations::new(self.truncated.clone()));
+        Reader::new(self.source.clone(), Arc::new(InspectedExtent { found, truncations }), from, filter)
     }
 }
 
@@ -81,6 +106,7 @@ pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspecti
         segments,
         finding,
         incarnations: walk.incarnations,
+        truncated: walk.truncated,
         source,
     })
 }

@@ -167,7 +167,7 @@ pub(crate) fn open(
         segment_bytes: state.segment_bytes,
     };
     let parts = medium::parts(options, NvStore::new(memory, control, end), incarnation, end);
-    Ok(Opened { parts, report, incarnations: walk.incarnations, incarnation, end })
+    Ok(Opened { parts, report, incarnations: walk.incarnations, incarnation, end, truncated: walk.truncated })
 }
 
 /// Refuses a log that was used and whose region is not there.

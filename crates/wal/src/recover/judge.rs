@@ -4,7 +4,7 @@
 
 use super::decide::{DurableFound, EndVerdict, StopFound, Survivors, judge_end};
 use super::report::Finding;
-use super::scan::{RecordVisitor, Search, Walk, search, walk};
+use super::scan::{LivingRecords, NoVisitor, RecordVisitor, Search, Walk, search, walk};
 use crate::control::ControlState;
 use crate::error::OpenError;
 use crate::segment::Source;
@@ -37,7 +37,16 @@ pub(crate) fn judge(
     visitor: &mut dyn RecordVisitor,
 ) -> device::Result<Judgement> {
     let mut window = Window::new();
-    let walk = walk(source, &mut window, state.start, state.start_incarnation, visitor)?;
+    let mut pass = |visitor: &mut dyn RecordVisitor| {
+        walk(source, &mut window, state.start, state.start_incarnation, visitor)
+    };
+    let walk = if state.truncates && !visitor.ignores_records() {
+        // Which records are dropped is known only behind them.
+        let truncated = pass(&mut NoVisitor)?.truncated;
+        pass(&mut LivingRecords { visitor, truncated })?
+    } else {
+        pass(visitor)?
+    };
     // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
     // nothing to search for. But where holes are not waited for, somebody may have appended beyond one meanwhile.
     let finished = state.log.waits_for_holes()

@@ -44,6 +44,7 @@ use crate::segment::ahead::ReadAhead;
 use crate::segment::files::SegmentFiles;
 use crate::segment::header::name;
 use crate::segment::{SegmentStore, Source};
+use crate::truncated::Ranges;
 use katydid_device::{self as device, AlignedBuffer, Cause, Create, Directory, Id, Method, WriteMode};
 use katydid_kernels::lsn::{BLOCK_BYTES, Lsn};
 use katydid_kernels::record::{self, Chain, HeaderFields, Kind, Layout, Part};
@@ -62,6 +63,8 @@ pub(crate) struct Opened {
     pub incarnation: u32,
     /// The position of the next record: behind the Restart record, which is already there. Everything before is durable.
     pub end: Lsn,
+    /// Which of the records are dropped.
+    pub truncated: Ranges,
 }
 
 /// A log in files, of which [`Opened`] is made.
@@ -72,6 +75,7 @@ struct Segments {
     incarnations: IncarnationHistory,
     incarnation: u32,
     end: Lsn,
+    truncated: Ranges,
     /// The bytes `[end rounded down to 4 KiB, end)`. On the device the rest of that block is zeros.
     tail: Vec<u8>,
 }
@@ -88,10 +92,10 @@ pub(crate) fn open(
     control: Control,
     visitor: &mut dyn RecordVisitor,
 ) -> Result<Opened, OpenError> {
-    let Segments { store, report, incarnations, incarnation, end, tail } =
+    let Segments { store, report, incarnations, incarnation, end, truncated, tail } =
         open_files(directory, options, settings, survey, control, visitor)?;
     let parts = files::parts(options, settings, store, incarnation, end, &tail);
-    Ok(Opened { parts, report, incarnations, incarnation, end })
+    Ok(Opened { parts, report, incarnations, incarnation, end, truncated })
 }
 
 /// Makes the directory's names durable and lists them, and opens the control file, which must be of a log of the kind asked for.
@@ -150,7 +154,8 @@ fn open_files(
         scanned_bytes,
         segment_bytes: state.segment_bytes,
     };
-    Ok(Segments { store: Arc::new(store), report, incarnations: walk.incarnations, incarnation, end, tail })
+    let (incarnations, truncated) = (walk.incarnations, walk.truncated);
+    Ok(Segments { store: Arc::new(store), report, incarnations, incarnation, end, truncated, tail })
 }
 
 /// What the control file of a log says. Only that file is read, and nothing is changed.

@@ -13,6 +13,7 @@ use super::decide::StopFound;
 use super::incarnations::IncarnationHistory;
 use crate::segment::Source;
 use crate::segment::window::Window;
+use crate::truncated::{Range, Ranges};
 use katydid_device as device;
 use katydid_kernels::checksum::read_u64;
 use katydid_kernels::lsn::Lsn;
@@ -35,6 +36,8 @@ pub(crate) struct Walk {
     pub records: u64,
     /// Which incarnation wrote what of it.
     pub incarnations: IncarnationHistory,
+    /// Which of the records are dropped.
+    pub truncated: Ranges,
 }
 
 /// What the search beyond the end found.
@@ -60,6 +63,29 @@ pub(crate) trait RecordVisitor {
 
     /// The next record. `source` has everything from the start to its end.
     fn visit(&mut self, source: &dyn Source, record: &Decoded<'_>);
+
+    /// Whether nothing is made of the records.
+    fn ignores_records(&self) -> bool {
+        false
+    }
+}
+
+/// Shows a visitor the records that were not dropped.
+pub(crate) struct LivingRecords<'a> {
+    pub visitor: &'a mut dyn RecordVisitor,
+    pub truncated: Ranges,
+}
+
+impl RecordVisitor for LivingRecords<'_> {
+    fn begin(&mut self, start: Lsn, limit: Lsn) {
+        self.visitor.begin(start, limit);
+    }
+
+    fn visit(&mut self, source: &dyn Source, record: &Decoded<'_>) {
+        if !self.truncated.drops(record.header.lsn) {
+            self.visitor.visit(source, record);
+        }
+    }
 }
 
 /// Sees nothing.
@@ -69,6 +95,10 @@ impl RecordVisitor for NoVisitor {
     fn begin(&mut self, _: Lsn, _: Lsn) {}
 
     fn visit(&mut self, _: &dyn Source, _: &Decoded<'_>) {}
+
+    fn ignores_records(&self) -> bool {
+        true
+    }
 }
 
 /// Walks the valid records from `start` on.
@@ -89,13 +119,17 @@ pub(crate) fn walk(
         closed: false,
         records: 0,
         incarnations: IncarnationHistory::new(start, start_incarnation),
+        truncated: Ranges::default(),
     };
     let mut wanted = record::HEADER_BYTES;
     loop {
         let bytes = window.at(source, walk.end, wanted, limit)?;
         match record::decode(bytes, walk.end, source.layout()) {
-            Ok(decoded) if follows(&decoded.header, walk.incarnation) => {
+            Ok(decoded) if follows(&decoded.header, walk.incarnation) && Range::of(&decoded).is_ok() => {
                 let header = decoded.header;
+                if let Ok(Some(range)) = Range::of(&decoded) {
+                    walk.truncated.add(range);
+                }
                 if header.incarnation != walk.incarnation {
                     walk.incarnation = header.incarnation;
                     walk.incarnations.begin(header.incarnation, header.lsn);

@@ -5,6 +5,7 @@
 use super::header::name;
 use crate::geometry::Geometry;
 use crate::seal::SEALED_BYTES;
+use crate::truncated::Truncations;
 use katydid_device::{self as device, File};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Layout;
@@ -18,6 +19,10 @@ pub(crate) trait Extent: Send + Sync + Debug {
     fn start(&self) -> Lsn;
     /// Everything from here on has not been written to files.
     fn written(&self) -> Lsn;
+    /// Which records between them are dropped. None of a part of the log in which none is.
+    fn truncations(&self) -> Option<Arc<Truncations>> {
+        None
+    }
 }
 
 /// Bytes of the log by position: what scanning and reading need of a store.

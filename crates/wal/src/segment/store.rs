@@ -284,6 +284,21 @@ impl SegmentStore {
         upkeep.control.update(ControlState { durable, ..state })
     }
 
+    /// Whether there may be records that truncate.
+    pub(crate) fn truncates(&self) -> bool {
+        self.upkeep().control.state().truncates
+    }
+
+    /// Remembers durably that the log may have records that truncate.
+    pub(crate) fn allow_truncations(&self) -> device::Result<()> {
+        let mut upkeep = self.upkeep();
+        let state = *upkeep.control.state();
+        if state.truncates {
+            return Ok(());
+        }
+        upkeep.control.update(ControlState { truncates: true, ..state })
+    }
+
     fn file(&self, at: Lsn, verb: Verb) -> device::Result<Arc<dyn File>> {
         let file = self.files().file(at).cloned();
         file.ok_or_else(|| device::Error::new(verb, self.file_name(at), Cause::NotFound))

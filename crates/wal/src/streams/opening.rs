@@ -93,7 +93,8 @@ pub(crate) fn open_recovering(
     visitor: &mut dyn RecordVisitor,
 ) -> Result<OpenStream, OpenError> {
     let opened = crate::medium::open(folder, options, visitor)?;
-    let start = Start { stream, parts: opened.parts, incarnation: opened.incarnation, end: opened.end };
+    let (incarnation, end, truncated) = (opened.incarnation, opened.end, opened.truncated);
+    let start = Start { stream, parts: opened.parts, incarnation, end, truncated };
     let method = start.parts.medium.method(start.end).unwrap_or(options.method);
     let core = Core::new(options, start);
     let spawned = core.start_threads();

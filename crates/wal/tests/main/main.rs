@@ -20,3 +20,4 @@ mod recovery;
 mod rotation;
 mod striped;
 mod trash;
+mod truncation;

@@ -56,7 +56,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "records of an earlier incarnation are believed behind later ones",
         file: "crates/wal/src/recover/scan.rs",
-        old: "Ok(decoded) if follows(&decoded.header, walk.incarnation) => {",
+        old: "Ok(decoded) if follows(&decoded.header, walk.incarnation) && Range::of(&decoded).is_ok() => {",
         new: "Ok(decoded) if follows(&decoded.header, walk.incarnation) || decoded.header.incarnation > 0 => {",
         tests: RECOVER,
     },

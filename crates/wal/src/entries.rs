@@ -1,0 +1,242 @@
+//! Where the entries of a log are whose user numbers them one by one, such as those of a Raft log.
+//!
+//! Pure but for reading the log in [`EntryIndex::rebuild`]; one thread at a time. The index is in memory only and costs 16 bytes an entry; opening a log
+//! reads it once to make it. Invariants:
+//!
+//! 1. The numbers in it follow each other without a gap; what is pushed out of order is refused and changes nothing.
+//! 2. Positions grow with numbers.
+//!
+//! A crash leaves nothing of it.
+
+use crate::append::Appended;
+use crate::error::{Error, ReadError};
+use crate::reader::RecordRef;
+use crate::stream::Stream;
+use katydid_kernels::lsn::Lsn;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// What a record means to an [`EntryIndex`], as [`EntryIndex::rebuild`] asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryStep {
+    /// The entry of this number.
+    Entry(u64),
+    /// From here on entries below this number are not needed, and the next one has at least this number.
+    TrimBefore(u64),
+    /// No entry.
+    Other,
+}
+
+/// An entry's number does not follow the one before it, or its position does not.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// The numbers have a gap, or one comes twice.
+    #[error("entry {found} at {at} follows where entry {expected} should")]
+    OutOfOrder {
+        /// Number of the entry.
+        found: u64,
+        /// The number that would follow.
+        expected: u64,
+        /// Where the entry is in the log.
+        at: Lsn,
+    },
+    /// Reading the log failed.
+    #[error(transparent)]
+    Log(#[from] Error),
+}
+
+impl From<ReadError> for EntryError {
+    fn from(error: ReadError) -> Self {
+        EntryError::Log(error.into())
+    }
+}
+
+/// The positions of entries by their numbers: see the head of this file.
+///
+/// ```
+/// use katydid_wal::{Append, EntryIndex, EntryStep, Kind, Log, Options};
+/// # use katydid_device::SimDevice;
+/// # let directory = SimDevice::new(1).directory();
+/// let log = Log::open_in(directory, Options::default())?;
+/// let (stream, mut session) = (log.first(), log.session()?);
+/// for number in 1..=5 {
+///     session.append(&Append::new(Kind::USER, &[b"entry"]).txn(number))?;
+/// }
+/// let mut index = EntryIndex::rebuild(stream, |record| EntryStep::Entry(record.txn))?;
+/// assert_eq!(index.numbers(), 1..6);
+/// // Entries 4 and 5 are replaced by another 4.
+/// if let Some(position) = index.truncate_from(4) {
+///     stream.truncate_after(position, &[])?;
+/// }
+/// let appended = session.append(&Append::new(Kind::USER, &[b"another"]).txn(4))?;
+/// index.push(4, &appended)?;
+/// assert_eq!(stream.read(index.get(4).expect("it is there"))?.payload, b"another");
+/// # log.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EntryIndex {
+    /// Number of the first entry, or of the next one if there is none. Nothing is expected of a fresh index.
+    first: Option<u64>,
+    positions: VecDeque<EntryPosition>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct EntryPosition {
+    /// Where the record begins, with its first fragment.
+    first: Lsn,
+    /// The record's identity.
+    lsn: Lsn,
+}
+
+impl EntryIndex {
+    /// An empty index, whose first entry may have any number.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The index of the entries that the stream has, written or not. `step` says what each record is.
+    ///
+    /// # Errors
+    /// [`EntryError::OutOfOrder`] if the numbers do not follow each other; [`EntryError::Log`].
+    pub fn rebuild(
+        stream: &Stream,
+        mut step: impl FnMut(&RecordRef<'_>) -> EntryStep,
+    ) -> Result<Self, EntryError> {
+        let mut index = EntryIndex::new();
+        let mut reader = stream.reader(stream.start())?.read_ahead();
+        while let Some(record) = reader.next_record()? {
+            match step(&record) {
+                EntryStep::Entry(number) => {
+                    index.add(number, EntryPosition { first: record.first, lsn: record.lsn })?
+                }
+                EntryStep::TrimBefore(number) => drop(index.trim_before(number)),
+                EntryStep::Other => {}
+            }
+        }
+        Ok(index)
+    }
+
+    /// The numbers of the entries. If there is none, both ends are the number of the next one, or 0 if any will do.
+    pub fn numbers(&self) -> Range<u64> {
+        let first = self.first.unwrap_or(0);
+        first..first + self.positions.len() as u64
+    }
+
+    /// The number of the next entry; none if any will do.
+    pub fn next_number(&self) -> Option<u64> {
+        self.first.map(|first| first + self.positions.len() as u64)
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+
+    /// The LSN of the entry, for [`Stream::read`].
+    pub fn get(&self, number: u64) -> Option<Lsn> {
+        self.position(number).map(|position| position.lsn)
+    }
+
+    fn position(&self, number: u64) -> Option<&EntryPosition> {
+        let nth = number.checked_sub(self.first?)?;
+        self.positions.get(usize::try_from(nth).ok()?)
+    }
+
+    /// Adds the next entry.
+    ///
+    /// # Errors
+    /// [`EntryError::OutOfOrder`] if another number is next.
+    pub fn push(&mut self, number: u64, appended: &Appended) -> Result<(), EntryError> {
+        self.add(number, EntryPosition { first: appended.first, lsn: appended.lsn })
+    }
+
+    fn add(&mut self, number: u64, position: EntryPosition) -> Result<(), EntryError> {
+        let first = *self.first.get_or_insert(number);
+        let expected = first + self.positions.len() as u64;
+        if number != expected || number == u64::MAX {
+            return Err(EntryError::OutOfOrder { found: number, expected, at: position.lsn });
+        }
+        self.positions.push_back(position);
+        Ok(())
+    }
+
+    /// Forgets the entry `number` and all later ones. Where the stream is to be truncated for that ([`Stream::truncate_after`]); none if there are no such entries.
+    pub fn truncate_from(&mut self, number: u64) -> Option<Lsn> {
+        let number = number.max(self.first?);
+        let position = self.get(number)?;
+        self.positions.truncate(usize::try_from(number - self.first?).ok()?);
+        Some(position)
+    }
+
+    /// Forgets the entries below `number`, and expects that number next if none is left. Where the first entry that is left begins, to which the stream can be
+    /// trimmed; none if none is left.
+    pub fn trim_before(&mut self, number: u64) -> Option<Lsn> {
+        let numbers = self.numbers();
+        if number >= numbers.end || self.first.is_none() {
+            self.positions.clear();
+            self.first = Some(number.max(numbers.end));
+            return None;
+        }
+        if let Some(count) = number.checked_sub(numbers.start) {
+            self.positions.drain(..count as usize);
+            self.first = Some(number);
+        }
+        self.positions.front().map(|position| position.first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(number: u64) -> EntryPosition {
+        let at = number % 1000 * 100;
+        EntryPosition { first: Lsn::new(at), lsn: Lsn::new(at + 8) }
+    }
+
+    fn index(numbers: Range<u64>) -> EntryIndex {
+        let mut index = EntryIndex::new();
+        numbers.for_each(|number| index.add(number, position(number)).expect("in order"));
+        index
+    }
+
+    #[test]
+    fn numbers_follow_each_other_and_others_are_refused() {
+        let mut entries = index(7..10);
+        for number in [0, 8, 9, 11, u64::MAX] {
+            let error = entries.add(number, position(number)).expect_err("out of order");
+            assert!(matches!(error, EntryError::OutOfOrder { found, expected: 10, .. } if found == number));
+        }
+        assert_eq!(entries, index(7..10), "nothing has changed");
+        assert_eq!((entries.get(6), entries.get(7), entries.get(10)), (None, Some(position(7).lsn), None));
+    }
+
+    #[test]
+    fn a_suffix_is_truncated_and_a_prefix_trimmed() {
+        let mut entries = index(7..20);
+        assert_eq!(entries.truncate_from(20), None);
+        assert_eq!(entries.truncate_from(15), Some(position(15).lsn));
+        assert_eq!(entries.numbers(), 7..15);
+        assert_eq!(entries.trim_before(3), Some(position(7).first), "nothing is there to be trimmed");
+        assert_eq!(entries.trim_before(10), Some(position(10).first));
+        assert_eq!(entries.numbers(), 10..15);
+        assert_eq!(entries.truncate_from(2), Some(position(10).lsn), "all of them");
+        assert_eq!(entries.numbers(), 10..10);
+        entries.add(10, position(10)).expect("the same number again");
+        // A snapshot took the place of all, and of some that never came.
+        assert_eq!(entries.trim_before(30), None);
+        entries.add(11, position(11)).expect_err("long gone");
+        entries.add(30, position(30)).expect("the next");
+        let mut fresh = EntryIndex::new();
+        assert_eq!(fresh.trim_before(5), None);
+        fresh.add(4, position(4)).expect_err("below what was trimmed");
+        fresh.add(5, position(5)).expect("the first");
+    }
+}

@@ -1,0 +1,106 @@
+//! Truncating a stream: dropping the records of its suffix so that no crash brings them back.
+//!
+//! Any thread; one truncation or trim of a stream at a time. A truncation appends a record that names the range of positions to be dropped, and waits
+//! until that is durable. `truncated.rs` has what readers make of it; decision 52 has why the end of the log does not go back. Invariants:
+//!
+//! 1. The control file says that the log may have such records before the first one is appended. A program that knows none of them refuses the log.
+//! 2. What is kept from the suffix is appended again above the range and below the record that drops the range. So a crash leaves the suffix, or what
+//!    was kept of it.
+//! 3. The range ends at a barrier of the inserter: it holds every record whose append had returned, and none that is appended afterwards.
+//!
+//! A crash before the record is durable leaves the suffix, perhaps with the kept records behind it; a crash after that leaves the truncated log.
+
+use crate::append::{Append, Appended};
+use crate::core::locked;
+use crate::error::{Error, ReadError, Result};
+use crate::stream::Stream;
+use crate::truncated::Range;
+use katydid_kernels::durability::Durability;
+use katydid_kernels::lsn::Lsn;
+
+/// A truncation that is durable. See [`Stream::truncate_after`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Truncation {
+    /// The records from here on were dropped ...
+    pub from: Lsn,
+    /// ... up to here, exclusively.
+    pub to: Lsn,
+    /// Where the kept records were appended, in their order. All are at `to` or above.
+    pub kept: Vec<Appended>,
+}
+
+impl Stream {
+    /// Drops every record that starts at `position` or above and was appended before this call, then returns. `position` is the exclusive end of what stays: the
+    /// start of a record ([`Appended::lsn`]), the end of the last record to be kept, or [`Stream::durable`]. Durable when this returns: no crash brings a
+    /// dropped record back. Blocks for a sync; rare by nature.
+    ///
+    /// The records of `kept` are appended in the same step: after a crash either none of the suffix is dropped, or all of it is and the kept records are
+    /// there. They carry what must outlive the suffix, such as the vote of a Raft log whose last copy lies in it.
+    ///
+    /// Positions are not used again: the next record starts above everything that was dropped. Readers pass over it, and [`Stream::read`] gives
+    /// [`ReadError::Truncated`]. A follower that has given such a record is told by that error once ([`Stream::follow`]). Pins and named consumers stay where
+    /// they are. The space is given back when the log is trimmed above.
+    ///
+    /// An append under way in another thread may be dropped or not.
+    ///
+    /// ```
+    /// use katydid_wal::{Append, Durability, Kind, Log, Options};
+    /// # use katydid_device::SimDevice;
+    /// # let directory = SimDevice::new(1).directory();
+    /// let log = Log::open_in(directory, Options::default())?;
+    /// let (stream, mut session) = (log.first(), log.session()?);
+    /// let mut entries = Vec::new();
+    /// for entry in ["one", "two", "three"] {
+    ///     entries.push(session.append(&Append::new(Kind::USER, &[entry.as_bytes()]))?);
+    /// }
+    /// stream.truncate_after(entries[0].end, &[])?;
+    /// session.append(&Append::new(Kind::USER, &[b"another second"]))?;
+    /// let payloads: Vec<_> = stream.reader(stream.start())?.map(|record| record.map(|record| record.payload)).collect::<Result<_, _>>()?;
+    /// assert_eq!(payloads, [&b"one"[..], b"another second"]);
+    /// # log.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotTruncatable`] unless the log is in files and has one stream. [`Error::BeyondEnd`] if nothing was appended below `position`;
+    /// [`Error::Read`] with [`ReadError::Trimmed`], [`ReadError::Corrupt`] if no record starts there, or [`ReadError::Truncated`] if it lies in what was dropped
+    /// before. Those of [`Session::append`](crate::Session::append) for `kept`, of which the first ones may be in the log then, and [`Error::Poisoned`]:
+    /// whether the suffix was dropped is known after the next opening then.
+    pub fn truncate_after(&self, position: Lsn, kept: &[Append<'_>]) -> Result<Truncation> {
+        let core = self.core();
+        let streams = self.log().streams.len();
+        if streams != 1 || !core.medium.is_truncatable() {
+            return Err(Error::NotTruncatable { kind: core.medium.kind(), streams });
+        }
+        core.check_appendable()?;
+        let _turn = locked(&core.truncations.turn);
+        self.check_truncation(position)?;
+        // Invariant 1.
+        core.medium.allow_truncations()?;
+        // Invariant 3.
+        let range = Range { from: position, to: self.barrier() };
+        let (kept, end) = core.append_truncation(range, kept)?;
+        self.wait(end, Durability::Durable)?;
+        core.settle(end);
+        if range.from < range.to {
+            core.truncations.add(range);
+        }
+        Ok(Truncation { from: range.from, to: range.to, kept })
+    }
+
+    /// Fails unless the stream may be truncated there.
+    fn check_truncation(&self, position: Lsn) -> Result<()> {
+        let core = self.core();
+        self.wait(position, Durability::Durable)?;
+        self.check_cut(position)?;
+        // At its end nothing is dropped anew, and at its beginning no more than was.
+        match core.truncations.dropping(position) {
+            Some(range) if range.from < position => {
+                let Range { from, to } = range;
+                Err(ReadError::Truncated { at: position, from, to }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
