@@ -252,7 +252,8 @@ impl Stream {
     /// # Errors
     /// Those of [`Stream::reader`].
     pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
-        if lsn >= self.written() {
+        // Not the written frontier: a write may end within the record.
+        if lsn >= self.core().medium.readable(self.core()) {
             self.make_readable(self.reserved())?;
         }
         let core = &self.core;
