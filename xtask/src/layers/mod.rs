@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("katydid-kernels", &[]),
     ("katydid-device", &[]),
     ("katydid-wal", &["katydid-kernels", "katydid-device"]),
+    ("katydid-raft-log", &["katydid-device", "katydid-wal"]),
     ("katydid-interleave", &[]),
     ("katydid", &["katydid-kernels", "katydid-device", "katydid-wal", "katydid-interleave"]),
     ("katydid-observe", &["katydid"]),

@@ -1,0 +1,90 @@
+//! What can go wrong. openraft gets these as the source of a [`std::io::Error`].
+//!
+//! Pure; any thread.
+
+use katydid_wal::{EntryError, LogKind, Lsn, OpenError, ReadError};
+use std::io;
+use std::sync::Arc;
+
+/// The result of a call on a [`RaftLog`](crate::RaftLog).
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failed call on a Raft log.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The log could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The log failed: appending, syncing, truncating or trimming.
+    #[error(transparent)]
+    Log(#[from] katydid_wal::Error),
+    /// The entries of the log do not follow each other, or one was appended out of order.
+    #[error(transparent)]
+    Entries(#[from] EntryError),
+    /// An entry or a vote could not be encoded.
+    #[error("{what} could not be encoded: {source}")]
+    Encode {
+        /// What it was.
+        what: &'static str,
+        /// Why.
+        source: Arc<rmp_serde::encode::Error>,
+    },
+    /// A record is sound and its content is not what a program with these types writes: the log is of another program, or its types have changed.
+    #[error("the {what} at {at} cannot be decoded: {source}")]
+    Decode {
+        /// What it is.
+        what: &'static str,
+        /// Where it starts.
+        at: Lsn,
+        /// Why.
+        source: Arc<rmp_serde::decode::Error>,
+    },
+    /// A record that no Raft log has: the log is of another program or of a newer version.
+    #[error("the record at {at} is none of a Raft log: {reason}")]
+    Foreign {
+        /// Where it starts.
+        at: Lsn,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A Raft log needs a log of one stream in files, which can be truncated.
+    #[error("a Raft log needs a log of one stream in files, not one of kind {kind} with {streams} streams")]
+    Unsuited {
+        /// The kind of the log.
+        kind: LogKind,
+        /// How many streams it has.
+        streams: usize,
+    },
+    /// The system has no thread for the log.
+    #[error("the thread that completes appends could not be started: {source}")]
+    Thread {
+        /// Why.
+        source: Arc<io::Error>,
+    },
+    /// An earlier call failed. Nothing is changed or acknowledged any more; opening again recovers.
+    #[error("the Raft log was shut by an earlier failure: {first}")]
+    Shut {
+        /// That failure.
+        #[source]
+        first: Arc<Error>,
+    },
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Error::Log(error.into())
+    }
+}
+
+impl From<katydid_wal::AppendError> for Error {
+    fn from(error: katydid_wal::AppendError) -> Self {
+        Error::Log(error.into())
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        io::Error::other(error)
+    }
+}

@@ -1,0 +1,13 @@
+#![doc = include_str!("../README.md")]
+
+mod codec;
+mod error;
+mod flusher;
+mod log;
+mod storage;
+mod tail;
+
+pub use error::{Error, Result};
+/// The crate of the log itself: [`RaftLog::open`] takes its options.
+pub use katydid_wal as wal;
+pub use log::RaftLog;

@@ -1,0 +1,345 @@
+//! The log itself, as openraft's trait (`storage.rs`) uses it: opening, appending, truncating, purging, reading.
+//!
+//! Any thread. Latches, in this order: `layout`, then `inside`. `layout` is held shared by a read of entries and exclusively by what drops entries, so a read sees the log as it was when it
+//! began. `inside` is held while records are appended, so that the order of calls is the order of records. Invariants:
+//!
+//! 1. Votes, entries, truncations and purges are records of one stream. What one of them says counts only if everything before it is durable.
+//! 2. The last record of kind `STATE` has the vote, the committed and the purged log id. It lies at or above the start of the log, and is never inside a truncated suffix: a
+//!    truncation keeps a copy of it in the same step.
+//! 3. The index has exactly the entries that count. They follow each other without a gap.
+//! 4. After a failure nothing is appended, truncated or purged, and no append is acknowledged: `failure` is set, or the log below is shut.
+//!
+//! A crash leaves a prefix of the records. So it never takes back a vote that was saved, an entry whose append was completed, or a truncation that has returned.
+
+use crate::codec::{ENTRY, STATE, State, decode, encode};
+use crate::error::{Error, Result};
+use crate::flusher::Flusher;
+use crate::tail::Tail;
+use katydid_wal::device::Directory;
+use katydid_wal::{
+    Append, Appended, Completion, Durability, EntryError, EntryIndex, Log, LogKind, Lsn, Options, Session,
+    Stream,
+};
+use openraft::RaftTypeConfig;
+use openraft::alias::{LogIdOf, VoteOf};
+use openraft::entry::RaftEntry;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// A Raft log in a folder, for [`openraft::Raft`]: see the crate's documentation. Clones share it. It is closed by [`RaftLog::close`], or when the last clone is dropped.
+pub struct RaftLog<C: RaftTypeConfig> {
+    shared: Arc<Shared<C>>,
+}
+
+impl<C: RaftTypeConfig> Clone for RaftLog<C> {
+    fn clone(&self) -> Self {
+        RaftLog { shared: self.shared.clone() }
+    }
+}
+
+struct Shared<C: RaftTypeConfig> {
+    inside: Mutex<Inside<C>>,
+    layout: RwLock<()>,
+    /// Before the log: it ends first.
+    flusher: Flusher,
+    log: Log,
+}
+
+struct Inside<C: RaftTypeConfig> {
+    session: Session,
+    index: EntryIndex,
+    tail: Tail,
+    state: State<C>,
+    /// Of the last entry, if there is one.
+    last: Option<LogIdOf<C>>,
+    failure: Option<Arc<Error>>,
+}
+
+impl<C: RaftTypeConfig> RaftLog<C> {
+    /// Opens the log in the folder at `path`, which is made if it is missing, and reads it once.
+    ///
+    /// # Errors
+    /// [`Error::Open`]; [`Error::Unsuited`] if the options ask for another log than one of one stream in files; [`Error::Foreign`], [`Error::Decode`] and
+    /// [`Error::Entries`] if the records are not those of such a log; [`Error::Log`].
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::of(Log::open(path, options)?)
+    }
+
+    /// Opens the log in any kind of directory.
+    ///
+    /// # Errors
+    /// Those of [`RaftLog::open`].
+    pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
+        Self::of(Log::open_in(directory, options)?)
+    }
+
+    fn of(log: Log) -> Result<Self> {
+        let (stream, streams) = (log.first(), log.streams().len());
+        if streams != 1 || stream.kind() != LogKind::Disk {
+            return Err(Error::Unsuited { kind: stream.kind(), streams });
+        }
+        let (index, state) = recover::<C>(stream)?;
+        let last = match index.get(index.numbers().end.wrapping_sub(1)) {
+            Some(lsn) => Some(read_one::<C>(stream, lsn)?.log_id()),
+            None => None,
+        };
+        let (session, tail) = (stream.session()?, Tail::default());
+        let inside = Inside { session, index, tail, state, last, failure: None };
+        let flusher = Flusher::start(stream.clone())?;
+        Ok(RaftLog {
+            shared: Arc::new(Shared { inside: Mutex::new(inside), layout: RwLock::new(()), flusher, log }),
+        })
+    }
+
+    /// The log below: for its counters, its space, its followers. Appending to it, truncating or trimming it makes this log unreadable.
+    pub fn log(&self) -> &Log {
+        &self.shared.log
+    }
+
+    /// Makes everything appended durable, calls what waits for that, and closes the log. Later calls fail.
+    ///
+    /// # Errors
+    /// [`Error::Log`] if not everything could be made durable.
+    pub fn close(&self) -> Result<()> {
+        self.shared.flusher.stop();
+        Ok(self.shared.log.close()?)
+    }
+
+    fn stream(&self) -> &Stream {
+        self.shared.log.first()
+    }
+
+    // A panic while one of these is held is one of an encoder, before anything has changed.
+    fn inside(&self) -> MutexGuard<'_, Inside<C>> {
+        self.shared.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reading(&self) -> RwLockReadGuard<'_, ()> {
+        self.shared.layout.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dropping(&self) -> RwLockWriteGuard<'_, ()> {
+        self.shared.layout.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A future of when everything below `end` is durable.
+    pub(crate) fn durable(&self, end: Lsn) -> Completion {
+        self.stream().wait_async(end, Durability::Durable)
+    }
+
+    pub(crate) fn flusher(&self) -> &Flusher {
+        &self.shared.flusher
+    }
+
+    /// The purged log id, and that of the last entry.
+    pub(crate) fn ends(&self) -> (Option<LogIdOf<C>>, Option<LogIdOf<C>>) {
+        let inside = self.inside();
+        (inside.state.purged.clone(), inside.last.clone())
+    }
+
+    pub(crate) fn vote(&self) -> Option<VoteOf<C>> {
+        self.inside().state.vote.clone()
+    }
+
+    pub(crate) fn committed(&self) -> Option<LogIdOf<C>> {
+        self.inside().state.committed.clone()
+    }
+
+    /// Appends the state as `change` leaves it; up to where it must be durable.
+    pub(crate) fn change_state(&self, change: impl FnOnce(&mut State<C>)) -> Result<Lsn> {
+        let mut inside = self.inside();
+        inside.change(|inside| {
+            change(&mut inside.state);
+            Ok(inside.append_state()?.end)
+        })
+    }
+
+    /// Appends entries, which can be read when this returns; up to where they must be durable, if there is one.
+    pub(crate) fn append(&self, entries: impl Iterator<Item = C::Entry>) -> Result<Option<Lsn>> {
+        let mut inside = self.inside();
+        inside.change(|inside| {
+            let mut end = None;
+            for entry in entries {
+                end = Some(inside.append_entry(&entry)?);
+            }
+            Ok(end)
+        })
+    }
+
+    /// Drops the entries from this number on; durable when this returns.
+    pub(crate) fn truncate_from(&self, number: u64) -> Result<()> {
+        let _layout = self.dropping();
+        let mut inside = self.inside();
+        let stream = self.stream();
+        inside.change(|inside| {
+            let number = number.max(inside.index.numbers().start);
+            let Some(position) = inside.index.get(number) else { return Ok(()) };
+            let last = match number.checked_sub(1).and_then(|number| inside.index.get(number)) {
+                Some(lsn) => Some(read_one::<C>(stream, lsn)?.log_id()),
+                None => None,
+            };
+            // Invariant 2.
+            let state = encode("state", &inside.state)?;
+            stream.truncate_after(position, &[Append::new(STATE, &[&state])])?;
+            inside.index.truncate_from(number);
+            inside.tail.truncate_from(number);
+            inside.last = last;
+            Ok(())
+        })
+    }
+
+    /// Drops the entries up to this one, for good after [`RaftLog::trim`]; up to where the record that says so must be durable before. `None`: they are gone.
+    pub(crate) fn purge(&self, purged: &LogIdOf<C>) -> Result<Option<(Lsn, Lsn)>> {
+        let _layout = self.dropping();
+        let mut inside = self.inside();
+        inside.change(|inside| {
+            if inside.state.purged.as_ref().is_some_and(|before| before.index() >= purged.index()) {
+                return Ok(None);
+            }
+            inside.state.purged = Some(purged.clone());
+            let state = inside.append_state()?;
+            let next = purged.index().saturating_add(1);
+            inside.tail.trim_before(next);
+            let first = inside.index.trim_before(next);
+            if first.is_none() {
+                inside.last = None;
+            }
+            Ok(Some((state.end, first.unwrap_or(state.first))))
+        })
+    }
+
+    /// Gives the space below `position` back.
+    pub(crate) fn trim(&self, position: Lsn) -> Result<()> {
+        let _layout = self.dropping();
+        Ok(self.stream().trim(position)?)
+    }
+
+    /// Entries from `from` on below `to`, until there are `bytes_max` bytes of them; at least one, if there is one.
+    pub(crate) fn entries(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<C::Entry>> {
+        let _layout = self.reading();
+        let stream = self.stream();
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        let inside = self.inside();
+        let numbers = inside.index.numbers();
+        let (from, to) = (from.max(numbers.start), to.min(numbers.end));
+        // Those that are not in memory come first.
+        let in_memory = (from..to).find(|number| inside.tail.get(*number).is_some()).unwrap_or(to.max(from));
+        let begin = inside.index.get(from).filter(|_| from < in_memory);
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        for number in in_memory..to {
+            let Some(payload) = inside.tail.get(number).filter(|_| kept.is_empty() || bytes < bytes_max)
+            else {
+                break;
+            };
+            bytes += payload.len();
+            kept.push(payload.to_vec());
+        }
+        drop(inside);
+        bytes = 0;
+        if let Some(begin) = begin {
+            let mut reader = stream.reader(begin)?;
+            let mut number = from;
+            while number < in_memory && (entries.is_empty() || bytes < bytes_max) {
+                let Some(record) = reader.next_record()? else { break };
+                if record.kind == ENTRY {
+                    check_number(number, record.txn, record.lsn)?;
+                    bytes += record.payload.len();
+                    entries.push(decode("entry", record.lsn, record.payload)?);
+                    number += 1;
+                }
+            }
+            if number < in_memory && bytes < bytes_max {
+                let at = reader.position();
+                return Err(Error::Foreign { at, reason: "an entry of the index is not there" });
+            }
+            if number < in_memory {
+                return Ok(entries);
+            }
+        }
+        for payload in kept {
+            if !entries.is_empty() && bytes >= bytes_max {
+                break;
+            }
+            bytes += payload.len();
+            entries.push(decode("entry", Lsn::ZERO, &payload)?);
+        }
+        Ok(entries)
+    }
+}
+
+impl<C: RaftTypeConfig> Inside<C> {
+    /// Runs what changes the log, unless that failed before; latches its failure (invariant 4).
+    fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if let Some(first) = &self.failure {
+            return Err(Error::Shut { first: first.clone() });
+        }
+        change(self).inspect_err(|error| self.failure = Some(Arc::new(error.clone())))
+    }
+
+    fn append_state(&mut self) -> Result<Appended> {
+        let payload = encode("state", &self.state)?;
+        Ok(self.session.append(&Append::new(STATE, &[&payload]))?)
+    }
+
+    fn append_entry(&mut self, entry: &C::Entry) -> Result<Lsn> {
+        let number = entry.index();
+        let payload = encode("entry", entry)?;
+        if let Some(expected) = self.index.next_number().filter(|expected| *expected != number) {
+            let at = self.session.stream().reserved();
+            return Err(EntryError::OutOfOrder { found: number, expected, at }.into());
+        }
+        let appended = self.session.append(&Append::new(ENTRY, &[&payload]).txn(number))?;
+        self.index.push(number, &appended)?;
+        self.tail.push(number, payload);
+        self.last = Some(entry.log_id());
+        Ok(appended.end)
+    }
+}
+
+/// What the records of a log say.
+fn recover<C: RaftTypeConfig>(stream: &Stream) -> Result<(EntryIndex, State<C>)> {
+    let mut state = State::<C>::default();
+    let mut failure = None;
+    let index = EntryIndex::rebuild(stream, |record| {
+        use katydid_wal::EntryStep::{Entry, Other, TrimBefore};
+        match record.kind {
+            ENTRY => return Entry(record.txn),
+            STATE => match decode::<State<C>>("state", record.lsn, record.payload) {
+                Ok(found) => {
+                    state = found;
+                    return state
+                        .purged
+                        .as_ref()
+                        .map_or(Other, |id| TrimBefore(id.index().saturating_add(1)));
+                }
+                Err(error) => failure = failure.take().or(Some(error)),
+            },
+            _ => {
+                let error = Error::Foreign { at: record.lsn, reason: "it has a kind of another program" };
+                failure = failure.take().or(Some(error));
+            }
+        }
+        Other
+    });
+    match failure {
+        Some(failure) => Err(failure),
+        None => Ok((index?, state)),
+    }
+}
+
+fn check_number(expected: u64, found: u64, at: Lsn) -> Result<()> {
+    if found == expected { Ok(()) } else { Err(EntryError::OutOfOrder { found, expected, at }.into()) }
+}
+
+/// The entry whose record is at `lsn`.
+fn read_one<C: RaftTypeConfig>(stream: &Stream, lsn: Lsn) -> Result<C::Entry> {
+    let record = stream.read(lsn)?;
+    decode("entry", lsn, &record.payload)
+}
+
+impl<C: RaftTypeConfig> fmt::Debug for RaftLog<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RaftLog").field("log", &self.shared.log).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,98 @@
+//! openraft's log storage over the log.
+//!
+//! Any task. Truncating and purging block the calling task for a sync, and reading for the device where entries are not in memory; appending waits for room only, and saving a
+//! vote is a future.
+
+use crate::error::Error;
+use crate::log::RaftLog;
+use openraft::alias::{LogIdOf, VoteOf};
+use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
+use openraft::{OptionalSend, RaftLogReader, RaftTypeConfig};
+use std::fmt::Debug;
+use std::io;
+use std::ops::{Bound, RangeBounds};
+
+/// Most bytes of entries that one call for a limited number gives.
+const LIMITED_BYTES: usize = 1 << 20;
+
+impl<C: RaftTypeConfig> RaftLogReader<C> for RaftLog<C> {
+    async fn try_get_log_entries<RB: RangeBounds<u64> + Clone + Debug + OptionalSend>(
+        &mut self,
+        range: RB,
+    ) -> Result<Vec<C::Entry>, io::Error> {
+        let from = match range.start_bound() {
+            Bound::Included(number) => *number,
+            Bound::Excluded(number) => number.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let to = match range.end_bound() {
+            Bound::Included(number) => number.saturating_add(1),
+            Bound::Excluded(number) => *number,
+            Bound::Unbounded => u64::MAX,
+        };
+        Ok(self.entries(from, to, usize::MAX)?)
+    }
+
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<C::Entry>, io::Error> {
+        Ok(self.entries(start, end, LIMITED_BYTES)?)
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<VoteOf<C>>, io::Error> {
+        Ok(self.vote())
+    }
+}
+
+impl<C: RaftTypeConfig> RaftLogStorage<C> for RaftLog<C> {
+    type LogReader = Self;
+
+    async fn get_log_state(&mut self) -> Result<LogState<C>, io::Error> {
+        let (purged, last) = self.ends();
+        Ok(LogState { last_log_id: last.or_else(|| purged.clone()), last_purged_log_id: purged })
+    }
+
+    async fn get_log_reader(&mut self) -> Self::LogReader {
+        self.clone()
+    }
+
+    async fn save_vote(&mut self, vote: &VoteOf<C>) -> Result<(), io::Error> {
+        let end = self.change_state(|state| state.vote = Some(vote.clone()))?;
+        Ok(self.durable(end).await.map_err(Error::Log)?)
+    }
+
+    /// Durable with the next vote or entry: losing the last of these only makes a restarted node apply less at once.
+    async fn save_committed(&mut self, committed: Option<LogIdOf<C>>) -> Result<(), io::Error> {
+        if self.committed() != committed {
+            self.change_state(|state| state.committed = committed)?;
+        }
+        Ok(())
+    }
+
+    async fn read_committed(&mut self) -> Result<Option<LogIdOf<C>>, io::Error> {
+        Ok(self.committed())
+    }
+
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<C>) -> Result<(), io::Error>
+    where
+        I: IntoIterator<Item = C::Entry> + OptionalSend,
+        I::IntoIter: OptionalSend,
+    {
+        let end = RaftLog::append(self, entries.into_iter())?;
+        // Without entries, what was appended before.
+        let end = end.unwrap_or_else(|| self.log().first().reserved());
+        self.flusher().push(end, move |outcome| callback.io_completed(outcome));
+        Ok(())
+    }
+
+    async fn truncate_after(&mut self, last_log_id: Option<LogIdOf<C>>) -> Result<(), io::Error> {
+        let first = last_log_id.map_or(0, |last| last.index().saturating_add(1));
+        Ok(self.truncate_from(first)?)
+    }
+
+    async fn purge(&mut self, log_id: LogIdOf<C>) -> Result<(), io::Error> {
+        if let Some((end, position)) = RaftLog::purge(self, &log_id)? {
+            self.durable(end).await.map_err(Error::Log)?;
+            self.trim(position)?;
+        }
+        Ok(())
+    }
+}

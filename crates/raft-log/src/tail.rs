@@ -1,0 +1,89 @@
+//! The last entries of a log as bytes in memory, for replication, which reads most entries soon after they were appended.
+//!
+//! One thread at a time, under the log's latch. It holds a suffix of the entries, of at most [`BYTES_MAX`] bytes or one entry; the others are read from the log.
+//! A crash leaves nothing of it.
+
+use std::collections::VecDeque;
+
+/// Most bytes of entries that are kept in memory.
+pub(crate) const BYTES_MAX: usize = 8 << 20;
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    /// The number of the first one, if there is one.
+    first: u64,
+    entries: VecDeque<Box<[u8]>>,
+    bytes: usize,
+}
+
+impl Tail {
+    /// Adds the payload of the entry that follows.
+    pub(crate) fn push(&mut self, number: u64, payload: Vec<u8>) {
+        if self.first + self.entries.len() as u64 != number {
+            *self = Tail { first: number, ..Tail::default() };
+        }
+        self.bytes += payload.len();
+        self.entries.push_back(payload.into_boxed_slice());
+        while self.bytes > BYTES_MAX && self.entries.len() > 1 {
+            let dropped = self.entries.pop_front().map_or(0, |entry| entry.len());
+            self.bytes -= dropped;
+            self.first += 1;
+        }
+    }
+
+    /// The payload of an entry, if it is here.
+    pub(crate) fn get(&self, number: u64) -> Option<&[u8]> {
+        let nth = number.checked_sub(self.first)?;
+        self.entries.get(usize::try_from(nth).ok()?).map(|entry| &entry[..])
+    }
+
+    /// Forgets the entry of this number and later ones.
+    pub(crate) fn truncate_from(&mut self, number: u64) {
+        let keep = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let dropped: usize = self.entries.iter().skip(keep).map(|entry| entry.len()).sum();
+        self.bytes -= dropped;
+        self.entries.truncate(keep);
+    }
+
+    /// Forgets the entries below this number.
+    pub(crate) fn trim_before(&mut self, number: u64) {
+        while self.first < number
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.bytes -= entry.len();
+            self.first += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(tail: &Tail) -> Vec<u64> {
+        (0..100).filter(|number| tail.get(*number).is_some()).collect()
+    }
+
+    #[test]
+    fn it_holds_a_suffix_of_bounded_size() {
+        let mut tail = Tail::default();
+        for number in 5..9 {
+            tail.push(number, vec![number as u8; 10]);
+        }
+        assert_eq!(numbers(&tail), [5, 6, 7, 8]);
+        tail.truncate_from(8);
+        tail.trim_before(6);
+        assert_eq!((numbers(&tail), tail.bytes), (vec![6, 7], 20));
+        tail.push(8, vec![0; BYTES_MAX - 10]);
+        assert_eq!((numbers(&tail), tail.bytes), (vec![7, 8], BYTES_MAX));
+        tail.push(9, vec![1; BYTES_MAX + 1]);
+        assert_eq!(numbers(&tail), [9]);
+        tail.push(30, vec![2]);
+        assert_eq!((numbers(&tail), tail.bytes), (vec![30], 1), "what came before has gone");
+        tail.truncate_from(3);
+        assert_eq!((numbers(&tail), tail.bytes), (vec![], 0));
+        tail.push(3, vec![2]);
+        assert_eq!(numbers(&tail), [3]);
+    }
+}
