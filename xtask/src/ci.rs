@@ -36,8 +36,32 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("packages", || {
         run("packages", package().args(["--offline", "--no-verify", "--allow-dirty"]))
     })?;
+    steps.step("features", features)?;
     tests_and_checkers(steps)?;
     steps.step("browser", browser::look)
+}
+
+/// Checks that nothing of the optional features is linked without them, and tests them. In a target folder of their own: otherwise each
+/// build with other features would throw the workspace's away.
+fn features() -> Outcome {
+    let mut tree = cargo(["tree", "--offline", "-p", "katydid", "-e", "normal", "--prefix", "none"]);
+    let linked = String::from_utf8(tree.output()?.stdout)?;
+    if !linked.starts_with("katydid ") {
+        return Err("cargo tree shows no dependencies of katydid".into());
+    }
+    let unasked = ["tracing ", "tracing-core ", "metrics "];
+    if let Some(line) = linked.lines().find(|line| unasked.iter().any(|name| line.starts_with(name))) {
+        return Err(format!("without its features katydid links {line}").into());
+    }
+    let features = ["--features", "katydid/tracing,katydid/metrics"];
+    let target = target().join("features");
+    let mut lint = cargo(["clippy", "-p", "katydid", "--lib", "--test", "events"]);
+    run(
+        "lints of features",
+        lint.args(features).args(["--", "-D", "warnings"]).env("CARGO_TARGET_DIR", &target),
+    )?;
+    let mut test = cargo(["test", "-p", "katydid", "--test", "events"]);
+    run("tests of features", test.args(features).env("CARGO_TARGET_DIR", &target))
 }
 
 /// Runs the README's tests, and the model checkers and some mutants from the first test on.

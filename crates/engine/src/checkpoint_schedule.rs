@@ -13,13 +13,16 @@
 use crate::Lsn;
 use crate::durability_waiter::OnDurable;
 use crate::error::Result;
+use crate::events;
 use crate::fullness::Share;
 use crate::latch::Mutex;
+use crate::opening::Opening;
 use crate::options::Options;
 use crate::worker::Worker;
 use katydid_wal::Background;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Positions of one stream of the log.
 #[derive(Debug)]
@@ -48,13 +51,25 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     fn schedule(&self) -> &CheckpointSchedule;
     /// Whether a checkpoint is due.
     fn checkpoint_is_due(&self) -> bool;
-    /// Takes a checkpoint; the caller holds `turn`.
-    fn take_checkpoint(&self) -> Result<()>;
+    /// Writes a checkpoint; the caller holds `turn`.
+    fn write_checkpoint(&self) -> Result<()>;
+    /// The opening it belongs to, and the directory.
+    fn checkpoint_of(&self) -> (&Opening, &str);
     /// Bytes trimmed from the log, of all streams.
     fn trimmed_bytes(&self) -> u128;
     /// The worker's work after a notification.
     fn on_notification(&self) {
         self.take_due_checkpoints();
+    }
+
+    /// Takes a checkpoint and tells of it; the caller holds `turn`.
+    fn take_checkpoint(&self) -> Result<()> {
+        let (opening, place) = self.checkpoint_of();
+        opening.observed.tell_slow();
+        let begun = Instant::now();
+        let taken = self.write_checkpoint();
+        events::checkpoint(place, begun.elapsed(), taken.as_ref().err());
+        taken
     }
 
     /// Takes a checkpoint when it is the caller's turn.

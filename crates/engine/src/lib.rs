@@ -37,7 +37,7 @@
 //!
 //! The [`guide`] answers what comes next: [isolation and locks](guide::isolation), [choosing an engine](guide::engines),
 //! [async programs](guide::in_async_programs), [errors and retries](guide::errors), [durability](guide::durability), [sizing](guide::sizing),
-//! [backups](guide::backups) and [upgrades](guide::upgrades).
+//! [backups](guide::backups), [observing](guide::observing) and [upgrades](guide::upgrades).
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -67,6 +67,7 @@ mod either;
 mod engine;
 mod engine_options;
 mod error;
+mod events;
 mod fullness;
 pub mod guide;
 mod ids;

@@ -18,6 +18,7 @@ use crate::either::Either;
 use crate::engine::{Engine, EngineFiles, EngineTransaction};
 use crate::engine_options::EngineOptions;
 use crate::error::{Error, Foreign, Result};
+use crate::events;
 use crate::ids::EngineKind;
 use crate::log_entry::LogEntry;
 use crate::memory::MemoryDatabase;
@@ -32,6 +33,7 @@ use katydid_device::{self as device, Directory, Gate, Method, OverlayDirectory, 
 use katydid_wal::{Background, RecordRef};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The engines, of which each database has one.
 pub(crate) type Chosen = Either<PagedDatabase, MemoryDatabase>;
@@ -83,6 +85,23 @@ enum Repairing {
 fn open_unless(
     repairing: Repairing,
     directory: Arc<dyn Directory>,
+    mut options: Options,
+    watch: Watch,
+) -> Result<Chosen> {
+    let (begun, place) = (Instant::now(), directory.describe());
+    let engine = options.engine.kind();
+    options.advanced.on_recovery = events::recovery(options.advanced.on_recovery.take());
+    let opened = open_quietly(repairing, directory, options, watch);
+    match &opened {
+        Ok(_) => events::opened(&place, engine, begun.elapsed()),
+        Err(error) => events::not_opened(&place, error),
+    }
+    opened
+}
+
+fn open_quietly(
+    repairing: Repairing,
+    directory: Arc<dyn Directory>,
     options: Options,
     watch: Watch,
 ) -> Result<Chosen> {
@@ -100,7 +119,7 @@ fn open_unless(
         refuse_lost_control(directory.as_ref())?;
         return Err(Error::NotFound { place: name });
     }
-    let opening = Arc::new(Opening::new(gate.clone(), directory.lock()?));
+    let opening = Arc::new(Opening::new(gate.clone(), directory.lock()?, options.advanced.slow_transaction));
     directory.sync()?;
     let control = ControlFile::open(directory.as_ref(), options.advanced.log.method)?;
     if let Some(control) = &control {

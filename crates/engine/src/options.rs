@@ -226,6 +226,9 @@ pub struct AdvancedOptions {
     /// database is dropped, also if it was closed. With fewer sessions (`sessions_max`) than threads that write at once, threads wait for each
     /// other.
     pub log: wal::Options,
+    /// Age at which an open transaction counts as slow: with the feature `tracing` or `metrics` it is told of, with its age and the line of the program that
+    /// began it, when it ends, and once before, by the next checkpoint. In steps of some milliseconds; zero: never. Default 1 s.
+    pub slow_transaction: Duration,
     /// Receiver of recovery's progress. Default: none.
     pub on_recovery: Option<RecoveryProgress>,
 }
@@ -241,6 +244,7 @@ impl Default for AdvancedOptions {
             nvram_checkpoint: 70,
             record_values: false,
             log: wal::Options::default(),
+            slow_transaction: Duration::from_secs(1),
             on_recovery: None,
         }
     }
@@ -269,6 +273,7 @@ impl fmt::Debug for AdvancedOptions {
             .field("log_hard_bytes", &self.log_hard_bytes)
             .field("nvram_checkpoint", &self.nvram_checkpoint)
             .field("record_values", &self.record_values)
+            .field("slow_transaction", &self.slow_transaction)
             .field("log", &self.log)
             .finish_non_exhaustive()
     }

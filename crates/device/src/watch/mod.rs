@@ -2,7 +2,7 @@
 //!
 //! It stands before a directory, next to the device, and sees every write, sync and preparation made through it. Each call
 //! leaves in a slot what it is and since when; one thread looks at the slots when the oldest call under way would be due. A
-//! stall is an event (`log`, target `katydid::device`) and is counted ([`Stalls`]). Nothing about the call itself changes.
+//! stall is an event (`log`, target `katydid::device`, and with the feature `tracing` one of that) and is counted ([`Stalls`]). Nothing about the call itself changes.
 //!
 //! Invariants:
 //!
@@ -271,6 +271,8 @@ impl Shared {
                 reports.told[number] = (call.began, due);
                 self.slots[number].mark_reported(call.began);
                 let (verb, subject) = (call.verb, self.subject(&call));
+                #[cfg(feature = "tracing")]
+                tracing::warn!(target: TARGET, %verb, subject, lasts_ms = lasts / 1_000_000, under_way = true, "stall");
                 log::warn!(
                     target: TARGET,
                     "the device stalls: to {verb} {subject} has taken {:.1} s so far",
@@ -313,6 +315,8 @@ impl Shared {
         reports.longest = reports.longest.max(lasted);
         drop(reports);
         let (verb, subject) = (call.verb, self.subject(call));
+        #[cfg(feature = "tracing")]
+        tracing::warn!(target: TARGET, %verb, subject, lasts_ms = lasted / 1_000_000, under_way = false, "stall");
         log::warn!(
             target: TARGET,
             "the device goes on: to {verb} {subject} took {:.1} s",

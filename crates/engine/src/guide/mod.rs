@@ -24,5 +24,8 @@ pub mod sizing {}
 #[doc = include_str!("backups.md")]
 pub mod backups {}
 
+#[doc = include_str!("observing.md")]
+pub mod observing {}
+
 #[doc = include_str!("upgrades.md")]
 pub mod upgrades {}

@@ -25,6 +25,7 @@ use crate::control::Shutdown;
 use crate::error::{Error, Result};
 use crate::ids::TableId;
 use crate::latch::Mutex;
+use crate::opening::Opening;
 use crate::pause;
 use katydid_wal::{Background, Log, Stream};
 use std::ops::Bound;
@@ -101,7 +102,11 @@ impl TakesCheckpoints for Engine {
         })
     }
 
-    fn take_checkpoint(&self) -> Result<()> {
+    fn checkpoint_of(&self) -> (&Opening, &str) {
+        (&self.opening, &self.place)
+    }
+
+    fn write_checkpoint(&self) -> Result<()> {
         let outcome = self.take();
         if let Some(taken) = self.log.streams().iter().filter_map(Stream::fullness).max() {
             self.schedule.share.left(taken);

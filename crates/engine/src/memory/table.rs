@@ -7,6 +7,7 @@ use super::store::{Deadline, Table};
 use crate::contested::{Contested, ContestedKeys};
 use crate::engine::EngineTable;
 use crate::error::{ConflictKind, Error, Result};
+use crate::events;
 use crate::ids::{TableId, TxnId};
 use crate::shard::{SHARDS, shard_of_thread, thread_number};
 use crossbeam_utils::CachePadded;
@@ -156,7 +157,7 @@ impl MemoryTable {
     pub(crate) fn busy(&self, victim: TxnId) -> Error {
         let contested = Contested { table: self.rows.name(), keys: ContestedKeys::All, holder_open: None };
         let contested = Some(Box::new(contested));
-        Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout, contested }
+        events::conflict(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout, contested })
     }
 
     /// It was not dropped after all.

@@ -47,6 +47,7 @@ use observed::Observed;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 /// Tells one opening from all others of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,14 +112,14 @@ pub(crate) trait Opened {
 }
 
 impl Opening {
-    /// The opening of the directory that `gate` stands before, whose lock is held.
-    pub(crate) fn new(gate: Gate, directory_lock: Box<dyn DirectoryLock>) -> Opening {
+    /// The opening of the directory that `gate` stands before, whose lock is held. Transactions that are open for longer than `slow` are told of.
+    pub(crate) fn new(gate: Gate, directory_lock: Box<dyn DirectoryLock>, slow: Duration) -> Opening {
         Opening {
             id: OpeningId::next(),
             phase: AtomicU8::new(Phase::Open as u8),
             calls: Calls::new(),
             bodies: BodyThreads::new(),
-            observed: Observed::new(),
+            observed: Observed::new(slow),
             gate,
             directory_lock: Mutex::new(Some(directory_lock)),
             end: Mutex::new(End::Open),

@@ -5,6 +5,7 @@
 //! a quantile is at most an eighth too large; counters are relaxed, for nothing depends on them.
 
 use crate::coarse_clock;
+use crate::events::{self, Slow};
 use crate::ids::TxnId;
 use crate::latch::Mutex;
 use crate::shard::thread_number;
@@ -23,7 +24,11 @@ const BUCKETS: usize = (30 - 3) * PARTS as usize + PARTS as usize + 1;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub(crate) struct Observed(Box<[CachePadded<Shard>]>);
+pub(crate) struct Observed {
+    shards: Box<[CachePadded<Shard>]>,
+    /// Milliseconds after which an open transaction is told of; 0: never.
+    slow: u64,
+}
 
 #[derive(Debug)]
 struct Shard {
@@ -46,6 +51,8 @@ struct Entry {
     /// By the coarse clock.
     begun: u64,
     origin: &'static Location<'static>,
+    /// Whether it was told of as slow.
+    is_told: bool,
 }
 
 /// The place of a transaction in the list.
@@ -56,7 +63,8 @@ pub(crate) struct Listed {
 }
 
 impl Observed {
-    pub(super) fn new() -> Observed {
+    /// Transactions that are open for `slow` or longer are told of ([`crate::events`]); zero: none.
+    pub(super) fn new(slow: Duration) -> Observed {
         let shard = |_| {
             CachePadded::new(Shard {
                 open: Mutex::new(Open::default()),
@@ -64,14 +72,15 @@ impl Observed {
                 slowest: AtomicU64::new(0),
             })
         };
-        Observed((0..SHARDS).map(shard).collect())
+        let slow = u64::try_from(slow.as_millis()).unwrap_or(u64::MAX);
+        Observed { shards: (0..SHARDS).map(shard).collect(), slow }
     }
 
     /// A transaction is open from now on. The caller gives its place back.
     pub(crate) fn begins(&self, txn: TxnId, origin: &'static Location<'static>) -> Listed {
-        let entry = Some(Entry { txn, begun: coarse_clock::milliseconds(), origin });
+        let entry = Some(Entry { txn, begun: coarse_clock::milliseconds(), origin, is_told: false });
         let shard = thread_number() % SHARDS;
-        let mut open = self.0[shard].open.lock();
+        let mut open = self.shards[shard].open.lock();
         let slot = match open.free.pop() {
             Some(slot) => {
                 open.slots[slot as usize] = entry;
@@ -87,15 +96,47 @@ impl Observed {
 
     /// A transaction has ended.
     pub(crate) fn ends(&self, listed: Listed) {
-        let mut open = self.0[listed.shard as usize].open.lock();
-        open.slots[listed.slot as usize] = None;
-        open.free.push(listed.slot);
+        let ended = {
+            let mut open = self.shards[listed.shard as usize].open.lock();
+            open.free.push(listed.slot);
+            open.slots[listed.slot as usize].take()
+        };
+        if events::IS_ON
+            && self.slow > 0
+            && let Some(entry) = ended
+        {
+            let age = coarse_clock::milliseconds().saturating_sub(entry.begun);
+            if age >= self.slow {
+                events::slow_transaction(entry.txn, Duration::from_millis(age), entry.origin, Slow::Ended);
+            }
+        }
+    }
+
+    /// Tells of transactions that are open for long by now, each once.
+    pub(crate) fn tell_slow(&self) {
+        if !events::IS_ON || self.slow == 0 {
+            return;
+        }
+        let now = coarse_clock::milliseconds();
+        for shard in &self.shards {
+            let mut slow = Vec::new();
+            for entry in shard.open.lock().slots.iter_mut().flatten() {
+                if !entry.is_told && now.saturating_sub(entry.begun) >= self.slow {
+                    entry.is_told = true;
+                    slow.push(*entry);
+                }
+            }
+            for entry in slow {
+                let age = Duration::from_millis(now.saturating_sub(entry.begun));
+                events::slow_transaction(entry.txn, age, entry.origin, Slow::Open);
+            }
+        }
     }
 
     /// All open transactions, the oldest first.
     pub(crate) fn open(&self) -> Vec<OpenTransaction> {
         let mut all = Vec::new();
-        for shard in &self.0 {
+        for shard in &self.shards {
             all.extend(shard.open.lock().slots.iter().flatten().copied());
         }
         all.sort_by_key(|entry: &Entry| (entry.begun, entry.txn));
@@ -110,8 +151,9 @@ impl Observed {
 
     /// A commit that began at `begun` is acknowledged at `now`.
     pub(crate) fn committed(&self, begun: Instant, now: Instant) {
+        events::committed(now.duration_since(begun));
         let micros = u64::try_from(now.duration_since(begun).as_micros()).unwrap_or(u64::MAX);
-        let shard = &self.0[thread_number() % SHARDS];
+        let shard = &self.shards[thread_number() % SHARDS];
         shard.commits[bucket(micros)].fetch_add(1, Ordering::Relaxed);
         if shard.slowest.load(Ordering::Relaxed) < micros {
             shard.slowest.fetch_max(micros, Ordering::Relaxed);
@@ -122,7 +164,7 @@ impl Observed {
     pub(crate) fn commits(&self) -> Latencies {
         let mut counts = [0u64; BUCKETS];
         let mut slowest = 0;
-        for shard in &self.0 {
+        for shard in &self.shards {
             for (count, part) in counts.iter_mut().zip(&shard.commits) {
                 *count += part.load(Ordering::Relaxed);
             }
@@ -195,7 +237,7 @@ mod tests {
 
     #[test]
     fn open_transactions_are_listed_until_they_end() {
-        let observed = Observed::new();
+        let observed = Observed::new(Duration::ZERO);
         let here = Location::caller();
         let listed: Vec<Listed> = (1..=3).map(|txn| observed.begins(TxnId::new(txn), here)).collect();
         let elsewhere = std::thread::scope(|scope| {

@@ -29,6 +29,7 @@ use crate::Lsn;
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::Shutdown;
 use crate::error::Result;
+use crate::opening::Opening;
 use crate::paged::engine::Engine;
 use crate::paged::log_record::{
     CHECKPOINT_ACTIVE, CHECKPOINT_BEGIN, CHECKPOINT_END, CHECKPOINT_PAGES, CheckpointEnd, PAGES_PER_RECORD,
@@ -67,7 +68,11 @@ impl TakesCheckpoints for Engine {
                 && self.head().is_none()
     }
 
-    fn take_checkpoint(&self) -> Result<()> {
+    fn checkpoint_of(&self) -> (&Opening, &str) {
+        (&self.opening, &self.place)
+    }
+
+    fn write_checkpoint(&self) -> Result<()> {
         if self.log.is_bounded() {
             self.pool.flush_all()?;
             return self.capture();

@@ -15,6 +15,7 @@ use crate::checkpoint_schedule::CheckpointSchedule;
 use crate::control::ControlFile;
 use crate::durability_waiter::{DurabilityWaiter, OnDurable};
 use crate::error::{ConflictKind, Error, Result};
+use crate::events;
 use crate::latch::Mutex;
 use crate::lock::{Conflict, Locks, TxnLocks};
 use crate::opening::{Opening, Visit};
@@ -341,7 +342,7 @@ impl Engine {
         let contested = Some(Box::new(self.locks.contested(wanted, holder)));
         match own {
             Some(holder) => Error::WaitsForItself { holder, contested },
-            None => Error::Conflict { victim, holder, kind, contested },
+            None => events::conflict(Error::Conflict { victim, holder, kind, contested }),
         }
     }
 

@@ -17,6 +17,7 @@ use super::transaction_writes::{Write, WriteSet};
 use crate::body::{self, DatabaseKey};
 use crate::body_threads::while_blocked;
 use crate::error::{ConflictKind, Error, Result};
+use crate::events;
 use crate::ids::{TableId, TxnId};
 use crate::options::Access;
 use crate::sharded::ShardRef;
@@ -450,6 +451,6 @@ impl ActiveTxn {
         let open = holder.filter(|_| kind == ConflictKind::Timeout).unwrap_or_default();
         let contested = self.open.store.contested(at.0, at.1, open);
         let holder = holder.map(|holder| TxnId::new(holder.get()));
-        Error::Conflict { victim: self.id(), holder, kind, contested }
+        events::conflict(Error::Conflict { victim: self.id(), holder, kind, contested })
     }
 }

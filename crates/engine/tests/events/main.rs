@@ -1,0 +1,318 @@
+//! Events and numbers: each is told of once, with what a reader of it needs. Both engines; only with the features `tracing` and `metrics`.
+//!
+//! One test: a subscriber and a recorder are of the whole process, and background threads tell of checkpoints.
+
+use katydid::testing::Background;
+use katydid::{ConflictKind, Database, EngineKind, Error, MemoryDirectory, Options, RecoveryProgress, Table};
+use katydid_device::{self as device, Create, Directory, DirectoryLock, File, HandClock, Method, Watch};
+use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+
+/// An event: its target, and its fields with the message.
+#[derive(Debug, Clone)]
+struct Told {
+    target: String,
+    fields: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Default)]
+struct Events(Arc<Mutex<Vec<Told>>>);
+
+impl Visit for Told {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.fields.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.fields.insert(field.name().to_owned(), value.to_owned());
+    }
+}
+
+impl Subscriber for Events {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target().starts_with("katydid")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut told = Told { target: event.metadata().target().to_owned(), fields: BTreeMap::new() };
+        event.record(&mut told);
+        self.0.lock().expect("no panic").push(told);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+impl Events {
+    /// The events of a target since the last call for it.
+    fn take(&self, target: &str) -> Vec<Told> {
+        self.0.lock().expect("no panic").extract_if(.., |told| told.target == target).collect()
+    }
+}
+
+/// Counters and the number of values of histograms, by name.
+#[derive(Clone, Default)]
+struct Numbers(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
+
+struct Values(Arc<AtomicU64>);
+
+impl HistogramFn for Values {
+    fn record(&self, _: f64) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Numbers {
+    fn of(&self, name: &str) -> Arc<AtomicU64> {
+        self.0.lock().expect("no panic").entry(name.to_owned()).or_default().clone()
+    }
+
+    fn get(&self, name: &str) -> u64 {
+        self.of(name).load(Ordering::Relaxed)
+    }
+}
+
+impl Recorder for Numbers {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.of(key.name()))
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(Arc::new(Values(self.of(key.name()))))
+    }
+}
+
+fn options(engine: EngineKind) -> Options {
+    let mut options =
+        Options { engine: engine.into(), lock_wait: Duration::from_millis(20), ..Options::default() };
+    options.advanced.log.background = Background::Caller;
+    options
+}
+
+fn field<'a>(told: &'a Told, name: &str) -> &'a str {
+    told.fields.get(name).unwrap_or_else(|| panic!("{told:?} has no {name}"))
+}
+
+/// A transaction that is open for as long as a clock needs to move.
+fn wait_until_old(database: &Database) {
+    let oldest = || database.stat().expect("stat").transactions_open[0].age;
+    while oldest() < Duration::from_millis(30) {
+        std::thread::yield_now();
+    }
+}
+
+fn each_is_told(engine: EngineKind, events: &Events, numbers: &Numbers) {
+    // That of the engine before.
+    events.take("katydid::open");
+    let directory = Arc::new(MemoryDirectory::new());
+    let before = numbers.get("katydid_commit_seconds");
+    let database = Database::open_in(directory.clone(), options(engine)).expect("open");
+    let opened = events.take("katydid::open");
+    assert_eq!(opened.len(), 1, "{opened:?}");
+    assert_eq!(field(&opened[0], "engine"), engine.to_string());
+    let table = database.table("fruit").expect("a table");
+    for key in 0..10u8 {
+        database.put(&table, [key], "red").expect("put");
+    }
+    assert!(numbers.get("katydid_commit_seconds") >= before + 10, "{engine}");
+
+    events.take("katydid::checkpoint");
+    let checkpoints = numbers.get("katydid_checkpoint_seconds");
+    database.checkpoint().expect("a checkpoint");
+    assert_eq!(events.take("katydid::checkpoint").len(), 1, "{engine}");
+    assert_eq!(numbers.get("katydid_checkpoint_seconds"), checkpoints + 1);
+
+    let conflicts = numbers.get("katydid_conflicts_total");
+    match engine {
+        EngineKind::Memory => changed_is_told(&database, &table, events),
+        _ => timeout_is_told(&database, &table, events),
+    }
+    assert!(numbers.get("katydid_conflicts_total") > conflicts, "{engine}");
+    assert!(events.take("katydid::slow_transaction").is_empty(), "none was slow");
+    database.close().expect("close");
+    slow_is_told(events, numbers, directory, engine);
+}
+
+/// A lock that another transaction holds for too long.
+fn timeout_is_told(database: &Database, table: &Table, events: &Events) {
+    let one = database.begin().expect("begin");
+    one.put(table, [1], "green").expect("put");
+    // On another thread: a thread does not wait for its own transactions.
+    let victim = std::thread::scope(|scope| {
+        let wait = scope.spawn(|| {
+            let other = database.begin().expect("begin");
+            let error = other.put(table, [1], "blue").expect_err("a conflict");
+            assert!(matches!(error, Error::Conflict { kind: ConflictKind::Timeout, .. }), "{error}");
+            other.id().get()
+        });
+        wait.join().expect("no panic")
+    });
+    conflict_is_told(events, victim, Some(one.id().get()));
+}
+
+/// A read that another transaction has made untrue.
+fn changed_is_told(database: &Database, table: &Table, events: &Events) {
+    let (one, other) = (database.begin().expect("begin"), database.begin().expect("begin"));
+    other.get(table, [1]).expect("get");
+    one.put(table, [1], "green").expect("put");
+    one.commit().expect("commit");
+    let victim = other.id().get();
+    other.put(table, [2], "blue").and_then(|()| other.commit().map(|_| ())).expect_err("a conflict");
+    conflict_is_told(events, victim, None);
+}
+
+fn conflict_is_told(events: &Events, victim: u64, holder: Option<u64>) {
+    let told = events.take("katydid::conflict");
+    let told = told.first().expect("a conflict was told of");
+    assert_eq!(field(told, "victim"), victim.to_string());
+    if let Some(holder) = holder {
+        assert_eq!(field(told, "holder"), holder.to_string());
+    }
+    assert!(field(told, "contested").contains("fruit"), "{told:?}");
+}
+
+fn slow_is_told(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirectory>, engine: EngineKind) {
+    events.take("katydid::open");
+    events.take("katydid::recovery");
+    let ended = numbers.get("katydid_slow_transactions_total");
+    let heard = Arc::new(AtomicU64::new(0));
+    let progress: RecoveryProgress = {
+        let heard = heard.clone();
+        Arc::new(move |_, _, _| _ = heard.fetch_add(1, Ordering::Relaxed))
+    };
+    let slow = Duration::from_millis(30);
+    let mut options = options(engine);
+    options.advanced.slow_transaction = slow;
+    options.advanced.on_recovery = Some(progress);
+    let database = Database::open_in(directory, options).expect("open");
+    assert!(heard.load(Ordering::Relaxed) > 0, "the caller's own receiver is told");
+    let phases: Vec<_> =
+        events.take("katydid::recovery").iter().map(|told| field(told, "phase").to_owned()).collect();
+    assert!(phases.contains(&"redo".to_owned()), "{engine}: {phases:?}");
+    // The memory engine tells of restoring by large pieces only.
+    assert!(engine == EngineKind::Memory || phases.contains(&"restore".to_owned()), "{phases:?}");
+    let mut once = phases.clone();
+    once.dedup();
+    assert_eq!(once, phases, "each phase ends once");
+
+    let txn = database.begin().expect("begin");
+    let line = line!() - 1;
+    wait_until_old(&database);
+    (0..2).for_each(|_| database.checkpoint().expect("a checkpoint"));
+    drop(txn);
+    let told = events.take("katydid::slow_transaction");
+    let open: Vec<_> = told.iter().map(|told| field(told, "open")).collect();
+    assert_eq!(open, ["true", "false"], "{engine}: by one checkpoint, and at its end");
+    for told in &told {
+        assert!(field(told, "origin").contains(&format!("main.rs:{line}:")), "{told:?}");
+        assert!(field(told, "age_ms").parse::<u64>().expect("a number") >= 30, "{told:?}");
+    }
+    assert_eq!(numbers.get("katydid_slow_transactions_total"), ended + 1);
+    database.close().expect("close");
+}
+
+/// A directory whose sync takes two seconds by the watch's clock, which looks meanwhile.
+#[derive(Debug)]
+struct Slow {
+    inner: MemoryDirectory,
+    watch: Watch,
+    clock: HandClock,
+}
+
+impl Directory for Slow {
+    fn open(&self, name: &str, create: Create, method: Method) -> device::Result<Arc<dyn File>> {
+        self.inner.open(name, create, method)
+    }
+
+    fn open_read_only(&self, name: &str) -> device::Result<Arc<dyn File>> {
+        self.inner.open_read_only(name)
+    }
+
+    fn list(&self) -> device::Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> device::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> device::Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> device::Result<()> {
+        self.clock.advance(Duration::from_secs(2));
+        self.watch.check();
+        self.inner.sync()
+    }
+
+    fn lock(&self) -> device::Result<Box<dyn DirectoryLock>> {
+        self.inner.lock()
+    }
+
+    fn subdirectory(&self, name: &str) -> device::Result<Arc<dyn Directory>> {
+        self.inner.subdirectory(name)
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> device::Result<Option<Arc<dyn Directory>>> {
+        self.inner.existing_subdirectory(name)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+fn stall_is_told(events: &Events) {
+    let (watch, clock) = Watch::by_hand(Duration::from_secs(1));
+    let slow = Slow { inner: MemoryDirectory::new(), watch: watch.clone(), clock };
+    watch.before(Arc::new(slow)).sync().expect("sync");
+    let told = events.take("katydid::device");
+    let under_way: Vec<_> = told.iter().map(|told| field(told, "under_way")).collect();
+    assert_eq!(under_way, ["true", "false"], "{told:?}");
+    assert_eq!(field(&told[0], "lasts_ms"), "2000");
+}
+
+#[test]
+fn each_event_is_told_with_what_it_is_about() {
+    let (events, numbers) = (Events::default(), Numbers::default());
+    tracing::subscriber::set_global_default(events.clone()).expect("the first subscriber");
+    assert!(metrics::set_global_recorder(numbers.clone()).is_ok());
+    for engine in [EngineKind::Paged, EngineKind::Memory] {
+        each_is_told(engine, &events, &numbers);
+    }
+    stall_is_told(&events);
+    let missing = Options { create: false, ..options(EngineKind::Paged) };
+    assert!(Database::open_in(Arc::new(MemoryDirectory::new()), missing).is_err());
+    let told = events.take("katydid::open");
+    assert!(
+        told.iter().any(|told| told.fields.get("error").is_some_and(|error| error.contains("no database"))),
+        "{told:?}"
+    );
+}
