@@ -104,20 +104,28 @@ impl<O: Order> Aether<O> {
         Ok(range.start)
     }
 
-    /// Holding the latch, which is given back unless the order keeps it.
-    fn reserve(&self, buffer: &impl BufferAccess, bytes: u64) -> Result<Range, Stalled> {
-        let mut step = 0;
+    /// Holding the latch, which is given back while the order has no room.
+    fn wait_for_room(&self) {
+        let keeps = self.built.is(Mutant::WaitedUnderLatch);
         while !self.order.has_room() {
-            let keeps = self.built.is(Mutant::WaitedUnderLatch);
             if !keeps {
                 self.latch.give();
             }
-            pause(step);
-            step += 1;
+            // Another thread may enter meanwhile, so the caller looks again with the latch.
+            let mut step = 0;
+            while !self.order.has_room() {
+                pause(step);
+                step += 1;
+            }
             if !keeps {
                 self.latch.take();
             }
         }
+    }
+
+    /// Holding the latch, which is given back unless the order keeps it.
+    fn reserve(&self, buffer: &impl BufferAccess, bytes: u64) -> Result<Range, Stalled> {
+        self.wait_for_room();
         match buffer.reserve(bytes) {
             Ok(start) => {
                 let end = start + bytes;

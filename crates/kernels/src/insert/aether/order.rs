@@ -9,7 +9,7 @@ use crate::sync_shim::pause;
 
 /// A way to keep the order.
 pub trait Order {
-    /// Under the latch, before the reservation: whether the range can enter. If not, the caller gives the latch back while it waits.
+    /// Before the reservation: whether the range can enter. Only with the latch that stays so; without it a thread waits until it looks so.
     fn has_room(&self) -> bool {
         true
     }
