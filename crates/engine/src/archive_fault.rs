@@ -55,7 +55,7 @@ pub enum ArchiveFault {
         file: String,
         /// The position in the log.
         at: Lsn,
-        /// What is wrong.
+        /// The fault, in words.
         finding: String,
     },
     /// A file of the archive was written by a newer version of the format.

@@ -73,7 +73,7 @@ pub(crate) fn open_to_repair(directory: Arc<dyn Directory>, options: Options) ->
     open_unless(Repairing::Expected, directory, options, watch)
 }
 
-/// What is made of the marker of a repair that is under way.
+/// How an opening treats the marker of an unfinished repair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repairing {
     /// An error.

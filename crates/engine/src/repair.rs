@@ -40,7 +40,7 @@ pub enum RepairMode {
     Apply,
 }
 
-/// What [`Database::repair`] has done.
+/// The report of [`Database::repair`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairOutcome {

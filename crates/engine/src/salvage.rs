@@ -93,7 +93,7 @@ impl fmt::Display for Loss {
 #[derive(Debug, Default)]
 pub(crate) struct Salvage {
     pub(crate) losses: Vec<Loss>,
-    /// What else its user should know.
+    /// Remarks for the user that are no losses.
     pub(crate) notes: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 //! Transactions that run again after conflicts, and whose commits are told to callbacks.
 //!
 //! A session belongs to one thread, and so does a call. Invariant: the callback is queued if the call returns a value, and is dropped unrun if it
-//! returns an error. So no outcome is told twice.
+//! returns an error. So each outcome is reported once.
 
 use crate::CommitStamp;
 use crate::database::Database;

@@ -105,7 +105,7 @@ struct State {
 }
 
 impl Truncations {
-    /// Of a stream that was opened with these.
+    /// The truncations of a stream whose recovery found these ranges.
     pub(crate) fn new(ranges: Ranges) -> Self {
         Truncations { state: RwLock::new(State { ranges, made: Vec::new() }), ..Self::default() }
     }

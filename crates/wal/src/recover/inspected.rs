@@ -27,7 +27,7 @@ pub enum SegmentState {
     Trimmed,
     /// Damaged: why.
     Corrupt(&'static str),
-    /// Of another log, with this id.
+    /// The file belongs to another log, with this id.
     Foreign(Id),
     /// Of this version of the format, which the program does not read.
     OtherVersion(u32),

@@ -243,7 +243,7 @@ fn look_at_log(directory: &dyn Directory, salvage: &mut Salvage) -> Result<Optio
     }
 }
 
-/// What page 0 says; none if it is damaged.
+/// The content of page 0; none if it is damaged.
 fn first_page(file: &dyn File, place: &str) -> Result<Option<FilePage>> {
     let mut bytes = AlignedBuffer::new_zeroed(PAGE_BYTES_MAX);
     let read = file.read_at(&mut bytes, 0)?;
