@@ -42,15 +42,15 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "nvram: a commit persists nothing",
         file: "crates/wal/src/nvram/medium.rs",
-        old: "            self.store.memory().persist(from, to);\n",
-        new: "            let _ = (from, to);\n",
+        old: "            let persisted = self.store.memory().persist(from, to);\n",
+        new: "            let persisted = from <= to;\n",
         tests: NVRAM_COMMITS,
     },
     Mutant {
         name: "nvram: a crash of the memory is not asked for before a commit is told",
         file: "crates/wal/src/nvram/medium.rs",
-        old: "            moved = !self.has_crashed(core);\n",
-        new: "            moved = true;\n",
+        old: "            moved = !self.has_crashed(core) && persisted;\n",
+        new: "            moved = persisted;\n",
         tests: NVRAM_COMMITS,
     },
     Mutant {

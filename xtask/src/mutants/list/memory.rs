@@ -129,8 +129,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "memory: versions are released before they are durable",
         file: "crates/engine/src/memory/engine.rs",
-        old: "let now = self.options.advanced.lock_release == LockRelease::Early || durability == Durability::Buffered;",
-        new: "let now = self.options.advanced.lock_release == LockRelease::Early || durability != Durability::Written;",
+        old: "self.options.advanced.lock_release == LockRelease::Early || durability == Durability::Buffered;",
+        new: "self.options.advanced.lock_release == LockRelease::Early || durability != Durability::Written;",
         tests: RELEASE,
     },
     Mutant {

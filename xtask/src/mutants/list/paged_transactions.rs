@@ -158,8 +158,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "audit-6: a checkpoint captures transactions before its begin record has a place",
         file: "crates/engine/src/paged/checkpoint.rs",
-        old: "        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, &[])?;\n        let part = |kind| Part { kind, begin: begin.lsn, class };\n        self.barrier.separate(begin.lsn);\n        let active = self.active.capture();\n",
-        new: "        let active = self.active.capture();\n        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, &[])?;\n        let part = |kind| Part { kind, begin: begin.lsn, class };\n        self.barrier.separate(begin.lsn);\n",
+        old: "        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, rewritten)?;\n        let part = |kind| Part { kind, begin: begin.lsn, class };\n        self.barrier.separate(begin.lsn);\n        let active = self.active.capture();\n",
+        new: "        let active = self.active.capture();\n        let begin = self.append_part(Part { kind: CHECKPOINT_BEGIN, begin: Lsn::ZERO, class }, rewritten)?;\n        let part = |kind| Part { kind, begin: begin.lsn, class };\n        self.barrier.separate(begin.lsn);\n",
         tests: PAGED_RACES,
     },
     Mutant {
