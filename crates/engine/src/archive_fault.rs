@@ -63,7 +63,7 @@ pub enum ArchiveFault {
     NewerVersion {
         /// The file.
         file: String,
-        /// Its version.
+        /// The version of the file's format.
         found: u32,
         /// The newest version that this program reads.
         known: u32,

@@ -156,7 +156,7 @@ impl Database {
             None => quarantine::keep(directory.as_ref(), &name, method)?,
         };
         quarantine::clear(directory.as_ref())?;
-        // The new database takes the lock itself. Whoever comes between finds that a repair is under way.
+        // The new database takes the lock itself. A program that opens it before that finds the marker of the repair.
         drop(lock);
         build(&directory, &folder)?;
         let _lock = directory.lock()?;

@@ -26,7 +26,7 @@ const BUCKETS: usize = (30 - 3) * PARTS as usize + PARTS as usize + 1;
 #[derive(Debug)]
 pub(crate) struct Observed {
     shards: Box<[CachePadded<Shard>]>,
-    /// Milliseconds after which an open transaction is told of; 0: never.
+    /// Age in milliseconds from which an open transaction is reported as slow; 0: never.
     slow: u64,
 }
 

@@ -19,7 +19,7 @@ pub(crate) trait Extent: Send + Sync + Debug {
     fn start(&self) -> Lsn;
     /// Everything from here on has not been written to files.
     fn written(&self) -> Lsn;
-    /// Which records between them are dropped. None of a part of the log in which none is.
+    /// The ranges that were dropped between `start` and `written`; none if the log drops none.
     fn truncations(&self) -> Option<Arc<Truncations>> {
         None
     }

@@ -26,7 +26,7 @@ pub(super) struct Rows<'a> {
 enum Before {
     Value(Vec<u8>),
     Nothing,
-    /// It cannot be told.
+    /// The value before is in no record and no page that can be read.
     Lost,
 }
 

@@ -115,7 +115,7 @@ impl TxnImages {
         self.state.load(Ordering::Relaxed) == COMMITTED
     }
 
-    /// Its transaction needs them no more.
+    /// The transaction needs the images no more.
     #[inline]
     pub(super) fn end(&self) {
         self.state.store(ENDED, Ordering::Release);

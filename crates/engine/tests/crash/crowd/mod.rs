@@ -73,7 +73,7 @@ const SHARED: u64 = 5;
 /// before the view opened too.
 type Deleters = [Mutex<Version>; SHARED as usize];
 
-/// What `Deleters` said before a view opened.
+/// The content of `Deleters` before a view opened.
 type DeletersBefore = [Version; SHARED as usize];
 
 fn encode((client, number): Version, length: usize) -> Vec<u8> {
