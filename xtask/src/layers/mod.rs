@@ -22,6 +22,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("katydid-raft-log", &["katydid-device", "katydid-wal"]),
     ("katydid-interleave", &[]),
     ("katydid", &["katydid-kernels", "katydid-device", "katydid-wal", "katydid-interleave"]),
+    (
+        "katydid-replica",
+        &["katydid-device", "katydid-wal", "katydid-raft-log", "katydid", "katydid-workload"],
+    ),
     ("katydid-observe", &["katydid"]),
     ("katydid-workload", &["katydid"]),
     ("katydid-virtual-machine", &[]),
@@ -45,7 +49,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["katydid-device", "katydid-wal", "katydid", "katydid-observe", "katydid-command", "katydid-bench"],
     ),
     ("katydid-examples", &["katydid-wal", "katydid"]),
-    ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid"]),
+    ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid", "katydid-replica"]),
     ("xtask", &[]),
 ];
 
@@ -69,6 +73,7 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
             "crates/device",
             "crates/engine",
             "crates/workload",
+            "crates/replica",
             "crates/bench",
             "crates/cli",
             "crates/interleave",
