@@ -19,8 +19,8 @@
 use super::consolidation::{FlushSlots, Part};
 use super::flag::Request;
 use super::grouped::Writing;
-use super::requests::Requests;
-use super::rounds::{Rounds, Stopwatch, SyncProtocol};
+use super::requests::Committer;
+use super::rounds::{Rounds, Stopwatch};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use crate::sync_shim::Mutex;
@@ -34,7 +34,6 @@ pub(super) struct Aggregated {
     writing: WriteStage,
     /// The primary queue, and whether the sync lock is held. A leaf latch, held for a few instructions.
     queue: Mutex<Queue>,
-    requests: Requests,
 }
 
 /// How a committer's record is written before its request is made.
@@ -61,7 +60,7 @@ impl Aggregated {
             0 => WriteStage::Alone(Writing::new()),
             pool => WriteStage::Slots(Box::new(FlushSlots::new(pool))),
         };
-        Aggregated { writing, queue: Mutex::new(Queue::default()), requests: Requests::new() }
+        Aggregated { writing, queue: Mutex::new(Queue::default()) }
     }
 
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
@@ -140,26 +139,10 @@ impl Aggregated {
     }
 }
 
-impl SyncProtocol for Aggregated {
+impl Committer for Aggregated {
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         if !rounds.settled(end, level) {
             self.commit(rounds, end, level);
         }
-    }
-
-    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
-        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn serve(&self, rounds: &dyn Rounds, number: usize) {
-        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn stop(&self) {
-        self.requests.stop();
-    }
-
-    fn syncer_wakeups(&self) -> u64 {
-        self.requests.wakeups()
     }
 }

@@ -4,8 +4,8 @@
 //! committer takes the sync lock, also those that have nothing left to do.
 
 use super::per_commit::write_to;
-use super::requests::Requests;
-use super::rounds::{Rounds, Stopwatch, SyncProtocol};
+use super::requests::Committer;
+use super::rounds::{Rounds, Stopwatch};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use crate::sync_shim::Mutex;
@@ -36,12 +36,11 @@ pub(super) struct Grouped {
     writing: Writing,
     /// The sync lock. Taken with no other held.
     syncing: Mutex<()>,
-    requests: Requests,
 }
 
 impl Grouped {
     pub(super) fn new() -> Self {
-        Grouped { writing: Writing::new(), syncing: Mutex::new(()), requests: Requests::new() }
+        Grouped { writing: Writing::new(), syncing: Mutex::new(()) }
     }
 
     fn commit(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
@@ -61,26 +60,10 @@ impl Grouped {
     }
 }
 
-impl SyncProtocol for Grouped {
+impl Committer for Grouped {
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         if !rounds.settled(end, level) {
             self.commit(rounds, end, level);
         }
-    }
-
-    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
-        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn serve(&self, rounds: &dyn Rounds, number: usize) {
-        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn stop(&self) {
-        self.requests.stop();
-    }
-
-    fn syncer_wakeups(&self) -> u64 {
-        self.requests.wakeups()
     }
 }

@@ -9,6 +9,7 @@ use super::grouping::Group;
 use super::heuristics::{Heuristic, Heuristics};
 use super::per_commit::PerCommit;
 use super::pipelined::Pipelined;
+use super::requests::Requested;
 use super::rounds::SyncProtocol;
 use super::slotted::Slotted;
 use crate::insert::OutOfRange;
@@ -208,9 +209,9 @@ impl SyncDesign {
                 Box::new(Adaptive::new(heuristics, depth_min..=depth_max))
             }
             SyncDesign::Pipelined { group, heuristics } => Box::new(Pipelined::new(heuristics, group)),
-            SyncDesign::Aggregated { flush_slots } => Box::new(Aggregated::new(flush_slots)),
-            SyncDesign::Grouped => Box::new(Grouped::new()),
-            SyncDesign::Slotted { flush_slots } => Box::new(Slotted::new(flush_slots)),
+            SyncDesign::Aggregated { flush_slots } => Box::new(Requested::new(Aggregated::new(flush_slots))),
+            SyncDesign::Grouped => Box::new(Requested::new(Grouped::new())),
+            SyncDesign::Slotted { flush_slots } => Box::new(Requested::new(Slotted::new(flush_slots))),
             SyncDesign::PerCommit => Box::new(PerCommit::new()),
         }
     }

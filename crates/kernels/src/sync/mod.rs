@@ -48,6 +48,6 @@ mod waiters;
 pub use grouping::Group;
 pub use heuristics::{Heuristic, Heuristics};
 pub use kind::{SyncDesign, SyncKind};
-pub use persisted::Persisted;
+pub use persisted::persisted;
 pub use rounds::{Ask, Plan, Planned, Rounds, SyncProtocol};
 pub use tally::SyncTally;

@@ -4,7 +4,7 @@
 //! A hole is filled by a thread that is copying, and somebody else persists for as long as a fence takes: the wait is that short, or as
 //! long as that thread's turn on the processor. What is requested and could not be done at once a thread waits for.
 
-use super::requests::Requests;
+use super::requests::{Committer, Requested};
 use super::rounds::{Ask, Plan, Rounds, SyncProtocol};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
@@ -12,24 +12,14 @@ use crate::sync_shim::pause;
 
 /// See the head of this file.
 #[derive(Debug)]
-pub struct Persisted {
-    requests: Requests,
+struct Persisted;
+
+/// The protocol, for one log.
+pub fn persisted() -> Box<dyn SyncProtocol> {
+    Box::new(Requested::new(Persisted))
 }
 
-impl Default for Persisted {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Persisted {
-    /// For one log.
-    pub fn new() -> Self {
-        Persisted { requests: Requests::new() }
-    }
-}
-
-impl SyncProtocol for Persisted {
+impl Committer for Persisted {
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         let mut step = 0;
         while !rounds.settled(end, level) {
@@ -42,21 +32,5 @@ impl SyncProtocol for Persisted {
             pause(step);
             step += 1;
         }
-    }
-
-    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
-        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn serve(&self, rounds: &dyn Rounds, number: usize) {
-        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn stop(&self) {
-        self.requests.stop();
-    }
-
-    fn syncer_wakeups(&self) -> u64 {
-        self.requests.wakeups()
     }
 }

@@ -5,30 +5,80 @@
 //! four sequentially
 //! consistent): the caller's reservation, its look at the request; the taking of the request, the look at what is reserved.
 
-use super::rounds::Rounds;
+use super::rounds::{Rounds, SyncProtocol};
 use super::syncer::Syncers;
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use crate::sync_shim::{AtomicU32, Ordering};
+use std::fmt::Debug;
 
 const WRITTEN: u32 = 1;
 const DURABLE: u32 = 2;
 
-/// See the head of this file.
+/// A design in which every committer acts for itself.
+pub(super) trait Committer: Send + Sync + Debug {
+    /// See [`SyncProtocol::wait`].
+    fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
+    /// See [`SyncProtocol::looks_at_frontiers`].
+    fn looks_at_frontiers(&self) -> bool {
+        true
+    }
+}
+
+/// The protocol of such a design: requests are met by a thread that commits in its way.
 #[derive(Debug)]
-pub(super) struct Requests {
+pub(super) struct Requested<D> {
+    design: D,
+    requests: Requests,
+}
+
+impl<D: Committer> Requested<D> {
+    pub(super) fn new(design: D) -> Self {
+        Requested { design, requests: Requests::new() }
+    }
+}
+
+impl<D: Committer> SyncProtocol for Requested<D> {
+    fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
+        self.design.wait(rounds, end, level);
+    }
+
+    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
+        self.requests.make(rounds, level, |end, level| self.design.wait(rounds, end, level));
+    }
+
+    fn serve(&self, rounds: &dyn Rounds, number: usize) {
+        self.requests.run(rounds, number, |end, level| self.design.wait(rounds, end, level));
+    }
+
+    fn stop(&self) {
+        self.requests.thread.stop();
+    }
+
+    fn syncer_wakeups(&self) -> u64 {
+        self.requests.thread.wakeups()
+    }
+
+    fn looks_at_frontiers(&self) -> bool {
+        self.design.looks_at_frontiers()
+    }
+}
+
+/// What is requested, and the thread that serves it.
+#[derive(Debug)]
+struct Requests {
     // Levels that are requested. Set by any caller, taken by the thread.
     requested: AtomicU32,
     thread: Syncers,
 }
 
 impl Requests {
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         Requests { requested: AtomicU32::new(0), thread: Syncers::new(1) }
     }
 
     /// Leaves a request; where there is no thread to be had, `wait` is called here.
-    pub(super) fn make(&self, rounds: &dyn Rounds, level: Durability, wait: impl Fn(Lsn, Durability)) {
+    fn make(&self, rounds: &dyn Rounds, level: Durability, wait: impl Fn(Lsn, Durability)) {
         let request = match level {
             Durability::Buffered => return,
             Durability::Written => WRITTEN,
@@ -44,7 +94,7 @@ impl Requests {
     }
 
     /// The thread's body.
-    pub(super) fn run(&self, rounds: &dyn Rounds, number: usize, wait: impl Fn(Lsn, Durability)) {
+    fn run(&self, rounds: &dyn Rounds, number: usize, wait: impl Fn(Lsn, Durability)) {
         self.thread.run(number, || self.serve(rounds, &wait));
     }
 
@@ -57,13 +107,5 @@ impl Requests {
             let level = if requested & DURABLE != 0 { Durability::Durable } else { Durability::Written };
             wait(rounds.reserved(), level);
         }
-    }
-
-    pub(super) fn stop(&self) {
-        self.thread.stop();
-    }
-
-    pub(super) fn wakeups(&self) -> u64 {
-        self.thread.wakeups()
     }
 }

@@ -11,8 +11,8 @@
 //! 2. A failed sync raises it too: every waiter is then settled, and learns the failure from the log.
 
 use super::consolidation::{FlushSlots, Part};
-use super::requests::Requests;
-use super::rounds::{Rounds, Stopwatch, SyncProtocol};
+use super::requests::Committer;
+use super::rounds::{Rounds, Stopwatch};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 use crate::sync_shim::Mutex;
@@ -24,12 +24,11 @@ pub(super) struct Slotted {
     slots: FlushSlots,
     /// The sync lock. Taken with no other held.
     syncing: Mutex<()>,
-    requests: Requests,
 }
 
 impl Slotted {
     pub(super) fn new(flush_slots: u32) -> Self {
-        Slotted { slots: FlushSlots::new(flush_slots), syncing: Mutex::new(()), requests: Requests::new() }
+        Slotted { slots: FlushSlots::new(flush_slots), syncing: Mutex::new(()) }
     }
 
     fn commit(&self, rounds: &dyn Rounds, end: Lsn) {
@@ -55,7 +54,7 @@ impl Slotted {
     }
 }
 
-impl SyncProtocol for Slotted {
+impl Committer for Slotted {
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability) {
         match level {
             Durability::Buffered => {}
@@ -64,22 +63,6 @@ impl SyncProtocol for Slotted {
             Durability::Durable if self.slots.covers(end) => {}
             Durability::Durable => self.commit(rounds, end),
         }
-    }
-
-    fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
-        self.requests.make(rounds, level, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn serve(&self, rounds: &dyn Rounds, number: usize) {
-        self.requests.run(rounds, number, |end, level| self.wait(rounds, end, level));
-    }
-
-    fn stop(&self) {
-        self.requests.stop();
-    }
-
-    fn syncer_wakeups(&self) -> u64 {
-        self.requests.wakeups()
     }
 
     fn looks_at_frontiers(&self) -> bool {

@@ -33,7 +33,7 @@ use katydid_kernels::durability::Durability;
 use katydid_kernels::insert::{Admission, AppendClass, Inserter, LogBuffer};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::nvram::commit::Committer;
-use katydid_kernels::sync::{Ask, Persisted, Plan, Planned};
+use katydid_kernels::sync::{Ask, Plan, Planned, persisted};
 use katydid_kernels::sync_shim::{pause, rest};
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Ls
         memory,
         admission,
         inserter,
-        protocol: options.background.arrange(Box::new(Persisted::new())),
+        protocol: options.background.arrange(persisted()),
         in_order: options.medium.keeps_order(),
         physical_bytes_max,
     }
