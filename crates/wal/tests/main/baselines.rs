@@ -1,8 +1,9 @@
-//! The baselines of the papers, as their counters show them: the existing scheme of Efficient flushing (section 2.2), and the non-group commit.
+//! Sync protocols of the papers, as their counters show them: the existing scheme of Efficient flushing (section 2.2), the non-group commit, and
+//! ELEDA's I/O unit.
 
 use katydid_device::{MemoryDirectory, Method};
 use katydid_wal::{
-    Append, Background, Durability, FileOptions, Kind, Log, Lsn, Options, SyncDesign, SyncKind,
+    Append, Background, Durability, FileOptions, Group, Kind, Log, Lsn, Options, SyncDesign, SyncKind,
 };
 use std::sync::Arc;
 
@@ -119,4 +120,38 @@ fn commits_without_a_waiter_are_synced_one_by_one_where_each_is_synced_by_itself
     for sync in [SyncKind::Grouped, SyncKind::Aggregated, SyncKind::Slotted, SyncKind::Adaptive] {
         assert_eq!(syncs_of_requests(sync), 1, "{sync} takes all that is reserved");
     }
+}
+
+/// Writes for four units of commits that nobody waits for, the last of which is then waited for.
+fn writes_of_units(group: Group) -> u64 {
+    const UNIT: u64 = 64 << 10;
+    const RECORD: u64 = 1 << 10;
+    // A write takes whole blocks, so it may be longer than the records of a unit.
+    let files = FileOptions { sync: SyncDesign::pipelined(group), ..FileOptions::default() };
+    let options = Options { medium: files.into(), ..Options::default() };
+    let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
+    let mut session = log.session().expect("session");
+    let before = log.counters().writes;
+    for _ in 0..4 {
+        let mut end = Lsn::ZERO;
+        let payload = [7; RECORD as usize - katydid_wal::HEADER_BYTES];
+        for _ in 0..UNIT / RECORD {
+            end = session.append(&Append::new(Kind::USER, &[&payload])).expect("append").end;
+            log.first().request(end, Durability::Durable);
+            // A round that began without a full unit has written by now.
+            while group.microseconds == 0 && log.first().durable() < end {
+                std::thread::yield_now();
+            }
+        }
+        log.first().wait(end, Durability::Durable).expect("durable");
+    }
+    log.counters().writes - before
+}
+
+#[test]
+fn a_write_begins_when_a_unit_is_full() {
+    // A time-out that no run of this test reaches.
+    let unit = Group { commits: 0, bytes: 64 << 10, microseconds: 10_000_000 };
+    assert_eq!(writes_of_units(unit), 4, "one for each unit");
+    assert_eq!(writes_of_units(Group::default()), 256, "one for each commit");
 }

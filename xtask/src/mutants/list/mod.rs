@@ -15,6 +15,7 @@ mod opening;
 mod paged_pages;
 mod paged_transactions;
 mod paged_views;
+mod papers;
 mod tests;
 
 use crate::mutants::mutant::Mutant;
@@ -34,6 +35,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         paged_pages::LIST,
         paged_transactions::LIST,
         paged_views::LIST,
+        papers::LIST,
     ];
     lists.into_iter().flatten()
 }

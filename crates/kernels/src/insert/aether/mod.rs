@@ -32,6 +32,8 @@ mod slots;
 
 #[cfg(test)]
 mod checks;
+#[cfg(all(test, not(any(loom, katydid_explore))))]
+mod tests;
 
 pub(crate) use latch::Latch;
 pub(super) use order::{InTurn, Order, UnderLatch};

@@ -136,6 +136,14 @@ impl Slots {
         None
     }
 
+    /// Bytes of the members of the open groups.
+    #[cfg(test)]
+    pub(super) fn joined_bytes(&self) -> u64 {
+        let words = self.array.iter().map(|slot| &self.pool[slot.load(Ordering::Acquire)].word);
+        let open = words.map(|word| word.load(Ordering::Acquire)).filter(|word| word & STATE == OPEN);
+        open.map(|word| word & !STATE).sum()
+    }
+
     /// The leader, under the latch: puts a fresh slot into the array and closes this one; the group's bytes.
     pub(crate) fn close(&self, leader: Member) -> u64 {
         let slot = &self.pool[leader.slot];
