@@ -155,7 +155,7 @@ pub const LIST: &[Mutant] = &[
         name: "audit-8: the record before is read back in 32 bits",
         file: "crates/kernels/src/record.rs",
         old: "(false, 0) => Some(Chain::Previous(Lsn::new(word))),",
-        new: "(false, 0) => Some(Chain::Previous(Lsn::new(u64::from(word as u32)))),",
+        new: "(false, 0) => Some(Chain::Previous(Lsn::new(word as u32 as u64))),",
         tests: FAR_LOGS,
     },
     Mutant {
