@@ -68,6 +68,9 @@ pub struct Common {
     /// Write all rows to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write the rows of each round by itself to this file
+    #[arg(long, value_name = "FILE")]
+    rounds_csv: Option<PathBuf>,
     /// Draw charts into this folder
     #[arg(long, value_name = "DIR", value_parser = folder)]
     pub svg: Option<PathBuf>,
@@ -76,7 +79,7 @@ pub struct Common {
 impl Common {
     /// Where rows and charts go.
     pub fn files(&self) -> Files {
-        Files { csv: self.csv.clone(), svg: self.svg.clone() }
+        Files { csv: self.csv.clone(), rounds_csv: self.rounds_csv.clone(), svg: self.svg.clone() }
     }
 
     /// How long each run is, and how many there are.

@@ -28,8 +28,8 @@ pub struct Chart {
 
 /// What is measured together: a sweep, or a figure. See the head of [`super`].
 pub trait Grid: Copy + 'static {
-    type Case: 'static;
-    type Round: Round + 'static;
+    type Case: Clone + 'static;
+    type Round: Round + Clone + 'static;
 
     /// All columns of the CSV file.
     const CSV: &'static [Column<Self>];
@@ -153,6 +153,26 @@ pub fn csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
     let mut lines = vec![G::CSV.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
     for rows in all {
         lines.extend(rows.lines(Vec::new(), G::CSV).into_iter().skip(1));
+    }
+    table::csv(&lines)
+}
+
+/// A column `round`, counted from 1, before the columns of [`csv`], and the rows of each round as if there had been no other.
+pub fn rounds_csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
+    let names = G::CSV.iter().map(|(name, _)| *name);
+    let mut lines = vec![["round"].into_iter().chain(names).map(str::to_owned).collect::<Vec<_>>()];
+    let rounds = all.iter().flat_map(|rows| rows.rows).map(|row| row.rounds.len()).max().unwrap_or(0);
+    for round in 0..rounds {
+        for Rows { grid, rows, setting } in all {
+            let of_round = |row: &RowOf<G>| {
+                let rounds = vec![row.rounds.get(round)?.clone()];
+                Some(Row { case: row.case.clone(), rounds })
+            };
+            let rows: Vec<RowOf<G>> = rows.iter().filter_map(of_round).collect();
+            let of_round = Rows { grid: *grid, rows: &rows, setting };
+            let fields = of_round.lines(Vec::new(), G::CSV).into_iter().skip(1);
+            lines.extend(fields.map(|fields| [(round + 1).to_string()].into_iter().chain(fields).collect()));
+        }
     }
     table::csv(&lines)
 }

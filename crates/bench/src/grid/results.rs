@@ -1,7 +1,7 @@
 //! What a command has measured so far: printed and written after each sweep or figure, so that a signal in the next one loses no more than that.
 
 use super::chart::draw;
-use super::columns::{Grid, RowOf, Rows, Setting, csv};
+use super::columns::{Grid, RowOf, Rows, Setting, csv, rounds_csv};
 use katydid_command::failure::Result;
 use katydid_command::output::Output;
 use katydid_command::whole_file;
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct Files {
     /// The file for all rows.
     pub csv: Option<PathBuf>,
+    /// The file for the rows of each round.
+    pub rounds_csv: Option<PathBuf>,
     /// The folder for charts; or, if its name ends in `.svg`, the file for the only chart.
     pub svg: Option<PathBuf>,
 }
@@ -53,6 +55,9 @@ impl<G: Grid> Results<G> {
             self.done.iter().map(|(grid, rows, setting)| Rows { grid: *grid, rows, setting }).collect();
         if let Some(file) = &self.files.csv {
             whole_file::write(file, csv(&all).as_bytes())?;
+        }
+        if let Some(file) = &self.files.rounds_csv {
+            whole_file::write(file, rounds_csv(&all).as_bytes())?;
         }
         if let (Some(svg), Some(last)) = (&self.files.svg, all.last()) {
             for chart in G::charts(last) {

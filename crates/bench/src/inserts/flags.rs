@@ -53,6 +53,9 @@ pub struct Sweeps {
     /// Write all rows to this file
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+    /// Write the rows of each round by itself to this file
+    #[arg(long, value_name = "FILE")]
+    rounds_csv: Option<PathBuf>,
     /// Draw a chart of each sweep: into this file if its name ends in .svg, else into this folder
     #[arg(long, value_name = "FILE|DIR")]
     pub svg: Option<PathBuf>,
@@ -231,7 +234,7 @@ impl Sweeps {
 
     /// Where rows and charts go.
     pub fn files(&self) -> Files {
-        Files { csv: self.csv.clone(), svg: self.svg.clone() }
+        Files { csv: self.csv.clone(), rounds_csv: self.rounds_csv.clone(), svg: self.svg.clone() }
     }
 }
 

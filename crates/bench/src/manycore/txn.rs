@@ -11,7 +11,7 @@ use katydid_command::output::Output;
 use katydid_command::progress::Progress;
 use katydid_command::table;
 use katydid_command::whole_file;
-use katydid_manycore::{RunError, TXN_DESIGNS, TxnDesign, TxnOutcome, TxnPlan, run_txns};
+use katydid_manycore::{RunError, TXN_DESIGNS, TxnDesign, TxnPlan, run_txns};
 use std::path::PathBuf;
 
 /// Commit with virtual threads on a simulated machine: timestamps and a record, through shared words and without
@@ -43,9 +43,15 @@ pub struct Txn {
     /// Decides what chance does elsewhere
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
+    /// Runs of each case; each round has the seed after the last one's, and rows are medians
+    #[arg(long, value_name = "N", default_value = "1", value_parser = flags::rounds)]
+    rounds: usize,
     /// Write all rows there, as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write the rows of each round by itself to this file
+    #[arg(long, value_name = "FILE")]
+    rounds_csv: Option<PathBuf>,
     /// Draw transactions a second over threads there
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -58,10 +64,11 @@ fn record(text: &str) -> std::result::Result<usize, String> {
     }
 }
 
-/// One number of threads, and the outcome of each design.
+/// One number of threads, and transactions a second of each design.
+#[derive(Debug, Clone, PartialEq)]
 struct Row {
     threads: usize,
-    outcomes: Vec<TxnOutcome>,
+    rates: Vec<f64>,
 }
 
 impl Txn {
@@ -69,26 +76,33 @@ impl Txn {
         let described = machine(&self.machine)?;
         let title = format!("{}, simulated: {}", self.machine, described.summary);
         let mut progress = Progress::new("manycore txn");
-        let (mut rows, total) = (Vec::new(), self.threads.len() * TXN_DESIGNS.len());
-        for &threads in &self.threads {
-            let mut outcomes = Vec::new();
-            for design in TXN_DESIGNS {
-                let done = rows.len() * TXN_DESIGNS.len() + outcomes.len();
-                let what = || format!("{}, {threads} threads", design.name);
-                progress.show(Some(done as f64 / total as f64), what);
-                outcomes.push(run_txns(&described, &self.plan(design, threads)).map_err(failed)?);
+        let (mut rounds, mut done) = (Vec::new(), 0);
+        let total = self.rounds * self.threads.len() * TXN_DESIGNS.len();
+        for round in 0..self.rounds as u64 {
+            let mut rows = Vec::new();
+            for &threads in &self.threads {
+                let mut rates = Vec::new();
+                for design in TXN_DESIGNS {
+                    let what = || format!("{}, {threads} threads", design.name);
+                    progress.show(Some(f64::from(done) / total as f64), what);
+                    let outcome = run_txns(&described, &self.plan(design, threads, round)).map_err(failed)?;
+                    rates.push(outcome.per_second);
+                    done += 1;
+                }
+                rows.push(Row { threads, rates });
             }
-            rows.push(Row { threads, outcomes });
+            rounds.push(rows);
         }
         drop(progress);
+        let rows = medians(&rounds);
         let mut out = Output::new();
         out.line(format!("katydid {VERSION}: transactions of virtual threads"))?;
         out.line(format!(
-            "simulated: {}; {} cores, record={} work_ns={} millis={} seed={}; no device, no durability",
-            described.summary, described.cores, self.record, self.work, self.millis, self.seed
+            "simulated: {}; {} cores, record={} work_ns={} millis={} seed={} rounds={}; no device, no durability",
+            described.summary, described.cores, self.record, self.work, self.millis, self.seed, self.rounds
         ))?;
         out.line("")?;
-        for line in table::lined_up(&self.lines(&rows, |outcome| grouped(outcome.per_second as u64))) {
+        for line in table::lined_up(&lines(&rows, |rate| grouped(rate as u64))) {
             out.line(line)?;
         }
         out.line("")?;
@@ -97,8 +111,10 @@ impl Txn {
             out.line(format!("{}: {}", design.name, design.about))?;
         }
         if let Some(file) = &self.csv {
-            let lines = self.lines(&rows, |outcome| format!("{:.0}", outcome.per_second));
-            whole_file::write(file, table::csv(&lines).as_bytes())?;
+            whole_file::write(file, table::csv(&lines(&rows, |rate| format!("{rate:.0}"))).as_bytes())?;
+        }
+        if let Some(file) = &self.rounds_csv {
+            whole_file::write(file, table::csv(&lines_of_rounds(&rounds)).as_bytes())?;
         }
         if let Some(file) = &self.svg {
             whole_file::create_parent(file)?;
@@ -107,31 +123,60 @@ impl Txn {
         out.flush()
     }
 
-    fn plan(&self, design: TxnDesign, threads: usize) -> TxnPlan {
+    fn plan(&self, design: TxnDesign, threads: usize, round: u64) -> TxnPlan {
         TxnPlan {
             design,
             threads,
             record: self.record,
             work_ns: self.work,
             millis: self.millis,
-            seed: self.seed,
+            seed: self.seed.wrapping_add(round),
         }
     }
+}
 
-    fn lines(&self, rows: &[Row], shown: impl Fn(&TxnOutcome) -> String) -> Vec<Vec<String>> {
-        let names = TXN_DESIGNS.iter().map(|design| design.name.to_owned());
-        let mut lines = vec![std::iter::once("threads".to_owned()).chain(names).collect::<Vec<_>>()];
-        lines.extend(rows.iter().map(|row| {
-            std::iter::once(row.threads.to_string()).chain(row.outcomes.iter().map(&shown)).collect()
-        }));
-        lines
+fn lines(rows: &[Row], shown: impl Fn(f64) -> String) -> Vec<Vec<String>> {
+    let names = TXN_DESIGNS.iter().map(|design| design.name.to_owned());
+    let mut lines = vec![std::iter::once("threads".to_owned()).chain(names).collect::<Vec<_>>()];
+    lines.extend(rows.iter().map(|row| {
+        std::iter::once(row.threads.to_string()).chain(row.rates.iter().map(|rate| shown(*rate))).collect()
+    }));
+    lines
+}
+
+/// The rows of each round with its number, from 1, before them.
+fn lines_of_rounds(rounds: &[Vec<Row>]) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for (at, rows) in rounds.iter().enumerate() {
+        let names_and_rows = lines(rows, |rate| format!("{rate:.0}")).into_iter().enumerate();
+        let of_round = names_and_rows.skip(usize::from(at > 0)).map(|(line, fields)| {
+            let first = if line == 0 { "round".to_owned() } else { (at + 1).to_string() };
+            std::iter::once(first).chain(fields).collect()
+        });
+        all.extend::<Vec<Vec<String>>>(of_round.collect());
     }
+    all
+}
+
+/// The median of each rate over the rounds; of an even number, the lower of the two in the middle.
+fn medians(rounds: &[Vec<Row>]) -> Vec<Row> {
+    let median = |at: usize, design: usize| {
+        let mut rates: Vec<f64> = rounds.iter().map(|rows| rows[at].rates[design]).collect();
+        rates.sort_by(f64::total_cmp);
+        rates[(rates.len() - 1) / 2]
+    };
+    let rows = rounds.first().map_or(&[][..], Vec::as_slice);
+    let row = |(at, row): (usize, &Row)| Row {
+        threads: row.threads,
+        rates: (0..row.rates.len()).map(|design| median(at, design)).collect(),
+    };
+    rows.iter().enumerate().map(row).collect()
 }
 
 fn picture(rows: &[Row], title: String) -> Picture {
     let line = |(at, design): (usize, &TxnDesign)| Line {
         name: design.name.to_owned(),
-        points: rows.iter().map(|row| (row.threads as f64, row.outcomes[at].per_second)).collect(),
+        points: rows.iter().map(|row| (row.threads as f64, row.rates[at])).collect(),
     };
     Picture {
         title,
@@ -148,5 +193,24 @@ fn failed(error: RunError) -> Failure {
     match error {
         RunError::Design { .. } | RunError::Range { .. } => Failure::usage(error),
         _ => Failure::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_medians_and_each_round_keeps_its_number() {
+        let round = |rate: f64| vec![Row { threads: 8, rates: vec![rate; TXN_DESIGNS.len()] }];
+        let rounds = [round(3.0), round(1.0), round(2.0)];
+        assert_eq!(medians(&rounds), round(2.0));
+        let lines = lines_of_rounds(&rounds);
+        let column = |at: usize| lines.iter().map(|line| line[at].as_str()).collect::<Vec<_>>();
+        assert_eq!(column(0), ["round", "1", "2", "3"]);
+        assert_eq!(
+            (column(1), column(2)[1..].to_vec()),
+            (vec!["threads", "8", "8", "8"], vec!["3", "1", "2"])
+        );
     }
 }
