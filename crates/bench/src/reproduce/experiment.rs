@@ -2,6 +2,7 @@
 //!
 //! Pure.
 
+use super::criterion::{Answer, Criterion, Finding, Undecided, Verdict};
 use super::rows::Rows;
 
 /// The papers.
@@ -30,6 +31,17 @@ impl Paper {
         }
     }
 
+    /// Its name in a sentence.
+    pub fn short(self) -> &'static str {
+        match self {
+            Paper::Aether => "Aether",
+            Paper::Eleda => "ELEDA",
+            Paper::Flushing => "Efficient flushing",
+            Paper::NvLogging => "NV-Logging",
+            Paper::Cicada => "Cicada",
+        }
+    }
+
     /// As it is cited.
     pub fn title(self) -> &'static str {
         match self {
@@ -51,40 +63,13 @@ pub enum Threads {
     Virtual,
 }
 
-/// What a finding asks, what was found, and whether that is so.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
-    pub asks: String,
-    pub found: String,
-    pub holds: bool,
-}
-
 /// What came of an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judged {
-    /// The criteria for the same shape.
+    /// What was found of each criterion.
     pub findings: Vec<Finding>,
     /// Our best against the paper's.
     pub ours: String,
-}
-
-/// Whether a figure has the shape of the paper's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    Same,
-    InPart,
-    Another,
-}
-
-impl Verdict {
-    /// In words.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Same => "same shape",
-            Verdict::InPart => "same shape in part",
-            Verdict::Another => "another shape",
-        }
-    }
 }
 
 impl Judged {
@@ -96,8 +81,20 @@ impl Judged {
         show: impl Fn(f64) -> String,
         holds: impl Fn(f64) -> bool,
     ) {
-        let found = value.map_or("no such rows were measured".to_owned(), show);
-        self.findings.push(Finding { asks: asks.into(), found, holds: value.is_some_and(holds) });
+        let answer = match value {
+            None => Answer::NotDecided(Undecided::RowsMissing),
+            Some(value) if holds(value) => Answer::Holds,
+            Some(_) => Answer::Fails,
+        };
+        self.findings.push(Finding {
+            claim: asks.into(),
+            section: String::new(),
+            asked: String::new(),
+            rejects: String::new(),
+            paper: String::new(),
+            ours: value.map_or("no such rows were measured".to_owned(), show),
+            answer,
+        });
     }
 
     /// Asks for at least so many times.
@@ -105,20 +102,10 @@ impl Judged {
         self.ask(asks, value, |times| format!("{times:.2} times"), |times| times >= least);
     }
 
-    /// The verdict: all criteria, some or none hold.
+    /// The verdict on the figure.
     pub fn verdict(&self) -> Verdict {
-        let holding = self.findings.iter().filter(|finding| finding.holds).count();
-        match holding {
-            0 => Verdict::Another,
-            all if all == self.findings.len() => Verdict::Same,
-            _ => Verdict::InPart,
-        }
+        Verdict::of(self.findings.iter().map(|finding| finding.answer))
     }
-}
-
-/// A ratio, if both are there and the second is not zero.
-pub fn ratio(value: Option<f64>, to: Option<f64>) -> Option<f64> {
-    Some(value? / to.filter(|to| *to > 0.0)?)
 }
 
 /// A rate as people read it.
@@ -141,8 +128,10 @@ pub struct Experiment {
     pub ran: &'static str,
     /// What runs here.
     pub here: &'static str,
-    /// The paper's headline figure.
+    /// The paper's numbers.
     pub headline: &'static str,
+    /// What differs between the paper's set-up and ours, as far as it can decide the figure.
+    pub differs: &'static str,
     pub threads: Threads,
     /// The command of this program, with `{csv}`, `{svg}` and `{dir}` where its files go.
     pub command: &'static str,
@@ -152,6 +141,10 @@ pub struct Experiment {
     /// About how long they take on two cores, in seconds.
     pub seconds: f64,
     pub quick_seconds: f64,
+    /// The paper's claims.
+    pub criteria: &'static [Criterion],
+    /// Our best against the paper's, from the rows of all rounds; it decides nothing.
+    pub ours: fn(&Rows) -> String,
     pub judge: fn(&Rows) -> Judged,
 }
 
@@ -165,12 +158,15 @@ impl Experiment {
             ran: "",
             here: "",
             headline: "",
+            differs: "",
             threads: Threads::Real,
             command: "",
-            full: "",
-            quick: "--rounds 1 --seconds 0.15",
+            full: "--rounds 5",
+            quick: "--rounds 5 --seconds 0.05",
             seconds: 60.0,
             quick_seconds: 15.0,
+            criteria: &[],
+            ours: |_| String::new(),
             judge: |_| Judged { findings: Vec::new(), ours: String::new() },
         }
     }
@@ -179,8 +175,8 @@ impl Experiment {
     pub const fn simulated(paper: Paper) -> Experiment {
         Experiment {
             threads: Threads::Virtual,
-            full: "--millis 10 --rounds 3",
-            quick: "--millis 2",
+            full: "--millis 10 --rounds 5",
+            quick: "--millis 1 --rounds 5",
             ..Experiment::real(paper)
         }
     }
@@ -188,6 +184,27 @@ impl Experiment {
     /// The name of its folder, and on the command line with the paper before it.
     pub fn name(&self) -> String {
         format!("{}-{}", self.paper.word(), self.figure)
+    }
+
+    /// Its number in words, such as "Figure 8, left" or "Figures 8 and 9".
+    pub fn label(&self) -> String {
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        match self.figure.split_once('-') {
+            None => format!("Figure {}", self.figure),
+            Some(("table", number)) => format!("Table {number}"),
+            Some((first, second)) if digits(second) => format!("Figures {first} and {second}"),
+            Some((number, "cores")) => format!("Figure {number}, many cores"),
+            Some((number, part)) => format!("Figure {number}, {part}"),
+        }
+    }
+
+    /// What rows answer to the criteria: those of all rounds together, and those of each.
+    pub fn judged(&self, rows: &Rows, rounds: &[Rows]) -> Judged {
+        if self.criteria.is_empty() {
+            return (self.judge)(rows);
+        }
+        let findings = self.criteria.iter().map(|criterion| criterion.find(rounds)).collect();
+        Judged { findings, ours: (self.ours)(rows) }
     }
 
     /// The arguments, with its files below `folder` and its work in `work`.
@@ -198,7 +215,8 @@ impl Experiment {
                 .replace("{svg}", folder)
                 .replace("{dir}", work)
         };
-        self.command.split_whitespace().chain(more.split_whitespace()).map(place).collect()
+        let rounds = ["--rounds-csv".to_owned(), format!("{folder}/rounds.csv")];
+        self.command.split_whitespace().chain(more.split_whitespace()).map(place).chain(rounds).collect()
     }
 
     /// About how long it takes.
@@ -220,14 +238,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_is_what_its_criteria_say() {
-        let mut judged = Judged::default();
-        judged.ask_times("twice", Some(2.5), 2.0);
-        assert_eq!(judged.verdict(), Verdict::Same);
-        judged.ask_times("more", None, 1.0);
-        assert_eq!((judged.verdict(), judged.findings[1].holds), (Verdict::InPart, false));
-        judged.findings.remove(0);
-        assert_eq!(judged.verdict(), Verdict::Another);
-        assert_eq!((ratio(Some(1.0), Some(0.0)), ratio(Some(1.0), None)), (None, None));
+    fn a_figure_has_a_name_in_words() {
+        let label = |figure| Experiment { figure, ..Experiment::real(Paper::Aether) }.label();
+        let labels = ["3", "8-left", "9-cores", "8-9", "table-1"].map(label);
+        assert_eq!(
+            labels,
+            ["Figure 3", "Figure 8, left", "Figure 9, many cores", "Figures 8 and 9", "Table 1"]
+        );
     }
 }

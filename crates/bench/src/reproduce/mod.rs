@@ -4,10 +4,15 @@
 //! written anew after each, so it can be opened at any time.
 
 mod child;
+mod criterion;
+mod example;
 mod experiment;
+mod interval;
 mod papers;
+mod quantity;
 mod report;
 mod rows;
+mod simulator;
 mod state;
 
 use crate::host::machine::Machine;
@@ -227,6 +232,7 @@ impl Reproduce {
 
     fn write(&self, head: &Head, chapters: &[Chapter]) -> Result<()> {
         let page = report::html(head, chapters, &papers::not_run());
+        whole_file::write(&self.out.join("report.csv"), report::csv(chapters).as_bytes())?;
         whole_file::write(&self.out.join("report.html"), page.as_bytes())
     }
 
@@ -262,7 +268,8 @@ fn measured(experiment: &Experiment, kept: &ResultFolder, done: Done) -> Result<
     if rows.len() == 0 {
         return Ok(Outcome::Failed("it left no rows".to_owned()));
     }
-    Ok(Outcome::Measured { done, judged: (experiment.judge)(&rows), charts: kept.charts()? })
+    let judged = experiment.judged(&rows, &Rows::rounds(&kept.rounds()));
+    Ok(Outcome::Measured { done, judged, charts: kept.charts()? })
 }
 
 fn commit() -> &'static str {

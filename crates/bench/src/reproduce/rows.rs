@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A CSV file with a head.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -26,6 +26,27 @@ impl Rows {
         let wide = head.len();
         let columns = head.into_iter().enumerate().map(|(at, name)| (name, at)).collect();
         Rows { columns, lines: records.filter(|line| line.len() == wide).collect() }
+    }
+
+    /// Rows of which each has names of columns and fields; a column that a row does not name is empty in it.
+    pub fn of(rows: impl Iterator<Item = BTreeMap<String, String>>) -> Rows {
+        let rows: Vec<_> = rows.collect();
+        let names: BTreeSet<&String> = rows.iter().flat_map(BTreeMap::keys).collect();
+        let line = |row: &BTreeMap<String, String>| {
+            names.iter().map(|name| row.get(*name).cloned().unwrap_or_default()).collect()
+        };
+        let lines = rows.iter().map(line).collect();
+        Rows { columns: names.into_iter().cloned().enumerate().map(|(at, name)| (name, at)).collect(), lines }
+    }
+
+    /// The rows of each round, as column `round` numbers them.
+    pub fn rounds(text: &str) -> Vec<Rows> {
+        let all = Rows::parse(text);
+        let of_round = |number: &String| Rows {
+            columns: all.columns.clone(),
+            lines: all.with(&[("round", number)]).lines.into_iter().map(<[String]>::to_vec).collect(),
+        };
+        all.all().words("round").iter().map(of_round).collect()
     }
 
     /// All of them.
@@ -65,14 +86,6 @@ impl<'a> Chosen<'a> {
     pub fn without(mut self, column: &str) -> Chosen<'a> {
         let rows = self.rows;
         self.lines.retain(|line| rows.columns.get(column).is_some_and(|at| line[*at].is_empty()));
-        self
-    }
-
-    /// Those of them whose number in `column` is so.
-    pub fn where_number(mut self, column: &str, holds: impl Fn(f64) -> bool) -> Chosen<'a> {
-        let rows = self.rows;
-        let of = |line: &[String]| rows.columns.get(column).and_then(|at| number(&line[*at]));
-        self.lines.retain(|line| of(line).is_some_and(&holds));
         self
     }
 
@@ -170,9 +183,16 @@ mod tests {
         assert_eq!((others.numbers("rate"), others.only("rate")), (vec![20.0], None));
         assert_eq!(others.over("threads", "rate"), [(2.0, 20.0)]);
         assert_eq!(rows.with(&[("threads", "2.0")]).words("name"), ["per_commit"]);
-        assert_eq!(rows.all().where_number("threads", |threads| threads > 1.0).most("threads"), Some(8.0));
         assert_eq!(rows.all().without("rate").words("threads"), ["8"]);
         assert_eq!((rows.all().most("none"), rows.all().least("rate")), (None, Some(10.5)));
         assert_eq!(Rows::parse("").len(), 0);
+    }
+
+    #[test]
+    fn each_round_has_its_rows() {
+        let rounds = Rows::rounds("round,threads,rate\n1,8,10\n1,16,20\n2,8,11\n2,16,21\n");
+        let rates = |rows: &Rows| rows.all().numbers("rate");
+        assert_eq!(rounds.iter().map(rates).collect::<Vec<_>>(), [[10.0, 20.0], [11.0, 21.0]]);
+        assert!(Rows::rounds("").is_empty());
     }
 }

@@ -84,6 +84,11 @@ impl ResultFolder {
         fs::read_to_string(self.file("rows.csv")).unwrap_or_default()
     }
 
+    /// Its rows of each round as CSV; empty if there are none.
+    pub fn rounds(&self) -> String {
+        fs::read_to_string(self.file("rounds.csv")).unwrap_or_default()
+    }
+
     /// The last lines that its errors end in.
     pub fn last_errors(&self) -> String {
         let text = fs::read(self.file("errors.txt")).unwrap_or_default();

@@ -18,11 +18,17 @@ fn a_report_has_the_plot_the_verdict_and_the_command() {
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     assert!(out.contains("aether-7") && out.contains("report.html"), "{out}");
     let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
-    for part in ["<svg", "same shape", "katydid lab manycore txn", "35 %", "viewBox"] {
+    for part in
+        ["<svg", "The paper claims", "katydid lab manycore txn", "35 %", "viewBox", "href=\"#contents\""]
+    {
         assert!(page.contains(part), "no {part:?} in {page}");
     }
     assert!(!page.contains("<script") && !page.contains("NaN"), "{page}");
     assert!(fs::read_to_string(dir.path().join("aether-7/rows.csv")).unwrap().lines().count() > 2);
+    let rounds = fs::read_to_string(dir.path().join("aether-7/rounds.csv")).unwrap();
+    assert!(rounds.starts_with("round,") && rounds.lines().any(|line| line.starts_with("5,64,")), "{rounds}");
+    let claims = fs::read_to_string(dir.path().join("report.csv")).unwrap();
+    assert!(claims.lines().any(|line| line.starts_with("aether,7,") && line.contains("35 %")), "{claims}");
     assert!(!dir.path().join("work").exists());
 }
 
@@ -32,17 +38,17 @@ fn what_is_measured_is_kept_and_what_was_cut_is_measured_again() {
     reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     let (done, rows) = (dir.path().join("aether-7/done.json"), dir.path().join("aether-7/rows.csv"));
     // Rows that no run of it would leave, but for the one criterion that they meet.
-    fs::write(&rows, "threads,none,serial,central\n1,10,9.5,10\n64,100,1,99\n").unwrap();
+    fs::write(&rows, "threads,parallel-counter,serial,central-counter\n1,10,9.5,10\n64,100,1,99\n").unwrap();
     let before = contents(dir.path());
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     assert!(out.contains("`marks` loses 1 %"), "{out}");
-    assert_eq!(contents(&dir.path().join("aether-7")).len(), before.len() - 1);
+    assert_eq!(contents(&dir.path().join("aether-7")).len(), before.len() - 2);
     let said = fs::read(&done).unwrap();
     fs::write(&done, &said[..said.len() - 10]).unwrap();
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     assert!(!out.contains("`marks` loses 1 %"), "{out}");
     // Of other arguments, it counts for nothing.
-    fs::write(&rows, "threads,none,serial,central\n1,10,9.5,10\n64,100,1,99\n").unwrap();
+    fs::write(&rows, "threads,parallel-counter,serial,central-counter\n1,10,9.5,10\n64,100,1,99\n").unwrap();
     let out = reproduce(dir.path(), "aether --figure 7").expect(0);
     assert!(!out.contains("`marks` loses 1 %"), "{out}");
 }

@@ -40,7 +40,7 @@ pub const FIVE: Spec = Spec {
     name: "aether5",
     about: "throughput of TPC-B over client threads: baseline, asynchronous commit, flush pipelining (Aether, Figure 5)",
     saw: "the baseline falls behind at once; flush pipelining does as well as the unsafe asynchronous commit, up to 22 % above it",
-    note: "baseline: per-commit, blocking, where there is that protocol. Asynchronous, unsafe: told when it is written (survives \
+    note: "baseline: pipelined, blocking, which is group commit by a flusher. Asynchronous, unsafe: told when it is written (survives \
            the process) or buffered (survives nothing). Pipelined and adaptive with transactions in flight; adaptive blocking too",
     varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
@@ -106,8 +106,7 @@ pub fn five(lists: &Lists, plain: &Case) -> Vec<Case> {
     for &threads in or(&lists.threads, &[1, 4, 16, 64]) {
         let case =
             |sync, durability, in_flight| Case { threads, sync, durability, in_flight, ..plain.clone() };
-        let baseline = syncs_called(&["per-commit", "grouped"]);
-        cases.extend(baseline.first().map(|&sync| case(sync, Durability::Durable, BLOCKING)));
+        cases.push(case(SyncKind::Pipelined, Durability::Durable, BLOCKING));
         let ours = SyncKind::default();
         cases.push(case(ours, Durability::Durable, BLOCKING));
         for sync in syncs_called(&["pipelined", "adaptive"]) {

@@ -1,6 +1,7 @@
 //! The figures of Cicada with parallel write-ahead logs.
 
-use crate::reproduce::experiment::{Experiment, Judged, Paper, SkippedFigure, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, Paper, SkippedFigure, rate};
+use crate::reproduce::quantity::ratio;
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {

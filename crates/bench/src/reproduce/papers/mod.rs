@@ -27,3 +27,22 @@ pub fn experiments() -> Vec<Experiment> {
 pub fn not_run() -> Vec<SkippedFigure> {
     [aether::NOT_RUN, eleda::NOT_RUN, flushing::NOT_RUN, nvlogging::NOT_RUN, cicada::NOT_RUN].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::criterion::Verdict;
+
+    #[test]
+    fn every_criterion_accepts_the_papers_numbers_and_rejects_its_counter_example() {
+        for experiment in experiments() {
+            for criterion in experiment.criteria {
+                let (claim, system) = criterion.names();
+                let name = experiment.name();
+                let (paper, rejected) = criterion.verdicts_on_its_examples();
+                assert_eq!(paper, Verdict::Same, "{name}, the paper's numbers: {claim}");
+                assert_eq!(rejected, Verdict::Another, "{name}, {system}: {claim}");
+            }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The figures of the report on NV-Logging.
 
-use crate::reproduce::experiment::{Experiment, Judged, Paper, SkippedFigure, rate, ratio};
+use crate::reproduce::experiment::{Experiment, Judged, Paper, SkippedFigure, rate};
+use crate::reproduce::quantity::ratio;
 use crate::reproduce::rows::Rows;
 
 const REAL: Experiment = Experiment {

@@ -1,9 +1,11 @@
 //! The report: one HTML file that needs nothing else.
 //!
-//! Pure. No script and no network: charts lie in it as SVG. Colours follow what the reader's browser prefers; charts are as wide as they must be
-//! to be read and scroll by themselves on a narrow screen, so that the page does not.
+//! Pure. No script and no network: charts lie in it as SVG. Colours follow what the reader's browser prefers. On a narrow screen a table's rows become
+//! lists and charts shrink, so that nothing scrolls sideways.
 
-use super::experiment::{Experiment, Judged, Paper, SkippedFigure, Threads, Verdict};
+use super::criterion::{Answer, Finding, Verdict};
+use super::experiment::{Experiment, Judged, Paper, SkippedFigure, Threads};
+use super::interval::ROUNDS_MIN;
 use super::state::Done;
 
 /// An experiment and what came of it.
@@ -39,16 +41,35 @@ pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Prose as HTML: what stands between backticks is code.
+fn prose(text: &str) -> String {
+    let parts = escaped(text);
+    let parts = parts.split('`').enumerate();
+    parts
+        .map(|(at, part)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() })
+        .collect()
+}
+
 fn badge(outcome: &Outcome) -> (&'static str, &'static str) {
     match outcome {
         Outcome::Measured { judged, .. } => match judged.verdict() {
             Verdict::Same => ("good", Verdict::Same.word()),
             Verdict::InPart => ("part", Verdict::InPart.word()),
             Verdict::Another => ("bad", Verdict::Another.word()),
+            verdict @ (Verdict::WithinError | Verdict::NotDecided) => ("none", verdict.word()),
         },
         Outcome::Failed(_) => ("bad", "failed"),
         Outcome::NotYet => ("none", "not measured yet"),
     }
+}
+
+fn badge_of(answer: Answer) -> String {
+    let class = match answer {
+        Answer::Holds => "good",
+        Answer::Fails => "bad",
+        Answer::WithinError | Answer::NotDecided(_) => "none",
+    };
+    format!("<span class=\"badge {class}\">{}</span>", answer.words())
 }
 
 /// The whole file.
@@ -59,13 +80,17 @@ pub fn html(head: &Head, chapters: &[Chapter], left: &[SkippedFigure]) -> String
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>Katydid: the papers' figures</title>\n\
          <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>The papers' figures, repeated</h1>\n"
     );
-    let length = if head.quick { "Quick: short runs, one round each. " } else { "" };
+    let length = if head.quick { "This is a quick run: its rounds are short. " } else { "" };
     page += &format!(
-        "<p>{} on {}. {length}Figures of one run can be compared with each other; between machines only their shapes can. \
-         A verdict is computed from the criteria under each figure; how we stand against the paper's best is told beside it and decides nothing.</p>\n",
+        "<p>{} on {}. {length}Numbers of one run can be compared with each other; between machines only their shapes can.</p>\n\
+         <p>Under each figure stand the claims of the paper's text, each with the paper's own value and the median and interval of our rounds. \
+         A claim holds if all of the interval lies between two bounds, and fails if none of it does. It is not decided with fewer than {ROUNDS_MIN} \
+         rounds, without the rows that it is about, or if the interval crosses a bound. Claims about simulated threads are within error unless \
+         they hold or fail for every machine within the simulator's error. How we stand against the paper's best decides nothing.</p>\n",
         escaped(&head.program),
         escaped(&head.machine)
     );
+    page += &contents(chapters);
     page += &summary(chapters);
     for paper in Paper::ALL {
         let of_it: Vec<&Chapter> =
@@ -73,13 +98,13 @@ pub fn html(head: &Head, chapters: &[Chapter], left: &[SkippedFigure]) -> String
         if of_it.is_empty() {
             continue;
         }
-        page += &format!("<h2>{}</h2>\n", escaped(paper.title()));
+        page += &format!("<h2 id=\"{}\">{}</h2>\n", paper.word(), escaped(paper.title()));
         of_it.iter().for_each(|it| page += &chapter(it));
         let left: Vec<&SkippedFigure> = left.iter().filter(|left| left.paper == paper).collect();
         if !left.is_empty() {
             page += "<h3>Not run</h3>\n<ul>\n";
             for left in left {
-                page += &format!("<li>{}: {}</li>\n", escaped(left.figures), escaped(left.why));
+                page += &format!("<li>{}: {}</li>\n", escaped(left.figures), prose(left.why));
             }
             page += "</ul>\n";
         }
@@ -87,37 +112,75 @@ pub fn html(head: &Head, chapters: &[Chapter], left: &[SkippedFigure]) -> String
     page + "</main>\n</body>\n</html>\n"
 }
 
+fn contents(chapters: &[Chapter]) -> String {
+    let mut list =
+        "<nav id=\"contents\" aria-label=\"Contents\">\n<h2>Contents</h2>\n<ul>\n<li><a href=\"#summary\">All verdicts</a></li>\n".to_owned();
+    for paper in Paper::ALL {
+        let of_it: Vec<&Chapter> =
+            chapters.iter().filter(|chapter| chapter.experiment.paper == paper).collect();
+        if of_it.is_empty() {
+            continue;
+        }
+        list += &format!("<li><a href=\"#{}\">{}</a>\n<ul>\n", paper.word(), escaped(paper.title()));
+        for Chapter { experiment, .. } in of_it {
+            list += &format!(
+                "<li><a href=\"#{}\">{}: {}</a></li>\n",
+                experiment.name(),
+                experiment.label(),
+                prose(experiment.title)
+            );
+        }
+        list += "</ul></li>\n";
+    }
+    list + "</ul>\n</nav>\n"
+}
+
+/// A table's head, and its rows; each field has the column's name for screens that are too narrow for columns.
+fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let names: String = columns.iter().map(|name| format!("<th>{name}</th>")).collect();
+    let mut table = format!("<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n");
+    for row in rows {
+        table += "<tr>";
+        for (at, (name, field)) in columns.iter().zip(&row).enumerate() {
+            let name = if at == 0 { String::new() } else { format!(" data-name=\"{name}\"") };
+            table += &format!("<td{name}>{field}</td>");
+        }
+        table += "</tr>\n";
+    }
+    table + "</tbody>\n</table>\n"
+}
+
 fn summary(chapters: &[Chapter]) -> String {
-    let mut table =
-        "<div class=\"wide\"><table>\n<thead><tr><th>Figure</th><th>What it shows</th><th>Verdict</th>\
-                     <th>Ours, and the paper's best</th></tr></thead>\n<tbody>\n"
-            .to_owned();
-    for Chapter { experiment, outcome } in chapters {
+    let row = |Chapter { experiment, outcome }: &Chapter| {
         let (class, word) = badge(outcome);
         let ours = match outcome {
             Outcome::Measured { judged, .. } => judged.ours.as_str(),
             Outcome::Failed(_) | Outcome::NotYet => "",
         };
-        table += &format!(
-            "<tr><td><a href=\"#{name}\">{} {}</a></td><td>{}</td><td><span class=\"badge {class}\">{word}</span></td><td>{}</td></tr>\n",
-            experiment.paper.word(),
-            experiment.figure,
-            escaped(experiment.title),
-            escaped(ours),
-            name = experiment.name(),
-        );
-    }
-    table + "</tbody>\n</table></div>\n"
+        vec![
+            format!(
+                "<a href=\"#{}\">{}, {}</a>",
+                experiment.name(),
+                experiment.paper.short(),
+                experiment.label()
+            ),
+            prose(experiment.title),
+            format!("<span class=\"badge {class}\">{word}</span>"),
+            prose(ours),
+        ]
+    };
+    let columns = ["Figure", "What it shows", "Verdict", "Ours, and the paper's best"];
+    format!("<h2 id=\"summary\">All verdicts</h2>\n{}", table(&columns, chapters.iter().map(row)))
 }
 
 fn chapter(chapter: &Chapter) -> String {
     let Chapter { experiment, outcome } = chapter;
     let (class, word) = badge(outcome);
     let mut text = format!(
-        "<section id=\"{}\">\n<h3>Figure {}: {} <span class=\"badge {class}\">{word}</span></h3>\n<dl>\n",
+        "<section id=\"{}\">\n<h3>{}: {} <span class=\"badge {class}\">{word}</span></h3>\n<dl>\n",
         experiment.name(),
-        experiment.figure,
-        escaped(experiment.title)
+        experiment.label(),
+        prose(experiment.title)
     );
     let on = match experiment.threads {
         Threads::Real => "real threads",
@@ -127,39 +190,50 @@ fn chapter(chapter: &Chapter) -> String {
         ("The paper ran", experiment.ran),
         ("Here", &format!("{} ({on})", experiment.here)),
         ("The paper saw", experiment.headline),
+        ("The set-up differs", experiment.differs),
     ] {
-        text += &format!("<dt>{name}</dt><dd>{}</dd>\n", escaped(what));
+        if !what.is_empty() {
+            text += &format!("<dt>{name}</dt><dd>{}</dd>\n", prose(what));
+        }
     }
     match outcome {
         Outcome::Measured { done, judged, charts } => {
-            text += &format!(
-                "<dt>We see</dt><dd>{}</dd>\n</dl>\n<ul class=\"criteria\">\n",
-                escaped(&judged.ours)
-            );
-            for finding in &judged.findings {
-                let (class, word) = if finding.holds { ("good", "holds") } else { ("bad", "does not hold") };
-                text += &format!(
-                    "<li><span class=\"badge {class}\">{word}</span> {}: <b>{}</b></li>\n",
-                    escaped(&finding.asks),
-                    escaped(&finding.found)
-                );
-            }
-            text += "</ul>\n";
+            text += &format!("<dt>Ours</dt><dd>{}</dd>\n</dl>\n", prose(&judged.ours));
+            let row = |finding: &Finding| {
+                let rejects = match finding.rejects.as_str() {
+                    "" => String::new(),
+                    rejects => format!(" <span class=\"section\">rejects {}</span>", prose(rejects)),
+                };
+                let section = match finding.section.as_str() {
+                    "" => String::new(),
+                    section => format!(" <span class=\"section\">({})</span>", escaped(section)),
+                };
+                vec![
+                    format!("{}{section}", prose(&finding.claim)),
+                    format!("{}{rejects}", escaped(&finding.asked)),
+                    escaped(&finding.paper),
+                    escaped(&finding.ours),
+                    badge_of(finding.answer),
+                ]
+            };
+            let columns = ["The paper claims", "Asked", "The paper", "Ours", "Answer"];
+            text += &table(&columns, judged.findings.iter().map(row));
+            text += "<div class=\"charts\">\n";
             for chart in charts {
-                text += &format!("<div class=\"wide chart\" tabindex=\"0\">{}</div>\n", inline(chart));
+                text += &format!("<div class=\"chart\">{}</div>\n", inline(chart));
             }
             text += &format!(
-                "<p class=\"how\"><code>katydid {}</code><br>{:.0} s, commit {}, {}</p>\n",
+                "</div>\n<p class=\"how\"><code>katydid {}</code><br>{:.0} s, commit {}, {}</p>\n",
                 escaped(&done.arguments.join(" ")),
                 done.seconds,
                 escaped(&done.commit),
                 escaped(&done.machine)
             );
         }
-        Outcome::Failed(why) => text += &format!("</dl>\n<p>It failed: {}</p>\n", escaped(why)),
+        Outcome::Failed(why) => text += &format!("</dl>\n<p>It failed: {}</p>\n", prose(why)),
         Outcome::NotYet => text += "</dl>\n<p>Not measured yet: run the same command again to go on.</p>\n",
     }
-    text + "</section>\n"
+    text + "<p class=\"back\"><a href=\"#contents\">Contents</a> <a href=\"#summary\">All verdicts</a></p>\n</section>\n"
 }
 
 /// A chart as part of a page: from its root element on.
@@ -167,35 +241,69 @@ fn inline(chart: &str) -> &str {
     chart.find("<svg").map_or("", |at| chart[at..].trim_end())
 }
 
-const STYLE: &str = "
-:root{--page:#fff;--ink:#1a1a1a;--dim:#5a5a5a;--line:#d4d4d4;--card:#fff;--good:#0a6b3d;--part:#8a5a00;--bad:#a3261d;--none:#5a5a5a}
-@media(prefers-color-scheme:dark){:root{--page:#15171a;--ink:#e8e8e8;--dim:#a8a8a8;--line:#3c4046;--card:#1d2024;--good:#5fd39a;--part:#e8b75c;
---bad:#ff8a80;--none:#a8a8a8}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
-main{max-width:62rem;margin:0 auto;padding:1rem}
-h1{font-size:1.6rem;line-height:1.2}h2{font-size:1.25rem;margin-top:2.5rem;border-bottom:1px solid var(--line)}h3{font-size:1.05rem;margin-top:2rem}
-a{color:inherit}
-dl{display:grid;grid-template-columns:8rem 1fr;gap:.2rem .8rem}dt{color:var(--dim)}dd{margin:0;overflow-wrap:anywhere}
-.wide{overflow-x:auto}
-.chart svg{display:block;min-width:40rem;width:100%;height:auto;background:var(--card);color:var(--ink)}
-.chart svg rect[fill=white]{fill:var(--card)}
-.chart svg text{fill:var(--ink)}
-.chart svg [stroke='#ddd']{stroke:var(--line)}
-.chart svg [stroke='#000000']{stroke:var(--ink)}
-table{border-collapse:collapse;width:100%;min-width:40rem;font-size:.9rem}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);
-vertical-align:top}
-.badge{display:inline-block;padding:0 .5em;border:1px solid currentColor;border-radius:1em;font-size:.8rem;font-weight:600;white-space:nowrap}
-.good{color:var(--good)}.part{color:var(--part)}.bad{color:var(--bad)}.none{color:var(--none)}
-.criteria{list-style:none;padding:0}.criteria li{margin:.3rem 0}
-.how{color:var(--dim);font-size:.85rem;overflow-wrap:anywhere}
-@media(max-width:40rem){dl{grid-template-columns:1fr}dt{margin-top:.4rem}}
-";
+/// All findings as CSV: a line for each criterion of each figure that was measured.
+pub fn csv(chapters: &[Chapter]) -> String {
+    let names = [
+        "paper",
+        "figure",
+        "verdict",
+        "claim",
+        "section",
+        "asked",
+        "rejects",
+        "rejects",
+        "paper_value",
+        "ours",
+        "answer",
+        "set_up_differs",
+        "commit",
+        "machine",
+    ];
+    let mut lines = vec![names.map(str::to_owned).to_vec()];
+    for Chapter { experiment, outcome } in chapters {
+        let Outcome::Measured { done, judged, .. } = outcome else { continue };
+        lines.extend(judged.findings.iter().map(|finding| {
+            vec![
+                experiment.paper.word().to_owned(),
+                experiment.figure.to_owned(),
+                judged.verdict().word().to_owned(),
+                finding.claim.clone(),
+                finding.section.clone(),
+                finding.asked.clone(),
+                finding.rejects.clone(),
+                finding.paper.clone(),
+                finding.ours.clone(),
+                finding.answer.words(),
+                experiment.differs.to_owned(),
+                done.commit.clone(),
+                done.machine.clone(),
+            ]
+        }));
+    }
+    katydid_command::table::csv(&lines)
+}
+
+const STYLE: &str = include_str!("style.css");
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::reproduce::papers;
+    use crate::reproduce::rows::Rows;
+
+    fn done() -> Done {
+        Done {
+            arguments: vec!["lab".to_owned()],
+            commit: "0123".to_owned(),
+            machine: "a machine".to_owned(),
+            seconds: 1.0,
+            at: 0,
+        }
+    }
+
+    fn head() -> Head {
+        Head { program: "katydid 1".to_owned(), machine: "a <machine>".to_owned(), quick: true }
+    }
 
     #[test]
     fn a_report_has_every_chapter_and_escapes_what_it_shows() {
@@ -203,8 +311,7 @@ mod tests {
             .into_iter()
             .map(|experiment| Chapter { experiment, outcome: Outcome::Failed("<broken & gone>".to_owned()) })
             .collect();
-        let head = Head { program: "katydid 1".to_owned(), machine: "a <machine>".to_owned(), quick: true };
-        let page = html(&head, &chapters, &papers::not_run());
+        let page = html(&head(), &chapters, &papers::not_run());
         assert!(
             !page.contains("<broken")
                 && page.contains("&lt;broken &amp; gone&gt;")
@@ -213,6 +320,33 @@ mod tests {
         for chapter in &chapters {
             let id = format!("id=\"{}\"", chapter.experiment.name());
             assert_eq!(page.matches(&id).count(), 1, "{id}");
+        }
+    }
+
+    #[test]
+    fn every_link_of_a_report_leads_somewhere_and_no_backtick_is_left() {
+        let chapters: Vec<Chapter> = papers::experiments()
+            .into_iter()
+            .map(|experiment| {
+                let judged = experiment.judged(&Rows::default(), &[]);
+                Chapter {
+                    experiment,
+                    outcome: Outcome::Measured { done: done(), judged, charts: Vec::new() },
+                }
+            })
+            .collect();
+        let page = html(&head(), &chapters, &papers::not_run());
+        let links: Vec<&str> =
+            page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(links.len() > 3 * chapters.len(), "contents, verdicts and ways back: {links:?}");
+        for link in links {
+            assert_eq!(page.matches(&format!("id=\"{link}\"")).count(), 1, "{link}");
+        }
+        assert!(!page.contains('`'));
+        let lines = csv(&chapters);
+        for experiment in papers::experiments().iter().filter(|experiment| !experiment.criteria.is_empty()) {
+            let begins = format!("{},{},", experiment.paper.word(), experiment.figure);
+            assert!(lines.lines().any(|line| line.starts_with(&begins)), "{begins}");
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-use crate::reproduce::experiment::{Judged, rate, ratio};
+use crate::reproduce::experiment::{Judged, rate};
+use crate::reproduce::quantity::ratio;
 use crate::reproduce::rows::Rows;
 
 pub fn fourteen(rows: &Rows) -> Judged {

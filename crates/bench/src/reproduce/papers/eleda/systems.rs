@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-use crate::reproduce::experiment::{Judged, rate, ratio};
+use crate::reproduce::experiment::{Judged, rate};
+use crate::reproduce::quantity::ratio;
 use crate::reproduce::rows::Rows;
 
 /// Rows of one work in a file with several systems.
@@ -221,7 +222,7 @@ pub fn nineteen(rows: &Rows) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::experiment::Verdict;
+    use crate::reproduce::criterion::Verdict;
 
     /// Rates of vanilla, hiding and ELEDA with one thread and with 32, of both works.
     fn rows(few: [u32; 3], many: [u32; 3]) -> Rows {
@@ -245,7 +246,7 @@ mod tests {
             let judged = judge(&paper);
             assert_eq!(judged.verdict(), Verdict::Same, "{judged:?}");
             assert_ne!(judge(&flat).verdict(), Verdict::Same);
-            assert_eq!(judge(&Rows::default()).verdict(), Verdict::Another);
+            assert_eq!(judge(&Rows::default()).verdict(), Verdict::NotDecided);
         }
     }
 }

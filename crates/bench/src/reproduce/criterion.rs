@@ -1,0 +1,376 @@
+//! Criteria: a claim of a paper's text as an inequality with two sides, the numbers that must satisfy it, and numbers that must not.
+//!
+//! Pure. Invariants:
+//!
+//! 1. A criterion cannot be written down without the paper's numbers and a counter-example: [`Criterion::new`] takes both, and nothing else makes one.
+//! 2. One test over all criteria (`papers`) judges both. The paper's numbers give [`Verdict::Same`], the counter-example's [`Verdict::Another`].
+//! 3. An answer comes from at least [`ROUNDS_MIN`] rounds. If one of them lacks a row that the claim is about, such as a number of threads that
+//!    a quick run leaves out, or if the interval crosses a bound, the answer is [`Answer::NotDecided`].
+//! 4. An answer about simulated rows holds for every machine within the simulator's stated error, or it is [`Answer::WithinError`].
+
+use super::example;
+use super::interval::{Interval, ROUNDS_MIN};
+use super::rows::Rows;
+
+/// The number of one round that a claim is about; none if a row that it needs is missing.
+pub type Quantity = fn(&Rows) -> Option<f64>;
+
+/// How a quantity is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// One number to another.
+    Times,
+    /// A share of a whole, from 0 to 1, shown as a percentage.
+    Share,
+    /// A difference of two shares, shown in points of a percentage.
+    Points,
+    /// How many there are.
+    Count,
+    /// Megabytes a second.
+    Megabytes,
+}
+
+impl Unit {
+    fn shown(self, value: f64) -> String {
+        match self {
+            Unit::Times if value.abs() >= 100.0 => format!("{value:.0} x"),
+            Unit::Times => format!("{value:.2} x"),
+            Unit::Share => format!("{:.0} %", 100.0 * value),
+            Unit::Points => format!("{:+.0} points", 100.0 * value),
+            Unit::Count => format!("{value:.1}"),
+            Unit::Megabytes => format!("{value:.0} MB/s"),
+        }
+    }
+}
+
+/// The values for which a claim holds: strictly between two numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    pub above: f64,
+    pub below: f64,
+}
+
+/// The paper's own numbers, as tables (see [`example`]). Those that the paper has only as a picture are estimates that agree with its text.
+#[derive(Debug, Clone, Copy)]
+pub struct PaperRows(pub &'static str);
+
+/// A system that lacks the paper's effect, and numbers that it could have, as tables (see [`example`]).
+#[derive(Debug, Clone, Copy)]
+pub struct CounterExample {
+    pub system: &'static str,
+    pub rows: &'static str,
+}
+
+/// How far rows may be from what they stand for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Source {
+    /// Rows of real threads: what rounds differ by is the only error.
+    Measured,
+    /// Rows of virtual threads, right within this factor (`docs/manycore.md`, "How far to trust it").
+    Simulated { factor: f64 },
+}
+
+/// One claim. See the head of this file.
+#[derive(Debug, Clone, Copy)]
+pub struct Criterion {
+    claim: &'static str,
+    section: &'static str,
+    unit: Unit,
+    quantity: Quantity,
+    bounds: Bounds,
+    paper: PaperRows,
+    rejects: CounterExample,
+    source: Source,
+}
+
+/// Why a criterion is not decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undecided {
+    /// A round lacks rows that the claim is about.
+    RowsMissing,
+    TooFewRounds(usize),
+    /// The interval of the rounds has a bound in it.
+    Crosses,
+}
+
+/// What rows answer to a criterion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    Holds,
+    Fails,
+    /// It holds or fails for the simulated machine, but not for every machine within the simulator's error.
+    WithinError,
+    NotDecided(Undecided),
+}
+
+impl Answer {
+    /// In words.
+    pub fn words(self) -> String {
+        match self {
+            Answer::Holds => "holds".to_owned(),
+            Answer::Fails => "does not hold".to_owned(),
+            Answer::WithinError => "within error".to_owned(),
+            Answer::NotDecided(Undecided::RowsMissing) => "not decided: rows are missing".to_owned(),
+            Answer::NotDecided(Undecided::TooFewRounds(rounds)) => {
+                format!("not decided: {rounds} of {ROUNDS_MIN} rounds")
+            }
+            Answer::NotDecided(Undecided::Crosses) => "not decided: the rounds lie on both sides".to_owned(),
+        }
+    }
+}
+
+/// Whether a figure has the shape of the paper's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Same,
+    InPart,
+    Another,
+    WithinError,
+    NotDecided,
+}
+
+impl Verdict {
+    /// The verdict on a figure: a claim that fails outweighs one that is not decided, and that one a claim that holds.
+    pub fn of(answers: impl IntoIterator<Item = Answer>) -> Verdict {
+        let (mut holds, mut fails, mut within, mut open) = (false, false, false, false);
+        for answer in answers {
+            match answer {
+                Answer::Holds => holds = true,
+                Answer::Fails => fails = true,
+                Answer::WithinError => within = true,
+                Answer::NotDecided(_) => open = true,
+            }
+        }
+        match (fails, holds) {
+            (true, true) => Verdict::InPart,
+            (true, false) => Verdict::Another,
+            (false, _) if open => Verdict::NotDecided,
+            (false, _) if within => Verdict::WithinError,
+            (false, true) => Verdict::Same,
+            (false, false) => Verdict::NotDecided,
+        }
+    }
+
+    /// In words.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Same => "same shape",
+            Verdict::InPart => "same shape in part",
+            Verdict::Another => "another shape",
+            Verdict::WithinError => "within error",
+            Verdict::NotDecided => "not decided",
+        }
+    }
+}
+
+/// What was found of one criterion, as the report shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    pub claim: String,
+    /// Where the paper makes the claim.
+    pub section: String,
+    /// The bounds in words.
+    pub asked: String,
+    /// The system that these bounds reject, and its value.
+    pub rejects: String,
+    /// The paper's value.
+    pub paper: String,
+    /// Our median and interval.
+    pub ours: String,
+    pub answer: Answer,
+}
+
+impl Criterion {
+    /// A criterion about measured rows. `section` is where the paper makes the claim.
+    pub const fn new(
+        claim: &'static str,
+        section: &'static str,
+        (unit, quantity): (Unit, Quantity),
+        bounds: Bounds,
+        paper: PaperRows,
+        rejects: CounterExample,
+    ) -> Criterion {
+        assert!(bounds.above < bounds.below, "a criterion's bounds enclose nothing");
+        Criterion { claim, section, unit, quantity, bounds, paper, rejects, source: Source::Measured }
+    }
+
+    /// The same about rows that are right within a factor.
+    pub const fn simulated(self, factor: f64) -> Criterion {
+        assert!(factor >= 1.0, "an error is a factor of at least 1");
+        Criterion { source: Source::Simulated { factor }, ..self }
+    }
+
+    /// What rounds answer; `rounds` has the rows of each.
+    pub fn find(&self, rounds: &[Rows]) -> Finding {
+        let values: Vec<f64> = rounds.iter().filter_map(self.quantity).collect();
+        let interval = Interval::of(&values);
+        let answer = match interval {
+            Some(_) if values.len() < rounds.len() => Answer::NotDecided(Undecided::RowsMissing),
+            Some(interval) => self.answer(interval),
+            None => Answer::NotDecided(Undecided::RowsMissing),
+        };
+        Finding {
+            claim: self.claim.to_owned(),
+            section: self.section.to_owned(),
+            asked: self.asked(),
+            rejects: self.rejected(),
+            paper: self.of_paper().map_or("-".to_owned(), |value| self.unit.shown(value)),
+            ours: interval.map_or("-".to_owned(), |interval| self.shown(interval)),
+            answer,
+        }
+    }
+
+    fn answer(&self, interval: Interval) -> Answer {
+        if interval.rounds < ROUNDS_MIN {
+            return Answer::NotDecided(Undecided::TooFewRounds(interval.rounds));
+        }
+        let Bounds { above, below } = self.bounds;
+        let inside = |low: f64, high: f64| low > above && high < below;
+        let outside = |low: f64, high: f64| high <= above || low >= below;
+        let (low, high) = self.widened(interval);
+        if !inside(interval.low, interval.high) && !outside(interval.low, interval.high) {
+            Answer::NotDecided(Undecided::Crosses)
+        } else if inside(low, high) {
+            Answer::Holds
+        } else if outside(low, high) {
+            Answer::Fails
+        } else {
+            Answer::WithinError
+        }
+    }
+
+    /// The interval, wider by the simulator's error. A share is widened as the ratio of the two parts of the whole; a difference by what a
+    /// share of a half would be widened by.
+    fn widened(&self, Interval { low, high, .. }: Interval) -> (f64, f64) {
+        let Source::Simulated { factor } = self.source else { return (low, high) };
+        let share = |share: f64, factor: f64| share * factor / (share * factor + 1.0 - share);
+        match self.unit {
+            Unit::Times | Unit::Count | Unit::Megabytes => (low / factor, high * factor),
+            Unit::Share => (share(low, 1.0 / factor), share(high, factor)),
+            Unit::Points => {
+                let points = share(0.5, factor) - 0.5;
+                (low - points, high + points)
+            }
+        }
+    }
+
+    /// The paper's value.
+    fn of_paper(&self) -> Option<f64> {
+        (self.quantity)(&example::rows(self.paper.0))
+    }
+
+    fn rejected(&self) -> String {
+        let CounterExample { system, rows } = self.rejects;
+        match (self.quantity)(&example::rows(rows)) {
+            Some(value) => format!("{system}: {}", self.unit.shown(value)),
+            None => system.to_owned(),
+        }
+    }
+
+    fn asked(&self) -> String {
+        let Bounds { above, below } = self.bounds;
+        format!("{} to {}", self.unit.shown(above), self.unit.shown(below))
+    }
+
+    fn shown(&self, Interval { rounds, low, median, high }: Interval) -> String {
+        let shown = |value| self.unit.shown(value);
+        match rounds {
+            1 => shown(median),
+            _ => format!("{} ({} to {})", shown(median), shown(low), shown(high)),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Criterion {
+    /// The verdicts on the paper's numbers and on the counter-example's, each as rounds that do not differ, and without the simulator's error,
+    /// which neither has.
+    pub fn verdicts_on_its_examples(&self) -> (Verdict, Verdict) {
+        let measured = Criterion { source: Source::Measured, ..*self };
+        let verdict = |rows: &str| {
+            let rounds = vec![example::rows(rows); ROUNDS_MIN];
+            Verdict::of([measured.find(&rounds).answer])
+        };
+        (verdict(self.paper.0), verdict(self.rejects.rows))
+    }
+
+    /// What it asks, and the system that it must reject.
+    pub fn names(&self) -> (&'static str, &'static str) {
+        (self.claim, self.rejects.system)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAIN: Criterion = Criterion::new(
+        "two are faster than one",
+        "1",
+        (Unit::Times, |rows| rows.all().only("gain")),
+        Bounds { above: 1.5, below: 4.0 },
+        PaperRows("gain over threads 2\n: 2"),
+        CounterExample { system: "a lock", rows: "gain over threads 2\n: 1" },
+    );
+
+    fn rounds(gains: &[f64]) -> Vec<Rows> {
+        gains.iter().map(|gain| Rows::parse(&format!("gain\n{gain}\n"))).collect()
+    }
+
+    fn answer(criterion: &Criterion, gains: &[f64]) -> Answer {
+        criterion.find(&rounds(gains)).answer
+    }
+
+    #[test]
+    fn an_answer_needs_all_of_the_interval_on_one_side() {
+        assert_eq!(answer(&GAIN, &[1.6, 2.0, 2.0, 2.0, 3.9]), Answer::Holds);
+        assert_eq!(answer(&GAIN, &[1.0, 1.1, 1.2, 1.3, 1.4]), Answer::Fails);
+        assert_eq!(answer(&GAIN, &[5.0; 5]), Answer::Fails, "a bound has two sides");
+        assert_eq!(answer(&GAIN, &[1.5; 5]), Answer::Fails, "a tie is no gain");
+        assert_eq!(answer(&GAIN, &[1.4, 2.0, 2.0, 2.0, 2.0]), Answer::NotDecided(Undecided::Crosses));
+        // The least of nine rounds may lie outside.
+        assert_eq!(answer(&GAIN, &[1.4, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]), Answer::Holds);
+    }
+
+    #[test]
+    fn few_rounds_and_missing_rows_decide_nothing() {
+        assert_eq!(answer(&GAIN, &[2.0; 4]), Answer::NotDecided(Undecided::TooFewRounds(4)));
+        assert_eq!(answer(&GAIN, &[]), Answer::NotDecided(Undecided::RowsMissing));
+        let mut rounds = rounds(&[2.0; 6]);
+        rounds[3] = Rows::parse("gain\n");
+        assert_eq!(GAIN.find(&rounds).answer, Answer::NotDecided(Undecided::RowsMissing));
+    }
+
+    #[test]
+    fn simulated_rows_hold_beyond_the_error_only() {
+        let simulated = GAIN.simulated(1.2);
+        assert_eq!(answer(&simulated, &[2.0; 5]), Answer::Holds);
+        assert_eq!(answer(&simulated, &[1.7; 5]), Answer::WithinError);
+        assert_eq!(answer(&simulated, &[1.3; 5]), Answer::WithinError);
+        assert_eq!(answer(&simulated, &[1.2; 5]), Answer::Fails);
+    }
+
+    #[test]
+    fn a_figure_is_the_same_only_if_every_claim_holds() {
+        let open = Answer::NotDecided(Undecided::Crosses);
+        for (answers, verdict) in [
+            (&[Answer::Holds, Answer::Holds][..], Verdict::Same),
+            (&[Answer::Holds, Answer::WithinError], Verdict::WithinError),
+            (&[Answer::Holds, Answer::WithinError, open], Verdict::NotDecided),
+            (&[Answer::Holds, Answer::Fails, open], Verdict::InPart),
+            (&[Answer::Fails, open], Verdict::Another),
+            (&[], Verdict::NotDecided),
+        ] {
+            assert_eq!(Verdict::of(answers.iter().copied()), verdict, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn a_finding_shows_bounds_paper_and_rounds() {
+        let finding = GAIN.find(&rounds(&[2.0, 2.5, 3.0, 3.5, 3.75]));
+        assert_eq!(
+            (finding.asked.as_str(), finding.paper.as_str(), finding.ours.as_str()),
+            ("1.50 x to 4.00 x", "2.00 x", "3.00 x (2.00 x to 3.75 x)")
+        );
+    }
+}

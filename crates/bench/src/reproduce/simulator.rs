@@ -1,0 +1,9 @@
+//! How far simulated rows may be from real ones, as `docs/manycore.md` found it ("How far to trust it").
+//!
+//! Pure.
+
+/// Threads at a latch: `decoupled` with two threads is off by 325 %.
+pub const LATCH: f64 = 4.25;
+
+/// One thread: `grasshopper` is off by 34 %.
+pub const ONE_THREAD: f64 = 1.35;
