@@ -51,6 +51,7 @@ type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
 fn targets() -> Vec<Target> {
     let mut all = katydid_wal::testing::fuzz_targets();
     all.extend(katydid::testing::fuzz_targets());
+    all.extend(katydid_replica::client_driven::fuzz_targets());
     all
 }
 

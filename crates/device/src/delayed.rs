@@ -42,7 +42,8 @@ impl Waiting {
     /// How long [`Waiting::Auto`] stays on the processor at the end of a delay: longer than a sleeper wakes up late.
     pub const TAIL: Duration = Duration::from_micros(50);
 
-    fn wait(self, delay: Duration) {
+    /// Blocks the calling thread for `delay`.
+    pub fn wait(self, delay: Duration) {
         let begun = Instant::now();
         let asleep = match self {
             Waiting::Spin => Duration::ZERO,

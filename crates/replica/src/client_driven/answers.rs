@@ -1,0 +1,127 @@
+//! The table of answers: which transaction each session committed last, so that a retried one is answered and not run again.
+//!
+//! Threads: each connection's thread, with the entry of its session locked while it runs a transaction. Invariants:
+//!
+//! 1. A session has one outstanding transaction. So its last answer is enough, and a number below the last is of a request that was overtaken.
+//! 2. Only the newest connection of a session runs its transactions. A request that was left in the buffer of a broken one is never run after
+//!    the session has heard, on a newer one, that the transaction was refused.
+//! 3. With [`AnswerTable::Durable`] the row of a session is written in its transaction: after a crash both are there or neither is.
+//! 4. The number of sessions is bounded: one more is refused until a session ends by [`Request::Forget`](super::message::Request::Forget).
+//!
+//! | lock | guards | rank |
+//! |---|---|---|
+//! | `sessions` | the map, for as long as an entry is looked up | below `Entry` |
+//! | an `Entry` | one session's last answer, for as long as its transaction runs | above the locks of the engine |
+
+use katydid::{Database, Error, Table, Transaction};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::message::ClientId;
+
+/// Where a replica keeps the last answer of each session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AnswerTable {
+    /// In a table of the database, by a row that each transaction writes: a retry is answered also after the replica was restarted.
+    #[default]
+    Durable,
+    /// In memory only. A replica that was restarted refuses sessions that it served before (`ReplicaBehind` at the client). For
+    /// measurements of the paper's replication, which has no such row.
+    Volatile,
+}
+
+/// Name of the table with a row for each session.
+pub(super) const TABLE: &str = "katydid client-driven answers";
+
+/// Bytes of a session's recorded answer; a transaction that reads more than that is refused.
+pub(super) const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// The last answer of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LastAnswer {
+    pub sequence: u64,
+    pub found: Vec<Option<Vec<u8>>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub last: Option<LastAnswer>,
+    /// Counts the connections that began the session. Only the last one may run its transactions.
+    pub connections: u64,
+    /// The session has ended: its connections serve no transaction any more.
+    pub ended: bool,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(super) struct Answers {
+    sessions: Mutex<HashMap<ClientId, Arc<Mutex<Entry>>>>,
+    sessions_max: usize,
+    /// None: volatile.
+    table: Option<Table>,
+}
+
+impl Answers {
+    /// The table of a database, with the sessions that it remembers.
+    pub fn open(database: &Database, kept: AnswerTable, sessions_max: usize) -> Result<Answers, Error> {
+        let mut sessions = HashMap::new();
+        let table = match kept {
+            AnswerTable::Volatile => None,
+            AnswerTable::Durable => {
+                let table = database.table(TABLE)?;
+                let view = database.begin_read_only()?;
+                let mut rows = view.range(&table, ..);
+                while let Some((key, value)) = rows.next_ref()? {
+                    let client = key.try_into().map(|key| ClientId(u128::from_be_bytes(key)));
+                    let last = postcard::from_bytes::<LastAnswer>(value);
+                    let (Ok(client), Ok(last)) = (client, last) else {
+                        return Err(Error::Internal("a row of the table of answers is none"));
+                    };
+                    let entry = Entry { last: Some(last), ..Entry::default() };
+                    sessions.insert(client, Arc::new(Mutex::new(entry)));
+                }
+                drop(rows);
+                Some(table)
+            }
+        };
+        Ok(Answers { sessions: Mutex::new(sessions), sessions_max, table })
+    }
+
+    /// The entry of a session, new or known; none if there are too many.
+    pub fn entry(&self, client: ClientId) -> Option<Arc<Mutex<Entry>>> {
+        let mut sessions = self.sessions.lock();
+        if let Some(entry) = sessions.get(&client) {
+            return Some(Arc::clone(entry));
+        }
+        if sessions.len() >= self.sessions_max {
+            return None;
+        }
+        let entry = Arc::<Mutex<Entry>>::default();
+        sessions.insert(client, Arc::clone(&entry));
+        Some(entry)
+    }
+
+    /// Writes a session's row, in its transaction.
+    pub fn record(
+        &self,
+        transaction: &Transaction,
+        client: ClientId,
+        answer: &LastAnswer,
+    ) -> Result<(), Error> {
+        let Some(table) = &self.table else { return Ok(()) };
+        let row = postcard::to_stdvec(answer).map_err(|_| Error::Internal("an answer has no bytes"))?;
+        transaction.put(table, client.0.to_be_bytes(), row)
+    }
+
+    /// Removes a session, whose entry the caller has locked.
+    pub fn forget(&self, database: &Database, client: ClientId, entry: &mut Entry) -> Result<(), Error> {
+        if let Some(table) = self.table.as_ref().filter(|_| entry.last.is_some()) {
+            database.transact(|transaction| transaction.delete(table, client.0.to_be_bytes()))?;
+        }
+        *entry = Entry { ended: true, ..Entry::default() };
+        self.sessions.lock().remove(&client);
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! A transaction of a request on the database of a replica.
+//!
+//! Threads: that of the connection. A transaction that this refuses has left nothing behind, and one that it reports as committed is durable.
+
+use super::answers::{ANSWER_BYTES_MAX, Answers, LastAnswer};
+use super::message::{Action, Operation, Outcome, Refusal, TransactionId};
+use katydid::{Database, Error, Table, Transaction};
+use std::collections::HashMap;
+
+/// Tables of a database by name, as one connection has met them.
+#[derive(Debug, Default)]
+pub(super) struct KnownTables(HashMap<String, Table>);
+
+impl KnownTables {
+    /// The table of a name, created if there is none.
+    pub fn get(&mut self, database: &Database, name: &str) -> Result<Table, Error> {
+        if let Some(table) = self.0.get(name) {
+            return Ok(table.clone());
+        }
+        let table = database.table(name)?;
+        self.0.insert(name.to_owned(), table.clone());
+        Ok(table)
+    }
+
+    /// Forgets all tables: one of them was dropped by other means.
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Why a transaction is not committed.
+enum Stopped {
+    Refused(Refusal),
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Stopped::Failed(error)
+    }
+}
+
+/// Runs a transaction and commits it with its row in the table of answers.
+pub(super) fn apply(
+    database: &Database,
+    known: &mut KnownTables,
+    answers: &Answers,
+    id: TransactionId,
+    operations: &[Operation],
+) -> Result<LastAnswer, Outcome> {
+    let tables: Result<Vec<Table>, Error> =
+        operations.iter().map(|operation| known.get(database, &operation.table)).collect();
+    let tables = tables.map_err(failed)?;
+    let done = database.try_transact(|transaction| {
+        let found = run(transaction, operations, &tables)?;
+        let answer = LastAnswer { sequence: id.sequence, found };
+        answers.record(transaction, id.client, &answer)?;
+        Ok(answer)
+    });
+    done.map_err(|stopped| match stopped {
+        Stopped::Refused(refusal) => Outcome::Refused(refusal),
+        Stopped::Failed(error) => {
+            if matches!(error, Error::TableDropped { .. }) {
+                known.clear();
+            }
+            failed(error)
+        }
+    })
+}
+
+/// Runs the operations; what the reads among them found.
+fn run(
+    transaction: &Transaction,
+    operations: &[Operation],
+    tables: &[Table],
+) -> Result<Vec<Option<Vec<u8>>>, Stopped> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for ((number, Operation { key, action, .. }), table) in (0..).zip(operations).zip(tables) {
+        match action {
+            Action::Insert(value) => match transaction.insert(table, key, value) {
+                Err(Error::KeyExists { .. }) => {
+                    return Err(Stopped::Refused(Refusal::KeyExists { operation: number }));
+                }
+                result => result?,
+            },
+            Action::Put(value) => transaction.put(table, key, value)?,
+            Action::Delete => {
+                if !transaction.delete(table, key)? {
+                    return Err(Stopped::Refused(Refusal::NoSuchKey { operation: number }));
+                }
+            }
+            Action::Read => {
+                let value = transaction.get(table, key)?;
+                bytes += value.as_ref().map_or(0, Vec::len);
+                if bytes > ANSWER_BYTES_MAX {
+                    let text = format!("a transaction reads more than {ANSWER_BYTES_MAX} bytes");
+                    return Err(Stopped::Refused(Refusal::NotAllowed(text)));
+                }
+                found.push(value);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The outcome for an error of the database: refused if the error says that nothing happened, in doubt otherwise.
+fn failed(error: Error) -> Outcome {
+    let text = error.to_string();
+    match error {
+        error if error.is_retryable() => Outcome::Refused(Refusal::Conflict(text)),
+        Error::TableDropped { .. } => Outcome::Refused(Refusal::Conflict(text)),
+        Error::NoSpace { .. }
+        | Error::LogFull { .. }
+        | Error::MemoryFull { .. }
+        | Error::TooManyTransactions { .. } => Outcome::Refused(Refusal::NoRoom(text)),
+        Error::KeyTooLong { .. }
+        | Error::ValueTooLong { .. }
+        | Error::TableName { .. }
+        | Error::TooManyTables { .. }
+        | Error::ReadOnly => Outcome::Refused(Refusal::NotAllowed(text)),
+        _ => Outcome::InDoubt(text),
+    }
+}

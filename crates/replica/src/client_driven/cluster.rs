@@ -1,0 +1,134 @@
+//! The client library's view of all replicas: their addresses, and what its sessions share.
+//!
+//! | atomic | written by | read by | ordering |
+//! |---|---|---|---|
+//! | `times` | each session | [`Cluster::times`] | relaxed: plain sums |
+
+use super::error::{Error, Result};
+use super::message::ClientId;
+use super::order::KeyLocks;
+use super::session::Session;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Options of the client library.
+#[derive(Debug, Clone)]
+pub struct ClusterOptions {
+    /// Addresses of all replicas, at least one, in the same order at every client. Their number is the replication factor.
+    pub replicas: Vec<SocketAddr>,
+    /// Maximum time to connect to one replica. Default: 5 s.
+    pub connect_timeout: Duration,
+    /// Maximum time to wait for one replica's answer, and to hand a request to one. Default: 30 s. The outcome is unknown then.
+    pub answer_timeout: Duration,
+}
+
+impl ClusterOptions {
+    /// The defaults, with these replicas.
+    pub fn new(replicas: Vec<SocketAddr>) -> ClusterOptions {
+        ClusterOptions {
+            replicas,
+            connect_timeout: Duration::from_secs(5),
+            answer_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Times of acknowledged transactions, as sums in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClientTimes {
+    /// Transactions acknowledged.
+    pub committed: u64,
+    /// From before the first replica was written to until the last had answered: the papers' trx(c).
+    pub client_ns: u64,
+    /// The server's own time at the slowest replica of each transaction.
+    pub slowest_ns: u64,
+    /// The server's own time, the mean over the replicas of each transaction.
+    pub server_ns: u64,
+}
+
+impl ClientTimes {
+    /// The times between `earlier` and this.
+    pub fn since(&self, earlier: &ClientTimes) -> ClientTimes {
+        ClientTimes {
+            committed: self.committed - earlier.committed,
+            client_ns: self.client_ns - earlier.client_ns,
+            slowest_ns: self.slowest_ns - earlier.slowest_ns,
+            server_ns: self.server_ns - earlier.server_ns,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    committed: AtomicU64,
+    client_ns: AtomicU64,
+    slowest_ns: AtomicU64,
+    server_ns: AtomicU64,
+}
+
+impl Times {
+    pub fn add(&self, client_ns: u64, slowest_ns: u64, server_ns: u64) {
+        self.committed.fetch_add(1, Ordering::Relaxed);
+        self.client_ns.fetch_add(client_ns, Ordering::Relaxed);
+        self.slowest_ns.fetch_add(slowest_ns, Ordering::Relaxed);
+        self.server_ns.fetch_add(server_ns, Ordering::Relaxed);
+    }
+}
+
+/// State that all sessions of a cluster share.
+#[derive(Debug)]
+pub(super) struct SharedCluster {
+    pub options: ClusterOptions,
+    pub locks: Arc<KeyLocks>,
+    pub times: Times,
+}
+
+/// All replicas, as one client process sees them. Clones are the same cluster.
+///
+/// Sessions of one cluster order their conflicting writes; sessions of two clusters do not.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    shared: Arc<SharedCluster>,
+}
+
+impl Cluster {
+    /// A cluster of these replicas. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`Error::NoReplicas`].
+    pub fn new(options: ClusterOptions) -> Result<Cluster> {
+        if options.replicas.is_empty() {
+            return Err(Error::NoReplicas);
+        }
+        let (locks, times) = (Arc::default(), Times::default());
+        Ok(Cluster { shared: Arc::new(SharedCluster { options, locks, times }) })
+    }
+
+    /// A session with a connection to every replica, for one thread.
+    ///
+    /// # Errors
+    /// [`Error::Replica`] for the first one that is not reached.
+    pub fn session(&self) -> Result<Session> {
+        let random = || u128::from(fastrand::u64(..));
+        Session::open(&self.shared, ClientId(random() << 64 | random()))
+    }
+
+    /// The addresses of the replicas.
+    pub fn replicas(&self) -> &[SocketAddr] {
+        &self.shared.options.replicas
+    }
+
+    /// The times of all transactions that were acknowledged so far.
+    pub fn times(&self) -> ClientTimes {
+        let times = &self.shared.times;
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ClientTimes {
+            committed: of(&times.committed),
+            client_ns: of(&times.client_ns),
+            slowest_ns: of(&times.slowest_ns),
+            server_ns: of(&times.server_ns),
+        }
+    }
+}

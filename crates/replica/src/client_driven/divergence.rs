@@ -1,0 +1,148 @@
+//! Comparing replicas: whether all tables are equal, and the first key that differs.
+//!
+//! Threads: the caller's. Meaningful while no transaction is under way at any client.
+
+use super::error::{Error, Result};
+use super::message::{Row, TableContents};
+use super::session::Session;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Rows that are asked of each replica at a time.
+const PAGE_ROWS: u32 = 512;
+
+/// The first difference between replicas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Divergence {
+    /// Name of the table, the first one by name that differs.
+    pub table: String,
+    /// Number of rows and checksum at each replica; none where it has no rows.
+    pub contents: Vec<Option<TableContents>>,
+    /// The least key that differs.
+    pub key: Vec<u8>,
+    /// Value of the key at each replica; none where the key is absent.
+    pub values: Vec<Option<Vec<u8>>>,
+}
+
+impl std::error::Error for Divergence {}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the replicas differ in table {:?}, first at key \"{}\"",
+            self.table,
+            self.key.escape_ascii()
+        )?;
+        for (replica, value) in self.values.iter().enumerate() {
+            match value {
+                None => write!(f, "; replica {replica}: absent")?,
+                Some(value) => {
+                    let shown = &value[..value.len().min(48)];
+                    write!(f, "; replica {replica}: {} bytes \"{}\"", value.len(), shown.escape_ascii())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The contents of all replicas, which are equal.
+///
+/// # Errors
+/// [`Error::Different`]; those of asking a replica.
+pub fn compare(session: &mut Session) -> Result<Vec<TableContents>> {
+    let replicas = session.replicas();
+    let all: Vec<Vec<TableContents>> =
+        (0..replicas).map(|replica| session.contents(replica)).collect::<Result<_>>()?;
+    let names: BTreeSet<&str> = all.iter().flatten().map(|contents| contents.table.as_str()).collect();
+    for table in names {
+        let contents: Vec<Option<TableContents>> =
+            all.iter().map(|of| of.iter().find(|contents| contents.table == table).cloned()).collect();
+        if contents.windows(2).all(|two| two[0] == two[1]) {
+            continue;
+        }
+        if let Some((key, values)) = first_difference(session, table)? {
+            let table = table.to_owned();
+            return Err(Error::Different(Box::new(Divergence { table, contents, key, values })));
+        }
+    }
+    Ok(all.into_iter().next().unwrap_or_default())
+}
+
+type Difference = (Vec<u8>, Vec<Option<Vec<u8>>>);
+
+/// The least key of a table that is not the same everywhere. None if the tables are equal by now.
+fn first_difference(session: &mut Session, table: &str) -> Result<Option<Difference>> {
+    let mut after = None;
+    loop {
+        let pages: Vec<Vec<Row>> = (0..session.replicas())
+            .map(|replica| session.rows(replica, table, after.clone(), None, PAGE_ROWS))
+            .collect::<Result<_>>()?;
+        match first_in(&pages) {
+            Found::Different(key, values) => return Ok(Some((key, values))),
+            Found::EqualUpTo(key) => after = Some(key),
+            Found::End => return Ok(None),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    Different(Vec<u8>, Vec<Option<Vec<u8>>>),
+    /// The pages are equal as far as the shortest goes, which ends with this key.
+    EqualUpTo(Vec<u8>),
+    /// All pages are empty.
+    End,
+}
+
+/// The first difference between pages that begin at the same key. An empty page is the end of its table.
+fn first_in(pages: &[Vec<Row>]) -> Found {
+    let shortest = pages.iter().map(Vec::len).min().unwrap_or_default();
+    // Where a table has ended, whatever another one has is a difference.
+    let compared =
+        if shortest == 0 { pages.iter().map(Vec::len).max().unwrap_or_default() } else { shortest };
+    for at in 0..compared {
+        let rows: Vec<Option<&Row>> = pages.iter().map(|page| page.get(at)).collect();
+        if rows.windows(2).all(|two| two[0] == two[1]) {
+            continue;
+        }
+        let Some(least) = rows.iter().flatten().map(|(key, _)| key).min() else { break };
+        let of = |row: &Option<&Row>| row.filter(|(key, _)| key == least).map(|(_, value)| value.clone());
+        return Found::Different(least.clone(), rows.iter().map(of).collect());
+    }
+    match shortest.checked_sub(1) {
+        Some(last) => Found::EqualUpTo(pages[0][last].0.clone()),
+        None => Found::End,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(rows: &[(&str, &str)]) -> Vec<Row> {
+        rows.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+    }
+
+    #[test]
+    fn the_least_key_that_differs_is_found() {
+        let (a, b) = (("a", "1"), ("b", "2"));
+        let value = |text: &str| Some(text.as_bytes().to_vec());
+        let cases = [
+            (page(&[a, b]), page(&[a, b]), Found::EqualUpTo(b"b".to_vec())),
+            (page(&[a, b]), page(&[a]), Found::EqualUpTo(b"a".to_vec())),
+            (page(&[]), page(&[]), Found::End),
+            (page(&[b]), page(&[]), Found::Different(b"b".to_vec(), vec![value("2"), None])),
+            (page(&[a, b]), page(&[b]), Found::Different(b"a".to_vec(), vec![value("1"), None])),
+            (
+                page(&[a, ("b", "x")]),
+                page(&[a, b]),
+                Found::Different(b"b".to_vec(), vec![value("x"), value("2")]),
+            ),
+        ];
+        for (left, right, found) in cases {
+            assert_eq!(first_in(&[left, right]), found);
+        }
+    }
+}

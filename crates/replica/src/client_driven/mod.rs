@@ -1,0 +1,86 @@
+//! The replication of Efficient flushing (Son, Yeom and Han, section 3.2): the client library sends each transaction to all replicas at once,
+//! each replica commits it in its own log with its own sync, and it is acknowledged when all have answered.
+//!
+//! It is for reproducing the paper's Figures 7 and 8 and Tables 2 and 3 and for comparing with them. It keeps no replica set available: one
+//! replica that fails stops all clients. The replication to rely on is the Raft group of this crate.
+//!
+//! # What it guarantees, and what it does not
+//!
+//! Decisions where the paper is silent (decision 62 in `docs/adr`):
+//!
+//! | question | answer |
+//! |---|---|
+//! | acknowledgement | a [`Committed`] transaction is durable at every replica |
+//! | order of conflicting writes | sessions of one [`Cluster`] lock the keys that they write until all replicas have answered. Sessions of two clusters are not ordered, and their conflicting writes may leave the replicas different |
+//! | refused at all replicas | [`Error::Refused`]: no replica has it |
+//! | committed at one replica, and no answer or a passing refusal at another | [`Error::Unknown`] with the transaction's id: it is never undone, [`Session::resolve`] sends it again until all have it |
+//! | committed at one replica and refused for good at another | [`Error::Diverged`] |
+//! | retries | a transaction has the same id in every retry; a replica that has committed it answers from its table and does not run it again, also after a restart ([`AnswerTable::Durable`]) |
+//! | crash of the client between answers | its last transaction may be at some replicas only. Nothing completes or undoes it; [`compare`] finds the difference |
+//! | restarted replica | sessions connect again and resolve their last transaction. A replica that lost an acknowledged one is refused ([`Error::ReplicaBehind`]) |
+//! | new or damaged replica | it begins as a copy of another one's closed database, while no client runs |
+//! | reads | within a transaction: equal at all replicas, or [`Error::Diverged`]. [`Session::read`]: at one replica, perhaps before the write is acknowledged |
+//! | membership | fixed: the list of addresses that every client has |
+//!
+//! After a run, [`compare`] checks that all replicas have the same rows, and names the first key that differs.
+//!
+//! ```
+//! use katydid::Database;
+//! use katydid_replica::client_driven::{Action, Cluster, ClusterOptions, Operation, Server, ServerOptions, compare};
+//! use std::net::TcpListener;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let start = || -> Result<Server, Box<dyn std::error::Error>> {
+//!     let listener = TcpListener::bind("127.0.0.1:0")?;
+//!     Ok(Server::start(Database::in_memory()?, listener, ServerOptions::default())?)
+//! };
+//! let replicas = [start()?, start()?, start()?];
+//!
+//! let cluster = Cluster::new(ClusterOptions::new(replicas.iter().map(Server::address).collect()))?;
+//! let mut session = cluster.session()?;
+//! let insert = Operation { table: "fruit".into(), key: b"apple".to_vec(), action: Action::Insert(b"red".to_vec()) };
+//! session.transact(vec![insert])?;
+//! assert_eq!(session.read("fruit", b"apple")?, Some(b"red".to_vec()));
+//!
+//! let equal = compare(&mut session)?;
+//! assert_eq!((equal[0].table.as_str(), equal[0].rows), ("fruit", 1));
+//! session.end()?;
+//! for replica in replicas {
+//!     replica.stop()?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod answers;
+mod apply;
+mod cluster;
+mod contents;
+mod design;
+mod divergence;
+mod error;
+pub mod frame;
+mod fuzz;
+mod link;
+mod message;
+mod order;
+mod serve;
+mod server;
+mod session;
+mod tally;
+mod verdict;
+
+pub use answers::AnswerTable;
+pub use cluster::{ClientTimes, Cluster, ClusterOptions};
+pub use design::paper_options;
+pub use divergence::{Divergence, compare};
+pub use error::{Error, Result};
+#[doc(hidden)]
+pub use fuzz::fuzz_targets;
+pub use message::{
+    Action, Answer, ClientId, Operation, Outcome, Refusal, ReplicaStat, Reply, Request, Row, TableContents,
+    TransactionId,
+};
+pub use server::{Server, ServerError, ServerOptions};
+pub use session::{Committed, Draft, Session};
+pub use verdict::ReplicaAnswer;

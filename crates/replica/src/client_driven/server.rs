@@ -1,0 +1,243 @@
+//! The server library: a replica that serves one database over TCP.
+//!
+//! Threads: one that accepts, and one for each connection, which reads a request, runs it, waits until it is durable and answers. Commits of
+//! several connections meet in the log as those of local threads do; nothing else runs between a client and the log. Invariants:
+//!
+//! 1. An answer `Committed` is sent only after the commit is durable, by the durability that the database was opened with.
+//! 2. [`Server::stop`] ends connections between two requests: a request that was read is run and answered first. Then the database is closed.
+//! 3. A connection that sends a damaged frame is ended. What it had committed stays.
+//!
+//! A crash leaves what the database recovers; with [`AnswerTable::Durable`] that includes the answers.
+//!
+//! | lock | guards | rank |
+//! |---|---|---|
+//! | `connections` | the open sockets and the threads that serve them | below none: taken with no other held |
+
+use super::answers::{AnswerTable, Answers};
+use super::message::ReplicaStat;
+use super::serve::Connection;
+use super::tally::Tally;
+use katydid::{Database, Error};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Options of a replica's server.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where the last answer of each session is kept. Default: [`AnswerTable::Durable`].
+    pub answers: AnswerTable,
+    /// Maximum sessions that are remembered. Default: 4096. One more is refused.
+    pub sessions_max: usize,
+    /// Maximum connections, each with a thread. Default: 4096. One more is ended at once.
+    pub connections_max: usize,
+    /// Maximum time that sending one answer may take. Default: 10 s. The connection is ended then.
+    pub send_timeout: Duration,
+    /// Delay added to each request, half before it is run and half before its answer is sent. Default: none. It stands for a network's round
+    /// trip where replicas and clients share a machine; server times do not contain it.
+    pub network_delay: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        ServerOptions {
+            answers: AnswerTable::default(),
+            sessions_max: 4096,
+            connections_max: 4096,
+            send_timeout: Duration::from_secs(10),
+            network_delay: Duration::ZERO,
+        }
+    }
+}
+
+/// Why a server was not started or not stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A socket or thread could not be made.
+    #[error("cannot {what}: {source}")]
+    Io {
+        /// The action.
+        what: &'static str,
+        /// Cause of the failure.
+        source: io::Error,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// State that all threads of a server share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub database: Database,
+    pub answers: Answers,
+    pub tally: Tally,
+    pub options: ServerOptions,
+    /// Written by `stop`, read by every thread between two requests; sequentially consistent, and rare.
+    stopping: AtomicBool,
+    connections: Mutex<Connections>,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    next: u64,
+    open: HashMap<u64, TcpStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Shared {
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+}
+
+/// A running replica. Dropping it stops it as [`Server::stop`] does.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves a database at a listener, until it is stopped. The database belongs to the server from then on.
+    ///
+    /// # Errors
+    /// The table of answers could not be read, or the first thread not started.
+    pub fn start(
+        database: Database,
+        listener: TcpListener,
+        options: ServerOptions,
+    ) -> Result<Server, ServerError> {
+        let io = |what| move |source| ServerError::Io { what, source };
+        let address = listener.local_addr().map_err(io("find the listener's address"))?;
+        let answers = Answers::open(&database, options.answers, options.sessions_max)?;
+        let shared = Arc::new(Shared {
+            database,
+            answers,
+            tally: Tally::default(),
+            options,
+            stopping: AtomicBool::new(false),
+            connections: Mutex::default(),
+        });
+        let of = Arc::clone(&shared);
+        let accepting = std::thread::Builder::new()
+            .name("katydid-accept".to_owned())
+            .spawn(move || accept(&of, &listener))
+            .map_err(io("start a thread"))?;
+        Ok(Server { shared, address, accepting: Some(accepting) })
+    }
+
+    /// The address that it listens at.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Counters since the start.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn stat(&self) -> Result<ReplicaStat, ServerError> {
+        Ok(self.shared.tally.stat(&self.shared.database)?)
+    }
+
+    /// Ends all connections after the requests that they run, and closes the database.
+    ///
+    /// # Errors
+    /// Those of closing the database.
+    pub fn stop(mut self) -> Result<(), ServerError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), ServerError> {
+        let Some(accepting) = self.accepting.take() else { return Ok(()) };
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // The accepting thread looks at the flag after each connection, so it gets one.
+        let mut own = self.address;
+        if own.ip().is_unspecified() {
+            own.set_ip(if own.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        let woken = TcpStream::connect_timeout(&own, Duration::from_secs(10));
+        if woken.is_ok() {
+            // A thread that panicked has said so already.
+            let _panicked = accepting.join();
+        }
+        let threads = {
+            let mut connections = self.shared.connections.lock();
+            for socket in connections.open.values() {
+                // The client may have ended it already.
+                let _ended = socket.shutdown(Shutdown::Read);
+            }
+            std::mem::take(&mut connections.threads)
+        };
+        for thread in threads {
+            let _panicked = thread.join();
+        }
+        Ok(self.shared.database.close()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A caller that needs the error calls `stop`.
+        let _unheard = self.end();
+    }
+}
+
+fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
+    /// The pause after an error such as too many open files: the next `accept` would fail at once.
+    const AFTER_ERROR: Duration = Duration::from_millis(20);
+    loop {
+        let accepted = listener.accept();
+        if shared.is_stopping() {
+            return;
+        }
+        match accepted {
+            Ok((socket, _)) => admit(shared, socket),
+            Err(_) => std::thread::sleep(AFTER_ERROR),
+        }
+    }
+}
+
+/// Starts the thread of a connection. A socket that cannot be served is closed, which its client sees.
+fn admit(shared: &Arc<Shared>, socket: TcpStream) {
+    let Ok(kept) = socket.try_clone() else { return };
+    let mut connections = shared.connections.lock();
+    connections.threads.retain(|thread| !thread.is_finished());
+    if connections.open.len() >= shared.options.connections_max {
+        return;
+    }
+    let number = connections.next;
+    connections.next += 1;
+    let of = Arc::clone(shared);
+    let started = std::thread::Builder::new().name("katydid-serve".to_owned()).spawn(move || {
+        let _closed = Closed { shared: &of, number };
+        // The client sees the end of the connection. No other thread waits for it.
+        let _ended = Connection::new(&of, socket).and_then(Connection::serve);
+    });
+    if let Ok(thread) = started {
+        connections.open.insert(number, kept);
+        connections.threads.push(thread);
+    }
+}
+
+/// Takes a connection from the list when its thread ends, also by a panic.
+struct Closed<'s> {
+    shared: &'s Shared,
+    number: u64,
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        if let Some(socket) = self.shared.connections.lock().open.remove(&self.number) {
+            // The other side may be gone.
+            let _gone = socket.shutdown(Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! A session of the client library: transactions that are sent to all replicas at once.
+//!
+//! Threads: one at a time. Invariants:
+//!
+//! 1. A request is written to every socket before any answer is read.
+//! 2. The keys that a transaction writes are locked in the cluster before it is sent, and until its outcome is known.
+//! 3. A session whose last transaction is unknown sends that one again and nothing else.
+//!
+//! A crash of the client between the answers leaves its last transaction at some replicas, or at all, or at none. Nothing completes it:
+//! comparing the replicas finds the difference.
+
+use super::cluster::SharedCluster;
+use super::error::{Error, Result};
+use super::frame::{self, FrameError};
+use super::link::{Link, unexpected};
+use super::message::{
+    Action, Answer, ClientId, Operation, ReplicaStat, Reply, Request, Row, TableContents, TransactionId,
+};
+use super::order::{HeldKeys, NotLocked, TableKey};
+use super::verdict::{ReplicaAnswer, Verdict, judge};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A transaction whose outcome is not known yet.
+#[derive(Debug)]
+struct Unresolved {
+    id: TransactionId,
+    frame: Vec<u8>,
+    held: HeldKeys,
+}
+
+/// An acknowledged transaction: durable at every replica.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// Identity of the transaction.
+    pub id: TransactionId,
+    /// The values that its reads found, the same at every replica.
+    pub found: Vec<Option<Vec<u8>>>,
+}
+
+/// See the head of this file.
+#[derive(Debug)]
+pub struct Session {
+    shared: Arc<SharedCluster>,
+    client: ClientId,
+    links: Vec<Option<Link>>,
+    /// Number of the last transaction that was sent.
+    sequence: u64,
+    /// Number of the last one that was acknowledged.
+    acknowledged: u64,
+    unresolved: Option<Unresolved>,
+}
+
+impl Session {
+    pub(super) fn open(shared: &Arc<SharedCluster>, client: ClientId) -> Result<Session> {
+        let links = shared.options.replicas.iter().map(|_| None).collect();
+        let shared = Arc::clone(shared);
+        let mut session = Session { shared, client, links, sequence: 0, acknowledged: 0, unresolved: None };
+        session.connect()?;
+        Ok(session)
+    }
+
+    /// Identity of the session.
+    pub fn id(&self) -> ClientId {
+        self.client
+    }
+
+    /// The transaction whose outcome is unknown, if there is one.
+    pub fn unresolved(&self) -> Option<TransactionId> {
+        self.unresolved.as_ref().map(|unresolved| unresolved.id)
+    }
+
+    /// Runs the operations as one transaction at every replica, in one message to each.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: no replica has it. [`Error::Unknown`]: some may have it; [`Session::resolve`] is next. [`Error::Diverged`]: some have
+    /// it and others never will. With any other error nothing was sent.
+    pub fn transact(&mut self, operations: Vec<Operation>) -> Result<Committed> {
+        let mut draft = self.begin()?;
+        let mut keys: Vec<TableKey> = operations
+            .iter()
+            .filter(|operation| operation.action.writes())
+            .map(|operation| (operation.table.clone(), operation.key.clone()))
+            .collect();
+        keys.sort();
+        keys.dedup();
+        for (table, key) in keys {
+            draft.lock(&table, &key)?;
+        }
+        for operation in operations {
+            draft.add(operation)?;
+        }
+        draft.commit()
+    }
+
+    /// Begins a transaction whose operations are collected here and sent when it is committed.
+    ///
+    /// # Errors
+    /// [`Error::Unresolved`]; [`Error::Replica`] or [`Error::ReplicaBehind`] if a connection was lost and cannot be made again.
+    pub fn begin(&mut self) -> Result<Draft<'_>> {
+        if let Some(unresolved) = &self.unresolved {
+            return Err(Error::Unresolved { id: unresolved.id });
+        }
+        self.connect()?;
+        let held = HeldKeys::none(&self.shared.locks);
+        Ok(Draft { session: self, held, operations: Vec::new() })
+    }
+
+    /// Sends the transaction whose outcome is unknown again to all replicas. Replicas that have committed it answer from their tables; the
+    /// others run it.
+    ///
+    /// # Errors
+    /// Those of [`Session::transact`]; [`Error::Unknown`] again if it still cannot be told.
+    pub fn resolve(&mut self) -> Result<Option<Committed>> {
+        let Some(Unresolved { id, frame, held }) = self.unresolved.take() else { return Ok(None) };
+        if let Err(error) = self.connect() {
+            let answers = vec![ReplicaAnswer::Missing(error.to_string()); self.links.len()];
+            self.unresolved = Some(Unresolved { id, frame, held });
+            return match error {
+                Error::ReplicaBehind { .. } => Err(error),
+                _ => Err(Error::Unknown { id, answers }),
+            };
+        }
+        self.send(id, frame, held).map(Some)
+    }
+
+    /// The value of a key at one replica, which differs from session to session. The read is no part of a transaction: it may show a write that
+    /// is not acknowledged yet.
+    ///
+    /// # Errors
+    /// [`Error::Replica`], [`Error::Unserved`].
+    pub fn read(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let replica = self.reads_at();
+        let request = Request::Read { table: table.to_owned(), key: key.to_vec() };
+        match self.call(replica, &request)? {
+            Reply::Value(value) => Ok(value),
+            other => Err(self.failed(replica, unexpected(&other))),
+        }
+    }
+
+    /// The replica that this session reads at: sessions are spread over all by their ids.
+    pub fn reads_at(&self) -> usize {
+        (self.client.0 % self.links.len() as u128) as usize
+    }
+
+    /// At most `limit` rows of a table at one replica: after one key, and before another if there is one. A page may be shorter; an empty one
+    /// is the last.
+    ///
+    /// # Errors
+    /// [`Error::Replica`], [`Error::Unserved`].
+    pub fn rows(
+        &mut self,
+        replica: usize,
+        table: &str,
+        after: Option<Vec<u8>>,
+        before: Option<Vec<u8>>,
+        limit: u32,
+    ) -> Result<Vec<Row>> {
+        match self.call(replica, &Request::Rows { table: table.to_owned(), after, before, limit })? {
+            Reply::Rows(rows) => Ok(rows),
+            other => Err(self.failed(replica, unexpected(&other))),
+        }
+    }
+
+    /// Numbers and checksums of the tables of one replica.
+    ///
+    /// # Errors
+    /// [`Error::Replica`], [`Error::Unserved`].
+    pub fn contents(&mut self, replica: usize) -> Result<Vec<TableContents>> {
+        match self.call(replica, &Request::Contents)? {
+            Reply::Contents(contents) => Ok(contents),
+            other => Err(self.failed(replica, unexpected(&other))),
+        }
+    }
+
+    /// Counters of one replica.
+    ///
+    /// # Errors
+    /// [`Error::Replica`], [`Error::Unserved`].
+    pub fn stat(&mut self, replica: usize) -> Result<ReplicaStat> {
+        match self.call(replica, &Request::Stat)? {
+            Reply::Stat(stat) => Ok(stat),
+            other => Err(self.failed(replica, unexpected(&other))),
+        }
+    }
+
+    /// Number of replicas.
+    pub fn replicas(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Ends the session: the replicas forget its last answer, and nothing of it can be retried any more. A session that is dropped without
+    /// this keeps its place in their tables.
+    ///
+    /// # Errors
+    /// [`Error::Unresolved`]; [`Error::Replica`], [`Error::Unserved`] for the first replica that failed.
+    pub fn end(mut self) -> Result<()> {
+        if let Some(id) = self.unresolved() {
+            return Err(Error::Unresolved { id });
+        }
+        for replica in 0..self.links.len() {
+            match self.call(replica, &Request::Forget)? {
+                Reply::Forgotten => {}
+                other => return Err(self.failed(replica, unexpected(&other))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the connections that are missing.
+    fn connect(&mut self) -> Result<()> {
+        for replica in 0..self.links.len() {
+            if self.links[replica].is_none() {
+                self.connect_to(replica)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn connect_to(&mut self, replica: usize) -> Result<()> {
+        let options = &self.shared.options;
+        let address = options.replicas[replica];
+        let opened = Link::open(address, self.client, options.connect_timeout, options.answer_timeout);
+        let (link, last) = opened.map_err(|source| Error::Replica { replica, address, source })?;
+        if last.unwrap_or(0) < self.acknowledged {
+            return Err(Error::ReplicaBehind { replica, address, sequence: self.acknowledged, last });
+        }
+        self.links[replica] = Some(link);
+        Ok(())
+    }
+
+    /// The error of a replica whose connection is given up.
+    fn failed(&mut self, replica: usize, source: FrameError) -> Error {
+        self.links[replica] = None;
+        Error::Replica { replica, address: self.shared.options.replicas[replica], source }
+    }
+
+    /// A request that is no transaction, to one replica.
+    fn call(&mut self, replica: usize, request: &Request) -> Result<Reply> {
+        if self.links[replica].is_none() {
+            self.connect_to(replica)?;
+        }
+        let Some(link) = &mut self.links[replica] else { return Err(Error::NoReplicas) };
+        match link.call(request) {
+            Ok(Reply::Unserved(why)) => {
+                Err(Error::Unserved { replica, address: self.shared.options.replicas[replica], why })
+            }
+            Ok(reply) => Ok(reply),
+            Err(error) => Err(self.failed(replica, error)),
+        }
+    }
+
+    /// Sends a transaction to all replicas and waits for their answers.
+    fn send(&mut self, id: TransactionId, frame: Vec<u8>, held: HeldKeys) -> Result<Committed> {
+        let begun = Instant::now();
+        let sent: Vec<_> = self
+            .links
+            .iter_mut()
+            .map(|link| link.as_mut().ok_or(FrameError::Ended).and_then(|link| link.send(&frame)))
+            .collect();
+        let answers: Vec<Result<Answer, FrameError>> = self
+            .links
+            .iter_mut()
+            .zip(sent)
+            .map(|(link, sent)| {
+                sent?;
+                match link.as_mut().ok_or(FrameError::Ended)?.receive()? {
+                    Reply::Answered(answer) if answer.id == id => Ok(answer),
+                    other => Err(unexpected(&other)),
+                }
+            })
+            .collect();
+        let client_ns = begun.elapsed().as_nanos() as u64;
+        let times: Vec<u64> =
+            answers.iter().filter_map(|answer| Some(answer.as_ref().ok()?.server_ns)).collect();
+        let answers: Vec<ReplicaAnswer> = answers
+            .into_iter()
+            .enumerate()
+            .map(|(replica, answer)| match answer {
+                Ok(answer) => answer.outcome.into(),
+                Err(error) => {
+                    self.links[replica] = None;
+                    ReplicaAnswer::Missing(error.to_string())
+                }
+            })
+            .collect();
+        match judge(&answers) {
+            Verdict::Committed(found) => {
+                self.acknowledged = id.sequence;
+                let slowest = times.iter().copied().max().unwrap_or_default();
+                let mean = times.iter().sum::<u64>() / times.len().max(1) as u64;
+                self.shared.times.add(client_ns, slowest, mean);
+                drop(held);
+                Ok(Committed { id, found })
+            }
+            Verdict::Refused(refusal) => Err(Error::Refused { id, refusal }),
+            Verdict::Diverged => Err(Error::Diverged { id, answers }),
+            Verdict::Unknown => {
+                held.mark_unknown(id);
+                self.unresolved = Some(Unresolved { id, frame, held });
+                Err(Error::Unknown { id, answers })
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(unresolved) = self.unresolved.take() {
+            unresolved.held.abandon();
+        }
+    }
+}
+
+/// A transaction whose operations are collected at the client. Dropping it forgets them: nothing was sent.
+#[derive(Debug)]
+pub struct Draft<'s> {
+    session: &'s mut Session,
+    held: HeldKeys,
+    operations: Vec<Operation>,
+}
+
+impl Draft<'_> {
+    /// Locks a key in the cluster until the transaction has ended. No other transaction of the cluster writes it meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::KeyBusy`], [`Error::KeyUnknown`].
+    pub fn lock(&mut self, table: &str, key: &[u8]) -> Result<()> {
+        self.held.lock((table.to_owned(), key.to_vec())).map_err(|not| match not {
+            NotLocked::Busy => Error::KeyBusy,
+            NotLocked::Unknown(id) => Error::KeyUnknown { id },
+        })
+    }
+
+    /// Adds an operation; the key of one that writes is locked.
+    ///
+    /// # Errors
+    /// [`Error::KeyBusy`], [`Error::KeyUnknown`].
+    pub fn add(&mut self, operation: Operation) -> Result<()> {
+        if operation.action.writes() {
+            self.lock(&operation.table, &operation.key)?;
+        }
+        self.operations.push(operation);
+        Ok(())
+    }
+
+    /// The value of a key at one replica, and not what the operations collected so far will make of it. Locked before, it is as of the last
+    /// acknowledged write.
+    ///
+    /// # Errors
+    /// Those of [`Session::read`].
+    pub fn read(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.session.read(table, key)
+    }
+
+    /// The last operation so far that writes a key.
+    pub fn written(&self, table: &str, key: &[u8]) -> Option<&Action> {
+        let of = |operation: &&Operation| {
+            operation.action.writes() && operation.table == table && operation.key == key
+        };
+        self.operations.iter().rev().find(of).map(|operation| &operation.action)
+    }
+
+    /// Rows at the replica that the session reads at, as [`Session::rows`] has them, without the operations collected so far.
+    ///
+    /// # Errors
+    /// Those of [`Session::rows`].
+    pub fn rows(
+        &mut self,
+        table: &str,
+        after: Option<Vec<u8>>,
+        before: Option<Vec<u8>>,
+        limit: u32,
+    ) -> Result<Vec<Row>> {
+        let replica = self.session.reads_at();
+        self.session.rows(replica, table, after, before, limit)
+    }
+
+    /// The operations so far, in order.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Sends the transaction to all replicas and waits until all have committed it.
+    ///
+    /// # Errors
+    /// Those of [`Session::transact`].
+    pub fn commit(self) -> Result<Committed> {
+        let Draft { session, held, operations } = self;
+        let id = TransactionId { client: session.client, sequence: session.sequence + 1 };
+        let frame = frame::encode(&Request::Transact { id, operations }).map_err(Error::TooLong)?;
+        session.sequence += 1;
+        session.send(id, frame, held)
+    }
+}
