@@ -129,13 +129,14 @@ pub fn as_lines(stat: &Value) -> Lines {
     for name in ["commits", "rollbacks", "conflicts", "checkpoints"] {
         line(name, grouped(number(&stat[name])));
     }
-    let latency = &stat["commit_latency_us"];
-    let millis = |name: &str| format!("{:.1} ms", number(&latency[name]) as f64 / 1000.0);
-    let quantiles = ["p50", "p99", "p999", "max"].map(|name| format!("{name} {}", millis(name)));
-    line("commit latency", quantiles.join(", "));
+    line("commit latency", latencies(&stat["commit_latency_us"]));
+    line("waits", latencies(&stat["wait_time_us"]));
     for open in stat["oldest_transactions"].as_array().into_iter().flatten().take(5) {
         let age = number(&open["age_us"]) as f64 / 1e6;
         line("open", format!("{} for {age:.1} s, begun at {}", number(&open["txn"]), text(&open["origin"])));
+    }
+    for wait in stat["waits"].as_array().into_iter().flatten().take(5) {
+        line("waiting", waiting(wait));
     }
     match is_paged {
         true => line("last checkpoint", number(&stat["checkpoint_lsn"]).to_string()),
@@ -169,6 +170,30 @@ pub fn as_lines(stat: &Value) -> Lines {
     line("incarnation", number(&log["incarnation"]).to_string());
     line("device stalls", stalls(&stat["device_stalls"]));
     lines
+}
+
+/// How often, and how long.
+pub fn latencies(latencies: &Value) -> String {
+    let number = |name: &str| latencies[name].as_u64().unwrap_or(0);
+    let names = [("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("max", "longest")];
+    let quantiles = names.map(|(name, shown)| format!("{shown} {:.1} ms", number(name) as f64 / 1000.0));
+    format!("{} of {}", quantiles.join(", "), grouped(number("count")))
+}
+
+/// A transaction that waits, what it wants, and what it waits for.
+pub fn waiting(wait: &Value) -> String {
+    let number = |name: &str| wait[name].as_u64().unwrap_or(0);
+    let blockers = wait["blockers"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    let mut blockers = blockers.map(|txn| txn.to_string());
+    let mut text = format!("{} wants {}", number("txn"), wait["wanted"].as_str().unwrap_or(""));
+    if let Some(first) = blockers.next() {
+        text += &format!(", behind {first}");
+        if wait["blocker_age_us"].is_u64() {
+            text += &format!(" (open for {:.1} s)", number("blocker_age_us") as f64 / 1e6);
+        }
+    }
+    blockers.for_each(|blocker| text += &format!(", {blocker}"));
+    text
 }
 
 pub fn stalls(stalls: &Value) -> String {

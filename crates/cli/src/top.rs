@@ -2,7 +2,7 @@
 //!
 //! Counters come from the owner's socket; what is shown is their growth between two looks.
 
-use crate::show::stalls;
+use crate::show::{latencies, stalls, waiting};
 use clap::Args;
 use katydid_command::bytes::{grouped, shown};
 use katydid_command::database::DatabaseDir;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Show what a running database does: rates, latencies and its oldest transactions, until it ends
+/// Show what a running database does: rates, latencies, its oldest transactions and what transactions wait for, until it ends
 ///
 /// The process that has the database open must have a socket, as `load`, `bench` and `shell` have, and programs that call katydid_observe::Socket::open.
 #[derive(Debug, Args)]
@@ -107,14 +107,8 @@ fn lines(stat: &Value, rates: &[(&str, f64, bool)]) -> Vec<String> {
         let rate = if *bytes { shown(*rate as u64) } else { grouped(*rate as u64) };
         lines.push(format!("{name:<16}{rate:>14}/s"));
     }
-    let millis = |place: &str| number(stat, place) as f64 / 1000.0;
-    lines.push(format!(
-        "commit latency  p50 {:.1} ms, p99 {:.1} ms, p99.9 {:.1} ms, longest {:.1} ms",
-        millis("/commit_latency_us/p50"),
-        millis("/commit_latency_us/p99"),
-        millis("/commit_latency_us/p999"),
-        millis("/commit_latency_us/max"),
-    ));
+    lines.push(format!("commit latency  {}", latencies(&stat["commit_latency_us"])));
+    lines.push(format!("waits           {}", latencies(&stat["wait_time_us"])));
     lines.push(format!("device stalls   {}", stalls(&stat["device_stalls"])));
     lines.push(format!("log pinned by   {}", text(&stat["log"]["pinned_by"])));
     lines.push(format!(
@@ -124,6 +118,10 @@ fn lines(stat: &Value, rates: &[(&str, f64, bool)]) -> Vec<String> {
     for open in stat["oldest_transactions"].as_array().into_iter().flatten() {
         let age = number(open, "/age_us") as f64 / 1e6;
         lines.push(format!("  {:>12}  {age:>9.1} s  {}", number(open, "/txn"), text(&open["origin"])));
+    }
+    lines.push(format!("waiting         {} transactions", grouped(number(stat, "/transactions_waiting"))));
+    for wait in stat["waits"].as_array().into_iter().flatten() {
+        lines.push(format!("  {}", waiting(wait)));
     }
     lines
 }

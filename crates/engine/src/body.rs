@@ -7,12 +7,14 @@
 
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::time::Duration;
 
 thread_local! {
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+    /// A wait that has ended and that its engine has not asked about.
+    static LAST_WAIT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
 /// Which open database: an address that no two have at a time.
@@ -89,11 +91,18 @@ pub(crate) fn patience(database: DatabaseKey, lock_wait: Duration) -> Duration {
 
 /// The calling thread has waited so long.
 pub(crate) fn has_waited(database: DatabaseKey, waited: Duration) {
+    LAST_WAIT.set(Some(waited));
     with_calls(|calls| {
         if let Some(call) = calls.iter_mut().find(|call| call.database == database) {
             call.left = call.left.saturating_sub(waited);
         }
     });
+}
+
+/// The time of the last wait of the calling thread, given once: for the engine in which it has waited.
+#[inline]
+pub(crate) fn take_last_wait() -> Option<Duration> {
+    LAST_WAIT.get().inspect(|_| LAST_WAIT.set(None))
 }
 
 /// `None` while the thread's locals are being destroyed: a call from there is not kept track of.

@@ -141,6 +141,12 @@ fn told_conflict(victim: TxnId, holder: Option<TxnId>, kind: &str, contested: Op
     );
 }
 
+/// A transaction has waited for another one.
+pub(crate) fn waited(_took: Duration) {
+    #[cfg(feature = "metrics")]
+    metrics::histogram!("katydid_wait_seconds").record(_took);
+}
+
 /// A commit is acknowledged.
 #[inline]
 pub(crate) fn committed(_took: Duration) {

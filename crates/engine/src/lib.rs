@@ -107,6 +107,7 @@ mod transact_with;
 mod transaction;
 pub mod typed;
 mod verify;
+mod waits;
 mod worker;
 
 pub use archive::{ArchiveMark, LogArchive, LogArchiver, LogStretch};
@@ -151,7 +152,10 @@ pub use restore_to::{RestorePoint, RestoreReport};
 pub use salvage::Loss;
 pub use sequence::Sequence;
 pub use session::Session;
-pub use stat::{EngineStat, Latencies, LogStat, MemoryStat, OldestView, PagedStat, Pin, Stat, StreamStat};
+pub use stat::{
+    EngineStat, Latencies, LogStat, MemoryStat, OldestView, PagedStat, Pin, Stat, StreamStat,
+    WaitingTransaction,
+};
 pub use table::Table;
 pub use transact_async::TransactFuture;
 pub use transaction::{Savepoint, Transaction};

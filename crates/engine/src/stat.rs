@@ -1,6 +1,7 @@
 //! What `Database::stat` reports: counters and positions, read without stopping anything.
 
 use crate::Lsn;
+use crate::contested::Contested;
 use crate::ids::TxnId;
 use katydid_device::Stalls;
 use katydid_device::nvram::Form;
@@ -68,6 +69,18 @@ pub struct OpenTransaction {
     pub origin: &'static Location<'static>,
 }
 
+/// A transaction that waits for others now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingTransaction {
+    /// Its number.
+    pub txn: TxnId,
+    /// The part of a table that it wants to read or write. `holder_open` is the age of the first of `blockers`.
+    pub wanted: Contested,
+    /// The transactions it waits for: the holders, and those that wait before it.
+    pub blockers: Vec<TxnId>,
+}
+
 /// Positions and counters of an open database. Counters count since it was opened.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -89,6 +102,11 @@ pub struct Stat {
     pub commit_latency: Latencies,
     /// The open transactions, the oldest first. One that is committing is open until the call returns.
     pub transactions_open: Vec<OpenTransaction>,
+    /// The open transactions that wait for others now, by their numbers.
+    pub waiting: Vec<WaitingTransaction>,
+    /// How long transactions waited for others: for locks in the paged engine, for a commit under way in the memory engine. Waits that ended in an
+    /// error are counted, and those that are not over are not.
+    pub wait_time: Latencies,
     /// Device calls that took longer than the log option `stall_after`, and the one that is taking so long now.
     pub stalls: Stalls,
     /// What only one engine has.

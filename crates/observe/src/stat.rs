@@ -1,20 +1,49 @@
 //! [`Stat`] as a JSON object, for people's programs and for the other side of the socket. Pure.
 
-use katydid::{EngineKind, EngineStat, Lsn, MemoryStat, PagedStat, Stat, StreamStat, TxnId};
+use katydid::{
+    EngineKind, EngineStat, Latencies, Lsn, MemoryStat, PagedStat, Stat, StreamStat, TxnId,
+    WaitingTransaction,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How many of the open transactions are told of.
+/// Most open transactions, and most waits, that are told of.
 const OLDEST: usize = 20;
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+fn latencies(latencies: &Latencies) -> Value {
+    json!({
+        "count": latencies.count,
+        "p50": micros(latencies.p50),
+        "p99": micros(latencies.p99),
+        "p999": micros(latencies.p999),
+        "max": micros(latencies.max),
+    })
+}
+
+fn wait(waiting: &WaitingTransaction) -> Value {
+    json!({
+        "txn": waiting.txn.get(),
+        "wanted": waiting.wanted.to_string(),
+        "blockers": waiting.blockers.iter().map(|txn| txn.get()).collect::<Vec<_>>(),
+        "blocker_age_us": waiting.wanted.holder_open.map(micros),
+    })
+}
+
 /// The members of `katydid stat --json`.
 pub(crate) fn as_json(stat: &Stat) -> Value {
     let oldest = stat.transactions_open.iter().take(OLDEST).map(|open| {
-        json!({ "txn": open.txn.get(), "age_us": micros(open.age), "origin": open.origin.to_string() })
+        let waiting = stat.waiting.iter().find(|waiting| waiting.txn == open.txn);
+        let waits_for = waiting.map(|waiting| waiting.wanted.to_string());
+        json!({
+            "txn": open.txn.get(),
+            "age_us": micros(open.age),
+            "origin": open.origin.to_string(),
+            "waits_for": waits_for,
+        })
     });
     let oldest: Vec<Value> = oldest.collect();
     let mut object = json!({
@@ -24,15 +53,12 @@ pub(crate) fn as_json(stat: &Stat) -> Value {
         "rollbacks": stat.rollbacks,
         "conflicts": stat.conflicts,
         "checkpoints": stat.checkpoints,
-        "commit_latency_us": {
-            "count": stat.commit_latency.count,
-            "p50": micros(stat.commit_latency.p50),
-            "p99": micros(stat.commit_latency.p99),
-            "p999": micros(stat.commit_latency.p999),
-            "max": micros(stat.commit_latency.max),
-        },
+        "commit_latency_us": latencies(&stat.commit_latency),
+        "wait_time_us": latencies(&stat.wait_time),
         "transactions_open": stat.transactions_open.len(),
         "oldest_transactions": oldest,
+        "transactions_waiting": stat.waiting.len(),
+        "waits": stat.waiting.iter().take(OLDEST).map(wait).collect::<Vec<_>>(),
         "device_stalls": {
             "count": stat.stalls.count,
             "longest_us": micros(stat.stalls.longest),

@@ -33,6 +33,8 @@ impl MemoryDatabase {
             checkpoints: engine.schedule.completed(),
             commit_latency: engine.opening.observed.commits(),
             transactions_open: engine.opening.observed.open(),
+            waiting: store.waiting(),
+            wait_time: store.wait_time(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Memory(MemoryStat {
                 used_bytes: store.used(),

@@ -32,6 +32,7 @@ use crate::paged::views::{TxnImages, Unshown, Versions, View, Views};
 use crate::paged::writer::Writer;
 use crate::sharded::Metrics;
 use crate::stat::Pin;
+use crate::waits::Waits;
 use katydid_device::{Cause, Gate, Verb, Watch};
 use katydid_wal::{Append, AppendClass, Appended, Dependencies, Durability, Kind, Log, Stream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -88,6 +89,7 @@ pub(crate) struct Engine {
     pub(crate) leaked_locks: Mutex<Vec<TxnLocks>>,
     /// Invariant 3.
     pub(crate) unfinished: Unfinished,
+    pub(crate) waits: Waits,
     pub(crate) views: Views,
     pub(crate) unshown: Unshown,
 }

@@ -32,6 +32,7 @@ use crate::paged::views::{Unshown, Views};
 use crate::paged::{compact, copy, dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
+use crate::waits::Waits;
 use katydid_device::{self as device, Create, Directory, File, Id, Method, Verb};
 use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
@@ -183,6 +184,7 @@ fn restart(
         durability_waiter: DurabilityWaiter::default(),
         leaked_locks: Mutex::default(),
         unfinished: Unfinished::default(),
+        waits: Waits::new(),
         views: Views::new(own.view_bytes_max),
         unshown: Unshown::default(),
     });

@@ -3,7 +3,8 @@
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::paged::database::PagedDatabase;
-use crate::stat::{EngineStat, LogStat, PagedStat, Stat, StreamStat};
+use crate::paged::engine::Engine as PagedEngine;
+use crate::stat::{EngineStat, LogStat, PagedStat, Stat, StreamStat, WaitingTransaction};
 
 impl PagedDatabase {
     /// See [`crate::Database::stat`].
@@ -24,6 +25,8 @@ impl PagedDatabase {
             checkpoints: engine.schedule.completed(),
             commit_latency: engine.opening.observed.commits(),
             transactions_open: engine.opening.observed.open(),
+            waiting: waiting(engine),
+            wait_time: engine.waits.times(),
             stalls: engine.watch.stalls(),
             engine: EngineStat::Paged(PagedStat {
                 lock_waits: locks.waits,
@@ -74,4 +77,16 @@ impl PagedDatabase {
             },
         })
     }
+}
+
+/// The transactions that wait for locks.
+fn waiting(engine: &PagedEngine) -> Vec<WaitingTransaction> {
+    // The graph's latch is given back before names of tables are looked up.
+    let waits = engine.locks.waits().into_iter();
+    let waiting = waits.map(|(txn, wanted, blockers)| WaitingTransaction {
+        txn,
+        wanted: engine.locks.contested(wanted, blockers.first().copied()),
+        blockers,
+    });
+    waiting.collect()
 }

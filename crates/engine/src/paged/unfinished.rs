@@ -14,6 +14,7 @@
 //!
 //! After a crash recovery ends what was set aside: for it these are transactions like any that had not ended.
 
+use crate::body;
 use crate::error::{ConflictKind, Error, Result};
 use crate::ids::TxnId;
 use crate::latch::Mutex;
@@ -177,7 +178,11 @@ impl Engine {
         if self.unfinished.is_any() {
             self.help_unended();
         }
-        acquire().or_else(|conflict| self.granted_after(conflict, acquire))
+        let granted = acquire();
+        if let Some(time) = body::take_last_wait() {
+            self.waits.count(time);
+        }
+        granted.or_else(|conflict| self.granted_after(conflict, acquire))
     }
 
     #[cold]
@@ -191,7 +196,11 @@ impl Engine {
             self.end_unended();
             // Otherwise it would wait once more for what has just failed to end.
             if self.unfinished.error_of(&conflict.blockers).is_none() && !self.gate.is_shut() {
-                match acquire() {
+                let again = acquire();
+                if let Some(time) = body::take_last_wait() {
+                    self.waits.count(time);
+                }
+                match again {
                     Ok(grant) => return Ok(grant),
                     Err(again) => conflict = again,
                 }

@@ -148,10 +148,13 @@ fn each_is_told(engine: EngineKind, events: &Events, numbers: &Numbers) {
     assert_eq!(events.take("katydid::checkpoint").len(), 1, "{engine}");
     assert_eq!(numbers.get("katydid_checkpoint_seconds"), checkpoints + 1);
 
-    let conflicts = numbers.get("katydid_conflicts_total");
+    let (conflicts, waits) = (numbers.get("katydid_conflicts_total"), numbers.get("katydid_wait_seconds"));
     match engine {
         EngineKind::Memory => changed_is_told(&database, &table, events),
-        _ => timeout_is_told(&database, &table, events),
+        _ => {
+            timeout_is_told(&database, &table, events);
+            assert_eq!(numbers.get("katydid_wait_seconds"), waits + 1);
+        }
     }
     assert!(numbers.get("katydid_conflicts_total") > conflicts, "{engine}");
     assert!(events.take("katydid::slow_transaction").is_empty(), "none was slow");

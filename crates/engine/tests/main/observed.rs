@@ -1,7 +1,7 @@
 //! What `stat` tells of transactions: which are open and where they began, and how long commits took.
 
 use crate::common::{block_on, options_for};
-use katydid::{Database, Durability, EngineKind, TransactionOptions};
+use katydid::{Database, Durability, EngineKind, Options, TransactionOptions};
 use std::time::Duration;
 
 suite! {
@@ -73,4 +73,52 @@ fn commits_of_every_kind_are_measured(engine: EngineKind) {
     assert_eq!(latency.count, before + 3);
     assert!(latency.p50 <= latency.p99 && latency.p99 <= latency.p999 && latency.p999 <= latency.max);
     assert!(latency.max > Duration::ZERO || latency.p50 == Duration::ZERO);
+}
+
+/// Only the paged engine has locks that a test can hold; `memory/store/tests` waits for a commit under way.
+#[test]
+fn a_wait_for_a_lock_is_listed_with_what_it_waits_for_and_then_counted() {
+    let database = Database::in_memory_with(options_for(EngineKind::Paged)).unwrap();
+    let table = database.table("t").unwrap();
+    let (holder, waiter) = (database.begin().unwrap(), database.begin().unwrap());
+    holder.put(&table, "k", "1").unwrap();
+    let (held, waits) = (holder.id(), waiter.id());
+    let stat = database.stat().unwrap();
+    assert_eq!((stat.waiting, stat.wait_time.count), (vec![], 0));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            waiter.put(&table, "k", "2").unwrap();
+            waiter.commit().unwrap();
+        });
+        let wait = loop {
+            let mut stat = database.stat().unwrap();
+            assert_eq!(stat.wait_time.count, 0, "it is not over");
+            match stat.waiting.pop() {
+                Some(wait) => break wait,
+                None => std::thread::yield_now(),
+            }
+        };
+        assert_eq!((wait.txn, &wait.blockers[..]), (waits, &[held][..]));
+        assert_eq!(wait.wanted.to_string(), r#"key "k" of table "t""#);
+        assert!(wait.wanted.holder_open.is_some());
+        holder.commit().unwrap();
+        waiting.join().unwrap();
+    });
+    let stat = database.stat().unwrap();
+    assert_eq!((&stat.waiting, stat.wait_time.count), (&vec![], 1));
+    assert_eq!(stat.paged().unwrap().lock_waits, 1);
+}
+
+#[test]
+fn a_wait_in_vain_is_counted() {
+    let lock_wait = Duration::from_millis(1);
+    let options = Options { lock_wait, ..options_for(EngineKind::Paged) };
+    let database = Database::in_memory_with(options).unwrap();
+    let table = database.table("t").unwrap();
+    let (holder, in_vain) = (database.begin().unwrap(), database.begin().unwrap());
+    holder.put(&table, "k", "1").unwrap();
+    in_vain.put(&table, "k", "2").unwrap_err();
+    let stat = database.stat().unwrap();
+    assert_eq!((stat.waiting, stat.wait_time.count), (vec![], 1));
+    assert!(stat.wait_time.max >= lock_wait, "{:?}", stat.wait_time);
 }

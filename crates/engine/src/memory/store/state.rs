@@ -10,6 +10,8 @@ use crate::contested::Contested;
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::latch::RwLock;
+use crate::stat::{Latencies, WaitingTransaction};
+use crate::waits::Waits;
 use katydid_kernels::txn::{Clock, DurablePlaces, Slots, Source, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,6 +51,7 @@ pub(crate) struct Store {
     pub(super) limit: Limit,
     pub(super) backoff: Backoff,
     pub(super) log: Arc<dyn LogView>,
+    pub(super) waits: Waits,
 }
 
 impl fmt::Debug for Store {
@@ -72,6 +75,7 @@ impl Store {
             limit,
             backoff: Backoff::new(),
             log,
+            waits: Waits::new(),
         })
     }
 
@@ -91,6 +95,22 @@ impl Store {
         let mut contested = Contested::key(self.find_table(table)?.name(), key);
         contested.holder_open = (holder != Timestamp::ZERO).then(|| self.clock.age(holder));
         Some(Box::new(contested))
+    }
+
+    /// How long transactions waited for others.
+    pub(crate) fn wait_time(&self) -> Latencies {
+        self.waits.times()
+    }
+
+    /// The transactions that wait for others now.
+    pub(crate) fn waiting(&self) -> Vec<WaitingTransaction> {
+        let waits = self.waits.under_way().into_iter();
+        let waiting = waits.filter_map(|wait| {
+            let holder = Timestamp::new(wait.blocker.get());
+            let wanted = self.contested(wait.table, &wait.key, holder)?;
+            Some(WaitingTransaction { txn: wait.txn, wanted: *wanted, blockers: vec![wait.blocker] })
+        });
+        waiting.collect()
     }
 
     pub(super) fn find_table(&self, id: TableId) -> Option<Arc<Table>> {

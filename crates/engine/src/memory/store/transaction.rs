@@ -21,6 +21,7 @@ use crate::events;
 use crate::ids::{TableId, TxnId};
 use crate::options::Access;
 use crate::sharded::ShardRef;
+use crate::waits::WaitUnderWay;
 use katydid_kernels::txn::Stuck;
 use katydid_kernels::txn::Timestamp;
 use katydid_kernels::txn::TxnStatus;
@@ -435,9 +436,14 @@ impl ActiveTxn {
     fn wait(&self, at: TableKey<'_>, status: &TxnStatus) -> Result<()> {
         debug_assert!(self.is_read_only() || status.timestamp() < self.timestamp, "invariant 3");
         let database = DatabaseKey::of::<Store>(&self.open.store);
+        let (txn, blocker) = (self.id(), TxnId::new(status.timestamp().get()));
+        let waits = &self.open.store.waits;
+        let listed = waits.begin(WaitUnderWay { txn, blocker, table: at.0, key: at.1.into() });
         let (patience, begun) = (body::patience(database, self.lock_wait), Instant::now());
         let decided = while_blocked(|| status.wait(patience, self.open.store.log.as_ref()));
         body::has_waited(database, begun.elapsed());
+        drop(listed);
+        waits.count(body::take_last_wait().unwrap_or_default());
         match decided {
             Some(_) => Ok(()),
             None => Err(self.conflict(at, Some(status.timestamp()), ConflictKind::Timeout)),

@@ -152,6 +152,7 @@ fn a_version_that_is_not_decided_is_waited_for_and_not_for_ever() {
         log.waits.load(std::sync::atomic::Ordering::SeqCst) > 0,
         "its own group may have to be written first"
     );
+    assert_eq!((store.waiting(), store.wait_time().count), (vec![], 1));
     let waiter = {
         let (store, table) = (store.clone(), table.clone());
         std::thread::spawn(move || {
@@ -162,6 +163,14 @@ fn a_version_that_is_not_decided_is_waited_for_and_not_for_ever() {
             found
         })
     };
+    let wait = loop {
+        match store.waiting().pop() {
+            Some(wait) => break wait,
+            None => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(wait.blockers, [holder]);
+    assert!(wait.wanted.to_string().starts_with("key \"a\" of table"), "{}", wait.wanted);
     std::thread::spawn(move || pending.committed()).join().expect("ended on another thread");
     assert_eq!(waiter.join().expect("no panic"), Some(b"1".to_vec()));
     assert_eq!(get(&store, &table, b"a"), Some(b"2".to_vec()));
