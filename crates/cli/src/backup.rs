@@ -2,16 +2,21 @@
 
 use crate::verify;
 use clap::Args;
-use katydid::{BackupOptions, BackupReport, CommitStamp, Database, EngineKind, RestorePoint, RestoreReport};
+use katydid::{
+    BackupOptions, BackupReport, CommitStamp, Database, EngineKind, RestorePoint, RestoreReport, VerifyReport,
+};
 use katydid_command::bytes::{self, shown};
 use katydid_command::database::{DatabaseDir, close_after};
 use katydid_command::failure::{Failure, Result};
+use katydid_command::look::Look;
 use katydid_command::output::say;
 use katydid_command::progress::Progress;
 use katydid_command::signals::on_stop;
+use katydid_observe::{Bytes, Client, Reply, Request};
 use serde_json::json;
 use std::num::NonZeroU64;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +25,8 @@ use std::time::{Instant, SystemTime};
 /// Copy the database into an empty or new folder
 ///
 /// The copy is a database of its own: it can be opened, or kept and restored. A backup that is interrupted leaves a folder that no command takes for a
-/// database; remove it. A database that a process has open is refused: programs call Database::backup.
+/// database; remove it. If a process has the database open and listens at its socket, that process writes the copy, with its rights and its view of the folders;
+/// this one shows how far it is, and a signal cancels it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid backup --dir ./db /mnt/backup/monday --verify\n  \
                         katydid backup --dir ./db ./copy --rate 50MiB\n  \
@@ -79,9 +85,15 @@ fn rate(text: &str) -> std::result::Result<NonZeroU64, String> {
 
 impl Backup {
     pub fn run(self) -> Result<()> {
-        self.place.must_exist()?;
-        let database = self.place.open_read_only()?;
+        let look = self.place.look()?;
         let engine = Database::engine_at(&self.place.dir)?;
+        let database = match look {
+            Look::Closed(database) => database,
+            Look::Running(client) => {
+                let made = self.copy_running(client)?;
+                return self.flags.tell(&made, None, engine, &self.to);
+            }
+        };
         let (options, progress) = self.flags.options("backup")?;
         let made = match &self.incremental {
             Some(base) => database.backup_changes(&self.to, base, &options),
@@ -89,10 +101,67 @@ impl Backup {
         };
         drop(options);
         progress.end();
-        let told =
-            made.map_err(Failure::from).and_then(|report| self.flags.tell(&report, None, engine, &self.to));
+        let told = made
+            .map_err(Failure::from)
+            .and_then(|report| self.flags.tell(&report.into(), None, engine, &self.to));
         close_after(&database, told)
     }
+
+    /// Has the process that has the database open write the copy, and checks it here.
+    fn copy_running(&self, mut client: Client) -> Result<CopyMade> {
+        let cannot = |error| Failure::failed(format_args!("cannot stop a connection: {error}"));
+        let stopper = client.stopper().map_err(cannot)?;
+        on_stop(move || stopper.stop())?;
+        let path = |path: &Path| {
+            let absolute = std::path::absolute(path);
+            let cannot = |error| Failure::failed(format_args!("{}: {error}", path.display()));
+            absolute.map(|path| Bytes(path.into_os_string().into_vec())).map_err(cannot)
+        };
+        let request = Request::Backup {
+            to: path(&self.to)?,
+            base: self.incremental.as_deref().map(path).transpose()?,
+            bytes_per_second: self.flags.rate,
+        };
+        let (mut progress, begun) = (Progress::new("backup"), Instant::now());
+        let reply = client.ask_with_progress(&request, |done, of| show(&mut progress, begun, done, of));
+        drop(progress);
+        let (id, stamp, bytes, micros) = match reply.map_err(Failure::failed)? {
+            Reply::Copied { id, stamp, bytes, micros } => (id, stamp, bytes, micros),
+            other => return Err(Failure::failed(format_args!("not a copy: {other:?}"))),
+        };
+        let verified = match self.flags.verify {
+            true => Some(Database::verify_path(&self.to, None)?),
+            false => None,
+        };
+        Ok(CopyMade { id, stamp, bytes, seconds: micros as f64 / 1e6, verified })
+    }
+}
+
+/// A copy that was made, by whichever process.
+struct CopyMade {
+    id: String,
+    stamp: u64,
+    bytes: u64,
+    seconds: f64,
+    verified: Option<VerifyReport>,
+}
+
+impl From<BackupReport> for CopyMade {
+    fn from(report: BackupReport) -> CopyMade {
+        CopyMade {
+            id: report.id.to_string(),
+            stamp: report.stamp.get(),
+            bytes: report.bytes,
+            seconds: report.elapsed.as_secs_f64(),
+            verified: report.verified,
+        }
+    }
+}
+
+fn show(progress: &mut Progress, begun: Instant, done: u64, of: u64) {
+    let fraction = (of > 0).then(|| done as f64 / of as f64);
+    let per_second = (done as f64 / begun.elapsed().as_secs_f64().max(1e-3)) as u64;
+    progress.show(fraction, || format!("{} of {}, {}/s", shown(done), shown(of), shown(per_second)));
 }
 
 impl Restore {
@@ -113,7 +182,7 @@ impl Restore {
         progress.end();
         let (report, reached) = made?;
         let engine = Database::engine_at(to)?;
-        self.flags.tell(&report, reached.as_ref(), engine, to)
+        self.flags.tell(&report.into(), reached.as_ref(), engine, to)
     }
 }
 
@@ -165,11 +234,7 @@ impl CopyFlags {
         let (showing, begun) = (progress.clone(), Instant::now());
         let on_progress = move |done: u64, of: u64| {
             if let Some(progress) = &mut *showing.lock().unwrap_or_else(PoisonError::into_inner) {
-                let fraction = (of > 0).then(|| done as f64 / of as f64);
-                let seconds = begun.elapsed().as_secs_f64().max(1e-3);
-                let per_second = (done as f64 / seconds) as u64;
-                progress
-                    .show(fraction, || format!("{} of {}, {}/s", shown(done), shown(of), shown(per_second)));
+                show(progress, begun, done, of);
             }
             match is_stopped.load(Ordering::Relaxed) {
                 true => ControlFlow::Break(()),
@@ -187,19 +252,18 @@ impl CopyFlags {
     /// Says what was made, and what the check has found.
     fn tell(
         &self,
-        report: &BackupReport,
+        made: &CopyMade,
         reached: Option<&RestoreReport>,
         engine: EngineKind,
         to: &Path,
     ) -> Result<()> {
-        let seconds = report.elapsed.as_secs_f64();
-        let checked = report.verified.as_ref();
+        let (seconds, checked) = (made.seconds, made.verified.as_ref());
         checked.iter().for_each(|checked| verify::tell_faults(checked));
         if self.json {
             let object = json!({
-                "id": report.id.to_string(),
-                "stamp": report.stamp.get(),
-                "bytes": report.bytes,
+                "id": made.id,
+                "stamp": made.stamp,
+                "bytes": made.bytes,
                 "seconds": seconds,
                 "verified": checked.map(verify::as_json),
                 "moment": reached.and_then(|reached| reached.moment).map(time),
@@ -207,7 +271,7 @@ impl CopyFlags {
             });
             say(object.to_string())?;
         } else {
-            say(format!("copied {} to {} in {seconds:.1} s", shown(report.bytes), to.display()))?;
+            say(format!("copied {} to {} in {seconds:.1} s", shown(made.bytes), to.display()))?;
             if let Some(reached) = reached {
                 say(told_of(reached))?;
             }

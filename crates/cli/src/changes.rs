@@ -2,14 +2,19 @@
 
 use crate::text::put_json;
 use clap::Args;
-use katydid::{
-    Change, ChangePosition, Changes, ChangesFrom, CommittedTransaction, Database, Error, NewValue, OldValue,
-};
+use katydid::{ChangePosition, Changes, ChangesFrom, CommittedTransaction, Database, Error};
 use katydid_command::database::{DatabaseDir, close_after};
 use katydid_command::failure::{Failure, Result};
+use katydid_command::look::{Look, has_closed_socket};
 use katydid_command::output::Output;
 use katydid_command::signals;
+use katydid_observe::{
+    AskError, ChangesBegin, Client, Committed, CommittedChange, CommittedValue, ConsumerName, Refusal, Reply,
+    Request,
+};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Where to begin.
 fn from(text: &str) -> std::result::Result<ChangesFrom, String> {
@@ -24,7 +29,7 @@ fn from(text: &str) -> std::result::Result<ChangesFrom, String> {
 ///
 /// Each line has the transaction's "stamp", its "changes", and the "position" after it, from which --from goes on. A change has "table" and "key", and
 /// "value", or "deleted", or "patch" if the log has only the bytes that changed. Where bytes are not text, "key_hex" and "value_hex" stand
-/// instead.
+/// instead. If a process has the database open and listens at its socket, that process tells the changes; --follow ends when it closes the database.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid changes --dir ./db --limit 10\n  \
                         katydid changes --dir ./db --from 4096@512 --old\n  \
@@ -86,9 +91,13 @@ impl Feed {
 impl ChangesCommand {
     pub fn run(self) -> Result<()> {
         // To read only, nothing is changed: not even what opening would trim of the log.
-        let database = match self.consumer {
-            None if !self.follow => Database::open_read_only(&self.place.dir)?,
-            _ => self.place.open()?,
+        let look = match self.consumer {
+            None if !self.follow => self.place.look()?,
+            _ => self.place.open_or_ask()?,
+        };
+        let database = match look {
+            Look::Closed(database) => database,
+            Look::Running(client) => return self.print_running(client),
         };
         if self.follow {
             // What waits is told that the database is closed.
@@ -97,6 +106,76 @@ impl ChangesCommand {
         }
         let printed = self.print(&database);
         close_after(&database, printed)
+    }
+
+    /// Prints what the process that has the database open tells.
+    fn print_running(&self, mut client: Client) -> Result<()> {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        if self.follow {
+            let cannot = |error| Failure::failed(format_args!("cannot stop a connection: {error}"));
+            let (stopper, stops) = (client.stopper().map_err(cannot)?, is_stopped.clone());
+            signals::on_stop(move || {
+                stops.store(true, Ordering::Release);
+                stopper.stop();
+            })?;
+        }
+        let mut begin = Some(ChangesBegin {
+            from: match &self.from {
+                ChangesFrom::Oldest => "oldest".to_owned(),
+                ChangesFrom::Now => "now".to_owned(),
+                ChangesFrom::Position(position) => position.to_string(),
+            },
+            consumer: self.consumer.clone().map(|name| ConsumerName { name, keep: self.keep }),
+            old: self.old,
+        });
+        let mut out = Output::new();
+        // The first parts of a transaction whose rest is to come, and how many transactions are not printed yet.
+        let (mut parts, mut left) = (None::<Committed>, self.limit.unwrap_or(u64::MAX));
+        let mut ends = left == 0;
+        loop {
+            let has_whole = parts.is_none();
+            let request = Request::Changes {
+                begin: begin.take(),
+                // All that was given is printed.
+                acknowledge: has_whole && self.consumer.is_some(),
+                wait: self.follow && !ends,
+                limit: if ends { 0 } else { left },
+            };
+            let given = match client.ask(&request) {
+                Ok(Reply::Changes(given)) => given,
+                Ok(other) => return Err(Failure::failed(format_args!("not the changes: {other:?}"))),
+                Err(AskError::Refused(Refusal::Closed)) if self.follow => return Ok(()),
+                Err(AskError::Ended)
+                    if is_stopped.load(Ordering::Acquire)
+                        || self.follow && has_closed_socket(&self.place.dir) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(Failure::failed(error)),
+            };
+            if ends {
+                return Ok(());
+            }
+            let was_empty = given.is_empty();
+            for mut part in given {
+                if let Some(mut first) = parts.take() {
+                    first.changes.append(&mut part.changes);
+                    part.changes = first.changes;
+                }
+                if part.more {
+                    parts = Some(part);
+                } else {
+                    out.json(&line(&part))?;
+                    left -= 1;
+                }
+            }
+            out.flush()?;
+            // One more request acknowledges what was printed.
+            ends = parts.is_none() && (left == 0 || (was_empty && !self.follow));
+            if ends && self.consumer.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     fn print(&self, database: &Database) -> Result<()> {
@@ -117,7 +196,9 @@ impl ChangesCommand {
                 other => other,
             };
             match transaction {
-                Ok(Some(transaction)) => out.json(&self.line(&transaction, &feed.position()))?,
+                Ok(Some(transaction)) => {
+                    out.json(&line(&Committed::of(transaction, &feed.position(), self.old)))?;
+                }
                 Ok(None) => break,
                 Err(Error::Closed) if self.follow => break,
                 Err(error) => {
@@ -130,51 +211,47 @@ impl ChangesCommand {
         out.flush()?;
         acknowledged(feed.acknowledge())
     }
+}
 
-    fn line(&self, transaction: &CommittedTransaction, position: &ChangePosition) -> Value {
-        let changes: Vec<Value> = transaction.changes.iter().map(|change| self.change(change)).collect();
-        json!({
-            "stamp": transaction.stamp.get(),
-            "position": position.to_string(),
-            "changes": changes,
-        })
-    }
+fn line(transaction: &Committed) -> Value {
+    let changes: Vec<Value> = transaction.changes.iter().map(change).collect();
+    json!({ "stamp": transaction.stamp, "position": transaction.position, "changes": changes })
+}
 
-    fn change(&self, change: &Change) -> Value {
-        let mut object = Map::new();
-        match change {
-            Change::Row { table, name, key, new, old, .. } => {
-                match name {
-                    Some(name) => object.insert("table".to_owned(), json!(&**name)),
-                    None => object.insert("table_id".to_owned(), json!(table.get())),
-                };
-                put_json(&mut object, "key", key);
-                match new {
-                    NewValue::Value(value) => put_json(&mut object, "value", value),
-                    NewValue::Deleted => drop(object.insert("deleted".to_owned(), json!(true))),
-                    NewValue::Patch { offset, replaced, bytes } => {
-                        let mut patch = Map::new();
-                        patch.insert("offset".to_owned(), json!(offset));
-                        patch.insert("replaced".to_owned(), json!(replaced));
-                        put_json(&mut patch, "value", bytes);
-                        object.insert("patch".to_owned(), Value::Object(patch));
-                    }
-                    _ => {}
+fn change(change: &CommittedChange) -> Value {
+    let mut object = Map::new();
+    match change {
+        CommittedChange::Row { table, name, key, new, old } => {
+            match name {
+                Some(name) => object.insert("table".to_owned(), json!(name)),
+                None => object.insert("table_id".to_owned(), json!(table)),
+            };
+            put_json(&mut object, "key", &key.0);
+            match new {
+                CommittedValue::Value(value) => put_json(&mut object, "value", &value.0),
+                CommittedValue::Deleted => drop(object.insert("deleted".to_owned(), json!(true))),
+                CommittedValue::Patch { offset, replaced, bytes } => {
+                    let mut patch = Map::new();
+                    patch.insert("offset".to_owned(), json!(offset));
+                    patch.insert("replaced".to_owned(), json!(replaced));
+                    put_json(&mut patch, "value", &bytes.0);
+                    object.insert("patch".to_owned(), Value::Object(patch));
                 }
-                if let (true, OldValue::Value(old)) = (self.old, old) {
-                    put_json(&mut object, "old", old);
-                }
+                _ => {}
             }
-            Change::TableCreated { name, .. } => drop(object.insert("created".to_owned(), json!(&**name))),
-            Change::TableRenamed { from, to, .. } => {
-                object.insert("renamed".to_owned(), json!(&**from));
-                object.insert("to".to_owned(), json!(&**to));
+            if let Some(old) = old {
+                put_json(&mut object, "old", &old.0);
             }
-            Change::TableDropped { name, .. } => drop(object.insert("dropped".to_owned(), json!(&**name))),
-            _ => {}
         }
-        Value::Object(object)
+        CommittedChange::Created(name) => drop(object.insert("created".to_owned(), json!(name))),
+        CommittedChange::Renamed { from, to } => {
+            object.insert("renamed".to_owned(), json!(from));
+            object.insert("to".to_owned(), json!(to));
+        }
+        CommittedChange::Dropped(name) => drop(object.insert("dropped".to_owned(), json!(name))),
+        _ => {}
     }
+    Value::Object(object)
 }
 
 /// A database that a signal has closed acknowledges nothing more: what was printed since is printed again.

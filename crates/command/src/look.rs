@@ -6,9 +6,10 @@
 use crate::database::{DatabaseDir, close_after, no_table};
 use crate::failure::{Failure, Result};
 use katydid::{ArchiveMark, Database, Error, KeyRange, LogStretch};
-use katydid_observe::{AskError, Bytes, Client, ConnectError, Refusal, Reply, Request, answer};
+use katydid_observe::{AskError, Bytes, Client, ConnectError, Refusal, Reply, Request, SOCKET_NAME, answer};
 use serde_json::Value;
 use std::ops::Bound;
+use std::path::Path;
 
 /// The least and the greatest key of a range.
 pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -74,6 +75,11 @@ impl DatabaseDir {
             Err(error) => Err(Failure::failed(format_args!("{locked}; {error}"))),
         }
     }
+}
+
+/// Whether the process that had the database in folder `dir` open has closed its socket, and not died: a crash leaves the socket's file.
+pub fn has_closed_socket(dir: &Path) -> bool {
+    !dir.join(SOCKET_NAME).exists()
 }
 
 impl Look {

@@ -13,6 +13,7 @@ use crate::open::Chosen;
 use crate::opening::Call;
 use katydid_wal::{self as wal, Consumer, ReadError};
 use std::fmt;
+use std::task::{Context, Poll};
 
 /// A named consumer of the committed transactions. Made by [`Database::consumer`](crate::Database::consumer).
 ///
@@ -74,6 +75,11 @@ impl ChangeConsumer {
     /// The next transaction when there is one. Errors as [`Changes::next_async`].
     pub async fn next_async(&mut self) -> Result<CommittedTransaction> {
         self.changes.next_async().await
+    }
+
+    /// The next transaction, or the waker of `context` is called when there may be one. Errors as [`Changes::poll_next`].
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<CommittedTransaction>> {
+        self.changes.poll_next(context)
     }
 
     /// The position after the last transaction that was given.

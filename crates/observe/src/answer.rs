@@ -3,7 +3,8 @@
 //! Runs on the thread of a connection, or on that of a program that has opened the database to read only. Every answer takes one short transaction
 //! that only reads and has ended when the answer is there: a client that does not take its answer holds nothing in the database.
 
-use crate::protocol::{Bytes, Refusal, Reply, Request};
+use crate::bytes::Bytes;
+use crate::protocol::{Refusal, Reply, Request};
 use crate::stat;
 use katydid::{ArchiveMark, Database, Error, Table, Transaction};
 use std::ops::Bound;
@@ -17,7 +18,8 @@ const COUNTED_MAX: u64 = 10_000;
 /// A transaction that met conflicts so often is given up.
 const TRIES: usize = 10;
 
-/// Answers `request` from `database`. What goes wrong is the reply.
+/// Answers `request` from `database`. What goes wrong is the reply. [`Request::Changes`] and [`Request::Backup`] are refused: a program that has the
+/// database calls it.
 pub fn answer(database: &Database, request: &Request) -> Reply {
     match read(database, request) {
         Ok(reply) => reply,
@@ -31,6 +33,10 @@ fn read(database: &Database, request: &Request) -> Result<Reply, Error> {
         Request::Stat => Ok(Reply::Stat(stat::as_json(&database.stat()?))),
         Request::LogStretch { archiver, keep, archived, note } => {
             log_stretch(database, (archiver, *keep), archived.as_ref(), *note)
+        }
+        Request::Changes { .. } | Request::Backup { .. } => {
+            let reason = "it is answered by the connection of a socket only".to_owned();
+            Ok(Reply::Refused(Refusal::Request(reason)))
         }
         Request::Get { table, key } => {
             in_table(database, table, |txn, table| Ok(Reply::Value(txn.get(table, &key.0)?.map(Bytes))))

@@ -6,12 +6,15 @@ use crate::socket_path::SocketPath;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::io;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 /// A reply begins within this time: the process that has the database may wait for locks as long as its options say.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A copy tells how far it is, or ends, within this time: at its end all of it is synced at once.
+const COPY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A connection to the socket of a database.
 #[derive(Debug)]
@@ -38,7 +41,10 @@ pub enum AskError {
     /// The process has refused.
     #[error("{0}")]
     Refused(#[source] Refusal),
-    /// The connection broke or was ended, or no reply came in time.
+    /// The connection was ended: the process closes its socket, or has died.
+    #[error("the process that has the database open has ended the connection")]
+    Ended,
+    /// The connection broke, or no reply came in time.
     #[error("the process that has the database open does not answer: {0}")]
     Io(String),
 }
@@ -63,19 +69,73 @@ impl Client {
     /// Asks, and waits for the reply, which is none of the refusals.
     ///
     /// # Errors
-    /// [`AskError::Refused`] with the refusal; after [`AskError::Io`] the connection is of no use any more.
+    /// [`AskError::Refused`] with the refusal; after other errors the connection is of no use any more.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, AskError> {
-        let broken = |error: FrameError| AskError::Io(error.to_string());
+        self.ask_with_progress(request, |_, _| {})
+    }
+
+    /// Asks, and waits for the reply as [`Client::ask`] does; meanwhile `on_progress` is given the numbers of each [`Reply::Copying`].
+    ///
+    /// # Errors
+    /// Those of [`Client::ask`].
+    pub fn ask_with_progress(
+        &mut self,
+        request: &Request,
+        mut on_progress: impl FnMut(u64, u64),
+    ) -> Result<Reply, AskError> {
         // A process that refuses everybody says so before it is asked, and ends the connection: then writing may fail.
         let written = frame::write(&mut self.stream, request);
-        match frame::read(&mut self.stream, REPLY_BYTES_MAX, PATIENCE) {
-            Ok(Reply::Refused(refusal)) => Err(AskError::Refused(refusal)),
-            Ok(reply) => Ok(reply),
-            Err(FrameError::Protocol(protocol)) => Err(AskError::Refused(Refusal::Protocol(protocol))),
-            Err(error) => {
-                written.map_err(broken)?;
-                Err(broken(error))
-            }
+        let patience = if matches!(request, Request::Backup { .. }) { COPY_PATIENCE } else { PATIENCE };
+        loop {
+            return match frame::read(&mut self.stream, REPLY_BYTES_MAX, patience) {
+                Ok(Reply::Copying { done, of }) => {
+                    on_progress(done, of);
+                    continue;
+                }
+                Ok(Reply::Refused(refusal)) => Err(AskError::Refused(refusal)),
+                Ok(reply) => Ok(reply),
+                Err(FrameError::Protocol(protocol)) => Err(AskError::Refused(Refusal::Protocol(protocol))),
+                Err(error) => {
+                    written.map_err(broken)?;
+                    Err(broken(error))
+                }
+            };
         }
     }
+
+    /// A handle that ends the requests of this client from another thread.
+    ///
+    /// # Errors
+    /// The operating system refuses one more file.
+    pub fn stopper(&self) -> io::Result<ClientStopper> {
+        Ok(ClientStopper { stream: self.stream.try_clone()? })
+    }
+}
+
+/// Ends the requests of a [`Client`] from another thread.
+#[derive(Debug)]
+pub struct ClientStopper {
+    stream: UnixStream,
+}
+
+impl ClientStopper {
+    /// Tells the process that has the database open that the client asks nothing more. A request that waits or copies ends: it is refused, or the connection is
+    /// ended.
+    pub fn stop(&self) {
+        let _may_have_ended = self.stream.shutdown(Shutdown::Write);
+    }
+}
+
+fn broken(error: FrameError) -> AskError {
+    match error {
+        FrameError::Ended => AskError::Ended,
+        FrameError::Io(error) if is_end(&error) => AskError::Ended,
+        error => AskError::Io(error.to_string()),
+    }
+}
+
+/// Whether the error says that the other side has ended the connection.
+fn is_end(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }

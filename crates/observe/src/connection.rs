@@ -1,10 +1,12 @@
 //! One client: its requests, one after the other, until it goes away.
 //!
-//! Runs on a thread of its own, which holds a handle of the database and nothing else of it between two requests.
+//! Runs on a thread of its own, which holds a handle of the database, and the place of its feed if it has one, between two requests.
 
 use crate::answer::answer;
+use crate::copying::{CopyRequest, copy};
+use crate::feed::{Feed, FeedEnd};
 use crate::frame::{self, FrameError, REQUEST_BYTES_MAX};
-use crate::protocol::{Refusal, Reply, Request};
+use crate::protocol::{ChangesBegin, Refusal, Reply, Request};
 use katydid::Database;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -14,8 +16,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves a client to its end: it went away, sent what cannot be read, or was too slow.
 pub(crate) fn serve(database: &Database, stream: &mut UnixStream) {
+    let mut feed = None;
     loop {
         let reply = match frame::read::<Request>(stream, REQUEST_BYTES_MAX, PATIENCE) {
+            Ok(Request::Changes { begin, acknowledge, wait, limit }) => {
+                let wait = wait.then_some(&*stream);
+                match changes(database, &mut feed, begin.as_ref(), acknowledge, |feed| feed.next(limit, wait))
+                {
+                    Ok(reply) => reply,
+                    Err(FeedEnd::Refused(refusal)) => Reply::Refused(refusal),
+                    Err(FeedEnd::Gone) => return,
+                }
+            }
+            Ok(Request::Backup { to, base, bytes_per_second }) => {
+                let request = CopyRequest { to: &to, base: base.as_ref(), bytes_per_second };
+                copy(database, &request, stream)
+            }
             Ok(request) => answer(database, &request),
             Err(FrameError::Protocol(protocol)) => Reply::Refused(Refusal::Protocol(protocol)),
             Err(FrameError::Json(why)) => Reply::Refused(Refusal::Request(why)),
@@ -25,6 +41,25 @@ pub(crate) fn serve(database: &Database, stream: &mut UnixStream) {
             return;
         }
     }
+}
+
+fn changes(
+    database: &Database,
+    feed: &mut Option<Feed>,
+    begin: Option<&ChangesBegin>,
+    acknowledge: bool,
+    next: impl FnOnce(&mut Feed) -> Result<Reply, FeedEnd>,
+) -> Result<Reply, FeedEnd> {
+    if let Some(begin) = begin {
+        *feed = Some(Feed::begin(database, begin)?);
+    }
+    let Some(feed) = feed else {
+        return Err(FeedEnd::Refused(Refusal::Request("this connection has begun no feed".to_owned())));
+    };
+    if acknowledge {
+        feed.acknowledge()?;
+    }
+    next(feed)
 }
 
 /// Tells a client that there are too many, without waiting for it.

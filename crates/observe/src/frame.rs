@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// The longest request: a table's name and two keys in hexadecimal digits.
 pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// The longest reply: the longest value in hexadecimal digits, and a page of a scan beside it.
-pub(crate) const REPLY_BYTES_MAX: usize = 2 * katydid::VALUE_BYTES_MAX + (8 << 20);
+/// The longest reply: the longest value and its former one in hexadecimal digits, and a page of a scan or feed beside them.
+pub(crate) const REPLY_BYTES_MAX: usize = 4 * katydid::VALUE_BYTES_MAX + (8 << 20);
 /// A frame that has begun takes at most this long.
 const FRAME_TIME: Duration = Duration::from_secs(10);
 

@@ -3,56 +3,14 @@
 //! Every frame carries the number of the protocol. A program that meets another number refuses with [`Refusal::Protocol`], whatever the rest of
 //! the frame says; a field or request that it does not know is [`Refusal::Request`].
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use crate::bytes::Bytes;
+use crate::committed::Committed;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU64;
 use std::ops::Bound;
 
 /// The protocol of this version.
 pub const PROTOCOL: u32 = 1;
-
-/// A key or a value: in JSON its hexadecimal digits.
-#[derive(Clone, PartialEq, Eq, Default)]
-pub struct Bytes(pub Vec<u8>);
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.escape_ascii())
-    }
-}
-
-impl<B: Into<Vec<u8>>> From<B> for Bytes {
-    fn from(bytes: B) -> Bytes {
-        Bytes(bytes.into())
-    }
-}
-
-impl Serialize for Bytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = String::with_capacity(2 * self.0.len());
-        for byte in &self.0 {
-            text.push(char::from(DIGITS[usize::from(byte >> 4)]));
-            text.push(char::from(DIGITS[usize::from(byte & 15)]));
-        }
-        serializer.serialize_str(&text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        let wrong = || serde::de::Error::custom("expected pairs of hexadecimal digits");
-        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
-        let pairs = text.as_bytes().chunks(2);
-        let bytes: Result<Vec<u8>, D::Error> = pairs
-            .map(|pair| match *pair {
-                [high, low] => Ok((digit(high)? * 16 + digit(low)?) as u8),
-                _ => Err(wrong()),
-            })
-            .collect();
-        Ok(Bytes(bytes?))
-    }
-}
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +57,50 @@ pub enum Request {
         /// Whether the moment is to be noted if nothing more is durable.
         note: bool,
     },
+    /// Committed transactions, the next of this connection. The owner reads its log for it, and keeps the place between two requests.
+    /// [`Reply::Changes`].
+    Changes {
+        /// Where to begin. None goes on behind the reply before; the first request of a connection needs it.
+        begin: Option<ChangesBegin>,
+        /// Whether to acknowledge, of a consumer, all transactions that earlier replies had. Not between two parts of one transaction.
+        acknowledge: bool,
+        /// Whether to wait for the next transaction, at most some seconds, if there is none yet.
+        wait: bool,
+        /// At most this many transactions.
+        limit: u64,
+    },
+    /// A copy of the database in a folder, which the owner writes. The client sees [`Reply::Copying`] frames and at last [`Reply::Copied`]. A client that
+    /// ends its side of the connection meanwhile cancels the copy.
+    Backup {
+        /// The bytes of the folder's absolute path.
+        to: Bytes,
+        /// The bytes of the absolute path of the backup that this one is an increment to.
+        base: Option<Bytes>,
+        /// Most bytes copied per second.
+        bytes_per_second: Option<NonZeroU64>,
+    },
+}
+
+/// Where a feed begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct ChangesBegin {
+    /// `oldest`, `now`, or a [`katydid::ChangePosition`]. A consumer that is there goes on where it is.
+    pub from: String,
+    /// The named consumer that reads.
+    pub consumer: Option<ConsumerName>,
+    /// Whether former values are wanted.
+    pub old: bool,
+}
+
+/// A named consumer of the feed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConsumerName {
+    /// Its name.
+    pub name: String,
+    /// Most bytes of log that are kept for it, if it is made.
+    pub keep: u64,
 }
 
 /// What was asked for, or why it is not to be had.
@@ -133,6 +135,26 @@ pub enum Reply {
         /// Bytes of durable log behind it.
         left: u64,
     },
+    /// Committed transactions in the order of their commits; none if there are no more yet.
+    Changes(Vec<Committed>),
+    /// How far a copy is.
+    Copying {
+        /// Bytes copied.
+        done: u64,
+        /// Bytes to copy, as far as that is known.
+        of: u64,
+    },
+    /// A copy was made.
+    Copied {
+        /// Its id.
+        id: String,
+        /// See [`katydid::BackupReport::stamp`].
+        stamp: u64,
+        /// Bytes copied.
+        bytes: u64,
+        /// Microseconds that it took.
+        micros: u64,
+    },
     /// It cannot be answered.
     Refused(Refusal),
 }
@@ -154,6 +176,9 @@ pub enum Refusal {
     /// As many clients as are served at a time are connected already.
     #[error("{0} other clients are connected")]
     Busy(usize),
+    /// The owner closes the database.
+    #[error("the process that has the database open closes it")]
+    Closed,
     /// The database has failed to read; its error.
     #[error("{0}")]
     Failed(String),

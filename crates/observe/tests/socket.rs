@@ -2,10 +2,12 @@
 
 use katydid::{AdvancedOptions, Database, EngineKind, LogOptions, Options, Table};
 use katydid_observe::{
-    AskError, Bytes, Client, ConnectError, OpenError, Refusal, Reply, Request, SOCKET_NAME, Socket,
+    AskError, Bytes, ChangesBegin, Client, Committed, CommittedChange, ConnectError, ConsumerName, OpenError,
+    Refusal, Reply, Request, SOCKET_NAME, Socket,
 };
 use std::fs;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::ops::Bound;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -138,7 +140,7 @@ fn no_request_breaks_anything() {
         assert!(matches!(client.ask(&long), Err(AskError::Refused(Refusal::Failed(_)))));
         // Longer than any request may be: the connection ends, and only that one.
         let endless = Request::Get { table: "t".into(), key: vec![0; 100_000].into() };
-        assert!(matches!(client.ask(&endless), Err(AskError::Io(_))));
+        assert!(matches!(client.ask(&endless), Err(AskError::Io(_) | AskError::Ended)));
         Client::connect(folder.path()).unwrap().ask(&Request::Tables).unwrap();
     }
 }
@@ -286,4 +288,214 @@ fn a_request_holds_no_lock_after_its_reply() {
         "{seen:?}"
     );
     drop(socket);
+}
+
+#[test]
+fn stat_tells_what_a_transaction_waits_for() {
+    let folder = TempDir::new().unwrap();
+    let (database, socket) = opened(folder.path());
+    let table = database.table("t").unwrap();
+    let mut client = Client::connect(folder.path()).unwrap();
+    let mut stat = || match client.ask(&Request::Stat).unwrap() {
+        Reply::Stat(stat) => stat,
+        other => panic!("{other:?}"),
+    };
+    let (holder, waiter) = (database.begin().unwrap(), database.begin().unwrap());
+    holder.put(&table, key(1), "one").unwrap();
+    let (held, waits) = (holder.id().get(), waiter.id().get());
+    std::thread::scope(|scope| {
+        let table = &table;
+        let waiting = scope.spawn(move || waiter.put(table, key(1), "other").unwrap());
+        let seen = loop {
+            let seen = stat();
+            if seen["transactions_waiting"] == 1 {
+                break seen;
+            }
+        };
+        let wait = &seen["waits"][0];
+        assert_eq!((&wait["txn"], &wait["blockers"][0]), (&waits.into(), &held.into()), "{seen}");
+        assert_eq!(wait["wanted"], "key \"000001\" of table \"t\"");
+        assert!(wait["blocker_age_us"].is_u64(), "{seen}");
+        let open = seen["oldest_transactions"].as_array().unwrap();
+        let waits_for = |txn: u64| &open.iter().find(|open| open["txn"] == txn).unwrap()["waits_for"];
+        assert_eq!((waits_for(waits), waits_for(held)), (&wait["wanted"], &serde_json::Value::Null));
+        holder.commit().unwrap();
+        waiting.join().unwrap();
+    });
+    let seen = stat();
+    assert_eq!((&seen["transactions_waiting"], &seen["wait_time_us"]["count"]), (&0.into(), &1.into()));
+    drop(socket);
+}
+
+fn begin(from: &str, consumer: Option<&str>) -> Option<ChangesBegin> {
+    let consumer = consumer.map(|name| ConsumerName { name: name.to_owned(), keep: 1 << 30 });
+    Some(ChangesBegin { from: from.to_owned(), consumer, old: false })
+}
+
+fn next(begin: Option<ChangesBegin>, acknowledge: bool, wait: bool) -> Request {
+    Request::Changes { begin, acknowledge, wait, limit: u64::MAX }
+}
+
+fn changes(client: &mut Client, request: &Request) -> Vec<Committed> {
+    match client.ask(request).unwrap() {
+        Reply::Changes(changes) => changes,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn keys_of(changes: &[Committed]) -> Vec<String> {
+    let rows = changes.iter().flat_map(|transaction| &transaction.changes);
+    let keys = rows.filter_map(|change| match change {
+        CommittedChange::Row { key, .. } => Some(String::from_utf8(key.0.clone()).unwrap()),
+        _ => None,
+    });
+    keys.collect()
+}
+
+#[test]
+fn changes_are_told_as_they_are_committed() {
+    for engine in ENGINES {
+        let folder = TempDir::new().unwrap();
+        let (database, table) = filled(engine, folder.path());
+        let socket = Socket::open(&database, folder.path()).unwrap();
+        let mut client = Client::connect(folder.path()).unwrap();
+        let none = client.ask(&next(None, false, false));
+        assert!(matches!(none, Err(AskError::Refused(Refusal::Request(_)))), "{none:?}");
+        assert_eq!(changes(&mut client, &next(begin("now", None), false, false)), []);
+        let waiting = std::thread::spawn(move || {
+            let seen = changes(&mut client, &next(None, false, true));
+            (client, seen)
+        });
+        database.put(&table, "first", "1").unwrap();
+        let (mut client, seen) = waiting.join().unwrap();
+        assert_eq!((keys_of(&seen), seen[0].more), (vec!["first".to_owned()], false), "{engine}");
+        database.put(&table, "second", "2").unwrap();
+        assert_eq!(keys_of(&changes(&mut client, &next(None, false, false))), ["second"]);
+        // Another connection goes on at a position.
+        let mut other = Client::connect(folder.path()).unwrap();
+        let position = begin(&seen[0].position, None);
+        assert_eq!(keys_of(&changes(&mut other, &next(position, false, false))), ["second"]);
+        let bad = client.ask(&next(begin("nowhere", None), false, false));
+        assert!(matches!(bad, Err(AskError::Refused(Refusal::Failed(_)))), "{bad:?}");
+        drop((client, other, socket));
+        database.close().unwrap();
+    }
+}
+
+#[test]
+fn a_consumer_goes_on_after_what_a_client_has_acknowledged() {
+    let folder = TempDir::new().unwrap();
+    let (database, table) = filled(EngineKind::Paged, folder.path());
+    let socket = Socket::open(&database, folder.path()).unwrap();
+    let connected = || Client::connect(folder.path()).unwrap();
+    let mut client = connected();
+    assert_eq!(changes(&mut client, &next(begin("now", Some("outbox")), false, false)), []);
+    database.put(&table, "first", "1").unwrap();
+    assert_eq!(keys_of(&changes(&mut client, &next(None, false, false))), ["first"]);
+    // The client goes away and has acknowledged nothing.
+    let mut client = connected();
+    let outbox = || begin("oldest", Some("outbox"));
+    assert_eq!(keys_of(&changes(&mut client, &next(outbox(), false, false))), ["first"]);
+    database.put(&table, "second", "2").unwrap();
+    assert_eq!(keys_of(&changes(&mut client, &next(None, true, false))), ["second"]);
+    let mut client = connected();
+    assert_eq!(keys_of(&changes(&mut client, &next(outbox(), false, false))), ["second"]);
+    drop((client, socket));
+    database.close().unwrap();
+}
+
+#[test]
+fn a_transaction_too_large_for_a_reply_comes_in_parts_and_is_acknowledged_as_a_whole() {
+    let folder = TempDir::new().unwrap();
+    let (database, table) = filled(EngineKind::Paged, folder.path());
+    let socket = Socket::open(&database, folder.path()).unwrap();
+    let mut client = Client::connect(folder.path()).unwrap();
+    changes(&mut client, &next(begin("now", Some("outbox")), false, false));
+    let value = vec![b'v'; 100_000];
+    database.transact(|txn| (0..40).try_for_each(|number| txn.put(&table, key(number), &value))).unwrap();
+    let first = changes(&mut client, &next(None, false, false));
+    assert!(first.len() == 1 && first[0].more && first[0].changes.len() < 40, "{}", first[0].changes.len());
+    let early = client.ask(&next(None, true, false));
+    assert!(matches!(early, Err(AskError::Refused(Refusal::Request(_)))), "{early:?}");
+    let mut keys = keys_of(&first);
+    loop {
+        let parts = changes(&mut client, &next(None, false, true));
+        keys.extend(keys_of(&parts));
+        if !parts.last().unwrap().more {
+            break;
+        }
+    }
+    assert_eq!(keys, (0..40).map(key).collect::<Vec<_>>());
+    assert_eq!(changes(&mut client, &next(None, true, false)), []);
+    drop((client, socket));
+    database.close().unwrap();
+}
+
+#[test]
+fn a_client_that_waits_for_changes_keeps_neither_the_socket_nor_the_database_open() {
+    for closes_socket in [true, false] {
+        let folder = TempDir::new().unwrap();
+        let (database, socket) = opened(folder.path());
+        let mut client = Client::connect(folder.path()).unwrap();
+        changes(&mut client, &next(begin("now", None), false, false));
+        let waiting = std::thread::spawn(move || client.ask(&next(None, false, true)));
+        if closes_socket {
+            drop(socket);
+            database.close().unwrap();
+            let ended = waiting.join().unwrap();
+            assert!(matches!(ended, Err(AskError::Ended)), "{ended:?}");
+        } else {
+            database.close().unwrap();
+            let closed = waiting.join().unwrap();
+            assert!(matches!(closed, Err(AskError::Refused(Refusal::Closed))), "{closed:?}");
+            drop(socket);
+        }
+    }
+}
+
+#[test]
+fn the_owner_copies_its_database_for_a_client() {
+    for engine in ENGINES {
+        let (folder, copies) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let (database, _) = filled(engine, folder.path());
+        let socket = Socket::open(&database, folder.path()).unwrap();
+        let mut client = Client::connect(folder.path()).unwrap();
+        let path = |name: &str| copies.path().join(name).to_str().unwrap().as_bytes().to_vec();
+        let copy = |to: Vec<u8>, rate: u64| Request::Backup {
+            to: to.into(),
+            base: None,
+            bytes_per_second: NonZeroU64::new(rate),
+        };
+        let relative = client.ask(&copy(b"copy".to_vec(), 0));
+        assert!(matches!(relative, Err(AskError::Refused(Refusal::Request(_)))), "{relative:?}");
+        let Reply::Copied { bytes, .. } = client.ask(&copy(path("whole"), 0)).unwrap() else {
+            panic!("not copied")
+        };
+        assert!(bytes > 0);
+        assert!(Database::verify_path(copies.path().join("whole"), None).unwrap().is_sound());
+        // Slower than anybody waits for: the client sees how far it is, and stops it.
+        let (stopper, mut told) = (client.stopper().unwrap(), 0);
+        let stopped = client.ask_with_progress(&copy(path("stopped"), 1), |done, of| {
+            assert!(done <= of, "{done} of {of}");
+            told += 1;
+            stopper.stop();
+        });
+        assert!(matches!(stopped, Err(AskError::Refused(Refusal::Failed(_)))), "{stopped:?}");
+        assert!(told >= 1, "{told}");
+        let incomplete = Database::open_read_only(copies.path().join("stopped"));
+        assert!(matches!(incomplete, Err(katydid::Error::Copy { .. })), "{incomplete:?}");
+        // The end of the socket stops it, too.
+        let mut gone = Client::connect(folder.path()).unwrap();
+        let (begun, begins) = mpsc::channel();
+        let request = copy(path("ended"), 1);
+        let waiting = std::thread::spawn(move || {
+            gone.ask_with_progress(&request, |_, _| {
+                let _only_once = begun.send(());
+            })
+        });
+        begins.recv().unwrap();
+        drop(socket);
+        assert!(waiting.join().unwrap().is_err());
+        database.close().unwrap();
+    }
 }

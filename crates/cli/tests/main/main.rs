@@ -2,6 +2,7 @@
 
 mod program;
 mod rows;
+mod running;
 
 mod archive;
 mod backup;

@@ -1,0 +1,191 @@
+//! Following and copying a database that another process has open: clean ends, whoever of the two goes first.
+
+use crate::program::{Done, collected, command, run_in};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+/// A `load` that has the database open, and commits each line that it is given.
+struct Owner {
+    child: Child,
+    input: Option<ChildStdin>,
+    acks: Lines<BufReader<ChildStdout>>,
+}
+
+impl Owner {
+    fn begin(db: &Path) -> Owner {
+        let mut load = command(["load", "t", "-", "--batch", "1", "--acks", "--segment", "4MiB"]);
+        let mut child = load.arg("--dir").arg(db).stdin(Stdio::piped()).spawn().unwrap();
+        let (input, out) = (child.stdin.take(), child.stdout.take().unwrap());
+        let mut owner = Owner { child, input, acks: BufReader::new(out).lines() };
+        owner.put("first", "0");
+        owner
+    }
+
+    /// Returns when the line is durable.
+    fn put(&mut self, key: &str, value: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{key}\t{value}").unwrap();
+        self.acks.next().unwrap().unwrap();
+    }
+
+    /// Ends its input: it closes the database and ends.
+    fn close(mut self) {
+        drop(self.input.take());
+        drop(self.acks);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+struct Follower {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Follower {
+    fn begin(db: &Path, words: &str) -> Follower {
+        let mut child =
+            command(["changes", "--follow"]).args(words.split(' ')).arg("--dir").arg(db).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Follower { child, lines }
+    }
+
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().expect("a line").unwrap()).unwrap()
+    }
+
+    /// The keys of the transactions to come, up to this one.
+    fn keys_until(&mut self, key: &str) -> Vec<String> {
+        let mut keys = Vec::new();
+        while keys.last().is_none_or(|last| last != key) {
+            let changes = self.next()["changes"].take();
+            let found = changes.as_array().unwrap().iter().filter_map(|change| change["key"].as_str());
+            keys.extend(found.map(str::to_owned));
+        }
+        keys
+    }
+
+    fn ended(self) -> Done {
+        drop(self.lines);
+        collected(self.child.wait_with_output().unwrap())
+    }
+}
+
+#[test]
+fn a_running_database_is_followed_until_its_owner_closes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner = Owner::begin(folder.path());
+    let mut follower = Follower::begin(folder.path(), "--from oldest");
+    assert_eq!(follower.keys_until("first"), ["first"]);
+    for number in 0..50 {
+        owner.put(&format!("k{number}"), "v");
+    }
+    assert_eq!(follower.keys_until("k49"), (0..50).map(|number| format!("k{number}")).collect::<Vec<_>>());
+    // Looking goes on beside it.
+    assert_eq!(run_in(folder.path(), "count t").expect(0), "51\n");
+    let seen = run_in(folder.path(), "changes --from oldest --limit 2").expect(0);
+    assert_eq!(seen.lines().count(), 2);
+    owner.close();
+    follower.ended().expect(0);
+}
+
+#[test]
+fn a_follower_of_an_owner_that_dies_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner = Owner::begin(folder.path());
+    let mut follower = Follower::begin(folder.path(), "--from oldest");
+    follower.keys_until("first");
+    owner.child.kill().unwrap();
+    owner.child.wait().unwrap();
+    follower.ended().expect_error(1, "has ended the connection");
+}
+
+#[test]
+fn a_follower_that_dies_holds_its_owner_up_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner = Owner::begin(folder.path());
+    // More than there are connections at a time.
+    for number in 0..12 {
+        let mut follower = Follower::begin(folder.path(), "--consumer outbox");
+        owner.put(&format!("k{number}"), "v");
+        follower.keys_until(&format!("k{number}"));
+        follower.child.kill().unwrap();
+        follower.child.wait().unwrap();
+    }
+    owner.close();
+    // What no follower has acknowledged is printed again, and nothing is left out.
+    let rest = run_in(folder.path(), "changes --consumer outbox").expect(0);
+    assert!(rest.lines().count() <= 13, "{rest}");
+}
+
+#[test]
+fn a_signal_ends_a_follower_of_a_running_database_and_it_has_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner = Owner::begin(folder.path());
+    let mut follower = Follower::begin(folder.path(), "--consumer outbox --limit 3");
+    owner.put("second", "2");
+    assert_eq!(follower.keys_until("second"), ["first", "second"]);
+    // The limit is reached, with the creation of the table: everything is acknowledged.
+    follower.ended().expect(0);
+    let mut follower = Follower::begin(folder.path(), "--consumer outbox");
+    owner.put("third", "3");
+    assert_eq!(follower.keys_until("third"), ["third"]);
+    kill_process(Pid::from_child(&follower.child), Signal::INT).unwrap();
+    follower.ended().expect(0);
+    owner.close();
+}
+
+#[test]
+fn a_running_database_is_backed_up_by_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut owner = Owner::begin(&path("db"));
+    for number in 0..50 {
+        owner.put(&format!("k{number}"), "v");
+    }
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    let made = run_in(&path("db"), &format!("backup {} --verify --json", text("monday"))).expect(0);
+    let made: Value = serde_json::from_str(&made).unwrap();
+    assert!(
+        made["bytes"].as_u64().unwrap() > 0 && made["verified"]["faults"] == Value::Array(vec![]),
+        "{made}"
+    );
+    owner.put("later", "v");
+    run_in(&path("db"), &format!("backup {} --incremental {}", text("tuesday"), text("monday"))).expect(0);
+    run_in(&path("db"), &format!("backup {}", text("monday"))).expect_error(1, "katydid");
+    owner.close();
+    assert_eq!(run_in(&path("monday"), "count t").expect(0), "51\n");
+}
+
+#[test]
+fn a_backup_of_a_running_database_ends_with_its_client_or_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut owner = Owner::begin(&path("db"));
+    let begun = |name: &str| {
+        let mut backup = command(["backup", "--rate", "1", "--dir"]);
+        let child = backup.arg(path("db")).arg(path(name)).spawn().unwrap();
+        while !path(name).join("katydid.incomplete").exists() {
+            std::thread::yield_now();
+        }
+        child
+    };
+    // It is told to stop: the owner has ended the copy when it ends.
+    let stopped = begun("stopped");
+    kill_process(Pid::from_child(&stopped), Signal::INT).unwrap();
+    collected(stopped.wait_with_output().unwrap()).expect_error(1, "cancelled");
+    // It dies.
+    let mut died = begun("died");
+    died.kill().unwrap();
+    died.wait().unwrap();
+    owner.put("k", "v");
+    // The owner closes, and waits for no copy.
+    let ended = begun("ended");
+    owner.close();
+    collected(ended.wait_with_output().unwrap()).expect(1);
+    for name in ["stopped", "died", "ended"] {
+        run_in(&path(name), "count t").expect_error(1, "incomplete");
+    }
+    assert_eq!(run_in(&path("db"), "count t").expect(0), "2\n");
+}

@@ -1,0 +1,131 @@
+//! Committed transactions as they go through the socket. Pure.
+
+use crate::bytes::Bytes;
+use katydid::{Change, ChangePosition, CommittedTransaction, NewValue, OldValue};
+use serde::{Deserialize, Serialize};
+
+/// A committed transaction, or a part of a large one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Committed {
+    /// Its place in the order of commits.
+    pub stamp: u64,
+    /// The position after it, from which a feed goes on.
+    pub position: String,
+    /// Its changes in the order in which it made them.
+    pub changes: Vec<CommittedChange>,
+    /// Whether the next transaction of the replies has the rest of its changes.
+    pub more: bool,
+}
+
+/// One change of a committed transaction: [`katydid::Change`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CommittedChange {
+    /// A key of a table got a value, or lost it.
+    Row {
+        /// Number of the table.
+        table: u32,
+        /// Its name, where the feed knows it.
+        name: Option<String>,
+        /// The key.
+        key: Bytes,
+        /// The value that it got.
+        new: CommittedValue,
+        /// The value that it had, if former values are wanted and the log has it.
+        old: Option<Bytes>,
+    },
+    /// A table was created.
+    Created(String),
+    /// A table got another name.
+    Renamed {
+        /// Its name before.
+        from: String,
+        /// Its name from now on.
+        to: String,
+    },
+    /// A table was dropped.
+    Dropped(String),
+    /// A change of a kind that this program does not know.
+    Unknown,
+}
+
+/// The new value of a key: [`katydid::NewValue`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CommittedValue {
+    /// The whole value.
+    Value(Bytes),
+    /// Bytes that stand in the place of `replaced` bytes from `offset` on.
+    Patch {
+        /// The first byte that changed.
+        offset: usize,
+        /// How many bytes went away there.
+        replaced: usize,
+        /// The bytes that came instead.
+        bytes: Bytes,
+    },
+    /// The key was deleted.
+    Deleted,
+    /// A value of a kind that this program does not know.
+    Unknown,
+}
+
+impl Committed {
+    /// A whole transaction, and the position after it. `old`: with former values.
+    pub fn of(transaction: CommittedTransaction, position: &ChangePosition, old: bool) -> Committed {
+        Committed {
+            stamp: transaction.stamp.get(),
+            position: position.to_string(),
+            changes: transaction.changes.into_iter().map(|change| CommittedChange::of(change, old)).collect(),
+            more: false,
+        }
+    }
+}
+
+impl CommittedChange {
+    fn of(change: Change, with_old: bool) -> CommittedChange {
+        match change {
+            Change::Row { table, name, key, new, old, .. } => CommittedChange::Row {
+                table: table.get(),
+                name: name.map(|name| name.to_string()),
+                key: Bytes(key),
+                new: CommittedValue::of(new),
+                old: match old {
+                    OldValue::Value(old) if with_old => Some(Bytes(old)),
+                    _ => None,
+                },
+            },
+            Change::TableCreated { name, .. } => CommittedChange::Created(name.to_string()),
+            Change::TableRenamed { from, to, .. } => {
+                CommittedChange::Renamed { from: from.to_string(), to: to.to_string() }
+            }
+            Change::TableDropped { name, .. } => CommittedChange::Dropped(name.to_string()),
+            _ => CommittedChange::Unknown,
+        }
+    }
+
+    /// Bytes of the key and the values, which most of a frame is made of.
+    pub(crate) fn bytes(&self) -> usize {
+        let CommittedChange::Row { key, new, old, .. } = self else { return 0 };
+        let new = match new {
+            CommittedValue::Value(bytes) | CommittedValue::Patch { bytes, .. } => bytes.0.len(),
+            CommittedValue::Deleted | CommittedValue::Unknown => 0,
+        };
+        key.0.len() + new + old.as_ref().map_or(0, |old| old.0.len())
+    }
+}
+
+impl CommittedValue {
+    fn of(value: NewValue) -> CommittedValue {
+        match value {
+            NewValue::Value(value) => CommittedValue::Value(Bytes(value)),
+            NewValue::Patch { offset, replaced, bytes } => {
+                CommittedValue::Patch { offset, replaced, bytes: Bytes(bytes) }
+            }
+            NewValue::Deleted => CommittedValue::Deleted,
+            _ => CommittedValue::Unknown,
+        }
+    }
+}

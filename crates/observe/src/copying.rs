@@ -1,0 +1,97 @@
+//! A copy of the database that a client asks for and the owner writes.
+//!
+//! On the thread of the connection. The client is told how far the copy is a few times a second. It cancels the copy by ending its side of the connection or by
+//! going away, and so does the end of the socket; each is seen between two pieces of at most 1 MiB, and ten times a second while the copying sleeps.
+//! A copy that was cancelled leaves an incomplete folder ([`katydid::CopyFault::Incomplete`]).
+
+use crate::bytes::Bytes;
+use crate::frame;
+use crate::presence::is_gone;
+use crate::protocol::{Refusal, Reply};
+use katydid::{BackupOptions, Database, Error};
+use std::ffi::OsString;
+use std::io;
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The client is told how far the copy is this often.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// What is to be copied, and how.
+pub(crate) struct CopyRequest<'a> {
+    pub(crate) to: &'a Bytes,
+    pub(crate) base: Option<&'a Bytes>,
+    pub(crate) bytes_per_second: Option<NonZeroU64>,
+}
+
+/// Makes the copy. What goes wrong is the reply.
+pub(crate) fn copy(database: &Database, request: &CopyRequest<'_>, stream: &UnixStream) -> Reply {
+    match try_copy(database, request, stream) {
+        Ok(reply) => reply,
+        Err(CopyError::Relative(path)) => {
+            Reply::Refused(Refusal::Request(format!("{} is not an absolute path", path.display())))
+        }
+        Err(CopyError::Io(error)) => Reply::Refused(Refusal::Failed(error.to_string())),
+        Err(CopyError::Database(Error::Closed)) => Reply::Refused(Refusal::Closed),
+        Err(CopyError::Database(error)) => Reply::Refused(Refusal::Failed(error.to_string())),
+    }
+}
+
+#[derive(Debug)]
+enum CopyError {
+    Relative(PathBuf),
+    Io(io::Error),
+    Database(Error),
+}
+
+impl From<Error> for CopyError {
+    fn from(error: Error) -> CopyError {
+        CopyError::Database(error)
+    }
+}
+
+fn try_copy(database: &Database, request: &CopyRequest<'_>, stream: &UnixStream) -> Result<Reply, CopyError> {
+    let to = absolute(request.to)?;
+    let base = request.base.map(absolute).transpose()?;
+    let telling = Mutex::new((stream.try_clone().map_err(CopyError::Io)?, Instant::now()));
+    let on_progress = move |done: u64, of: u64| {
+        let (stream, told) = &mut *telling.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_gone(stream) {
+            return ControlFlow::Break(());
+        }
+        if told.elapsed() >= TELL_EVERY {
+            *told = Instant::now();
+            if frame::write(stream, &Reply::Copying { done, of }).is_err() {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    let options = BackupOptions {
+        bytes_per_second: request.bytes_per_second,
+        on_progress: Some(Arc::new(on_progress)),
+        // The client checks the copy: it is a folder like another.
+        verify: false,
+    };
+    let report = match base {
+        Some(base) => database.backup_changes(to, base, &options)?,
+        None => database.backup_with(to, &options)?,
+    };
+    Ok(Reply::Copied {
+        id: report.id.to_string(),
+        stamp: report.stamp.get(),
+        bytes: report.bytes,
+        micros: u64::try_from(report.elapsed.as_micros()).unwrap_or(u64::MAX),
+    })
+}
+
+/// A path that means the same in every process.
+fn absolute(bytes: &Bytes) -> Result<PathBuf, CopyError> {
+    let path = PathBuf::from(OsString::from_vec(bytes.0.clone()));
+    if path.is_absolute() { Ok(path) } else { Err(CopyError::Relative(path)) }
+}

@@ -1,0 +1,75 @@
+//! Whether the other side of a connection is still there, and waiting for it or for something else.
+//!
+//! On the thread of a connection. A client has nothing to say while its request is answered: bytes, or the end of its side, mean that it wants no
+//! answer any more. The end of the socket looks the same, because it shuts the connection down.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::task::Wake;
+use std::time::{Duration, Instant};
+
+/// Why a wait is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The alarm was woken.
+    Woken,
+    /// The other side is gone, or the socket ends.
+    Gone,
+    /// The time is over.
+    Late,
+}
+
+/// Whether the other side wants no answer any more. Does not wait.
+pub(crate) fn is_gone(stream: &UnixStream) -> bool {
+    let mut ready = [PollFd::new(stream, PollFlags::IN)];
+    !matches!(poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0) | Err(Errno::INTR))
+}
+
+/// Wakes a thread that waits for it and for the other side at once.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    rings: UnixStream,
+    hears: UnixStream,
+}
+
+impl Alarm {
+    pub(crate) fn new() -> io::Result<Arc<Alarm>> {
+        let (rings, hears) = UnixStream::pair()?;
+        rings.set_nonblocking(true)?;
+        hears.set_nonblocking(true)?;
+        Ok(Arc::new(Alarm { rings, hears }))
+    }
+
+    /// Forgets that it was woken.
+    pub(crate) fn clear(&self) {
+        let mut bytes = [0; 64];
+        while matches!((&self.hears).read(&mut bytes), Ok(count) if count == bytes.len()) {}
+    }
+
+    /// Waits until it is woken or `stream`'s other side is gone, at most until `deadline`.
+    pub(crate) fn wait(&self, stream: &UnixStream, deadline: Instant) -> Ended {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left == Duration::ZERO {
+                return Ended::Late;
+            }
+            let left = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+            let mut ready = [PollFd::new(stream, PollFlags::IN), PollFd::new(&self.hears, PollFlags::IN)];
+            match poll(&mut ready, Some(&left)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) if ready[0].revents().is_empty() => return Ended::Woken,
+                Ok(_) | Err(_) => return Ended::Gone,
+            }
+        }
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        // If no byte fits, enough are there.
+        let _is_full = (&self.rings).write(&[0]);
+    }
+}
