@@ -53,6 +53,10 @@ pub struct LogInsert {
     /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped or per-commit
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     sync: SyncKind,
+    /// Bytes of a write in sweep txn: the most, and with pipelined how many there must be before it begins, if they come within 1 ms [default: as
+    /// they come, up to 1 MiB]
+    #[arg(long, value_name = "BYTES", value_parser = flags::io_unit)]
+    io_unit: Option<usize>,
     /// How the log's bytes travel in sweep txn
     #[arg(long, value_enum, default_value = "direct")]
     method: MethodName,
@@ -80,7 +84,12 @@ impl LogInsert {
         };
         let transactions = sweeps.contains(&Sweep::Txn);
         let stage = match transactions {
-            true => Some(LogFolder::new(self.dir.clone(), self.in_flight as usize, self.sync, self.method)?),
+            true => Some(LogFolder::new(
+                self.dir.clone(),
+                self.in_flight as usize,
+                (self.sync, self.io_unit),
+                self.method,
+            )?),
             false => None,
         };
         let machine = Machine::read(if transactions { &self.dir } else { Path::new(".") }).line();

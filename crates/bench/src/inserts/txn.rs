@@ -8,6 +8,7 @@
 //! case, so that only the first pays for filling them with zeros.
 
 use super::case::{Case, Inserted};
+use crate::commits::figures::spec::fill;
 use crate::grid::row;
 use crate::host::device::{Device, MethodName};
 use crate::host::folder::{self, FolderState};
@@ -16,7 +17,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
 use katydid_wal::{
     Append, AppendError, Durability, Error, FileOptions, HEADER_BYTES, InserterKind, Kind, Log, Lsn, Options,
-    Session, SyncKind,
+    Session, SyncDesign, SyncKind,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,12 +42,19 @@ pub struct LogFolder {
     before: FolderState,
     pub in_flight: usize,
     pub sync: SyncKind,
+    /// Bytes of a write: the most, and with `pipelined` how many there must be before it begins; none for the log's own choice.
+    pub io_unit: Option<usize>,
     pub method: MethodName,
 }
 
 impl LogFolder {
     /// Takes a folder that is new or empty.
-    pub fn new(path: PathBuf, in_flight: usize, sync: SyncKind, method: MethodName) -> Result<LogFolder> {
+    pub fn new(
+        path: PathBuf,
+        in_flight: usize,
+        (sync, io_unit): (SyncKind, Option<usize>),
+        method: MethodName,
+    ) -> Result<LogFolder> {
         let before = folder::look(&path)?;
         if before == FolderState::Something {
             return Err(Failure::failed(format_args!(
@@ -62,6 +70,7 @@ impl LogFolder {
             before,
             in_flight,
             sync,
+            io_unit,
             method,
         })
     }
@@ -96,7 +105,11 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
             segment_bytes: SEGMENT_BYTES,
             first_segment_bytes: SEGMENT_BYTES,
             spare_segments: SPARE_SEGMENTS,
-            sync: stage.sync.into(),
+            sync: match (stage.sync, stage.io_unit) {
+                (SyncKind::Pipelined, Some(unit)) => SyncDesign::pipelined(fill(unit)),
+                (sync, _) => sync.into(),
+            },
+            write_bytes_max: stage.io_unit.unwrap_or(files.write_bytes_max),
             ..files
         })
     };

@@ -154,7 +154,7 @@ fn every_other_figure_has_its_rows_and_charts() {
         ("eleda10", "--threads 2 --in-flight 5", Some(5), &["latency", "rate"]),
         ("eleda12", "--threads 2 --in-flight 5 --warehouses 2 --items 10 --customers 3", Some(5), &["rate"]),
         ("eleda13", "--threads 2 --in-flight 5", Some(2 * 5), &["rate"]),
-        ("eleda14", "--payload 100,5000 --sync adaptive", Some(2 * 3), &["bandwidth", "rate"]),
+        ("eleda14", "--payload 100,5000 --in-flight 5", Some(2 * 4), &["bandwidth", "rate"]),
         ("eleda18", "--payload 100 --sync adaptive,pipelined", None, &["latency"]),
         ("eleda19", "--threads 2 --in-flight 5", Some(2 * 4), &["rate"]),
     ] {
@@ -184,7 +184,9 @@ fn every_other_figure_has_its_rows_and_charts() {
                 assert!(name != "eleda13" || (has("streams", "1") && has("streams", "")));
             }
             "flushing5" => assert!(has("work", "insert") && has("work", "update-search")),
-            "eleda14" => assert!(has("work", "insert") && has("work", "log")),
+            "eleda14" => {
+                assert!(has("system", "ELEDA") && has("io_unit", "524288") && has("inserter", "grasshopper"))
+            }
             _ => {}
         }
     }

@@ -3,19 +3,20 @@
 //! Pure.
 
 use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec, fill, syncs_called};
+use super::systems::one_work;
 use crate::commits::case::{Case, Work};
 use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
-use katydid_wal::SyncKind;
+use katydid_wal::{InserterKind, SyncKind};
 
 pub const FOURTEEN: Spec = Spec {
     name: "eleda14",
     about: "throughput and bandwidth over the size of what is committed (ELEDA, Figure 14)",
     saw: "ELEDA's throughput falls as bytes grow, to 6.2 GiB/s of two devices at 5 KiB; what syncs for each commit stays low whatever \
           the size",
-    note: "inserts into the store by 32 clients that block and by 4 that do not, and records in the log alone; `to best` is the \
-           log's bandwidth to the device's best sequential durable writes of the same round",
-    varies: &[ListFlag::Payload, ListFlag::Sync, ListFlag::InFlight],
+    note: "inserts into the store by 32 clients: the systems of figure 8, ELEDA with a unit of 512 KiB; `to best` is the log's bandwidth to the \
+           device's best sequential durable writes of the same round",
+    varies: &[ListFlag::Payload, ListFlag::InFlight],
     method: MethodName::Direct,
     device: Device::File,
     seconds: 0.35,
@@ -26,7 +27,7 @@ pub const EIGHTEEN: Spec = Spec {
     name: "eleda18",
     about: "bandwidth and the distribution of commit latency with I/O units of 64 KiB and 512 KiB (ELEDA, Figure 18)",
     saw: "64 KiB answers ten times sooner, 512 KiB moves twice the bytes (6.9 against 3.2 GiB/s): its users must choose",
-    note: "the log alone, 32 clients with 100 commits in flight and 2 with 1,000. With pipelined a write of a unit begins when so much is there, \
+    note: "the log alone, 32 clients with 100 commits in flight and 2 with 1,000. With pipelined, which has inserter grasshopper, a write of a unit begins when so much is there, \
            or after 1 ms, as the paper's flusher fills its buffer; with adaptive it has at most that size. Without a unit a write takes whatever \
            there is, up to 1 MiB and half the ring",
     varies: &[ListFlag::Payload, ListFlag::Sync, ListFlag::IoUnit],
@@ -37,20 +38,12 @@ pub const EIGHTEEN: Spec = Spec {
 };
 
 pub fn fourteen(lists: &Lists, plain: &Case) -> Vec<Case> {
-    let own = syncs_called(&["per-commit", "pipelined", "adaptive"]);
+    const CLIENTS: usize = 32;
+    const UNIT: usize = 512 << 10;
     let mut cases = Vec::new();
     for &payload in or(&lists.payloads, &[512, 1024, 2048, 3072, 4096, 5120]) {
-        for &sync in or(&lists.syncs, &own) {
-            let insert = Work::Inserts { value: payload };
-            cases.push(Case { work: insert, sync, threads: 32, ..plain.clone() });
-            if sync.to_string().replace('_', "-") == "per-commit" {
-                continue;
-            }
-            for &in_flight in or(&lists.in_flight, IN_FLIGHT) {
-                cases.push(Case { work: insert, sync, threads: 4, in_flight, ..plain.clone() });
-            }
-            let log = Work::Log { payload };
-            cases.push(Case { work: log, sync, threads: 2, in_flight: 1000, ..plain.clone() });
+        for &in_flight in or(&lists.in_flight, IN_FLIGHT) {
+            cases.extend(one_work(plain, Work::Inserts { value: payload }, CLIENTS, in_flight, UNIT));
         }
     }
     cases
@@ -64,10 +57,22 @@ pub fn eighteen(lists: &Lists, plain: &Case) -> Vec<Case> {
     for &payload in or(&lists.payloads, &[120, 4096]) {
         for &sync in or(&lists.syncs, &own) {
             for &io_unit in &units {
-                let group = io_unit.filter(|_| sync == SyncKind::Pipelined).map(fill);
+                let is_paper = sync == SyncKind::Pipelined;
+                let group = io_unit.filter(|_| is_paper).map(fill);
+                let papers = lists.inserter.unwrap_or(InserterKind::Grasshopper);
+                let inserter = if is_paper { papers } else { plain.inserter };
                 for (threads, in_flight) in [(32, 100), (2, 1000)] {
                     let work = Work::Log { payload };
-                    cases.push(Case { work, sync, threads, in_flight, io_unit, group, ..plain.clone() });
+                    cases.push(Case {
+                        work,
+                        sync,
+                        inserter,
+                        threads,
+                        in_flight,
+                        io_unit,
+                        group,
+                        ..plain.clone()
+                    });
                 }
             }
         }

@@ -4,11 +4,12 @@
 //! the device `memory`, each durable write of which takes as much longer as a persist in NVRAM. ELEDA's is the best disk log on the
 //! real device.
 
-use super::spec::{ListFlag, Spec};
+use super::spec::{ListFlag, Spec, fill};
+use super::systems::UNIT;
 use crate::commits::case::{Case, Work};
 use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
-use katydid_wal::{InserterKind, LogKind};
+use katydid_wal::{InserterKind, LogKind, SyncKind};
 use std::time::Duration;
 
 /// Bytes of a log for each of its entries.
@@ -116,8 +117,8 @@ impl NvramFigure {
                 about: "updates of single keys, and NewOrders and Payments of TPC-C, on the best disk log and on logs in NVRAM (ELEDA, \
                         Figure 15)",
                 saw: "the software-only log on disks does as well as the one in NVRAM, or better, where its clients are called back",
-                note: "the disk log is on the folder's device, with clients that block and clients that are called back; in NVRAM a \
-                       commit has nothing to wait for. `to disk` is to the better of the two on disk with as many threads",
+                note: "the disk log is on the folder's device, with clients that block and clients that are called back, and once more as ELEDA has \
+                       it: inserter grasshopper, protocol pipelined, a unit of 64 KiB. In NVRAM a commit has nothing to wait for. `to disk` is to the better of the two on disk with as many threads",
                 device: Device::File,
                 seconds: 0.3,
                 ..PLAIN
@@ -187,6 +188,14 @@ impl NvramFigure {
                     for &threads in or(&choice.threads, own) {
                         let case = Case { work, threads, delay: Duration::ZERO, ..plain.clone() };
                         cases.push(Case { in_flight: choice.in_flight, ..case.clone() });
+                        cases.push(Case {
+                            inserter: InserterKind::Grasshopper,
+                            sync: SyncKind::Pipelined,
+                            io_unit: Some(UNIT),
+                            group: Some(fill(UNIT)),
+                            in_flight: choice.in_flight,
+                            ..case.clone()
+                        });
                         cases.push(case.clone());
                         for &delay in or(&choice.delays, &[Duration::ZERO, LATENCY]) {
                             cases.extend(in_nvram(&Case { delay, ..case.clone() }));

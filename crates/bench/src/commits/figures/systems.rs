@@ -11,7 +11,8 @@ use katydid_wal::{InserterKind, SyncKind};
 
 /// YCSB A with 1 KiB.
 pub const KEY_VALUE: Work = Work::UpdateSearch { value: 1024 };
-const UNIT: usize = 64 << 10;
+/// ELEDA's I/O unit where the paper does not say otherwise.
+pub const UNIT: usize = 64 << 10;
 /// Streams of the memory engine's log: one, as the paper has one log.
 const STREAMS: u16 = 1;
 
@@ -80,7 +81,7 @@ struct Systems {
 }
 
 impl Systems {
-    fn of(plain: &Case, work: Work, threads: usize, in_flight: usize) -> Systems {
+    fn of(plain: &Case, work: Work, threads: usize, in_flight: usize, unit: usize) -> Systems {
         let ours = Case { work, threads, in_flight, system: Some("ours"), ..plain.clone() };
         let blocking = Case { in_flight: 1, system: Some("ours, blocking"), ..ours.clone() };
         let vanilla = Case {
@@ -94,8 +95,8 @@ impl Systems {
         let hiding = Case {
             system: Some("hiding"),
             sync: SyncKind::Pipelined,
-            io_unit: Some(UNIT),
-            group: Some(fill(UNIT)),
+            io_unit: Some(unit),
+            group: Some(fill(unit)),
             in_flight,
             ..vanilla.clone()
         };
@@ -109,7 +110,7 @@ fn every(lists: &Lists, plain: &Case, works: &[Work], of: impl Fn(Systems) -> Ve
     for &work in works {
         for &threads in or(&lists.threads, &[1, 2, 8, 32]) {
             for &in_flight in or(&lists.in_flight, IN_FLIGHT) {
-                cases.extend(of(Systems::of(plain, work, threads, in_flight)));
+                cases.extend(of(Systems::of(plain, work, threads, in_flight, UNIT)));
             }
         }
     }
@@ -118,6 +119,12 @@ fn every(lists: &Lists, plain: &Case, works: &[Work], of: impl Fn(Systems) -> Ve
 
 pub fn side_by_side(lists: &Lists, plain: &Case, work: Work) -> Vec<Case> {
     every(lists, plain, &[work], |of| vec![of.vanilla, of.in_memory, of.eleda, of.ours, of.blocking])
+}
+
+/// Vanilla on the device and in memory, ELEDA with this unit, and ours, of one work with one number of threads.
+pub fn one_work(plain: &Case, work: Work, threads: usize, in_flight: usize, unit: usize) -> [Case; 4] {
+    let of = Systems::of(plain, work, threads, in_flight, unit);
+    [of.vanilla, of.in_memory, of.eleda, of.ours]
 }
 
 pub fn thirteen(lists: &Lists, plain: &Case) -> Vec<Case> {

@@ -1,252 +1,445 @@
-//! What ELEDA's figures are asked that set systems beside each other.
+//! What ELEDA's text claims of its figures that set systems beside each other, with the paper's numbers and the systems that a claim must reject.
 //!
-//! Pure.
+//! Pure. `vanilla` is WiredTiger on a device, `vanilla in memory` the same on tmpfs; rates with 32 threads of Figures 8 and 10 are threads divided
+//! by the latencies of Figures 9 and 11.
 
-use crate::reproduce::experiment::{Judged, rate};
-use crate::reproduce::quantity::ratio;
+use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
+use crate::reproduce::quantity::{greatest, least, ratio};
 use crate::reproduce::rows::Rows;
 
-/// Rows of one work in a file with several systems.
-struct Systems<'a> {
-    rows: &'a Rows,
-    work: &'a str,
+pub const KEY_VALUE: &str = "update-search";
+pub const OLTP: &str = "sysbench-write";
+pub const TPCC: &str = "tpcc-pair";
+const INSERT: &str = "insert";
+const VANILLA: &str = "vanilla";
+const IN_MEMORY: &str = "vanilla in memory";
+const HIDING: &str = "hiding";
+const ELEDA: &str = "ELEDA";
+
+fn of(rows: &Rows, work: &str, system: &str, threads: &str, column: &str) -> Option<f64> {
+    rows.with(&[("work", work), ("system", system), ("threads", threads)]).only(column)
 }
 
-impl Systems<'_> {
-    fn threads(&self) -> Vec<String> {
-        self.rows.with(&[("work", self.work)]).words("threads")
-    }
-
-    fn most(&self) -> String {
-        self.threads().last().cloned().unwrap_or_default()
-    }
-
-    fn fewest(&self) -> String {
-        self.threads().first().cloned().unwrap_or_default()
-    }
-
-    fn of(&self, system: &str, threads: &str, column: &str) -> Option<f64> {
-        self.rows.with(&[("work", self.work), ("system", system), ("threads", threads)]).only(column)
-    }
-
-    fn rate(&self, system: &str, threads: &str) -> Option<f64> {
-        self.of(system, threads, "commits_per_second")
-    }
-
-    /// One system's rate to another's.
-    fn to(&self, system: &str, other: &str, threads: &str) -> Option<f64> {
-        ratio(self.rate(system, threads), self.rate(other, threads))
-    }
+fn rate(rows: &Rows, work: &str, system: &str, threads: &str) -> Option<f64> {
+    of(rows, work, system, threads, "commits_per_second")
 }
 
-fn with(threads: &str) -> String {
-    match threads {
-        "1" => "one thread".to_owned(),
-        threads => format!("{threads} threads"),
-    }
+/// One system's rate to another's.
+fn to(rows: &Rows, work: &str, system: &str, other: &str, threads: &str) -> Option<f64> {
+    ratio(rate(rows, work, system, threads), rate(rows, work, other, threads))
 }
 
-fn times(times: f64) -> String {
-    format!("{times:.2} times")
+/// A system's rate with some threads to its rate with others.
+fn growth(rows: &Rows, work: &str, system: &str, from: &str, threads: &str) -> Option<f64> {
+    ratio(rate(rows, work, system, threads), rate(rows, work, system, from))
 }
 
-/// Figures 8 and 9, or 10 and 11. The paper saw ten times with one thread and more with many, each on a core of its own.
-fn throughput_and_latency(rows: &Rows, work: &str) -> Judged {
-    const FEW: f64 = 5.0;
-    const MANY: f64 = 2.0;
-    let mut judged = Judged::default();
-    let systems = Systems { rows, work };
-    let (fewest, most) = (systems.fewest(), systems.most());
-    judged.ask_times(
-        format!("{}, ELEDA to vanilla on disk: at least {FEW}", with(&fewest)),
-        systems.to("ELEDA", "vanilla", &fewest),
-        FEW,
-    );
-    judged.ask_times(
-        format!("{most} threads, ELEDA to vanilla on disk: at least {MANY}"),
-        systems.to("ELEDA", "vanilla", &most),
-        MANY,
-    );
-    let mean = |system| systems.of(system, &most, "mean_us");
-    judged.ask_times(
-        format!("{most} threads, its commits are told later, mean time to vanilla's: at least 1.5"),
-        ratio(mean("ELEDA"), mean("vanilla")),
-        1.5,
-    );
-    judged.ours = format!(
-        "ELEDA {:.1} and {:.1} times vanilla with {} and {most}, ours {:.1} and {:.1}; ours blocking {:.1} times with {most}, told in {:.2} \
-         ms instead of {:.2}",
-        systems.to("ELEDA", "vanilla", &fewest).unwrap_or_default(),
-        systems.to("ELEDA", "vanilla", &most).unwrap_or_default(),
-        with(&fewest),
-        systems.to("ours", "vanilla", &fewest).unwrap_or_default(),
-        systems.to("ours", "vanilla", &most).unwrap_or_default(),
-        systems.to("ours, blocking", "vanilla", &most).unwrap_or_default(),
-        mean("ours, blocking").unwrap_or_default() / 1e3,
-        mean("vanilla").unwrap_or_default() / 1e3
-    );
-    judged
+const EIGHT_PAPER: PaperRows = PaperRows(
+    "commits_per_second over threads 1 2 8 32
+     work=update-search, system=vanilla: 20000 30000 45000 55000
+     work=update-search, system=vanilla in memory: 250000 450000 600000 29000
+     work=update-search, system=ELEDA: 200000 390000 1400000 3900000
+     mean_us over threads 32
+     work=update-search, system=vanilla: 576
+     work=update-search, system=vanilla in memory: 1100
+     work=update-search, system=ELEDA: 1300",
+);
+
+const EIGHT_BLOCKS: CounterExample = CounterExample {
+    system: "clients that block in each commit all the same",
+    rows: "commits_per_second over threads 1 2 8 32
+     work=update-search, system=vanilla: 20000 40000 160000 640000
+     work=update-search, system=ELEDA: 20000 40000 160000 640000
+     mean_us over threads 32
+     work=update-search, system=vanilla: 50
+     work=update-search, system=ELEDA: 50",
+};
+
+pub const EIGHT: &[Criterion] = &[
+    Criterion::new(
+        "hiding the latency gains 10 times with one thread; ELEDA to vanilla, within a factor of two",
+        "6.2.1, Figure 8a",
+        (Unit::Times, |rows| to(rows, KEY_VALUE, ELEDA, VANILLA, "1")),
+        Bounds { above: 5.0, below: 20.0 },
+        EIGHT_PAPER,
+        EIGHT_BLOCKS,
+    ),
+    Criterion::new(
+        "and 71 times with 32; the gain there to that with one thread",
+        "6.2.1, Figure 8a",
+        (Unit::Times, |rows| {
+            let gain = |threads| to(rows, KEY_VALUE, ELEDA, VANILLA, threads);
+            ratio(gain("32"), gain("1"))
+        }),
+        Bounds { above: 1.0, below: 14.0 },
+        EIGHT_PAPER,
+        EIGHT_BLOCKS,
+    ),
+    Criterion::new(
+        "vanilla almost flattens out from the beginning; its rate with 32 threads to that with 2",
+        "6.2.1, Figure 8a",
+        (Unit::Times, |rows| growth(rows, KEY_VALUE, VANILLA, "2", "32")),
+        Bounds { above: 0.5, below: 3.0 },
+        EIGHT_PAPER,
+        EIGHT_BLOCKS,
+    ),
+    Criterion::new(
+        "ELEDA's commits take longer, 1.3 ms instead of 0.58; mean times with 32 threads",
+        "6.2.2, Figure 9",
+        (Unit::Times, |rows| {
+            let mean = |system| of(rows, KEY_VALUE, system, "32", "mean_us");
+            ratio(mean(ELEDA), mean(VANILLA))
+        }),
+        Bounds { above: 1.1, below: 9.0 },
+        EIGHT_PAPER,
+        EIGHT_BLOCKS,
+    ),
+];
+
+const TEN_PAPER: PaperRows = PaperRows(
+    "commits_per_second over threads 1 2 8 32
+     work=sysbench-write, system=vanilla: 8000 14000 25000 31000
+     work=sysbench-write, system=vanilla in memory: 120000 230000 380000 12800
+     work=sysbench-write, system=ELEDA: 80000 150000 420000 1000000
+     mean_us over threads 32
+     work=sysbench-write, system=vanilla: 1000
+     work=sysbench-write, system=vanilla in memory: 2500
+     work=sysbench-write, system=ELEDA: 3700",
+);
+
+const TEN_BLOCKS: CounterExample = CounterExample {
+    system: "clients that block in each commit all the same",
+    rows: "commits_per_second over threads 1 2 8 32
+     work=sysbench-write, system=vanilla: 8000 16000 64000 256000
+     work=sysbench-write, system=ELEDA: 8000 16000 64000 256000
+     mean_us over threads 32
+     work=sysbench-write, system=vanilla: 125
+     work=sysbench-write, system=ELEDA: 125",
+};
+
+pub const TEN: &[Criterion] = &[
+    Criterion::new(
+        "hiding the latency gains with one thread as consistently as in Figure 8; ELEDA to vanilla, 5 to 20 times",
+        "6.2.1, 6.3.1, Figure 10a",
+        (Unit::Times, |rows| to(rows, OLTP, ELEDA, VANILLA, "1")),
+        Bounds { above: 5.0, below: 20.0 },
+        TEN_PAPER,
+        TEN_BLOCKS,
+    ),
+    Criterion::new(
+        "and 32 times with 32 threads; the gain there to that with one",
+        "6.3.1, Figure 10a",
+        (Unit::Times, |rows| {
+            let gain = |threads| to(rows, OLTP, ELEDA, VANILLA, threads);
+            ratio(gain("32"), gain("1"))
+        }),
+        Bounds { above: 1.0, below: 7.0 },
+        TEN_PAPER,
+        TEN_BLOCKS,
+    ),
+    Criterion::new(
+        "ELEDA's commits take longer, 3.7 ms instead of 1; mean times with 32 threads",
+        "6.3.2, Figure 11",
+        (Unit::Times, |rows| {
+            let mean = |system| of(rows, OLTP, system, "32", "mean_us");
+            ratio(mean(ELEDA), mean(VANILLA))
+        }),
+        Bounds { above: 1.1, below: 15.0 },
+        TEN_PAPER,
+        TEN_BLOCKS,
+    ),
+];
+
+const TWELVE_PAPER: PaperRows = PaperRows(
+    "commits_per_second over threads 1 2 8 32
+     work=tpcc-pair, system=vanilla: 3000 5000 12000 15000
+     work=tpcc-pair, system=vanilla in memory: 12000 24000 80000 30000
+     work=tpcc-pair, system=ELEDA: 12000 24000 85000 200000",
+);
+
+const TWELVE_COLLAPSES: CounterExample = CounterExample {
+    system: "a log whose holes are tracked under one lock, which collapses with ELEDA too",
+    rows: "commits_per_second over threads 1 2 8 32
+     work=tpcc-pair, system=vanilla: 3000 5000 12000 15000
+     work=tpcc-pair, system=vanilla in memory: 12000 24000 80000 30000
+     work=tpcc-pair, system=ELEDA: 12000 24000 80000 30000",
+};
+
+const TWELVE_WAITS: CounterExample = CounterExample {
+    system: "clients that wait for the device, beside a log in memory that does not collapse",
+    rows: "commits_per_second over threads 1 2 8 32
+     work=tpcc-pair, system=vanilla: 3000 5000 12000 15000
+     work=tpcc-pair, system=vanilla in memory: 12000 24000 80000 200000
+     work=tpcc-pair, system=ELEDA: 3000 5000 12000 15000",
+};
+
+pub const TWELVE: &[Criterion] = &[
+    Criterion::new(
+        "ELEDA shows no collapse; its rate with 32 threads to its greatest",
+        "6.3.3, Figure 12",
+        (Unit::Times, |rows| {
+            let most = greatest(["1", "2", "8", "32"].map(|threads| rate(rows, TPCC, ELEDA, threads)));
+            ratio(rate(rows, TPCC, ELEDA, "32"), most)
+        }),
+        Bounds { above: 0.8, below: 1.001 },
+        TWELVE_PAPER,
+        TWELVE_COLLAPSES,
+    ),
+    Criterion::new(
+        "vanilla in memory collapses; its rate with 32 threads to its greatest",
+        "6.3.3, Figure 12",
+        (Unit::Times, |rows| {
+            let most = greatest(["1", "2", "8", "32"].map(|threads| rate(rows, TPCC, IN_MEMORY, threads)));
+            ratio(rate(rows, TPCC, IN_MEMORY, "32"), most)
+        }),
+        Bounds { above: 0.01, below: 0.7 },
+        TWELVE_PAPER,
+        TWELVE_WAITS,
+    ),
+    Criterion::new(
+        "so that ELEDA is ahead of it; with 32 threads",
+        "6.3.3, Figure 12",
+        (Unit::Times, |rows| to(rows, TPCC, ELEDA, IN_MEMORY, "32")),
+        Bounds { above: 1.0, below: 20.0 },
+        TWELVE_PAPER,
+        TWELVE_WAITS,
+    ),
+    Criterion::new(
+        "and hides the device; to vanilla with one thread",
+        "6.2.1, Figure 12",
+        (Unit::Times, |rows| to(rows, TPCC, ELEDA, VANILLA, "1")),
+        Bounds { above: 1.5, below: 20.0 },
+        TWELVE_PAPER,
+        TWELVE_WAITS,
+    ),
+];
+
+const THIRTEEN_PAPER: PaperRows = PaperRows(
+    "commits_per_second over threads 1 2 8 16 32
+     work=update-search, system=vanilla: 20000 30000 45000 50000 55000
+     work=update-search, system=vanilla in memory: 250000 450000 500000 150000 29000
+     work=update-search, system=ELEDA: 200000 380000 1300000 2100000 2000000
+     work=sysbench-write, system=vanilla: 8000 14000 25000 28000 31000
+     work=sysbench-write, system=vanilla in memory: 120000 230000 350000 100000 12800
+     work=sysbench-write, system=ELEDA: 80000 150000 420000 720000 1000000",
+);
+
+const THIRTEEN_WAITS: CounterExample = CounterExample {
+    system: "an engine that computes where others wait, so that neither the device nor the clients' waiting matters",
+    rows: "commits_per_second over threads 1 2 8 16 32
+     work=update-search, system=vanilla: 20000 40000 160000 320000 640000
+     work=update-search, system=vanilla in memory: 20000 40000 160000 320000 640000
+     work=update-search, system=ELEDA: 20000 40000 160000 320000 640000
+     work=sysbench-write, system=vanilla: 8000 16000 64000 128000 256000
+     work=sysbench-write, system=vanilla in memory: 8000 16000 64000 128000 256000
+     work=sysbench-write, system=ELEDA: 8000 16000 64000 128000 256000",
+};
+
+pub const THIRTEEN: &[Criterion] = &[
+    Criterion::new(
+        "vanilla is held by the device; its log in memory to it with one thread, the lesser of both works",
+        "6.4.1, Figure 13",
+        (Unit::Times, |rows| least([KEY_VALUE, OLTP].map(|work| to(rows, work, IN_MEMORY, VANILLA, "1")))),
+        Bounds { above: 3.0, below: 50.0 },
+        THIRTEEN_PAPER,
+        THIRTEEN_WAITS,
+    ),
+    Criterion::new(
+        "and in memory by its lock; with 32 threads to 8, the greater of both works",
+        "6.4.1, Figure 13",
+        (Unit::Times, |rows| {
+            greatest([KEY_VALUE, OLTP].map(|work| growth(rows, work, IN_MEMORY, "8", "32")))
+        }),
+        Bounds { above: 0.01, below: 0.7 },
+        THIRTEEN_PAPER,
+        THIRTEEN_WAITS,
+    ),
+    Criterion::new(
+        "ELEDA is ahead of both; to the better one with 32 threads, the lesser of both works",
+        "6.4.1, Figure 13",
+        (Unit::Times, |rows| {
+            least(
+                [KEY_VALUE, OLTP].map(|work| {
+                    least([VANILLA, IN_MEMORY].map(|system| to(rows, work, ELEDA, system, "32")))
+                }),
+            )
+        }),
+        Bounds { above: 1.0, below: 100.0 },
+        THIRTEEN_PAPER,
+        THIRTEEN_WAITS,
+    ),
+    Criterion::new(
+        "taking snapshots limits the key-value work beyond 16 threads and not the OLTP work; the growth from 16 to 32, the first to the second",
+        "6.4.1, Figure 13",
+        (Unit::Times, |rows| {
+            let step = |work| growth(rows, work, ELEDA, "16", "32");
+            ratio(step(KEY_VALUE), step(OLTP))
+        }),
+        Bounds { above: 0.3, below: 0.95 },
+        THIRTEEN_PAPER,
+        THIRTEEN_WAITS,
+    ),
+];
+
+const SIZES: [&str; 6] = ["512", "1024", "2048", "3072", "4096", "5120"];
+
+fn of_size(rows: &Rows, system: &str, payload: &str, column: &str) -> Option<f64> {
+    rows.with(&[("work", INSERT), ("system", system), ("payload", payload)]).only(column)
 }
 
-pub fn key_value(rows: &Rows) -> Judged {
-    throughput_and_latency(rows, "update-search")
+const FOURTEEN_PAPER: PaperRows = PaperRows(
+    "commits_per_second over payload 512 1024 2048 3072 4096 5120
+     work=insert, system=vanilla: 55000 55000 55000 55000 55000 55000
+     work=insert, system=vanilla in memory: 29000 29000 29000 29000 29000 29000
+     work=insert, system=ELEDA: 3900000 3500000 2500000 1900000 1550000 1300000
+     megabytes_per_second over payload 512 1024 2048 3072 4096 5120
+     work=insert, system=ELEDA: 2300 3900 5300 6000 6400 6650
+     bandwidth_to_raw over payload 512 1024 2048 3072 4096 5120
+     work=insert, system=ELEDA: 0.31 0.53 0.72 0.81 0.87 0.9",
+);
+
+const FOURTEEN_WAITS: CounterExample = CounterExample {
+    system: "a log that takes as many commits at every size and leaves the device idle",
+    rows: "commits_per_second over payload 512 1024 2048 3072 4096 5120
+     work=insert, system=vanilla: 60000 55000 45000 35000 30000 25000
+     work=insert, system=vanilla in memory: 60000 55000 45000 35000 30000 25000
+     work=insert, system=ELEDA: 55000 55000 55000 55000 55000 55000
+     megabytes_per_second over payload 512 1024 2048 3072 4096 5120
+     work=insert, system=ELEDA: 300 300 300 300 300 300
+     bandwidth_to_raw over payload 512 1024 2048 3072 4096 5120
+     work=insert, system=ELEDA: 0.04 0.04 0.04 0.04 0.04 0.04",
+};
+
+/// A column's value with 5 KiB to that with 512 bytes.
+fn over_sizes(rows: &Rows, system: &str, column: &str) -> Option<f64> {
+    ratio(of_size(rows, system, "5120", column), of_size(rows, system, "512", column))
 }
 
-pub fn oltp(rows: &Rows) -> Judged {
-    throughput_and_latency(rows, "sysbench-write")
+pub const FOURTEEN: &[Criterion] = &[
+    Criterion::new(
+        "ELEDA gradually degrades as payloads grow; its rate with 5 KiB to that with 512 bytes",
+        "6.4.2, Figure 14",
+        (Unit::Times, |rows| over_sizes(rows, ELEDA, "commits_per_second")),
+        Bounds { above: 0.1, below: 0.8 },
+        FOURTEEN_PAPER,
+        FOURTEEN_WAITS,
+    ),
+    Criterion::new(
+        "the other two remain the same; the lesser of their rates with 5 KiB to those with 512 bytes",
+        "6.4.2, Figure 14",
+        (Unit::Times, |rows| {
+            least([VANILLA, IN_MEMORY].map(|system| over_sizes(rows, system, "commits_per_second")))
+        }),
+        Bounds { above: 0.75, below: 1.25 },
+        FOURTEEN_PAPER,
+        FOURTEEN_WAITS,
+    ),
+    Criterion::new(
+        "ELEDA's bandwidth rises with the payload; with 5 KiB to 512 bytes",
+        "6.4.2, Figure 14",
+        (Unit::Times, |rows| over_sizes(rows, ELEDA, "megabytes_per_second")),
+        Bounds { above: 1.3, below: 10.0 },
+        FOURTEEN_PAPER,
+        FOURTEEN_WAITS,
+    ),
+    Criterion::new(
+        "up to 6.2 GiB/s of 6.9; its share of the device's best sequential writes with 5 KiB",
+        "6.4.2, Figure 14",
+        (Unit::Share, |rows| of_size(rows, ELEDA, "5120", "bandwidth_to_raw")),
+        Bounds { above: 0.75, below: 1.1 },
+        FOURTEEN_PAPER,
+        FOURTEEN_WAITS,
+    ),
+    Criterion::new(
+        "and it is ahead at every size; the least ratio to the better of the others",
+        "6.4.2, Figure 14",
+        (Unit::Times, |rows| {
+            let rate = |system, size| of_size(rows, system, size, "commits_per_second");
+            least(SIZES.map(|size| {
+                least([VANILLA, IN_MEMORY].map(|system| ratio(rate(ELEDA, size), rate(system, size))))
+            }))
+        }),
+        Bounds { above: 1.5, below: 100.0 },
+        FOURTEEN_PAPER,
+        FOURTEEN_WAITS,
+    ),
+];
+
+const NINETEEN_PAPER: PaperRows = PaperRows(
+    "commits_per_second over threads 1 2 8 32
+     work=update-search, system=vanilla: 20000 30000 45000 55000
+     work=update-search, system=hiding: 190000 330000 600000 250000
+     work=update-search, system=ELEDA: 200000 390000 1400000 3900000
+     work=sysbench-write, system=vanilla: 8000 14000 25000 31000
+     work=sysbench-write, system=hiding: 78000 140000 300000 120000
+     work=sysbench-write, system=ELEDA: 80000 150000 420000 1000000",
+);
+
+const NINETEEN_ADDS_NOTHING: CounterExample = CounterExample {
+    system: "GRASSHOPPER that adds nothing to hiding, which never reaches a limit",
+    rows: "commits_per_second over threads 1 2 8 32
+     work=update-search, system=vanilla: 20000 30000 45000 55000
+     work=update-search, system=hiding: 190000 380000 1400000 5000000
+     work=update-search, system=ELEDA: 190000 380000 1400000 5000000
+     work=sysbench-write, system=vanilla: 8000 14000 25000 31000
+     work=sysbench-write, system=hiding: 78000 150000 420000 1000000
+     work=sysbench-write, system=ELEDA: 78000 150000 420000 1000000",
+};
+
+const NINETEEN_NO_HIDING: CounterExample = CounterExample {
+    system: "a store that GRASSHOPPER makes faster and hiding the latency does not",
+    rows: "commits_per_second over threads 1 2 8 32
+     work=update-search, system=vanilla: 20000 30000 45000 55000
+     work=update-search, system=hiding: 20000 30000 45000 55000
+     work=update-search, system=ELEDA: 200000 390000 1400000 3900000
+     work=sysbench-write, system=vanilla: 8000 14000 25000 31000
+     work=sysbench-write, system=hiding: 8000 14000 25000 31000
+     work=sysbench-write, system=ELEDA: 80000 150000 420000 1000000",
+};
+
+fn in_both_works(quantity: impl Fn(&str) -> Option<f64>) -> [Option<f64>; 2] {
+    [KEY_VALUE, OLTP].map(quantity)
 }
 
-pub fn key_value_on_cores(rows: &Rows) -> Judged {
-    let mut judged = Judged::default();
-    let most = rows.all().most("threads").unwrap_or_default().to_string();
-    let at = |design: &str, threads: &str| {
-        rows.with(&[("inserter", design), ("threads", threads)]).only("megabytes_per_second")
-    };
-    let best = |design: &str| rows.with(&[("inserter", design)]).most("megabytes_per_second");
-    judged.ask(
-        "consolidated collapses: at most threads to its best at most 0.8",
-        ratio(at("consolidated", &most), best("consolidated")),
-        times,
-        |to| to <= 0.8,
-    );
-    judged.ask_times(
-        "grasshopper grows: at most threads to one, at least 16",
-        ratio(at("grasshopper", &most), at("grasshopper", "1")),
-        16.0,
-    );
-    judged.ask_times(
-        "and is ahead there: at least 4 times consolidated",
-        ratio(at("grasshopper", &most), at("consolidated", &most)),
-        4.0,
-    );
-    judged.ours = format!(
-        "grasshopper {:.1} times consolidated at {most} threads, marks {:.1} times; the paper 71 with the device's latency",
-        ratio(at("grasshopper", &most), at("consolidated", &most)).unwrap_or_default(),
-        ratio(at("marks", &most), at("consolidated", &most)).unwrap_or_default()
-    );
-    judged
-}
-
-pub fn twelve(rows: &Rows) -> Judged {
-    let mut judged = Judged::default();
-    let systems = Systems { rows, work: "tpcc-pair" };
-    let most = systems.most();
-    let best = |system: &str| rows.with(&[("system", system)]).most("commits_per_second");
-    judged.ask_times(
-        "ELEDA does not collapse: at most threads to its best at least 0.8",
-        ratio(systems.rate("ELEDA", &most), best("ELEDA")),
-        0.8,
-    );
-    judged.ask_times(
-        "with the fewest threads it is ahead of vanilla on disk: at least 1.5",
-        systems.to("ELEDA", "vanilla", &systems.fewest()),
-        1.5,
-    );
-    judged.ask_times(
-        "and hides the device: at most threads ELEDA to vanilla in memory at least 0.5, as vanilla on disk has not",
-        systems.to("ELEDA", "vanilla in memory", &most),
-        0.5,
-    );
-    let per_minute = |system: &str| best(system).unwrap_or_default() * 60.0 / 2.0 / 1e3;
-    judged.ours = format!(
-        "thousand NewOrders a minute at the best number of threads: vanilla {:.0}, in memory {:.0}, ELEDA {:.0}, ours {:.0}",
-        per_minute("vanilla"),
-        per_minute("vanilla in memory"),
-        per_minute("ELEDA"),
-        per_minute("ours")
-    );
-    judged
-}
-
-pub fn thirteen(rows: &Rows) -> Judged {
-    let mut judged = Judged::default();
-    let mut told = Vec::new();
-    for work in rows.all().words("work") {
-        let systems = Systems { rows, work: &work };
-        let most = systems.most();
-        judged.ask_times(
-            format!("{work}: ELEDA to vanilla on disk, most threads, at least 2"),
-            systems.to("ELEDA", "vanilla", &most),
-            2.0,
-        );
-        judged.ask_times(
-            format!("{work}: vanilla in memory to vanilla on disk, which waits for the device, fewest threads, at least 5"),
-            systems.to("vanilla in memory", "vanilla", &systems.fewest()),
-            5.0,
-        );
-        told.push(format!(
-            "{work}: many versions {:.2} times locks at {most} threads, {}",
-            systems.to("ours", "ours, locks", &most).unwrap_or_default(),
-            rate(systems.rate("ours", &most))
-        ));
-    }
-    judged.ours = told.join("; ");
-    judged
-}
-
-pub fn nineteen(rows: &Rows) -> Judged {
-    let mut judged = Judged::default();
-    let mut told = Vec::new();
-    for work in rows.all().words("work") {
-        let systems = Systems { rows, work: &work };
-        let fewest = systems.fewest();
-        let hiding = systems.to("hiding", "vanilla", &fewest);
-        judged.ask_times(
-            format!("{work}: hiding the latency gains, fewest threads: at least 4 times"),
-            hiding,
-            4.0,
-        );
-        judged.ask_times(
-            format!("{work}: which is the greater part there: at least twice what GRASSHOPPER gains on top"),
-            ratio(hiding, systems.to("ELEDA", "hiding", &fewest)),
-            2.0,
-        );
-        judged.ask_times(
-            format!("{work}: with most threads GRASSHOPPER does not lose, though processors are too few for its gain: at least 0.8"),
-            systems.to("ELEDA", "hiding", &systems.most()),
-            0.8,
-        );
-        told.push(format!(
-            "{work}: hiding {:.1} times, GRASSHOPPER {:.2} on top with {} and {:.2} with {}",
-            hiding.unwrap_or_default(),
-            systems.to("ELEDA", "hiding", &fewest).unwrap_or_default(),
-            with(&fewest),
-            systems.to("ELEDA", "hiding", &systems.most()).unwrap_or_default(),
-            systems.most()
-        ));
-    }
-    judged.ours = told.join("; ");
-    judged
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reproduce::criterion::Verdict;
-
-    /// Rates of vanilla, hiding and ELEDA with one thread and with 32, of both works.
-    fn rows(few: [u32; 3], many: [u32; 3]) -> Rows {
-        let mut text = "work,system,threads,commits_per_second,mean_us\n".to_owned();
-        for work in ["update-search", "sysbench-write"] {
-            for (threads, rates) in [(1, few), (32, many)] {
-                for (system, rate) in ["vanilla", "hiding", "ELEDA"].iter().zip(rates) {
-                    let mean_us = if *system == "vanilla" { 500 } else { 1300 };
-                    text += &format!("{work},{system},{threads},{rate},{mean_us}\n");
-                }
-            }
-        }
-        Rows::parse(&text)
-    }
-
-    #[test]
-    fn the_papers_rates_have_its_shape_and_flat_ones_have_another() {
-        let paper = rows([20_000, 190_000, 200_000], [55_000, 700_000, 3_900_000]);
-        let flat = rows([20_000; 3], [20_000; 3]);
-        for judge in [key_value, oltp, nineteen] {
-            let judged = judge(&paper);
-            assert_eq!(judged.verdict(), Verdict::Same, "{judged:?}");
-            assert_ne!(judge(&flat).verdict(), Verdict::Same);
-            assert_eq!(judge(&Rows::default()).verdict(), Verdict::NotDecided);
-        }
-    }
-}
+pub const NINETEEN: &[Criterion] = &[
+    Criterion::new(
+        "hiding the latency is dominant with few threads; what it gains to what GRASSHOPPER adds with one, the lesser of both works",
+        "6.5.4, Figure 19",
+        (Unit::Times, |rows| {
+            least(in_both_works(|work| {
+                ratio(to(rows, work, HIDING, VANILLA, "1"), to(rows, work, ELEDA, HIDING, "1"))
+            }))
+        }),
+        Bounds { above: 2.0, below: 40.0 },
+        NINETEEN_PAPER,
+        NINETEEN_NO_HIDING,
+    ),
+    Criterion::new(
+        "hiding alone collapses as load increases; its rate with 32 threads to that with 8, the greater of both works",
+        "6.5.4, Figure 19",
+        (Unit::Times, |rows| greatest(in_both_works(|work| growth(rows, work, HIDING, "8", "32")))),
+        Bounds { above: 0.05, below: 0.8 },
+        NINETEEN_PAPER,
+        NINETEEN_ADDS_NOTHING,
+    ),
+    Criterion::new(
+        "beyond that GRASSHOPPER plays the major role; what it adds with 32 threads, the lesser of both works",
+        "6.5.4, Figure 19",
+        (Unit::Times, |rows| least(in_both_works(|work| to(rows, work, ELEDA, HIDING, "32")))),
+        Bounds { above: 1.2, below: 40.0 },
+        NINETEEN_PAPER,
+        NINETEEN_ADDS_NOTHING,
+    ),
+    Criterion::new(
+        "it is of use where locks are contended and of none where the device is waited for; what it adds with 32 threads to what it adds with one",
+        "6.5.4, Figure 19",
+        (Unit::Times, |rows| {
+            least(in_both_works(|work| {
+                ratio(to(rows, work, ELEDA, HIDING, "32"), to(rows, work, ELEDA, HIDING, "1"))
+            }))
+        }),
+        Bounds { above: 1.2, below: 40.0 },
+        NINETEEN_PAPER,
+        NINETEEN_ADDS_NOTHING,
+    ),
+];
