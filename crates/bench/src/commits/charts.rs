@@ -182,8 +182,9 @@ fn named(
 ) -> Chart {
     let (x_scale, y_scale) = scales;
     let (x_name, y_name) = (x_name.to_owned(), y_name.to_owned());
-    let title = format!("{}: {}", of.grid.name(), of.setting.title);
-    let mut same = of.constants();
+    let about = of.grid.spec().map_or("records in the log alone, one a commit", |spec| spec.about);
+    let title = about.to_owned();
+    let mut same = format!("{}; {}", of.setting.title, of.constants());
     let forms = forms(of);
     if let Some(form) = forms.first() {
         same += &format!(", {form}");

@@ -1,15 +1,26 @@
 //! A chart as SVG.
 //!
-//! Pure. On logarithmic axes straight lines are what scales.
+//! Pure. On logarithmic axes straight lines are what scales. A chart is as narrow as a telephone's screen can show with text that can be read; names of
+//! lines stand below it, in as many rows of text as they need. Each line has hollow markers of a shape of its own, so that lines which lie on each other
+//! can still be told apart.
 
-const WIDTH: f64 = 820.0;
-const HEIGHT: f64 = 480.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = 230.0;
-const TOP: f64 = 60.0;
-const BOTTOM: f64 = 50.0;
-/// From one line's name to the next one's.
-const KEY: f64 = 16.0;
+const WIDTH: f64 = 480.0;
+/// From the top of the plot to its bottom.
+const PLOT: f64 = 300.0;
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 14.0;
+/// From the bottom of the plot to the first name of a line: numbers and the axis's name.
+const AXIS: f64 = 56.0;
+/// From one row of text to the next.
+const ROW: f64 = 16.0;
+/// Where names of lines begin.
+const NAMES: f64 = 50.0;
+/// Characters of a row of text: the widest that were seen take 7 and 6 pixels on average.
+const TITLE_CHARS: usize = 60;
+const TEXT_CHARS: usize = 68;
+const NAME_CHARS: usize = 62;
+/// Pixels of a digit below the plot.
+const DIGIT: f64 = 7.0;
 /// As many points to the right are each named below; more are not.
 const TICKS_MAX: usize = 20;
 /// Told apart by most people (Okabe and Ito), and one more.
@@ -17,6 +28,18 @@ const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
 /// When the colours are used up, they come again with these.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
+/// Shapes of markers around a point, as paths that begin at it, in units of a marker's radius. As many as are prime to the colours' number.
+const MARKERS: [&[(f64, f64)]; 7] = [
+    &[(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)],
+    &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0), (0.0, -1.3)],
+    &[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8), (0.0, -1.2)],
+    &[(0.0, 1.2), (1.1, -0.8), (-1.1, -0.8), (0.0, 1.2)],
+    &[(1.2, 0.0), (0.5, 1.0), (-0.5, 1.0), (-1.2, 0.0), (-0.5, -1.0), (0.5, -1.0), (1.2, 0.0)],
+    &[(-1.1, -1.1), (1.1, 1.1), (0.0, 0.0), (1.1, -1.1), (-1.1, 1.1)],
+    &[(0.0, -1.4), (0.0, 1.4), (0.0, 0.0), (-1.4, 0.0), (1.4, 0.0)],
+];
+/// Radii of markers, in turn, so that equal shapes on each other differ too.
+const RADII: [f64; 3] = [3.2, 4.4, 5.6];
 
 /// How values become lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,23 +112,33 @@ pub fn draw(picture: &Picture) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let x_span = x_scale.span(points().map(|point| point.0));
     let y_span = y_scale.span(points().map(|point| point.1));
-    let height = HEIGHT.max(TOP + BOTTOM + KEY * lines.len() as f64);
+    let title = wrapped(&picture.title, TITLE_CHARS);
+    let subtitle = wrapped(&picture.subtitle, TEXT_CHARS);
+    let names: Vec<Vec<String>> = lines.iter().map(|line| wrapped(&line.name, NAME_CHARS)).collect();
+    let top = 14.0 + ROW * (title.len() + subtitle.len()) as f64 + ROW + 6.0;
+    let bottom = top + PLOT;
+    let height = bottom + AXIS + ROW * names.iter().map(Vec::len).sum::<usize>() as f64;
     let part = |scale: &Scale, (low, high): (f64, f64), at: f64| {
         (scale.of(at) - scale.of(low)) / (scale.of(high) - scale.of(low))
     };
     let x = |at: f64| LEFT + part(x_scale, x_span, at) * (WIDTH - LEFT - RIGHT);
-    let y = |at: f64| height - BOTTOM - part(y_scale, y_span, at) * (height - TOP - BOTTOM);
+    let y = |at: f64| bottom - part(y_scale, y_span, at) * PLOT;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
-         font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
-         <text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{}</text>\n<text x=\"{LEFT}\" y=\"38\">{}</text>\n\
-         <text x=\"{LEFT}\" y=\"{:.0}\">{}</text>\n<text x=\"6\" y=\"{:.0}\">{}</text>\n",
-        escaped(&picture.title),
-        escaped(&picture.subtitle),
-        height - 12.0,
-        escaped(&picture.x_name),
-        TOP - 8.0,
-        escaped(&picture.y_name)
+         font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+    );
+    let mut row = 14.0;
+    for (size, text) in title.iter().map(|text| (13, text)).chain(subtitle.iter().map(|text| (12, text))) {
+        svg += &format!("<text x=\"6\" y=\"{row}\" font-size=\"{size}\">{}</text>\n", escaped(text));
+        row += ROW;
+    }
+    svg += &format!(
+        "<text x=\"6\" y=\"{:.0}\">{}</text>\n<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>\n",
+        top - 8.0,
+        escaped(&picture.y_name),
+        WIDTH - RIGHT,
+        bottom + 34.0,
+        escaped(&picture.x_name)
     );
     let mut ticks: Vec<f64> = points().map(|point| point.0).collect();
     ticks.sort_by(f64::total_cmp);
@@ -113,12 +146,20 @@ pub fn draw(picture: &Picture) -> String {
     if ticks.len() > TICKS_MAX {
         ticks = x_scale.ticks(x_span);
     }
+    let mut free = 0.0;
     for at in ticks {
-        let (x, bottom) = (x(at), height - BOTTOM);
-        svg += &format!(
-            "<path d=\"M{x:.1} {TOP}V{bottom}\" stroke=\"#ddd\"/><text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{at}</text>\n",
-            bottom + 16.0
-        );
+        let (x, text) = (x(at), short(at));
+        let half = text.len() as f64 * DIGIT / 2.0;
+        svg += &format!("<path d=\"M{x:.1} {top}V{bottom}\" stroke=\"#ddd\"/>");
+        // A number that would lie on the one before it, or beyond the edge, is left out.
+        if x - half >= free && x + half <= WIDTH {
+            svg += &format!(
+                "<text x=\"{x:.1}\" y=\"{:.0}\" text-anchor=\"middle\">{text}</text>",
+                bottom + 16.0
+            );
+            free = x + half + DIGIT;
+        }
+        svg.push('\n');
     }
     for at in y_scale.ticks(y_span) {
         let (y, right) = (y(at), WIDTH - RIGHT);
@@ -129,26 +170,59 @@ pub fn draw(picture: &Picture) -> String {
             short(at)
         );
     }
-    for (number, line) in lines.iter().enumerate() {
+    let mut key = bottom + AXIS;
+    for (number, (line, names)) in lines.iter().zip(&names).enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         let dashes = DASHES[number / COLOURS.len() % DASHES.len()];
-        let path: Vec<String> =
-            line.points.iter().map(|&(px, py)| format!("{:.1},{:.1}", x(px), y(py))).collect();
-        let key = TOP + KEY * number as f64;
+        let drawn: Vec<(f64, f64)> = line.points.iter().map(|&(px, py)| (x(px), y(py))).collect();
+        let path: Vec<String> = drawn.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let markers: String =
+            drawn.iter().chain([&(27.0, key - 4.0)]).map(|point| marker(*point, number)).collect();
         svg += &format!(
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>\n\
-             <path d=\"M{:.0} {:.0}h18\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>\
-             <text x=\"{:.0}\" y=\"{:.0}\">{}</text>\n",
+             <path d=\"M10 {:.0}h34\" stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>\
+             <path d=\"{markers}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>\n",
             path.join(" "),
-            WIDTH - RIGHT + 10.0,
-            key + 6.0,
-            WIDTH - RIGHT + 33.0,
-            key + 10.0,
-            escaped(&line.name)
+            key - 4.0,
         );
+        for name in names {
+            svg += &format!("<text x=\"{NAMES}\" y=\"{key:.0}\">{}</text>\n", escaped(name));
+            key += ROW;
+        }
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// A line's marker around a point, as a path.
+fn marker((x, y): (f64, f64), number: usize) -> String {
+    let radius = RADII[number % RADII.len()];
+    let corners = MARKERS[number % MARKERS.len()].iter().enumerate();
+    let corner = |(at, (right, down)): (usize, &(f64, f64))| {
+        let word = if at == 0 { 'M' } else { 'L' };
+        format!("{word}{:.1} {:.1}", x + right * radius, y + down * radius)
+    };
+    corners.map(corner).collect()
+}
+
+/// Text in rows of at most so many characters; at least one row. A longer word is cut.
+fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    for word in text.split_whitespace() {
+        for part in word.chars().collect::<Vec<_>>().chunks(chars_max) {
+            let part: String = part.iter().collect();
+            let last = rows.len() - 1;
+            let length = rows[last].chars().count();
+            if length == 0 {
+                rows[last] = part;
+            } else if length + 1 + part.chars().count() <= chars_max {
+                rows[last] += &format!(" {part}");
+            } else {
+                rows.push(part);
+            }
+        }
+    }
+    rows
 }
 
 /// Few enough digits for the room at the left.
@@ -167,6 +241,21 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_whole_and_markers_differ_where_lines_lie_on_each_other() {
+        let rows = wrapped("a line's name of several words, and anunbrokenwordthatislongerthanarow", 20);
+        assert!(rows.iter().all(|row| row.chars().count() <= 20), "{rows:?}");
+        assert_eq!(
+            rows.concat().replace(' ', ""),
+            "aline'snameofseveralwords,andanunbrokenwordthatislongerthanarow"
+        );
+        assert_eq!(wrapped("", 20), [""]);
+        let at = |number| marker((100.0, 100.0), number);
+        for number in 0..MARKERS.len() * RADII.len() {
+            assert!((0..number).all(|other| at(other) != at(number)), "{number}");
+        }
+    }
 
     #[test]
     fn whatever_is_drawn_lies_within_the_picture() {

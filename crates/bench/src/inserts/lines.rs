@@ -82,7 +82,7 @@ const AXES: [(ChartAxis, Axis<Case>); 7] = [
 ];
 
 /// The chart of a sweep.
-pub fn picture(of: &Rows<'_, Sweep>, title: String) -> Picture {
+pub fn picture(of: &Rows<'_, Sweep>) -> Picture {
     let spec = of.grid.spec();
     let own = AXES.iter().filter(|(over, _)| *over == spec.over);
     let varying = own.clone().chain(&AXES).find(|(_, axis)| of.varies_on(axis));
@@ -97,8 +97,8 @@ pub fn picture(of: &Rows<'_, Sweep>, title: String) -> Picture {
         ChartMetric::Standing => "p99 us",
     };
     Picture {
-        title,
-        subtitle: spec.about.to_owned(),
+        title: spec.about.to_owned(),
+        subtitle: of.setting.title.clone(),
         x_name: over.name.to_owned(),
         y_name: y_name.to_owned(),
         x_scale: over.scale_of(&lines),

@@ -162,7 +162,7 @@ impl Grid for Sweep {
 
     fn charts(rows: &Rows<'_, Self>) -> Vec<Chart> {
         let name = rows.grid.name().to_owned();
-        vec![Chart { picture: picture(rows, format!("{name}: {}", rows.setting.title)), name }]
+        vec![Chart { picture: picture(rows), name }]
     }
 
     fn is_reference(case: &Case) -> bool {

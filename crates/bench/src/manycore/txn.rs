@@ -173,14 +173,14 @@ fn medians(rounds: &[Vec<Row>]) -> Vec<Row> {
     rows.iter().enumerate().map(row).collect()
 }
 
-fn picture(rows: &[Row], title: String) -> Picture {
+fn picture(rows: &[Row], machine: String) -> Picture {
     let line = |(at, design): (usize, &TxnDesign)| Line {
         name: design.name.to_owned(),
         points: rows.iter().map(|row| (row.threads as f64, row.rates[at])).collect(),
     };
     Picture {
-        title,
-        subtitle: "transactions that write: a timestamp and a record".to_owned(),
+        title: "transactions that write: a timestamp and a record".to_owned(),
+        subtitle: machine,
         x_name: "threads".to_owned(),
         y_name: "transactions/s".to_owned(),
         x_scale: Scale::Logarithmic,

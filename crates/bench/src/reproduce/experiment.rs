@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-use super::criterion::{Answer, Criterion, Finding, Undecided, Verdict};
+use super::criterion::{Criterion, Finding, Verdict};
 use super::rows::Rows;
 
 /// The papers.
@@ -73,35 +73,6 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Asks for a value, shown by `show`, for which `holds` is true.
-    pub fn ask(
-        &mut self,
-        asks: impl Into<String>,
-        value: Option<f64>,
-        show: impl Fn(f64) -> String,
-        holds: impl Fn(f64) -> bool,
-    ) {
-        let answer = match value {
-            None => Answer::NotDecided(Undecided::RowsMissing),
-            Some(value) if holds(value) => Answer::Holds,
-            Some(_) => Answer::Fails,
-        };
-        self.findings.push(Finding {
-            claim: asks.into(),
-            section: String::new(),
-            asked: String::new(),
-            rejects: String::new(),
-            paper: String::new(),
-            ours: value.map_or("no such rows were measured".to_owned(), show),
-            answer,
-        });
-    }
-
-    /// Asks for at least so many times.
-    pub fn ask_times(&mut self, asks: impl Into<String>, value: Option<f64>, least: f64) {
-        self.ask(asks, value, |times| format!("{times:.2} times"), |times| times >= least);
-    }
-
     /// The verdict on the figure.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self.findings.iter().map(|finding| finding.answer))
@@ -145,7 +116,6 @@ pub struct Experiment {
     pub criteria: &'static [Criterion],
     /// Our best against the paper's, from the rows of all rounds; it decides nothing.
     pub ours: fn(&Rows) -> String,
-    pub judge: fn(&Rows) -> Judged,
 }
 
 impl Experiment {
@@ -167,7 +137,6 @@ impl Experiment {
             quick_seconds: 15.0,
             criteria: &[],
             ours: |_| String::new(),
-            judge: |_| Judged { findings: Vec::new(), ours: String::new() },
         }
     }
 
@@ -200,9 +169,6 @@ impl Experiment {
 
     /// What rows answer to the criteria: those of all rounds together, and those of each.
     pub fn judged(&self, rows: &Rows, rounds: &[Rows]) -> Judged {
-        if self.criteria.is_empty() {
-            return (self.judge)(rows);
-        }
         let findings = self.criteria.iter().map(|criterion| criterion.find(rounds)).collect();
         Judged { findings, ours: (self.ours)(rows) }
     }

@@ -32,6 +32,16 @@ pub fn not_run() -> Vec<SkippedFigure> {
 mod tests {
     use super::*;
     use crate::reproduce::criterion::Verdict;
+    use crate::reproduce::rows::Rows;
+
+    #[test]
+    fn every_figure_has_claims_our_best_and_the_differences_of_its_set_up() {
+        for experiment in experiments() {
+            let name = experiment.name();
+            assert!(!experiment.criteria.is_empty() && !experiment.differs.is_empty(), "{name}");
+            assert!(!(experiment.ours)(&Rows::default()).is_empty(), "{name}");
+        }
+    }
 
     #[test]
     fn every_criterion_accepts_the_papers_numbers_and_rejects_its_counter_example() {
