@@ -92,6 +92,15 @@ fn judge(seen: &Value, width: u32, dark: bool) -> Vec<String> {
     ask(seen["errors"].as_array().is_some_and(Vec::is_empty), format!("script errors: {}", seen["errors"]));
     ask(number("width") == f64::from(width), format!("the page is {} pixels wide", seen["width"]));
     ask(number("page") <= f64::from(width), format!("it scrolls sideways, {} pixels", seen["page"]));
+    ask(seen["cut"].as_array().is_some_and(Vec::is_empty), format!("cut at an edge: {}", seen["cut"]));
+    ask(number("scrolls") == 0.0, format!("{} parts scroll sideways by themselves", seen["scrolls"]));
+    ask(
+        seen["lost"].as_array().is_some_and(Vec::is_empty),
+        format!("links that lead nowhere: {}", seen["lost"]),
+    );
+    ask(number("links") >= 6.0, format!("{} links within the page", seen["links"]));
+    ask(number("unmarked") == 0.0, format!("{} lines have no markers of their own", seen["unmarked"]));
+    ask(number("backticks") == 0.0, format!("{} raw backticks", seen["backticks"]));
     ask(number("charts") >= 2.0, format!("{} charts", seen["charts"]));
     ask(number("empty") == 0.0, format!("{} charts without a line that can be seen", seen["empty"]));
     ask(number("least_text") >= 8.0, format!("text of {} pixels", seen["least_text"]));
@@ -149,9 +158,29 @@ const MEASURE: &str = r##"
       const now = contrast(svg ? style(element).fill : style(element).color, behind(element));
       if (now < faint) [faint, faintest] = [now, element.textContent.trim().slice(0, 40)];
     }
+    // What a reader cannot see whole: text beyond the screen, beyond its cell, or beyond its chart.
+    const cut = [], say = element => cut.push(element.textContent.trim().slice(0, 40));
+    for (const element of doc.querySelectorAll('td, th, li, dd, h1, h2, h3, p, svg text')) {
+      const box = element.getBoundingClientRect(), svg = element.closest('svg');
+      if (box.width === 0) continue;
+      const within = svg ? svg.getBoundingClientRect() : { left: 0, right: view.innerWidth };
+      if (box.left < within.left - 1 || box.right > within.right + 1) say(element);
+      if (!svg && element.scrollWidth > element.clientWidth + 1 && style(element).display !== 'inline') say(element);
+    }
+    const scrolls = [...doc.querySelectorAll('body *')].filter(element =>
+      /auto|scroll|hidden/.test(style(element).overflowX) && element.scrollWidth > element.clientWidth + 1).length;
+    const links = [...doc.querySelectorAll('a[href^="#"]')].map(link => link.getAttribute('href').slice(1));
+    const lost = links.filter(id => !doc.getElementById(id));
+    let unmarked = 0;
+    for (const chart of charts) {
+      const marked = chart.querySelectorAll('path[stroke-width="1.5"]').length;
+      unmarked += Math.max(0, chart.querySelectorAll('polyline').length - marked);
+    }
+    const backticks = doc.body.innerText.split('`').length - 1;
     const round = number => Math.round(number * 100) / 100;
     return {
       errors, width: view.innerWidth, page: doc.documentElement.scrollWidth, charts: charts.length, empty,
+      cut: cut.slice(0, 5), scrolls, links: links.length, lost, unmarked, backticks,
       least_text: round(least), contrast: round(faint), faintest, lines_contrast: round(lines),
       dark: light(parse(behind(doc.body))) < 0.2,
     };

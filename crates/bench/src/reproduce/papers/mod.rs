@@ -33,6 +33,7 @@ mod tests {
     use super::*;
     use crate::reproduce::criterion::Verdict;
     use crate::reproduce::rows::Rows;
+    use std::path::Path;
 
     #[test]
     fn every_figure_has_claims_our_best_and_the_differences_of_its_set_up() {
@@ -40,6 +41,32 @@ mod tests {
             let name = experiment.name();
             assert!(!experiment.criteria.is_empty() && !experiment.differs.is_empty(), "{name}");
             assert!(!(experiment.ours)(&Rows::default()).is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_list_of_mechanisms_names_files_that_exist_and_every_figure_once() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let list = std::fs::read_to_string(root.join("docs/papers.md")).unwrap();
+        let code = || list.split('`').skip(1).step_by(2);
+        let files: Vec<&str> =
+            code().filter(|word| word.starts_with("crates/") && word.contains("/src/")).collect();
+        assert!(files.len() > 40, "{files:?}");
+        for file in files {
+            assert!(root.join(file).is_file(), "{file}");
+        }
+        let figures: Vec<String> = experiments()
+            .iter()
+            .map(|experiment| {
+                format!("lab reproduce {} --figure {}", experiment.paper.word(), experiment.figure)
+            })
+            .collect();
+        for figure in &figures {
+            assert_eq!(code().filter(|word| word == figure).count(), 1, "{figure}");
+        }
+        let commands = code().filter(|word| word.starts_with("lab reproduce"));
+        for command in commands {
+            assert!(figures.iter().any(|figure| figure == command), "no such figure: {command}");
         }
     }
 

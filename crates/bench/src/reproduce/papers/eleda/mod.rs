@@ -209,6 +209,7 @@ pub const NOT_RUN: &[SkippedFigure] = &[
     SkippedFigure {
         paper: Paper::Eleda,
         figures: "Figure 17",
-        why: "a profile of WiredTiger's processor time; ours is in the columns `cpu_us_per_commit` and `system_us_per_commit` of the rows",
+        why: "a profile of processor time as user, system, idle, spinning and sleeping: nothing counts the time that our threads spin or sleep; user and system time are in the \
+              columns `cpu_us_per_commit` and `system_us_per_commit` of the rows",
     },
 ];

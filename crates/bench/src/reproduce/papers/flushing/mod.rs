@@ -65,7 +65,7 @@ pub const NOT_RUN: &[SkippedFigure] = &[
     SkippedFigure {
         paper: Paper::Flushing,
         figures: "Figures 7 and 8, Tables 2 and 3",
-        why: "replication to one and three other nodes, which Katydid does not have yet",
+        why: "replication with one and three replicas: crates/replica has it, and no command measures it yet",
     },
 ];
 
