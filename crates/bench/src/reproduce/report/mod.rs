@@ -246,7 +246,6 @@ pub fn csv(chapters: &[Chapter]) -> String {
         "section",
         "asked",
         "rejects",
-        "rejects",
         "paper_value",
         "ours",
         "answer",
@@ -339,6 +338,11 @@ mod tests {
         }
         assert!(!page.contains('`'));
         let lines = csv(&chapters);
+        let read = Rows::parse(&lines);
+        let findings =
+            papers::experiments().iter().map(|experiment| experiment.criteria.len()).sum::<usize>();
+        assert_eq!(read.len(), findings, "every line has every field");
+        assert!(read.all().words("answer").iter().all(|answer| answer.starts_with("not decided")), "{lines}");
         for experiment in papers::experiments() {
             let begins = format!("{},{},", experiment.paper.word(), experiment.figure);
             assert!(lines.lines().any(|line| line.starts_with(&begins)), "{begins}");
