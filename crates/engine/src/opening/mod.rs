@@ -36,14 +36,15 @@
 
 mod calls;
 mod observed;
+mod open_transactions;
 
 use crate::body_threads::BodyThreads;
 use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
 use calls::{CLOSING, Calls, ENDING, Shard};
 use katydid_device::{DirectoryLock, Gate};
-pub(crate) use observed::Listed;
 use observed::Observed;
+pub(crate) use open_transactions::Listed;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::ThreadId;

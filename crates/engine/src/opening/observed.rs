@@ -1,13 +1,12 @@
-//! What is observed of an opening: which transactions are open, since when and from which line of the program, and how long commits took.
+//! What is observed of an opening: which transactions are open, and how long commits took.
 //!
-//! Any thread. A transaction is listed in the shard of the thread that began it, under a latch that is a leaf and that other threads take only when a
-//! transaction has moved, or `stat` is asked for. Latencies are counted in buckets of an eighth of a power of two microseconds, so that
-//! a quantile is at most an eighth too large; counters are relaxed, for nothing depends on them.
+//! Any thread. Latencies are counted in buckets of an eighth of a power of two microseconds, so that a quantile is at most an eighth too
+//! large; counters are relaxed, for nothing depends on them.
 
+use super::open_transactions::{Entry, Listed, OpenTransactions};
 use crate::coarse_clock;
 use crate::events::{self, Slow};
 use crate::ids::TxnId;
-use crate::latch::Mutex;
 use crate::shard::thread_number;
 use crate::stat::{Latencies, OpenTransaction};
 use crossbeam_utils::CachePadded;
@@ -25,6 +24,7 @@ const BUCKETS: usize = (30 - 3) * PARTS as usize + PARTS as usize + 1;
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Observed {
+    open: OpenTransactions,
     shards: Box<[CachePadded<Shard>]>,
     /// Age in milliseconds from which an open transaction is reported as slow; 0: never.
     slow: u64,
@@ -32,34 +32,9 @@ pub(crate) struct Observed {
 
 #[derive(Debug)]
 struct Shard {
-    open: Mutex<Open>,
     commits: [AtomicU64; BUCKETS],
     /// Microseconds of the slowest commit.
     slowest: AtomicU64,
-}
-
-/// Open transactions by their slot.
-#[derive(Debug, Default)]
-struct Open {
-    slots: Vec<Option<Entry>>,
-    free: Vec<u32>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    txn: TxnId,
-    /// By the coarse clock.
-    begun: u64,
-    origin: &'static Location<'static>,
-    /// Whether it was told of as slow.
-    is_told: bool,
-}
-
-/// The place of a transaction in the list.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Listed {
-    shard: u32,
-    slot: u32,
 }
 
 impl Observed {
@@ -67,86 +42,53 @@ impl Observed {
     pub(super) fn new(slow: Duration) -> Observed {
         let shard = |_| {
             CachePadded::new(Shard {
-                open: Mutex::new(Open::default()),
                 commits: std::array::from_fn(|_| AtomicU64::new(0)),
                 slowest: AtomicU64::new(0),
             })
         };
         let slow = u64::try_from(slow.as_millis()).unwrap_or(u64::MAX);
-        Observed { shards: (0..SHARDS).map(shard).collect(), slow }
+        Observed { open: OpenTransactions::new(), shards: (0..SHARDS).map(shard).collect(), slow }
     }
 
-    /// A transaction is open from now on. The caller gives its place back.
+    /// Lists a transaction that the calling thread begins. The caller gives its place back.
+    #[inline]
     pub(crate) fn begins(&self, txn: TxnId, origin: &'static Location<'static>) -> Listed {
-        let entry = Some(Entry { txn, begun: coarse_clock::milliseconds(), origin, is_told: false });
-        let shard = thread_number() % SHARDS;
-        let mut open = self.shards[shard].open.lock();
-        let slot = match open.free.pop() {
-            Some(slot) => {
-                open.slots[slot as usize] = entry;
-                slot
-            }
-            None => {
-                open.slots.push(entry);
-                (open.slots.len() - 1) as u32
-            }
-        };
-        Listed { shard: shard as u32, slot }
+        self.open.begins(txn, origin)
     }
 
-    /// A transaction has ended.
+    /// Takes a transaction that ends from the list, and reports it if it was slow.
+    #[inline]
     pub(crate) fn ends(&self, listed: Listed) {
-        let ended = {
-            let mut open = self.shards[listed.shard as usize].open.lock();
-            open.free.push(listed.slot);
-            open.slots[listed.slot as usize].take()
-        };
+        let ended = self.open.ends(listed);
         if events::IS_ON
             && self.slow > 0
             && let Some(entry) = ended
         {
-            let age = coarse_clock::milliseconds().saturating_sub(entry.begun);
-            if age >= self.slow {
-                events::slow_transaction(entry.txn, Duration::from_millis(age), entry.origin, Slow::Ended);
+            let age = age_of(&entry);
+            if age >= Duration::from_millis(self.slow) {
+                events::slow_transaction(entry.txn, age, entry.origin, Slow::Ended);
             }
         }
     }
 
-    /// Tells of transactions that are open for long by now, each once.
+    /// Reports transactions that are open for long by now, each once.
     pub(crate) fn tell_slow(&self) {
         if !events::IS_ON || self.slow == 0 {
             return;
         }
-        let now = coarse_clock::milliseconds();
-        for shard in &self.shards {
-            let mut slow = Vec::new();
-            for entry in shard.open.lock().slots.iter_mut().flatten() {
-                if !entry.is_told && now.saturating_sub(entry.begun) >= self.slow {
-                    entry.is_told = true;
-                    slow.push(*entry);
-                }
-            }
-            for entry in slow {
-                let age = Duration::from_millis(now.saturating_sub(entry.begun));
-                events::slow_transaction(entry.txn, age, entry.origin, Slow::Open);
-            }
+        let Some(begun) = coarse_clock::milliseconds().checked_sub(self.slow) else { return };
+        for entry in self.open.unreported(begun) {
+            events::slow_transaction(entry.txn, age_of(&entry), entry.origin, Slow::Open);
         }
     }
 
     /// All open transactions, the oldest first.
     pub(crate) fn open(&self) -> Vec<OpenTransaction> {
-        let mut all = Vec::new();
-        for shard in &self.shards {
-            all.extend(shard.open.lock().slots.iter().flatten().copied());
-        }
-        all.sort_by_key(|entry: &Entry| (entry.begun, entry.txn));
-        let now = coarse_clock::milliseconds();
-        let told = |entry: Entry| OpenTransaction {
-            txn: entry.txn,
-            age: Duration::from_millis(now.saturating_sub(entry.begun)),
-            origin: entry.origin,
-        };
-        all.into_iter().map(told).collect()
+        let mut all: Vec<Entry> = self.open.all().collect();
+        all.sort_by_key(|entry| (entry.begun, entry.txn));
+        let describe =
+            |entry: Entry| OpenTransaction { txn: entry.txn, age: age_of(&entry), origin: entry.origin };
+        all.into_iter().map(describe).collect()
     }
 
     /// A commit that began at `begun` is acknowledged at `now`.
@@ -191,6 +133,10 @@ impl Observed {
     }
 }
 
+fn age_of(entry: &Entry) -> Duration {
+    Duration::from_millis(coarse_clock::milliseconds().saturating_sub(entry.begun))
+}
+
 /// The bucket of a number of microseconds.
 fn bucket(micros: u64) -> usize {
     if micros < PARTS {
@@ -233,22 +179,5 @@ mod tests {
             }
         }
         assert_eq!((bucket(u64::MAX), bucket(1 << 30)), (BUCKETS - 1, BUCKETS - 1));
-    }
-
-    #[test]
-    fn open_transactions_are_listed_until_they_end() {
-        let observed = Observed::new(Duration::ZERO);
-        let here = Location::caller();
-        let listed: Vec<Listed> = (1..=3).map(|txn| observed.begins(TxnId::new(txn), here)).collect();
-        let elsewhere = std::thread::scope(|scope| {
-            scope.spawn(|| observed.begins(TxnId::new(4), here)).join().expect("no panic")
-        });
-        let open = || observed.open().iter().map(|open| open.txn.get()).collect::<Vec<_>>();
-        assert_eq!(open(), [1, 2, 3, 4]);
-        observed.ends(listed[1]);
-        assert_eq!(open(), [1, 3, 4]);
-        observed.begins(TxnId::new(5), here);
-        observed.ends(elsewhere);
-        assert_eq!(open(), [1, 3, 5]);
     }
 }
