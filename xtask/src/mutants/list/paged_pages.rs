@@ -77,6 +77,20 @@ pub const LIST: &[Mutant] = &[
         tests: TRUST,
     },
     Mutant {
+        name: "a scan takes a leaf that is not in its place",
+        file: "crates/engine/src/paged/tree/cursor.rs",
+        old: "            if !adjoins {",
+        new: "            if false {",
+        tests: TREE,
+    },
+    Mutant {
+        name: "a scan begins in a leaf that does not have its beginning",
+        file: "crates/engine/src/paged/tree/cursor.rs",
+        old: "        if !request.begins_in(page.leaf()?) {",
+        new: "        if false {",
+        tests: TREE,
+    },
+    Mutant {
         name: "audit-2: pages are read from what a failed sync left in the cache",
         file: "crates/engine/src/paged/open.rs",
         old: "    pages.sync()?;\n    pages.drop_cache()?;\n",

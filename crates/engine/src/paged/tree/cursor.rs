@@ -8,12 +8,15 @@
 //! Who has locked what a batch covers has to know that it is still so. Every change of a leaf raises its page LSN, under its latch, and
 //! a leaf that is merged away is formatted as a free page; so a leaf of the same LSN has the same entries, and is the leaf of its keys.
 //! Leaves may be looked at one after the other: what is locked no longer changes, only where it lies.
+//!
+//! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning between its fences, and leaves under one parent
+//! adjoin. A leaf that is not in its place is corrupt. So a scan of a damaged tree gets on with each leaf, and ends.
 
 use super::batch::Batch;
 use super::descend::{Target, expect_node};
-use super::handle::Tree;
-use crate::Result;
+use super::handle::{Tree, corrupt};
 use crate::direction::Direction;
+use crate::error::{Error, Result};
 use crate::paged::page::{LeafRef, Value, header};
 use crate::paged::pool::Pool;
 use std::ops::Bound;
@@ -188,6 +191,22 @@ impl<'a> ScanRequest<'a> {
         !batch.is_empty() && (batch.len() >= self.entries || batch.weight() >= self.bytes)
     }
 
+    /// Whether the place at which the request begins lies between the fences of this leaf.
+    fn begins_in(&self, leaf: LeafRef<'_>) -> bool {
+        let (lower, upper) = (leaf.lower_fence(), leaf.upper_fence());
+        match (self.direction, self.low, self.high) {
+            (Direction::Up, Bound::Unbounded, _) => lower.is_empty(),
+            (Direction::Up, Bound::Included(key) | Bound::Excluded(key), _)
+            | (Direction::Down, _, Bound::Included(key)) => {
+                lower <= key && upper.is_none_or(|upper| key < upper)
+            }
+            (Direction::Down, _, Bound::Excluded(key)) => {
+                (lower < key || lower.is_empty()) && upper.is_none_or(|upper| key <= upper)
+            }
+            (Direction::Down, _, Bound::Unbounded) => upper.is_none(),
+        }
+    }
+
     /// The bound to go on from, behind the last leaf the scan came to.
     fn onward(&self, stand: CopyEnd, leaf: LeafRef<'_>, batch: &Batch) -> Option<Bound<Vec<u8>>> {
         match (stand, self.direction) {
@@ -199,6 +218,11 @@ impl<'a> ScanRequest<'a> {
             (CopyEnd::Behind, Direction::Down) => Some(Bound::Excluded(leaf.lower_fence().to_vec())),
         }
     }
+}
+
+#[cold]
+fn misplaced(page: &[u8]) -> Error {
+    corrupt(header::page_id(page), "the leaf's fences are not those of its place in the tree")
 }
 
 impl Tree {
@@ -244,14 +268,20 @@ impl Tree {
         if header::level(&parent) == 0 {
             batch.came_to(&parent);
             let leaf = parent.leaf()?;
+            if !request.begins_in(leaf) {
+                return Err(misplaced(&parent));
+            }
             return Ok(request.onward(request.copy(leaf, lens, batch), leaf, batch));
         }
         let inner = parent.inner()?;
         let mut index = target.child_index(inner);
         let mut page = pool.read(inner.child(index))?;
+        expect_node(&page, self.table, 0)?;
+        if !request.begins_in(page.leaf()?) {
+            return Err(misplaced(&page));
+        }
         let mut rest = request;
         loop {
-            expect_node(&page, self.table, 0)?;
             batch.came_to(&page);
             let leaf = page.leaf()?;
             let stand = rest.copy(leaf, lens, batch);
@@ -267,6 +297,14 @@ impl Tree {
                 _ => None,
             };
             let Some(next) = next else { return Ok(request.onward(stand, leaf, batch)) };
+            expect_node(&next, self.table, 0)?;
+            let adjoins = match request.direction {
+                Direction::Up => leaf.upper_fence() == Some(next.leaf()?.lower_fence()),
+                Direction::Down => next.leaf()?.upper_fence() == Some(leaf.lower_fence()),
+            };
+            if !adjoins {
+                return Err(misplaced(&next));
+            }
             page = next;
             // All of it lies behind the request's beginning.
             rest = request.from(Bound::Unbounded);

@@ -1,10 +1,12 @@
 //! The tree's shape, long values, and the life of trees.
 
+use super::super::batch::Batch;
 use super::super::chain::{Chain, read_chain};
 use super::rig::{EVERYTHING, Rig, TREE};
 use crate::TableId;
+use crate::direction::Direction;
 use crate::paged::change::{ChangeKind, LeafChange, LeafOp};
-use crate::paged::page::{LeafMut, PageId, Value, key_bytes_max};
+use crate::paged::page::{LeafMut, LeafRef, PageId, Value, key_bytes_max};
 use crate::paged::tree::room::LEAF_ENTRY_OVERHEAD;
 use crate::paged::tree::{ScanRequest, Tree, free_after_commit};
 use crate::{Error, VALUE_BYTES_MAX};
@@ -193,4 +195,65 @@ fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     let Error::Corrupt { finding, .. } = &refused else { panic!("{refused}") };
     assert_eq!(*finding, format!("page {last} is marked as free, and is in use"));
     put(10_000).expect("another page");
+}
+
+/// A lost write leaves an older image of a page, whose fences may be those of another place.
+#[test]
+fn a_scan_that_comes_to_a_leaf_of_another_place_ends_with_corruption() {
+    let rig = Rig::new(4096, 1000);
+    let mut txn = rig.begin();
+    for number in 0..2_000u32 {
+        TREE.insert(rig.pages(), &number.to_be_bytes(), &[7; 100], &mut txn).expect("an insert");
+    }
+    let leaves: Vec<PageId> = {
+        let root = rig.pool.read(TREE.root).expect("the root");
+        let inner = root.inner().expect("an inner page");
+        (0..=inner.len()).map(|index| inner.child(index)).collect()
+    };
+    let [first, .., middle, last] = leaves[..] else { panic!("{} leaves", leaves.len()) };
+    for (damaged, other) in [(middle, first), (first, last), (last, first)] {
+        let sound = rig.pool.read(damaged).expect("a leaf").to_vec();
+        let other = rig.pool.read(other).expect("a leaf").to_vec();
+        replace(&rig, damaged, &other);
+        for direction in [Direction::Up, Direction::Down] {
+            for entries in [3, usize::MAX] {
+                let scanned = scan_to_the_end(&rig, ScanRequest { direction, entries, ..EVERYTHING });
+                let Err(Error::Corrupt { page, .. }) = &scanned else {
+                    panic!("{direction:?}, {entries} entries a batch: {scanned:?} entries")
+                };
+                assert_eq!(*page, Some(damaged.get()), "{direction:?}, {entries} entries a batch");
+            }
+        }
+        replace(&rig, damaged, &sound);
+        assert_eq!(rig.contents(TREE).len(), 2_000);
+    }
+}
+
+/// Gives a leaf the fences and entries of an image.
+fn replace(rig: &Rig, id: PageId, image: &[u8]) {
+    let image = LeafRef::new(image);
+    let mut page = rig.pool.write(id).expect("the page");
+    let lsn = page.lsn();
+    page.begin_change();
+    let mut leaf =
+        LeafMut::format(page.bytes_mut(), id, TREE.table, image.lower_fence(), image.upper_fence());
+    for slot in 0..image.len() {
+        leaf.insert_at(slot, image.key(slot), &image.value(slot)).expect("room");
+    }
+    page.finish_change(lsn, lsn);
+}
+
+/// How many entries a scan finds, batch by batch, if it ends before it has met the tree's entries twice.
+fn scan_to_the_end(rig: &Rig, request: ScanRequest<'_>) -> crate::Result<usize> {
+    let (mut batch, mut found) = (Batch::default(), 0);
+    let mut bound = request.begin().map(<[u8]>::to_vec);
+    loop {
+        let rest = request.from(bound.as_ref().map(Vec::as_slice));
+        let onward = TREE.scan(&rig.pool, rest, &mut batch)?;
+        found += batch.len();
+        match onward {
+            Some(onward) if found <= 4_000 => bound = onward,
+            _ => return Ok(found),
+        }
+    }
 }
