@@ -1,10 +1,63 @@
 //! A replicated Katydid database: several machines keep one database by Raft, and go on when some of them fail.
 //!
-//! - [`client_driven`]: the replication of Efficient flushing, for reproducing its figures.
-//! - `write_set`: what a transaction changes, as replicas exchange it.
+//! A [`Replica`] is a member of a group that is open. One member leads: it runs transactions ([`Replica::transact`]) and takes write sets ([`Replica::write`]), and acknowledges them when a
+//! majority, or all, have them on their devices ([`Replicated`]). Reads at the leader are linearizable ([`Replica::read`]); followers read a state of a known age ([`Replica::read_stale`]).
+//!
+//! - A write has a [`RequestId`], and a retry with the same id is applied once. After [`Error::Unknown`], [`Replica::resolve`] says, for good, whether the request committed.
+//! - [`Replica::add_learner`], [`Replica::change_voters`] and [`Replica::transfer_leader`] change who takes part. A member that was away gets the log it missed, or a snapshot.
+//! - Replicas reach each other by a [`Transport`]. [`Tcp`] does not encrypt.
+//! - [`client_driven`] is another replication, that of Efficient flushing, for reproducing its figures.
+//!
+//! ```
+//! # fn main() -> katydid_replica::Result<()> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! use katydid_replica::{Replica, ReplicaOptions, RequestId, WriteOptions};
+//! use std::{collections::BTreeMap, time::Duration};
+//!
+//! // A group of one; others open their replicas, and all are named here.
+//! let replica = Replica::open(ReplicaOptions::new(folder.path(), *b"fruit-shop-group", 1, "127.0.0.1:0"))?;
+//! replica.initialize(&BTreeMap::from([(1, replica.address().to_owned())]))?;
+//! replica.wait_until(Duration::from_secs(60), |status| status.leader == Some(1))?;
+//!
+//! let client = replica.open_client()?;
+//! let committed = replica.transact(RequestId { client, sequence: 1 }, WriteOptions::default(), |txn| {
+//!     txn.insert("stock", "apples", "12")
+//! })?;
+//! assert_eq!(replica.read(|view| view.get("stock", "apples"))?, Some(b"12".to_vec()));
+//! # let _ = committed;
+//! replica.close()
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
+mod certifier;
 pub mod client_driven;
+mod error;
+mod frame;
+mod freshness;
+mod ids;
+mod machine;
+mod message;
+mod options;
+mod peer;
+mod replica;
+mod server;
+mod sessions;
+mod store;
+mod transaction;
+mod transport;
+mod types;
 mod write_set;
+mod writing;
 
-pub use write_set::{Write, WriteSet};
+pub use error::{Error, Result, UnknownReason};
+pub use frame::{Frame, FrameCodec, FrameError, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+pub use ids::{ReplicaId, RequestId};
+#[doc(hidden)]
+pub use message::decode_any;
+pub use options::{ReplicaOptions, Replicated, WriteOptions};
+pub use replica::{Replica, Status, WriteFuture};
+pub use transaction::{ReadView, Transaction};
+pub use transport::{Connection, Listener, Tcp, Transport};
+pub use write_set::{WRITE_SET_BYTES_MAX, Write, WriteSet};
+pub use writing::{Committed, Outcome};

@@ -1,0 +1,334 @@
+//! Decides, in the order of the log, whether a transaction's reads still hold.
+//!
+//! One certifier for each leadership, at the leader; any thread, under one latch, which ranks below the store's. A transaction reads a view of the applied state at index `s`. Its entry is
+//! handed to the Raft log under the latch, so the order of certification is the order of the log. Invariants:
+//!
+//! 1. The certifier is made when everything below the leadership's first entry is applied, and serves views at or above that. Entries of this leadership are handed in here
+//!    alone, and an entry is refused if the leadership has ended. So every entry between a view and a proposal is one of `proposals`.
+//! 2. A proposal is a conflict until it is known to be applied at an index that the view has. Learning that late refuses more than needed, never less.
+//! 3. A proposal is forgotten only when it is applied at or below the index of every view in use, or was refused before it entered the log.
+//!
+//! Therefore a transaction that is certified has read the state that its own entry finds: transactions are serializable in the order of the log. A crash loses the certifier,
+//! and with it the leadership.
+
+use crate::types::Leadership;
+use crate::write_set::WriteSet;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Most proposals that are remembered for views in use. A view that needs more is refused.
+const PROPOSALS_MAX: usize = 100_000;
+
+/// A table, and the bounds of the keys that were passed over.
+pub(crate) type ReadRange = (String, Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The read set of a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    pub(crate) keys: Vec<(String, Vec<u8>)>,
+    pub(crate) ranges: Vec<ReadRange>,
+}
+
+/// Number of a proposal in its leadership.
+pub(crate) type Number = u64;
+
+/// Why a transaction has to run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// This proposal wrote what the transaction has read.
+    Conflict(Number),
+    /// The view is older than what is remembered.
+    TooOld,
+}
+
+/// See the head of this file.
+pub(crate) struct Certifier {
+    leadership: Leadership,
+    inside: Mutex<Inside>,
+    told: Condvar,
+}
+
+#[derive(Default)]
+struct Inside {
+    next: Number,
+    proposals: BTreeMap<Number, Proposal>,
+    /// Table, key: the proposals that write it.
+    writers: BTreeMap<(String, Vec<u8>), Vec<Number>>,
+    /// Views in use: an index at or below theirs, and how many.
+    views: BTreeMap<u64, usize>,
+    /// The largest index at which a proposal is known to be applied.
+    applied: u64,
+    /// Views below this index are refused.
+    forgotten: u64,
+}
+
+struct Proposal {
+    /// Where it is applied, once that is known.
+    index: Option<u64>,
+    keys: Vec<(String, Vec<u8>)>,
+}
+
+/// Keeps what a view may conflict with, from before the view is opened until it is dropped.
+pub(crate) struct ViewGuard {
+    certifier: Arc<Certifier>,
+    floor: u64,
+}
+
+impl Certifier {
+    /// A certifier for a leadership whose first entry is at `first`, or below, and is applied.
+    pub(crate) fn new(leadership: Leadership, first: u64) -> Self {
+        let inside = Inside { applied: first, forgotten: first, ..Inside::default() };
+        Certifier { leadership, inside: Mutex::new(inside), told: Condvar::new() }
+    }
+
+    pub(crate) fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
+    // No code of a caller runs under the latch but the hand-over to a queue, which does not panic.
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be called before a view is opened, and kept until its transaction is certified.
+    pub(crate) fn view(self: &Arc<Self>) -> ViewGuard {
+        let mut inside = self.inside();
+        let floor = inside.applied;
+        *inside.views.entry(floor).or_default() += 1;
+        ViewGuard { certifier: self.clone(), floor }
+    }
+
+    /// Certifies what was read at index `view`, and hands the proposal over if it holds.
+    pub(crate) fn certify(
+        &self,
+        view: u64,
+        reads: &Reads,
+        set: &WriteSet,
+        hand_over: impl FnOnce(Number),
+    ) -> Result<(), Refusal> {
+        let mut inside = self.inside();
+        if view < inside.forgotten {
+            return Err(Refusal::TooOld);
+        }
+        if let Some(number) = inside.conflict(view, reads) {
+            return Err(Refusal::Conflict(number));
+        }
+        let number = inside.propose(set);
+        hand_over(number);
+        Ok(())
+    }
+
+    /// Hands over a proposal that has read nothing.
+    pub(crate) fn propose(&self, set: &WriteSet, hand_over: impl FnOnce(Number)) {
+        hand_over(self.inside().propose(set));
+    }
+
+    /// The proposal is applied at `index`.
+    pub(crate) fn applied(&self, number: Number, index: u64) {
+        let mut inside = self.inside();
+        if let Some(proposal) = inside.proposals.get_mut(&number) {
+            proposal.index = Some(index);
+        }
+        inside.applied = inside.applied.max(index);
+        inside.forget();
+        self.told.notify_all();
+    }
+
+    /// The proposal was refused before it entered the log.
+    pub(crate) fn refused(&self, number: Number) {
+        self.inside().remove(number);
+        self.told.notify_all();
+    }
+
+    /// Waits until the proposal is applied or refused, for at most `at_most`.
+    pub(crate) fn wait(&self, number: Number, at_most: Duration) {
+        let pending = |inside: &mut Inside| {
+            inside.proposals.get(&number).is_some_and(|proposal| proposal.index.is_none())
+        };
+        // Whether it ended in time does not matter: the transaction runs again, and is certified again.
+        drop(self.told.wait_timeout_while(self.inside(), at_most, pending));
+    }
+}
+
+impl Inside {
+    fn conflict(&self, view: u64, reads: &Reads) -> Option<Number> {
+        let unseen = |numbers: &Vec<Number>| {
+            let unseen = |number: &&Number| {
+                self.proposals
+                    .get(number)
+                    .is_some_and(|proposal| proposal.index.is_none_or(|index| index > view))
+            };
+            numbers.iter().rev().find(unseen).copied()
+        };
+        let by_key = || {
+            // The map is asked with a key of its own type; keys are short.
+            reads.keys.iter().find_map(|read| self.writers.get(read).and_then(unseen))
+        };
+        let by_range = || {
+            reads.ranges.iter().find_map(|(table, low, high)| {
+                let from = (table.clone(), bytes_of(low));
+                let written = self.writers.range(from..).take_while(|((of, _), _)| of == table);
+                written
+                    .skip_while(|((_, key), _)| matches!(low, Bound::Excluded(low) if key == low))
+                    .take_while(|((_, key), _)| match high {
+                        Bound::Included(high) => key <= high,
+                        Bound::Excluded(high) => key < high,
+                        Bound::Unbounded => true,
+                    })
+                    .find_map(|(_, numbers)| unseen(numbers))
+            })
+        };
+        by_key().or_else(by_range)
+    }
+
+    fn propose(&mut self, set: &WriteSet) -> Number {
+        let number = self.next;
+        self.next += 1;
+        let mut keys: Vec<(String, Vec<u8>)> = set
+            .writes
+            .iter()
+            .filter_map(|write| write.key().map(|key| (write.table().to_owned(), key.to_vec())))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in &keys {
+            self.writers.entry(key.clone()).or_default().push(number);
+        }
+        self.proposals.insert(number, Proposal { index: None, keys });
+        number
+    }
+
+    fn remove(&mut self, number: Number) {
+        let Some(proposal) = self.proposals.remove(&number) else { return };
+        for key in proposal.keys {
+            if let Some(numbers) = self.writers.get_mut(&key) {
+                numbers.retain(|other| *other != number);
+                if numbers.is_empty() {
+                    self.writers.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Forgets the proposals that every view in use has, and the first ones above the limit.
+    fn forget(&mut self) {
+        let floor = self.views.keys().next().copied().unwrap_or(self.applied);
+        while let Some((&number, &Proposal { index: Some(index), .. })) = self.proposals.first_key_value() {
+            if index > floor && self.proposals.len() <= PROPOSALS_MAX {
+                break;
+            }
+            self.forgotten = self.forgotten.max(index);
+            self.remove(number);
+        }
+    }
+}
+
+impl Drop for ViewGuard {
+    fn drop(&mut self) {
+        let mut inside = self.certifier.inside();
+        if let Some(count) = inside.views.get_mut(&self.floor) {
+            *count -= 1;
+            if *count == 0 {
+                inside.views.remove(&self.floor);
+            }
+        }
+        inside.forget();
+    }
+}
+
+fn bytes_of(bound: &Bound<Vec<u8>>) -> Vec<u8> {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) => key.clone(),
+        Bound::Unbounded => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certifier() -> Arc<Certifier> {
+        Arc::new(Certifier::new(Leadership { term: 3, node_id: 1 }, 10))
+    }
+
+    fn key(name: &str) -> Reads {
+        Reads { keys: vec![("t".to_owned(), name.into())], ..Reads::default() }
+    }
+
+    fn range(low: Bound<&str>, high: Bound<&str>) -> Reads {
+        let of = |bound: Bound<&str>| bound.map(|key| key.as_bytes().to_vec());
+        Reads { ranges: vec![("t".to_owned(), of(low), of(high))], ..Reads::default() }
+    }
+
+    fn put(name: &str) -> WriteSet {
+        WriteSet::default().put("t", name, "")
+    }
+
+    fn propose(certifier: &Certifier, set: &WriteSet) -> Number {
+        let mut number = None;
+        certifier.propose(set, |given| number = Some(given));
+        number.expect("handed over")
+    }
+
+    #[test]
+    fn a_read_of_what_a_pending_or_unseen_proposal_writes_is_a_conflict() {
+        let certifier = certifier();
+        let _view = certifier.view();
+        let first = propose(&certifier, &put("b"));
+        let none = WriteSet::default();
+        let certify = |view, reads: &Reads| certifier.certify(view, reads, &none, |_| ());
+        assert_eq!(certify(10, &key("b")), Err(Refusal::Conflict(first)));
+        assert_eq!(certify(10, &key("a")), Ok(()));
+        certifier.applied(first, 12);
+        assert_eq!(certify(11, &key("b")), Err(Refusal::Conflict(first)), "the view does not have it");
+        assert_eq!(certify(12, &key("b")), Ok(()));
+        let refused = propose(&certifier, &put("c"));
+        assert_eq!(certify(12, &key("c")), Err(Refusal::Conflict(refused)));
+        certifier.refused(refused);
+        assert_eq!(certify(12, &key("c")), Ok(()));
+    }
+
+    #[test]
+    fn ranges_conflict_with_keys_between_their_bounds() {
+        use Bound::{Excluded, Included, Unbounded};
+        let certifier = certifier();
+        let number = propose(&certifier, &put("m").put("s", "a", ""));
+        let hit = [
+            range(Unbounded, Unbounded),
+            range(Included("m"), Unbounded),
+            range(Included("a"), Included("m")),
+            range(Excluded("l"), Excluded("n")),
+        ];
+        let missed = [
+            range(Excluded("m"), Unbounded),
+            range(Unbounded, Excluded("m")),
+            range(Included("n"), Included("z")),
+            Reads { ranges: vec![("r".into(), Unbounded, Unbounded)], ..Reads::default() },
+        ];
+        let set = WriteSet::default();
+        for reads in &hit {
+            let outcome = certifier.certify(10, reads, &set, |_| ());
+            assert_eq!(outcome, Err(Refusal::Conflict(number)), "{reads:?}");
+        }
+        for reads in &missed {
+            assert_eq!(certifier.certify(10, reads, &set, |_| ()), Ok(()), "{reads:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_view_in_use_may_conflict_with_is_kept_and_nothing_else() {
+        let certifier = certifier();
+        let view = certifier.view();
+        let number = propose(&certifier, &put("a"));
+        certifier.applied(number, 11);
+        let none = WriteSet::default();
+        assert_eq!(certifier.certify(10, &key("a"), &none, |_| ()), Err(Refusal::Conflict(number)));
+        drop(view);
+        assert_eq!(certifier.certify(10, &key("a"), &none, |_| ()), Err(Refusal::TooOld));
+        let inside = certifier.inside();
+        assert!(inside.writers.is_empty());
+        assert!(inside.proposals.values().all(|proposal| proposal.index.is_none()));
+    }
+}

@@ -1,0 +1,201 @@
+//! Everything a call on a replica can fail with.
+//!
+//! One type, because calls fail alike; it is `Clone`. A failed write says what became of the transaction: [`Error::is_unknown`] is true of errors that leave
+//! it open, and false of errors after which the transaction has not committed and, under that request id, never will by itself.
+
+use crate::ids::{ReplicaId, RequestId};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The result of a call on a replica.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed call.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The replica is not the leader. Nothing was done; ask the leader.
+    #[error("replica {replica} is not the leader{}", LeaderSuffix(leader.as_ref()))]
+    NotLeader {
+        /// The replica that was asked.
+        replica: ReplicaId,
+        /// The leader and its address, where known.
+        leader: Option<(ReplicaId, String)>,
+    },
+    /// The replica could not confirm by a majority that it leads. Nothing was done; ask again, or another replica.
+    #[error("replica {replica} could not confirm that it leads: {reason}")]
+    NoQuorum {
+        /// The replica that was asked.
+        replica: ReplicaId,
+        /// The obstacle.
+        reason: String,
+    },
+    /// Other transactions changed what the transaction had read, at each of its tries. It has not committed; run it again later.
+    #[error("other transactions changed what the transaction had read, {tries} times in a row")]
+    Conflict {
+        /// How often it ran.
+        tries: u32,
+    },
+    /// `insert` found the key present. The transaction may go on.
+    #[error("key \"{}\" exists already in table {table:?}", key.escape_ascii())]
+    KeyExists {
+        /// The table.
+        table: String,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// No replica applies such a write set. It has not committed.
+    #[error("the writes to table {table:?} are refused: {reason}")]
+    Inadmissible {
+        /// The table that is concerned.
+        table: String,
+        /// The rule that the write set breaks.
+        reason: &'static str,
+    },
+    /// The request was answered before, by a cancellation: it has not committed, and never will.
+    #[error("request {id} was cancelled")]
+    Cancelled {
+        /// The request.
+        id: RequestId,
+    },
+    /// The replicas do not know the client: it never opened a session, or its session was ended in favour of a newer one. The request has not committed now;
+    /// whether it had committed before cannot be known any more.
+    #[error("the client of request {id} has no session")]
+    UnknownClient {
+        /// The request.
+        id: RequestId,
+    },
+    /// The client has since used a sequence number that is larger by 4,096 or more, so the replicas have forgotten what became of this one. It has not
+    /// committed now; whether it had committed before cannot be known any more.
+    #[error("the sequence number of request {id} is too far behind the client's latest")]
+    TooOld {
+        /// The request.
+        id: RequestId,
+    },
+    /// Whether the transaction committed is not known. Ask by [`Replica::resolve`](crate::Replica::resolve), or write again with the same id.
+    #[error("whether request {id} committed is unknown: {reason}")]
+    Unknown {
+        /// The request to ask by.
+        id: RequestId,
+        /// Why it is unknown.
+        reason: UnknownReason,
+    },
+    /// The replica's state is older than the caller accepts.
+    #[error("the replica's state may be {} old; at most {} ms were asked for", Age(*age), max.as_millis())]
+    TooStale {
+        /// Age of the state, where it is known.
+        age: Option<Duration>,
+        /// Maximum age asked for.
+        max: Duration,
+    },
+    /// Members could not be changed.
+    #[error("the members could not be changed: {reason}")]
+    Members {
+        /// The reason.
+        reason: String,
+    },
+    /// The folder belongs to another replica or another cluster.
+    #[error("the folder {folder} belongs to {found}, not to {wanted}")]
+    Identity {
+        /// The folder.
+        folder: String,
+        /// Cluster and replica it belongs to.
+        found: String,
+        /// Cluster and replica that were asked for.
+        wanted: String,
+    },
+    /// An option is out of its range.
+    #[error("option {option}: {reason}")]
+    Option {
+        /// The field of the configuration.
+        option: &'static str,
+        /// The range of the option.
+        reason: String,
+    },
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] katydid::Error),
+    /// The Raft log failed.
+    #[error("Raft log: {0}")]
+    Log(#[from] katydid_raft_log::Error),
+    /// A row that the replica keeps for itself cannot be decoded.
+    #[error("the replica's own row {row:?} cannot be decoded: {reason}")]
+    Row {
+        /// The row.
+        row: String,
+        /// The finding of the decoder.
+        reason: String,
+    },
+    /// The operating system failed.
+    #[error("{subject}: {source}")]
+    Io {
+        /// Subject of the call: a path, an address or a part of the replica.
+        subject: String,
+        /// The failure.
+        source: Arc<io::Error>,
+    },
+    /// The replica has stopped after a failure. Its folder can be opened again.
+    #[error("the replica has stopped: {reason}")]
+    Stopped {
+        /// The failure.
+        reason: String,
+    },
+    /// The replica was closed.
+    #[error("the replica is closed")]
+    Closed,
+}
+
+/// Why the outcome of a transaction is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownReason {
+    /// The replica lost leadership with the entry in its log.
+    #[error("the leader lost leadership")]
+    LeadershipLost,
+    /// The entry did not commit within [`WriteOptions::wait`](crate::WriteOptions::wait).
+    #[error("it did not commit in time")]
+    TimedOut,
+    /// The replica stopped or was closed with the entry in its log.
+    #[error("the replica stopped")]
+    Stopped,
+}
+
+impl Error {
+    /// Whether the transaction may have committed all the same, or may commit later.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Error::Unknown { .. })
+    }
+
+    pub(crate) fn io(subject: impl Into<String>, source: io::Error) -> Self {
+        Error::Io { subject: subject.into(), source: Arc::new(source) }
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        io::Error::other(error)
+    }
+}
+
+struct LeaderSuffix<'a>(Option<&'a (ReplicaId, String)>);
+
+impl std::fmt::Display for LeaderSuffix<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some((id, address)) => write!(f, "; replica {id} at {address} is"),
+            None => f.write_str("; no leader is known"),
+        }
+    }
+}
+
+struct Age(Option<Duration>);
+
+impl std::fmt::Display for Age {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(age) => write!(f, "{} ms", age.as_millis()),
+            None => f.write_str("of any age"),
+        }
+    }
+}

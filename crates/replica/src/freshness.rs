@@ -1,0 +1,81 @@
+//! How old a follower's state may be.
+//!
+//! Any task, under one latch, which ranks below the store's. The leader says with each append how long ago a majority last confirmed it, and what was committed. A follower that has applied that
+//! much has a state that was current then. The age does not include the time that the message travelled: the clocks of two machines are not compared.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Least time between two words that are remembered.
+const APART: Duration = Duration::from_millis(10);
+/// Most words that are remembered: the last ten seconds of them.
+const WORDS_MAX: usize = 1024;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Freshness(Mutex<Words>);
+
+#[derive(Default)]
+struct Words {
+    /// When the applied state was current, as far as is known.
+    current: Option<Instant>,
+    /// When the state at this index was current; both grow.
+    coming: VecDeque<(Instant, u64)>,
+}
+
+impl Freshness {
+    /// The leader's word, arrived at `now`: the state at index `committed` was current `age` before.
+    pub(crate) fn hear(&self, now: Instant, age: Duration, committed: u64) {
+        let Some(then) = now.checked_sub(age) else { return };
+        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match words.coming.back_mut() {
+            Some((last, index)) if *index >= committed => *last = (*last).max(then),
+            // A word that is left out makes the age larger than it is.
+            Some((last, _)) if then.saturating_duration_since(*last) < APART => {}
+            _ => words.coming.push_back((then, committed)),
+        }
+        if words.coming.len() > WORDS_MAX {
+            words.coming.pop_front();
+        }
+    }
+
+    /// Age at `now` of the state at index `applied`; none if no leader has said.
+    pub(crate) fn age(&self, now: Instant, applied: u64) -> Option<Duration> {
+        let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(&(then, index)) = words.coming.front()
+            && index <= applied
+        {
+            words.current = words.current.max(Some(then));
+            // The last word stays: later ones with the same index make it newer.
+            if words.coming.len() == 1 {
+                break;
+            }
+            words.coming.pop_front();
+        }
+        words.current.map(|then| now.saturating_duration_since(then))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_as_old_as_the_last_word_that_it_covers() {
+        let (freshness, start) = (Freshness::default(), Instant::now() + Duration::from_secs(60));
+        let at = |ms| start + Duration::from_millis(ms);
+        let age = |ms, applied| freshness.age(at(ms), applied).map(|age| age.as_millis());
+        assert_eq!(age(0, 9), None);
+        freshness.hear(at(100), Duration::from_millis(30), 5);
+        freshness.hear(at(200), Duration::from_millis(30), 8);
+        freshness.hear(at(201), Duration::from_millis(30), 9);
+        freshness.hear(at(300), Duration::from_millis(30), 12);
+        assert_eq!(age(310, 4), None);
+        assert_eq!(age(310, 5), Some(240));
+        assert_eq!(age(310, 11), Some(140));
+        assert_eq!(age(310, 12), Some(40));
+        freshness.hear(at(400), Duration::from_millis(10), 12);
+        assert_eq!(age(410, 12), Some(20));
+    }
+}

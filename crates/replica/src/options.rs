@@ -1,0 +1,143 @@
+//! Options for opening a replica.
+
+use crate::error::{Error, Result};
+use crate::ids::ReplicaId;
+use crate::transport::{Tcp, Transport};
+use katydid_raft_log::wal;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Options for opening a replica. Take [`ReplicaOptions::new`] and change what you need.
+#[derive(Clone)]
+pub struct ReplicaOptions {
+    /// Folder of the replica: its Raft log in `log`, its state in `state`. It is made if it is missing, and belongs to one replica for good.
+    pub folder: PathBuf,
+    /// Id of the cluster, the same at all its replicas. Replicas of other clusters are refused.
+    pub cluster: [u8; 16],
+    /// Number of this replica, unique in the cluster.
+    pub id: ReplicaId,
+    /// Address at which this replica takes connections of the others, such as `127.0.0.1:7100`. Port 0 lets the system choose a port.
+    pub address: String,
+    /// The engine. Its durability is not used: commits wait for the Raft log. Default: the paged engine with its defaults.
+    pub engine: katydid::Options,
+    /// The Raft log: one stream in files. Default: the log's own.
+    pub log: wal::Options,
+    /// How replicas reach each other. Default: [`Tcp`], without encryption.
+    pub transport: Arc<dyn Transport>,
+    /// Time between two heartbeats of a leader. Default: 100 ms.
+    pub heartbeat: Duration,
+    /// Time without a leader after which a replica stands for election: at least this, and less than twice this, drawn at random. At least three times `heartbeat`. Default: 500 ms.
+    pub election: Duration,
+    /// Entries of the Raft log between two points from which it can be purged; the engine is synced once at each. Default: 50,000.
+    pub snapshot_entries: u64,
+    /// Entries that are kept below such a point, for replicas that lag: one that lags more gets a snapshot. Default: 50,000.
+    pub kept_entries: u64,
+    /// Time that another replica may take to install a snapshot after its last byte was sent. Default: 10 min.
+    pub install_wait: Duration,
+    /// Most writes in flight at this replica; further ones wait. Default: 4,096.
+    pub in_flight_max: usize,
+    /// Threads of the replica's runtime, at least 2. Default: 2.
+    pub threads: usize,
+}
+
+impl ReplicaOptions {
+    /// The defaults, for this replica.
+    pub fn new(
+        folder: impl Into<PathBuf>,
+        cluster: [u8; 16],
+        id: ReplicaId,
+        address: impl Into<String>,
+    ) -> Self {
+        ReplicaOptions {
+            folder: folder.into(),
+            cluster,
+            id,
+            address: address.into(),
+            engine: katydid::Options::default(),
+            log: wal::Options::default(),
+            transport: Arc::new(Tcp),
+            heartbeat: Duration::from_millis(100),
+            election: Duration::from_millis(500),
+            snapshot_entries: 50_000,
+            kept_entries: 50_000,
+            install_wait: Duration::from_secs(600),
+            in_flight_max: 4096,
+            threads: 2,
+        }
+    }
+
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// [`Error::Option`].
+    pub fn validate(&self) -> Result<()> {
+        let check = |good: bool, option, reason: &str| {
+            if good { Ok(()) } else { Err(Error::Option { option, reason: reason.to_owned() }) }
+        };
+        check(self.heartbeat >= Duration::from_millis(10), "heartbeat", "must be at least 10 ms")?;
+        check(self.election >= 3 * self.heartbeat, "election", "must be at least three times the heartbeat")?;
+        check(self.election <= Duration::from_secs(3600), "election", "must be at most an hour")?;
+        check(self.snapshot_entries >= 1, "snapshot_entries", "must be at least 1")?;
+        check((1..=1 << 20).contains(&self.in_flight_max), "in_flight_max", "must be from 1 to 1,048,576")?;
+        check((2..=256).contains(&self.threads), "threads", "must be from 2 to 256")?;
+        Ok(self.engine.validate()?)
+    }
+
+    pub(crate) fn group(&self) -> Result<openraft::Config> {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let config = openraft::Config {
+            cluster_name: format!("{:032x}", u128::from_be_bytes(self.cluster)),
+            heartbeat_interval: ms(self.heartbeat),
+            election_timeout_min: ms(self.election),
+            election_timeout_max: 2 * ms(self.election),
+            install_snapshot_timeout: ms(self.install_wait),
+            max_payload_entries: 1024,
+            replication_lag_threshold: u64::MAX,
+            snapshot_policy: openraft::SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
+            max_in_snapshot_log_to_keep: self.kept_entries,
+            enable_pre_vote: Some(true),
+            ..openraft::Config::default()
+        };
+        let wrong =
+            |error: openraft::ConfigError| Error::Option { option: "election", reason: error.to_string() };
+        config.validate().map_err(wrong)
+    }
+}
+
+impl fmt::Debug for ReplicaOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplicaOptions")
+            .field("folder", &self.folder)
+            .field("id", &self.id)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When a write is acknowledged. The entry is durable in the Raft log of each replica that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Replicated {
+    /// When a majority of the voters has it. It survives the loss of any minority.
+    #[default]
+    Quorum,
+    /// When every voter has it. If that takes longer than [`WriteOptions::wait`], the write is acknowledged all the same, as [`Replicated::Quorum`]: it has committed.
+    All,
+}
+
+/// How one write behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// When it is acknowledged. Default: by a majority.
+    pub durability: Replicated,
+    /// Time to wait for that. Afterwards the outcome is unknown, or, with [`Replicated::All`], less than was asked for. Default: 10 s.
+    pub wait: Duration,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        WriteOptions { durability: Replicated::Quorum, wait: Duration::from_secs(10) }
+    }
+}

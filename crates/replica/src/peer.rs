@@ -1,0 +1,387 @@
+//! The side of a connection that asks: openraft's network over the transport.
+//!
+//! Tasks of the group. A replica has several connections to each other one: for replication, heartbeats and snapshots, so that none waits behind another. Appends are pipelined: the
+//! next is sent before the last is answered. A connection that fails is dropped, and openraft tries again after a pause.
+
+use crate::frame::{FrameCodec, FrameError};
+use crate::ids::ReplicaId;
+use crate::machine::{Machine, Snapshot};
+use crate::message::{
+    Append, Appended, Call, Greeting, Hello, Malformed, Message, PROTOCOL, Purpose, Reply, SnapshotBegin,
+    SnapshotEnd, SnapshotReply, SnapshotRows,
+};
+use crate::store::{Identity, Row, View};
+use crate::transport::{Connection, Transport};
+use crate::types::{Types, Vote};
+use futures_util::{SinkExt, Stream, StreamExt};
+use openraft::alias::SnapshotOf;
+use openraft::base::{BoxFuture, BoxStream};
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::v2::RaftNetworkV2;
+use openraft::network::{RPCOption, RPCTypes, RaftNetworkFactory};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{BasicNode, Instant, OptionalSend, Raft};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio_util::codec::Framed;
+
+/// Bytes of rows that one message of a snapshot has, about.
+const SNAPSHOT_BYTES: usize = 256 << 10;
+
+pub(crate) type Wire = Framed<Box<dyn Connection>, FrameCodec>;
+
+/// State that all connections of a replica share.
+pub(crate) struct Links {
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) identity: Identity,
+    /// Time after which an answer that is due does not come any more.
+    pub(crate) patience: Duration,
+    /// Time that the other side may take to install a snapshot that it has received.
+    pub(crate) install_patience: Duration,
+    /// Set when the group runs.
+    pub(crate) raft: OnceLock<Raft<Types, Machine>>,
+}
+
+/// Makes connections to other replicas.
+pub(crate) struct Peers(pub(crate) Arc<Links>);
+
+/// Another replica, for one kind of messages.
+pub(crate) struct Peer {
+    links: Arc<Links>,
+    target: ReplicaId,
+    address: String,
+    /// For calls. No two tasks use it: the latch makes the type shareable.
+    calls: Mutex<Option<Wire>>,
+}
+
+/// Why a message did not get an answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    #[error("cannot be reached: {0}")]
+    Connect(io::Error),
+    #[error("refused the connection: {0}")]
+    Refused(String),
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    #[error("closed the connection")]
+    Closed,
+    #[error("did not answer in time")]
+    TimedOut,
+    #[error("failed: {0}")]
+    Failed(String),
+}
+
+/// The next message.
+pub(crate) async fn next<M: Message>(wire: &mut Wire) -> Result<M, LinkError> {
+    match wire.next().await {
+        Some(frame) => Ok(M::from_frame(&frame?)?),
+        None => Err(LinkError::Closed),
+    }
+}
+
+/// Sends a message at once.
+pub(crate) async fn send(wire: &mut Wire, message: &impl Message) -> Result<(), LinkError> {
+    Ok(wire.send(message.to_frame()?).await?)
+}
+
+impl Links {
+    async fn within<T>(
+        limit: Duration,
+        step: impl Future<Output = Result<T, LinkError>>,
+    ) -> Result<T, LinkError> {
+        tokio::time::timeout(limit, step).await.unwrap_or(Err(LinkError::TimedOut))
+    }
+
+    pub(crate) async fn connect(
+        &self,
+        to: ReplicaId,
+        address: &str,
+        purpose: Purpose,
+    ) -> Result<Wire, LinkError> {
+        Self::within(self.patience, async {
+            let connection = self.transport.connect(address).await.map_err(LinkError::Connect)?;
+            let mut wire = Framed::new(connection, FrameCodec::default());
+            let Identity { cluster, replica: from } = self.identity;
+            send(&mut wire, &Hello { protocol: PROTOCOL, cluster, from, to, purpose }).await?;
+            match next(&mut wire).await? {
+                Greeting::Welcome => Ok(wire),
+                Greeting::Refused(reason) => Err(LinkError::Refused(reason)),
+            }
+        })
+        .await
+    }
+
+    fn append(&self, request: AppendEntriesRequest<Types>) -> Append {
+        let confirmed = self.raft.get().and_then(|raft| raft.as_leader().ok()?.last_quorum_acked());
+        let age_ms = confirmed.and_then(|confirmed| confirmed.elapsed().as_millis().try_into().ok());
+        Append { request, age_ms }
+    }
+}
+
+impl RaftNetworkFactory<Types> for Peers {
+    type Network = Peer;
+
+    async fn new_client(&mut self, target: ReplicaId, node: &BasicNode) -> Peer {
+        Peer { links: self.0.clone(), target, address: node.addr.clone(), calls: Mutex::default() }
+    }
+}
+
+impl Peer {
+    fn error(&self, error: LinkError, action: RPCTypes) -> RPCError<Types> {
+        match error {
+            LinkError::Connect(_) | LinkError::Refused(_) => Unreachable::new(&error).into(),
+            LinkError::TimedOut => {
+                let (id, target, timeout) = (self.links.identity.replica, self.target, self.links.patience);
+                Timeout { action, id, target, timeout }.into()
+            }
+            error => NetworkError::new(&error).into(),
+        }
+    }
+
+    async fn connect(&self, purpose: Purpose) -> Result<Wire, LinkError> {
+        self.links.connect(self.target, &self.address, purpose).await
+    }
+
+    async fn call(
+        &mut self,
+        call: Call,
+        action: RPCTypes,
+        option: &RPCOption,
+    ) -> Result<Reply, RPCError<Types>> {
+        let limit = option.hard_ttl().max(self.links.patience);
+        let kept = self.calls.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let answered = Links::within(limit, async {
+            if let Some(mut wire) = kept
+                && let Ok(reply) = Self::exchange(&mut wire, &call).await
+            {
+                return Ok((wire, reply));
+            }
+            // There was none, or the other side has gone since: calls may be repeated.
+            let mut wire = self.connect(Purpose::Calls).await?;
+            let reply = Self::exchange(&mut wire, &call).await?;
+            Ok((wire, reply))
+        })
+        .await;
+        match answered {
+            Ok((_, Reply::Failed(reason))) => Err(self.error(LinkError::Failed(reason), action)),
+            Ok((wire, reply)) => {
+                *self.calls.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(wire);
+                Ok(reply)
+            }
+            Err(error) => Err(self.error(error, action)),
+        }
+    }
+
+    async fn exchange(wire: &mut Wire, call: &Call) -> Result<Reply, LinkError> {
+        send(wire, call).await?;
+        next(wire).await
+    }
+
+    fn unexpected(&self, action: RPCTypes) -> RPCError<Types> {
+        self.error(LinkError::Failed("it answered another call".to_owned()), action)
+    }
+
+    async fn send_snapshot(
+        &self,
+        vote: Vote,
+        snapshot: SnapshotOf<Types, Snapshot>,
+    ) -> Result<SnapshotReply, LinkError> {
+        let patience = self.links.patience;
+        let Snapshot::View(mut view) = snapshot.snapshot else {
+            return Err(LinkError::Failed("a received snapshot is not sent on".to_owned()));
+        };
+        let mut wire = self.connect(Purpose::Snapshot).await?;
+        let mut sent = 0;
+        send(&mut wire, &SnapshotBegin { vote, meta: snapshot.meta }).await?;
+        let read = |error: crate::Error| LinkError::Failed(format!("the snapshot cannot be read: {error}"));
+        for table in tokio::task::block_in_place(|| view.tables()).map_err(read)? {
+            let mut after: Option<Vec<u8>> = None;
+            loop {
+                let rows = rows(&mut view, &table, after.as_deref()).map_err(read)?;
+                let last = rows.last().map(|Row(key, _)| key.clone());
+                sent += rows.len() as u64;
+                let message = SnapshotRows { table: table.clone(), rows };
+                Links::within(patience.max(self.links.install_patience), send(&mut wire, &message)).await?;
+                // A message without rows makes the table, also an empty one.
+                let Some(last) = last else { break };
+                after = Some(last);
+            }
+        }
+        send(&mut wire, &SnapshotEnd { rows: sent }).await?;
+        Links::within(self.links.install_patience, next(&mut wire)).await
+    }
+}
+
+/// The next rows. The view is used by one task at a time, which the exclusive borrow says.
+fn rows(view: &mut View, table: &str, after: Option<&[u8]>) -> crate::Result<Vec<Row>> {
+    tokio::task::block_in_place(|| view.rows(table, after, SNAPSHOT_BYTES))
+}
+
+impl RaftNetworkV2<Types> for Peer {
+    type SnapshotData = Snapshot;
+
+    async fn append_entries(
+        &mut self,
+        rpc: AppendEntriesRequest<Types>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
+        let call = Call::Append(self.links.append(rpc));
+        match self.call(call, RPCTypes::AppendEntries, &option).await? {
+            Reply::Append(reply) => Ok(reply),
+            _ => Err(self.unexpected(RPCTypes::AppendEntries)),
+        }
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        _option: RPCOption,
+    ) -> BoxFuture<
+        's,
+        Result<BoxStream<'s, Result<StreamAppendResult<Types>, RPCError<Types>>>, RPCError<Types>>,
+    >
+    where
+        S: Stream<Item = AppendEntriesRequest<Types>> + OptionalSend + Unpin + 'static,
+    {
+        Box::pin(async move {
+            let wire = self.connect(Purpose::Appends).await;
+            let wire = wire.map_err(|error| self.error(error, RPCTypes::AppendEntries))?;
+            let (mut to, from) = wire.split();
+            let (links, sent) = (self.links.clone(), Arc::new(AtomicU64::new(0)));
+            let counter = sent.clone();
+            let mut input = input;
+            let sender = tokio::spawn(async move {
+                while let Some(request) = input.next().await {
+                    let Ok(frame) = links.append(request).to_frame() else { break };
+                    // Counted before it is sent: the reader waits with patience for what is counted. Relaxed: a count that is seen late only delays a time-out.
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    if to.send(frame).await.is_err() {
+                        return;
+                    }
+                }
+                // Says that no more comes. A failure is seen by the reader.
+                let _closed = to.close().await;
+            });
+            let state =
+                Answers { peer: self, from, sent, received: 0, sender: AbortOnDrop(sender), failed: false };
+            let answers = futures_util::stream::unfold(state, |mut answers| async move {
+                let answer = answers.next().await?;
+                Some((answer, answers))
+            });
+            Ok(Box::pin(answers) as BoxStream<'s, _>)
+        })
+    }
+
+    async fn vote(
+        &mut self,
+        rpc: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        match self.call(Call::Vote(rpc), RPCTypes::Vote, &option).await? {
+            Reply::Vote(reply) => Ok(reply),
+            _ => Err(self.unexpected(RPCTypes::Vote)),
+        }
+    }
+
+    async fn pre_vote(
+        &mut self,
+        rpc: VoteRequest<Types>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<Types>, RPCError<Types>> {
+        match self.call(Call::PreVote(rpc), RPCTypes::Vote, &option).await? {
+            Reply::PreVote(reply) => Ok(reply),
+            _ => Err(self.unexpected(RPCTypes::Vote)),
+        }
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: SnapshotOf<Types, Snapshot>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
+        let sent = tokio::select! {
+            sent = self.send_snapshot(vote, snapshot) => sent,
+            closed = cancel => return Err(closed.into()),
+        };
+        let error = match sent {
+            Ok(SnapshotReply::Installed(response)) => return Ok(response),
+            Ok(SnapshotReply::Failed(reason)) => LinkError::Failed(reason),
+            Err(error) => error,
+        };
+        match self.error(error, RPCTypes::InstallSnapshot) {
+            RPCError::Timeout(error) => Err(error.into()),
+            RPCError::Unreachable(error) => Err(error.into()),
+            RPCError::Network(error) => Err(error.into()),
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        req: TransferLeaderRequest<Types>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<Types>, RPCError<Types>> {
+        match self.call(Call::TransferLeader(req), RPCTypes::TransferLeader, &option).await? {
+            Reply::TransferLeader(reply) => Ok(reply),
+            _ => Err(self.unexpected(RPCTypes::TransferLeader)),
+        }
+    }
+}
+
+/// The answers to pipelined appends.
+struct Answers<'p> {
+    peer: &'p Peer,
+    from: futures_util::stream::SplitStream<Wire>,
+    sent: Arc<AtomicU64>,
+    received: u64,
+    /// Ends with this stream.
+    sender: AbortOnDrop,
+    failed: bool,
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Answers<'_> {
+    async fn next(&mut self) -> Option<Result<StreamAppendResult<Types>, RPCError<Types>>> {
+        if self.failed {
+            return None;
+        }
+        let frame = loop {
+            match tokio::time::timeout(self.peer.links.patience, self.from.next()).await {
+                Ok(Some(frame)) => break frame.map_err(LinkError::from),
+                Ok(None)
+                    if self.sender.0.is_finished() && self.sent.load(Ordering::Relaxed) == self.received =>
+                {
+                    return None;
+                }
+                Ok(None) => break Err(LinkError::Closed),
+                Err(_) if self.sent.load(Ordering::Relaxed) > self.received => {
+                    break Err(LinkError::TimedOut);
+                }
+                Err(_) => {}
+            }
+        };
+        self.received += 1;
+        let answer = frame.and_then(|frame| Ok(Appended::from_frame(&frame)?));
+        self.failed = answer.is_err();
+        Some(
+            answer
+                .map(|Appended(result)| result)
+                .map_err(|error| self.peer.error(error, RPCTypes::AppendEntries)),
+        )
+    }
+}

@@ -1,0 +1,175 @@
+//! The side of a connection that answers.
+//!
+//! One task takes connections, and one task serves each. A connection begins with a handshake, in which strangers are refused: another protocol, another cluster, or a call for another replica.
+//! Then its purpose says what comes. Nothing that arrives makes it panic or take memory beyond one frame. Ending the first task ends all.
+
+use crate::frame::FrameCodec;
+use crate::freshness::Freshness;
+use crate::machine::{Machine, Snapshot};
+use crate::message::{
+    Append, Appended, Call, Greeting, Hello, Message, PROTOCOL, Purpose, Reply, SnapshotBegin, SnapshotEnd,
+    SnapshotReply, SnapshotRows,
+};
+use crate::peer::{LinkError, Wire, next, send};
+use crate::store::{Identity, Store};
+use crate::transport::{Connection, Listener};
+use crate::types::Types;
+use futures_util::{SinkExt, StreamExt};
+use openraft::Raft;
+use openraft::alias::SnapshotOf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio_util::codec::Framed;
+
+/// Time in which a connection must have said what it is for.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Pause after the system had no connection to give, for example because too many files are open.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Parts of the replica that connections use.
+pub(crate) struct Service {
+    pub(crate) raft: Raft<Types, Machine>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) identity: Identity,
+    pub(crate) freshness: Arc<Freshness>,
+}
+
+/// Serves connections until it is dropped.
+pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: Arc<Service>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(connection) => {
+                    let service = service.clone();
+                    // What a connection fails with, its other side sees: it ends.
+                    connections.spawn(async move { service.connection(connection).await.is_ok() });
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+impl Service {
+    async fn connection(&self, connection: Box<dyn Connection>) -> Result<(), LinkError> {
+        let mut wire = Framed::new(connection, FrameCodec::default());
+        let hello = tokio::time::timeout(HANDSHAKE, next::<Hello>(&mut wire));
+        let hello = hello.await.unwrap_or(Err(LinkError::TimedOut))?;
+        if let Some(reason) = self.refusal(&hello) {
+            return send(&mut wire, &Greeting::Refused(reason)).await;
+        }
+        send(&mut wire, &Greeting::Welcome).await?;
+        match hello.purpose {
+            Purpose::Calls => self.calls(wire).await,
+            Purpose::Appends => self.appends(wire).await,
+            Purpose::Snapshot => self.snapshot(wire).await,
+        }
+    }
+
+    fn refusal(&self, hello: &Hello) -> Option<String> {
+        let Identity { cluster, replica } = self.identity;
+        if hello.protocol != PROTOCOL {
+            return Some(format!("it speaks version {PROTOCOL} of the protocol, not {}", hello.protocol));
+        }
+        if hello.cluster != cluster {
+            return Some("it belongs to another cluster".to_owned());
+        }
+        (hello.to != replica).then(|| format!("it is replica {replica}, not {}", hello.to))
+    }
+
+    fn hear(&self, append: &Append) {
+        if let (Some(age), Some(committed)) = (append.age_ms, &append.request.leader_commit) {
+            self.freshness.hear(Instant::now(), Duration::from_millis(age), committed.index);
+        }
+    }
+
+    async fn calls(&self, mut wire: Wire) -> Result<(), LinkError> {
+        loop {
+            let reply = match next(&mut wire).await? {
+                Call::Append(append) => {
+                    self.hear(&append);
+                    self.raft
+                        .append_entries(append.request)
+                        .await
+                        .map(Reply::Append)
+                        .map_err(|e| e.to_string())
+                }
+                Call::Vote(vote) => self.raft.vote(vote).await.map(Reply::Vote).map_err(|e| e.to_string()),
+                Call::PreVote(vote) => {
+                    self.raft.pre_vote(vote).await.map(Reply::PreVote).map_err(|e| e.to_string())
+                }
+                Call::TransferLeader(request) => {
+                    let handled = self.raft.handle_transfer_leader(request).await;
+                    handled.map(Reply::TransferLeader).map_err(|e| e.to_string())
+                }
+            };
+            send(&mut wire, &reply.unwrap_or_else(Reply::Failed)).await?;
+        }
+    }
+
+    /// Hands appends on without waiting for the answers to earlier ones; answers come in the same order, each after its entries are durable.
+    async fn appends(&self, wire: Wire) -> Result<(), LinkError> {
+        let (mut to, from) = wire.split();
+        let (heard, requests) = tokio::sync::mpsc::channel(64);
+        let read = async {
+            let mut from = from;
+            while let Some(frame) = from.next().await {
+                let append = Append::from_frame(&frame?)?;
+                self.hear(&append);
+                if heard.send(append.request).await.is_err() {
+                    break;
+                }
+            }
+            drop(heard);
+            Ok(())
+        };
+        let answer = async {
+            let requests = futures_util::stream::unfold(requests, |mut requests| async move {
+                let request = requests.recv().await?;
+                Some((request, requests))
+            });
+            let mut answers = Box::pin(self.raft.stream_append(requests));
+            while let Some(answer) = answers.next().await {
+                let answer = answer.map_err(|fatal| LinkError::Failed(fatal.to_string()))?;
+                to.send(Appended(answer).to_frame()?).await?;
+            }
+            // The connection ends with the answers: after a refusal the other side begins again.
+            Err(LinkError::Closed)
+        };
+        let ended: Result<((), ()), LinkError> = tokio::try_join!(read, answer);
+        ended.map(|_| ())
+    }
+
+    async fn snapshot(&self, mut wire: Wire) -> Result<(), LinkError> {
+        let reply = match self.receive(&mut wire).await {
+            Ok(installed) => SnapshotReply::Installed(installed),
+            Err(error) => SnapshotReply::Failed(error.to_string()),
+        };
+        send(&mut wire, &reply).await
+    }
+
+    async fn receive(&self, wire: &mut Wire) -> Result<openraft::raft::SnapshotResponse<Types>, LinkError> {
+        let failed = |error: crate::Error| LinkError::Failed(error.to_string());
+        let SnapshotBegin { vote, meta } = next(wire).await?;
+        let mut received = tokio::task::block_in_place(|| self.store.receive()).map_err(failed)?;
+        loop {
+            let frame = wire.next().await.ok_or(LinkError::Closed)??;
+            if frame.kind == SnapshotEnd::KIND {
+                let SnapshotEnd { rows } = SnapshotEnd::from_frame(&frame)?;
+                if rows != received.rows() {
+                    let reason = format!("{} rows of {rows} have arrived", received.rows());
+                    return Err(LinkError::Failed(reason));
+                }
+                break;
+            }
+            let SnapshotRows { table, rows } = SnapshotRows::from_frame(&frame)?;
+            tokio::task::block_in_place(|| received.add(&table, &rows)).map_err(failed)?;
+        }
+        let snapshot = SnapshotOf::<Types, Snapshot> { meta, snapshot: Snapshot::Received(received) };
+        let installed = self.raft.install_full_snapshot(vote, snapshot).await;
+        installed.map_err(|fatal| LinkError::Failed(fatal.to_string()))
+    }
+}

@@ -1,0 +1,519 @@
+//! The engine as a replica's state: what is applied, views of it, and its replacement by a received snapshot.
+//!
+//! Any thread may read; one thread, the group's state machine, applies and replaces. The engine keeps a log of its own that is not synced for commits: the Raft log is what a
+//! commit waits for. Invariants:
+//!
+//! 1. The row [`APPLIED`] is written in the transaction that applies the entries it names, which has read the row before. So a crash leaves the state at one index of the log, and the
+//!    entries above it are applied again, once.
+//! 2. A snapshot's index is reported only when everything up to it is durable in the engine. So the Raft log is purged only of entries that the engine has on the device.
+//! 3. A folder `store-N` counts only if it has the row [`IDENTITY`]. The row is the last thing written to a received snapshot, and is durable before the former folder is removed. Of
+//!    several that count the one with the largest number is used; the others are removed when the replica is opened.
+//!
+//! A crash while a snapshot is received leaves a folder that does not count.
+
+use crate::error::{Error, Result};
+use crate::ids::ReplicaId;
+use crate::sessions::Sessions;
+use crate::types::{LogId, Membership, SnapshotMeta};
+use crate::write_set::{RESERVED_PREFIX, Write};
+use katydid::{Database, Durability, Options, Table, Transaction, TransactionOptions};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// The table of the replica's own rows.
+const SYSTEM: &str = "katydid.replica";
+const APPLIED: &str = "applied";
+const IDENTITY: &str = "identity";
+const CLIENT: &str = "client/";
+
+/// Whose folder it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) cluster: [u8; 16],
+    pub(crate) replica: ReplicaId,
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "replica {} of cluster {:032x}", self.replica, u128::from_be_bytes(self.cluster))
+    }
+}
+
+/// How far the state is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AppliedState {
+    pub(crate) log_id: Option<LogId>,
+    pub(crate) membership: Membership,
+}
+
+impl AppliedState {
+    /// Index of the last applied entry; 0 if there is none.
+    pub(crate) fn index(&self) -> u64 {
+        self.log_id.map_or(0, |id| id.index)
+    }
+
+    pub(crate) fn meta(&self) -> SnapshotMeta {
+        SnapshotMeta { last_log_id: self.log_id, last_membership: self.membership.clone() }
+    }
+}
+
+/// See the head of this file.
+pub(crate) struct Store {
+    folder: PathBuf,
+    options: Options,
+    identity: Identity,
+    current: RwLock<Arc<Opened>>,
+}
+
+/// One folder of the state, open.
+pub(crate) struct Opened {
+    number: u64,
+    database: Database,
+    system: Table,
+    tables: Mutex<HashMap<String, Table>>,
+}
+
+/// A view of the state at one index.
+pub(crate) struct View {
+    opened: Arc<Opened>,
+    transaction: Transaction,
+    pub(crate) applied: AppliedState,
+}
+
+/// A snapshot that is being received.
+pub(crate) struct Received {
+    opened: Option<Opened>,
+    path: PathBuf,
+    rows: u64,
+}
+
+/// A row of a snapshot: key and value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Row(
+    #[serde(with = "serde_bytes")] pub(crate) Vec<u8>,
+    #[serde(with = "serde_bytes")] pub(crate) Vec<u8>,
+);
+
+fn encode(row: &str, value: &impl Serialize) -> Result<Vec<u8>> {
+    let failed =
+        |error: rmp_serde::encode::Error| Error::Row { row: row.to_owned(), reason: error.to_string() };
+    rmp_serde::to_vec_named(value).map_err(failed)
+}
+
+fn decode<T: DeserializeOwned>(row: &str, bytes: &[u8]) -> Result<T> {
+    let failed =
+        |error: rmp_serde::decode::Error| Error::Row { row: row.to_owned(), reason: error.to_string() };
+    rmp_serde::from_slice(bytes).map_err(failed)
+}
+
+fn client_row(client: u64) -> Vec<u8> {
+    [CLIENT.as_bytes(), &client.to_be_bytes()].concat()
+}
+
+impl Opened {
+    fn open(path: &Path, number: u64, options: &Options) -> Result<Self> {
+        let database = Database::open_with(path, options.clone())?;
+        let system = database.table(SYSTEM)?;
+        Ok(Opened { number, database, system, tables: Mutex::default() })
+    }
+
+    /// The table of this name, if there is one.
+    fn table(&self, name: &str) -> Result<Option<Table>> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = tables.get(name) {
+            return Ok(Some(table.clone()));
+        }
+        let found = self.database.open_table(name)?;
+        if let Some(table) = &found {
+            tables.insert(name.to_owned(), table.clone());
+        }
+        Ok(found)
+    }
+
+    fn table_or_new(&self, name: &str) -> Result<Table> {
+        match self.table(name)? {
+            Some(table) => Ok(table),
+            None => Ok(self.database.table(name)?),
+        }
+    }
+
+    fn applied(&self, transaction: &Transaction) -> Result<AppliedState> {
+        let row = transaction.get(&self.system, APPLIED)?;
+        row.map_or_else(|| Ok(AppliedState::default()), |row| decode(APPLIED, &row))
+    }
+
+    fn identity(&self) -> Result<Option<Identity>> {
+        let row = self.database.get(&self.system, IDENTITY)?;
+        row.map(|row| decode(IDENTITY, &row)).transpose()
+    }
+
+    fn view(self: &Arc<Self>) -> Result<View> {
+        let transaction = self.database.begin_read_only()?;
+        let applied = self.applied(&transaction)?;
+        Ok(View { opened: self.clone(), transaction, applied })
+    }
+}
+
+impl View {
+    /// The value of a key.
+    pub(crate) fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.opened.table(table)? {
+            Some(table) => Ok(self.transaction.get(&table, key)?),
+            None => Ok(None),
+        }
+    }
+
+    /// The keys between two bounds and their values, in order, as long as `take` wants more.
+    pub(crate) fn range(
+        &self,
+        table: &str,
+        low: Bound<Vec<u8>>,
+        high: Bound<Vec<u8>>,
+        mut take: impl FnMut(Vec<u8>, Vec<u8>) -> bool,
+    ) -> Result<()> {
+        let Some(table) = self.opened.table(table)? else { return Ok(()) };
+        for entry in self.transaction.range(&table, (low, high)) {
+            let (key, value) = entry?;
+            if !take(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables that a snapshot has.
+    pub(crate) fn tables(&self) -> Result<Vec<String>> {
+        Ok(self.opened.database.tables()?)
+    }
+
+    /// The rows of a table behind `after`, up to about this many bytes; none if there are no more. The rows that differ between replicas are left out.
+    pub(crate) fn rows(&self, table: &str, after: Option<&[u8]>, bytes_max: usize) -> Result<Vec<Row>> {
+        let low = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        self.range(table, low, Bound::Unbounded, |key, value| {
+            if table != SYSTEM || key.starts_with(CLIENT.as_bytes()) {
+                bytes += key.len() + value.len();
+                rows.push(Row(key, value));
+            }
+            bytes < bytes_max
+        })?;
+        Ok(rows)
+    }
+}
+
+impl Store {
+    /// Opens the state in `folder`, which is made if it is missing.
+    pub(crate) fn open(folder: &Path, options: Options, identity: Identity) -> Result<Self> {
+        let io = |error| Error::io(folder.display().to_string(), error);
+        std::fs::create_dir_all(folder).map_err(io)?;
+        let options = Options { durability: Durability::Buffered, ..options };
+        let mut numbers: Vec<u64> = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(io)? {
+            let name = entry.map_err(io)?.file_name();
+            numbers.extend(name.to_str().and_then(|name| name.strip_prefix("store-")?.parse::<u64>().ok()));
+        }
+        numbers.sort_unstable();
+        let mut current = None;
+        for number in numbers.into_iter().rev() {
+            let path = folder.join(format!("store-{number}"));
+            if current.is_none() {
+                let opened = Opened::open(&path, number, &options)?;
+                if let Some(found) = opened.identity()? {
+                    if found != identity {
+                        let (found, wanted) = (found.to_string(), identity.to_string());
+                        return Err(Error::Identity { folder: folder.display().to_string(), found, wanted });
+                    }
+                    current = Some(opened);
+                    continue;
+                }
+                opened.database.close()?;
+            }
+            std::fs::remove_dir_all(&path).map_err(io)?;
+        }
+        let current = match current {
+            Some(opened) => {
+                // What recovery found is durable before it is reported as a snapshot (invariant 2).
+                opened.database.checkpoint()?;
+                opened
+            }
+            None => {
+                let opened = Opened::open(&folder.join("store-1"), 1, &options)?;
+                opened.complete(identity, &AppliedState::default())?;
+                opened
+            }
+        };
+        Ok(Store { folder: folder.to_owned(), options, identity, current: RwLock::new(Arc::new(current)) })
+    }
+
+    fn current(&self) -> Arc<Opened> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A view of the applied state.
+    pub(crate) fn view(&self) -> Result<View> {
+        self.current().view()
+    }
+
+    /// The state as a crash left it: how far it is, and the sessions.
+    pub(crate) fn load(&self) -> Result<(AppliedState, Sessions)> {
+        let view = self.view()?;
+        let mut sessions = Sessions::default();
+        let mut wrong = None;
+        let (low, high) = (CLIENT.as_bytes().to_vec(), b"client0".to_vec());
+        view.range(SYSTEM, Bound::Included(low), Bound::Excluded(high), |key, value| {
+            let number =
+                key.get(CLIENT.len()..).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes);
+            if !number.is_some_and(|number| sessions.load(number, &value)) {
+                wrong = Some(key.escape_ascii().to_string());
+            }
+            wrong.is_none()
+        })?;
+        match wrong {
+            Some(row) => Err(Error::Row { row, reason: "it is no session of a client".to_owned() }),
+            None => Ok((view.applied, sessions)),
+        }
+    }
+
+    /// Applies writes, sessions and how far the state is then, in one transaction. `before` is how far it was.
+    pub(crate) fn apply(
+        &self,
+        before: &AppliedState,
+        writes: &[Write],
+        sessions: &[(u64, Option<Vec<u8>>)],
+        after: &AppliedState,
+    ) -> Result<()> {
+        let opened = self.current();
+        let mut tables = HashMap::new();
+        for write in writes {
+            if !tables.contains_key(write.table()) {
+                tables.insert(write.table(), opened.table_or_new(write.table())?);
+            }
+        }
+        let applied = encode(APPLIED, after)?;
+        let system = &opened.system;
+        opened.database.try_transact(|transaction| {
+            let found = opened.applied(transaction)?;
+            if found != *before {
+                let reason = format!("the state is at index {}, not {}", found.index(), before.index());
+                return Err(Error::Stopped { reason });
+            }
+            for write in writes {
+                match write {
+                    Write::Put { table, key, value } => {
+                        transaction.put(&tables[table.as_str()], key, value)?
+                    }
+                    Write::Delete { table, key } => drop(transaction.delete(&tables[table.as_str()], key)?),
+                    Write::CreateTable { .. } => {}
+                }
+            }
+            for (client, row) in sessions {
+                match row {
+                    Some(row) => transaction.put(system, client_row(*client), row)?,
+                    None => drop(transaction.delete(system, client_row(*client))?),
+                }
+            }
+            transaction.put(system, APPLIED, &applied)?;
+            Ok(())
+        })
+    }
+
+    /// Makes everything applied durable in the engine.
+    pub(crate) fn sync(&self) -> Result<()> {
+        Ok(self.current().database.sync()?)
+    }
+
+    /// Begins to receive a snapshot.
+    pub(crate) fn receive(&self) -> Result<Received> {
+        let mut number = self.current().number + 1;
+        let path = loop {
+            let path = self.folder.join(format!("store-{number}"));
+            // A former attempt that was given up is removed by its own drop, or at the next opening.
+            if !path.exists() {
+                break path;
+            }
+            number += 1;
+        };
+        let opened = Opened::open(&path, number, &self.options)?;
+        Ok(Received { opened: Some(opened), path, rows: 0 })
+    }
+
+    /// Replaces the state by a snapshot. What reads the former state meanwhile fails with [`katydid::Error::Closed`].
+    pub(crate) fn install(&self, mut received: Received, meta: &SnapshotMeta) -> Result<()> {
+        let Some(opened) = received.opened.take() else { return Err(Error::Closed) };
+        let after = AppliedState { log_id: meta.last_log_id, membership: meta.last_membership.clone() };
+        opened.complete(self.identity, &after)?;
+        let former = {
+            let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *current, Arc::new(opened))
+        };
+        former.database.close()?;
+        let path = self.folder.join(format!("store-{}", former.number));
+        std::fs::remove_dir_all(&path).map_err(|error| Error::io(path.display().to_string(), error))
+    }
+
+    /// Closes the engine.
+    pub(crate) fn close(&self) -> Result<()> {
+        Ok(self.current().database.close()?)
+    }
+}
+
+impl Opened {
+    /// Makes the folder count (invariant 3), with all that was written to it.
+    fn complete(&self, identity: Identity, applied: &AppliedState) -> Result<()> {
+        self.database.sync()?;
+        let options = TransactionOptions { durability: Durability::Durable, ..TransactionOptions::default() };
+        let transaction = self.database.begin_with(options)?;
+        transaction.put(&self.system, APPLIED, encode(APPLIED, applied)?)?;
+        transaction.put(&self.system, IDENTITY, encode(IDENTITY, &identity)?)?;
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+impl Received {
+    /// Adds rows of a table, which is created even if there are none.
+    pub(crate) fn add(&mut self, table: &str, rows: &[Row]) -> Result<()> {
+        let Some(opened) = &self.opened else { return Err(Error::Closed) };
+        if table.starts_with(RESERVED_PREFIX) && table != SYSTEM {
+            return Err(Error::Row {
+                row: table.to_owned(),
+                reason: "a snapshot has no such table".to_owned(),
+            });
+        }
+        let of = opened.table_or_new(table)?;
+        opened.database.transact(|transaction| {
+            rows.iter().try_for_each(|Row(key, value)| transaction.put(&of, key, value))
+        })?;
+        self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    /// How many rows were added.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+}
+
+impl Drop for Received {
+    /// Gives a snapshot up that was not installed.
+    fn drop(&mut self) {
+        if let Some(opened) = self.opened.take() {
+            // What stays is removed by the next opening.
+            let _closed = opened.database.close();
+            let _removed = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::RequestId;
+    use crate::types::{Applied, Leadership};
+    use crate::write_set::WriteSet;
+
+    const IDENTITY: Identity = Identity { cluster: [7; 16], replica: 2 };
+
+    fn at(index: u64) -> AppliedState {
+        let log_id = Some(LogId::new(Leadership { term: 1, node_id: 1 }, index));
+        AppliedState { log_id, membership: Membership::default() }
+    }
+
+    fn open(folder: &Path) -> Store {
+        Store::open(folder, Options::default(), IDENTITY).expect("open")
+    }
+
+    fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
+        store.view().expect("view").get("t", key.as_bytes()).expect("get")
+    }
+
+    #[test]
+    fn how_far_the_state_is_comes_back_with_the_state() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open(folder.path());
+        let (before, mut sessions) = store.load().expect("load");
+        assert_eq!(before, AppliedState::default());
+        sessions.open(3);
+        sessions.decide(4, RequestId { client: 3, sequence: 1 }, Applied::Written).expect("new");
+        let set = WriteSet::default().put("t", "a", "1").put("t", "b", "2").delete("t", "a");
+        store.apply(&before, &set.writes, &sessions.take_changed(), &at(4)).expect("apply");
+        store.close().expect("close");
+        let store = open(folder.path());
+        let (after, mut sessions) = store.load().expect("load");
+        assert_eq!(after, at(4));
+        let again = sessions.decide(5, RequestId { client: 3, sequence: 1 }, Applied::Written);
+        assert_eq!(again, Err(Applied::Written));
+        assert_eq!((value(&store, "a"), value(&store, "b")), (None, Some(b"2".to_vec())));
+        let twice = store.apply(&before, &set.writes, &[], &at(4));
+        assert!(matches!(twice, Err(Error::Stopped { .. })), "{twice:?}");
+    }
+
+    #[test]
+    fn a_snapshot_replaces_everything_or_nothing() {
+        let (from, to) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let source = open(from.path());
+        let mut writes = WriteSet::default().create_table("empty");
+        for number in 0..100_u32 {
+            writes = writes.put("t", number.to_be_bytes(), vec![1; 100]);
+        }
+        source
+            .apply(&AppliedState::default(), &writes.writes, &[(9, Some(vec![0; 8]))], &at(50))
+            .expect("apply");
+        let target = open(to.path());
+        let old = WriteSet::default().put("t", "old", "1");
+        target.apply(&AppliedState::default(), &old.writes, &[], &at(2)).expect("apply");
+
+        let view = source.view().expect("view");
+        let receive = |target: &Store| {
+            let mut received = target.receive().expect("receive");
+            for table in view.tables().expect("tables") {
+                let mut after: Option<Vec<u8>> = None;
+                loop {
+                    let rows = view.rows(&table, after.as_deref(), 1000).expect("rows");
+                    received.add(&table, &rows).expect("add");
+                    let Some(Row(last, _)) = rows.last() else { break };
+                    after = Some(last.clone());
+                }
+            }
+            received
+        };
+        let received = receive(&target);
+        assert_eq!(received.rows(), 101);
+        drop(received);
+        assert!(value(&target, "old").is_some());
+        std::mem::forget(receive(&target));
+        drop(target);
+        let interrupted = to.path().join("store-2");
+        assert!(interrupted.exists());
+        // The forgotten one has its folder locked, as a crashed process would not have.
+        std::fs::rename(&interrupted, from.path().join("elsewhere")).expect("rename");
+        let target = open(to.path());
+        assert!(value(&target, "old").is_some());
+
+        target.install(receive(&target), &view.applied.meta()).expect("install");
+        drop(target);
+        let target = open(to.path());
+        assert_eq!(target.view().expect("view").applied, at(50));
+        assert_eq!(value(&target, "old"), None);
+        assert_eq!(
+            target.view().expect("view").get("t", &7_u32.to_be_bytes()).expect("get"),
+            Some(vec![1; 100])
+        );
+        assert!(target.current().table("empty").expect("tables").is_some());
+        assert!(!to.path().join("store-1").exists());
+    }
+
+    #[test]
+    fn a_folder_of_another_replica_or_cluster_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        open(folder.path()).close().expect("close");
+        for other in [Identity { replica: 3, ..IDENTITY }, Identity { cluster: [8; 16], ..IDENTITY }] {
+            let refused = Store::open(folder.path(), Options::default(), other);
+            assert!(matches!(refused, Err(Error::Identity { .. })));
+        }
+    }
+}

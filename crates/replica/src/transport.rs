@@ -1,0 +1,74 @@
+//! How replicas reach each other: a trait of connections, and TCP.
+//!
+//! Tasks of the replica's runtime. Tests put a network of their own in the place of TCP; so may a program that has one, such as TLS over TCP.
+
+use futures_util::future::BoxFuture;
+use std::io;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A connection: bytes in both directions.
+pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+/// Makes and takes connections.
+pub trait Transport: Send + Sync + 'static {
+    /// Connects to the replica at `address`.
+    fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>>;
+
+    /// Begins to take connections at `address`.
+    fn listen(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
+}
+
+/// Takes connections.
+pub trait Listener: Send + 'static {
+    /// Address at which others reach it.
+    fn address(&self) -> String;
+
+    /// The next connection. Dropping the future loses none.
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>>;
+}
+
+/// TCP without encryption: only for networks that are trusted. The cluster's id keeps replicas of other clusters out by mistake, not attackers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tcp;
+
+impl Transport for Tcp {
+    fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+        let address = address.to_owned();
+        Box::pin(async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream) as Box<dyn Connection>)
+        })
+    }
+
+    fn listen(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Listener>>> {
+        let address = address.to_owned();
+        Box::pin(async move {
+            let listener = TcpListener::bind(address).await?;
+            let address = listener.local_addr()?.to_string();
+            Ok(Box::new(TcpAcceptor { listener, address }) as Box<dyn Listener>)
+        })
+    }
+}
+
+struct TcpAcceptor {
+    listener: TcpListener,
+    address: String,
+}
+
+impl Listener for TcpAcceptor {
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>> {
+        Box::pin(async move {
+            let (stream, _) = self.listener.accept().await?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream) as Box<dyn Connection>)
+        })
+    }
+}

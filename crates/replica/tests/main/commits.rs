@@ -1,0 +1,208 @@
+//! Commits: where they arrive, in which order, and once.
+
+use crate::cluster::{Cluster, LONG, request, rows};
+use katydid::EngineKind;
+use katydid_replica::{Error, Outcome, Replica, Replicated, Result, WriteOptions, WriteSet};
+use std::time::Duration;
+
+const ENGINES: [EngineKind; 2] = [EngineKind::Paged, EngineKind::Memory];
+
+fn number(bytes: Option<Vec<u8>>) -> u64 {
+    bytes.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+}
+
+#[test]
+fn a_commit_is_at_every_replica_and_survives_restarts() {
+    for engine in ENGINES {
+        let mut cluster = Cluster::of_three(engine);
+        let leader = cluster.leader().clone();
+        let client = leader.open_client().expect("a client");
+        let set =
+            WriteSet::default().put("t", "a", "1").put("t", "b", "2").delete("t", "a").create_table("u");
+        let all = WriteOptions { durability: Replicated::All, wait: LONG };
+        let committed = leader.write(request(client, 1), set, all).expect("commit");
+        assert_eq!(committed.reached, Replicated::All);
+        let b = vec![(b"b".to_vec(), b"2".to_vec())];
+        assert_eq!(leader.read(|view| view.range("t", .., 9)).expect("read"), b);
+        for replica in cluster.open.values() {
+            replica.wait_until(LONG, move |status| status.applied >= committed.index).expect("applied");
+            assert_eq!(rows(replica, "t"), b);
+            assert_eq!(rows(replica, "katydid.other"), []);
+        }
+        drop(leader);
+        for id in 1..=3 {
+            cluster.close(id);
+        }
+        for id in 1..=3 {
+            cluster.open(id);
+        }
+        assert_eq!(cluster.same_rows(&["t"])["t"], b);
+        let leader = cluster.leader();
+        let twice = WriteSet::default().put("t", "b", "twice");
+        leader.write(request(client, 1), twice.clone(), WriteOptions::default()).expect("its former answer");
+        assert_eq!(cluster.same_rows(&["t"])["t"], b, "a retry is not applied");
+        leader.write(request(client, 2), twice, WriteOptions::default()).expect("commit");
+        assert_eq!(cluster.same_rows(&["t"])["t"][0].1, b"twice");
+    }
+}
+
+#[test]
+fn transactions_of_many_threads_take_place_one_after_the_other() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 25;
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    // Each transaction counts the entries and adds one under the number that it found: two that overlap would find the same number.
+    let append = |client, sequence| {
+        leader.transact(request(client, sequence), WriteOptions::default(), |txn| {
+            let count = txn.range("list", .., usize::MAX)?.len() as u64;
+            let total = number(txn.get("total", "all")?);
+            txn.insert("list", count.to_be_bytes(), client.to_le_bytes())?;
+            txn.put("total", "all", (total + 1).to_le_bytes())?;
+            Ok::<_, Error>(count)
+        })
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let client = leader.open_client().expect("a client");
+                for sequence in 1..=EACH {
+                    while let Err(error) = append(client, sequence) {
+                        assert!(matches!(error, Error::Conflict { .. }), "{error}");
+                    }
+                }
+            });
+        }
+    });
+    let found = cluster.same_rows(&["list", "total"]);
+    assert_eq!(found["list"].len() as u64, THREADS * EACH);
+    assert_eq!(number(Some(found["total"][0].1.clone())), THREADS * EACH);
+}
+
+#[test]
+fn a_write_that_not_all_have_in_time_has_committed_all_the_same() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let client = leader.open_client().expect("a client");
+    let away = (1..=3).find(|id| *id != leader.status().id).expect("a follower");
+    cluster.isolate(away);
+    let put = || WriteSet::default().put("t", "k", "v");
+    let short = WriteOptions { durability: Replicated::All, wait: Duration::from_secs(3) };
+    let committed = leader.write(request(client, 1), put(), short).expect("commit");
+    assert_eq!(committed.reached, Replicated::Quorum);
+    cluster.heal();
+    let all = WriteOptions { durability: Replicated::All, wait: LONG };
+    let committed = cluster.leader().write(request(client, 2), put(), all).expect("commit");
+    assert_eq!(committed.reached, Replicated::All);
+}
+
+#[test]
+fn thousands_of_writes_are_in_flight_at_once() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let client = leader.open_client().expect("a client");
+    let (told, outcomes) = std::sync::mpsc::channel();
+    let options = WriteOptions { wait: LONG, ..WriteOptions::default() };
+    for sequence in 1..=4_000_u64 {
+        let told = told.clone();
+        let set = WriteSet::default().put("t", sequence.to_be_bytes(), "x");
+        leader.write_with(request(client, sequence), set, options, move |outcome| {
+            told.send(outcome.map(|committed| committed.index)).expect("the test listens");
+        });
+    }
+    drop(told);
+    let indexes: Result<std::collections::BTreeSet<u64>> = outcomes.iter().collect();
+    assert_eq!(indexes.expect("all commit").len(), 4_000);
+    assert_eq!(cluster.same_rows(&["t"])["t"].len(), 4_000);
+}
+
+fn refuses_as_follower<T: std::fmt::Debug>(follower: &Replica, leader: u64, outcome: Result<T>) {
+    let Err(Error::NotLeader { replica, leader: Some((found, _)) }) = outcome else {
+        panic!("{outcome:?} of {follower:?}");
+    };
+    assert_eq!((Some(replica), found), (Some(follower.status().id), leader));
+}
+
+#[test]
+fn a_follower_names_the_leader_and_reads_a_state_of_stated_age() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let client = leader.open_client().expect("a client");
+    let set = WriteSet::default().put("t", "k", "v");
+    let committed = leader.write(request(client, 1), set.clone(), WriteOptions::default()).expect("commit");
+    let id = leader.status().id;
+    let follower = cluster.open.values().find(|replica| replica.status().id != id).expect("a follower");
+    refuses_as_follower(follower, id, follower.write(request(client, 2), set, WriteOptions::default()));
+    refuses_as_follower(follower, id, follower.read(|view| view.get("t", "k")));
+    refuses_as_follower(follower, id, follower.open_client());
+    follower.wait_until(LONG, move |status| status.applied >= committed.index).expect("applied");
+    // A word about the index may still be on its way.
+    let read = || follower.read_stale(LONG, |view| Ok::<_, Error>((view.index(), view.get("t", "k")?)));
+    let (index, value) = loop {
+        match read() {
+            Err(Error::TooStale { .. }) => std::thread::yield_now(),
+            read => break read.expect("read"),
+        }
+    };
+    assert!(index >= committed.index);
+    assert_eq!(value.as_deref(), Some(&b"v"[..]));
+    cluster.isolate(follower.status().id);
+    let stale = loop {
+        match follower.read_stale(Duration::ZERO, |view| view.get("t", "k")) {
+            Ok(_) => std::thread::yield_now(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(stale, Error::TooStale { age: Some(_), .. }), "{stale}");
+}
+
+#[test]
+fn a_request_is_answered_once_for_all() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader();
+    let client = leader.open_client().expect("a client");
+    let put = |value: &str| WriteSet::default().put("t", "k", value);
+    let options = WriteOptions::default();
+    leader.write(request(client, 1), put("first"), options).expect("commit");
+    assert_eq!(leader.resolve(request(client, 1)).expect("resolve"), Outcome::Committed);
+    assert_eq!(leader.resolve(request(client, 2)).expect("resolve"), Outcome::NotCommitted);
+    let cancelled = leader.write(request(client, 2), put("late"), options);
+    assert!(matches!(cancelled, Err(Error::Cancelled { .. })), "{cancelled:?}");
+    let unknown = leader.write(request(client + 1, 1), put("stranger"), options);
+    assert!(matches!(unknown, Err(Error::UnknownClient { .. })), "{unknown:?}");
+    leader.write(request(client, 5_000), put("last"), options).expect("commit");
+    let old = leader.write(request(client, 3), put("old"), options);
+    assert!(matches!(old, Err(Error::TooOld { .. })), "{old:?}");
+    let reserved = leader.write(
+        request(client, 5_001),
+        WriteSet::default().delete("katydid.replica", "applied"),
+        options,
+    );
+    assert!(matches!(reserved, Err(Error::Inadmissible { .. })), "{reserved:?}");
+    // A retry of a transaction runs its body again, and drops its writes.
+    let again = leader.transact(request(client, 5_000), options, |txn| {
+        txn.put("t", "k", "again")?;
+        Ok::<_, Error>(())
+    });
+    again.expect("its former answer");
+    assert_eq!(cluster.same_rows(&["t"])["t"], [(b"k".to_vec(), b"last".to_vec())]);
+}
+
+#[test]
+fn a_body_that_fails_or_only_reads_leaves_nothing_behind() {
+    let cluster = Cluster::of_three(EngineKind::Memory);
+    let leader = cluster.leader();
+    let client = leader.open_client().expect("a client");
+    leader
+        .write(request(client, 1), WriteSet::default().put("t", "k", "v"), WriteOptions::default())
+        .expect("commit");
+    let before = leader.status().last_index;
+    let failed = leader.transact(request(client, 2), WriteOptions::default(), |txn| {
+        txn.put("t", "k", "never")?;
+        txn.insert("t", "k", "never")
+    });
+    assert!(matches!(failed, Err(Error::KeyExists { .. })), "{failed:?}");
+    let read = leader.transact(request(client, 3), WriteOptions::default(), |txn| txn.get("t", "k"));
+    assert_eq!(read.expect("read").value.as_deref(), Some(&b"v"[..]));
+    assert_eq!(leader.status().last_index, before);
+}

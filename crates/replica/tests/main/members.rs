@@ -1,0 +1,49 @@
+//! Members that come, go, and take over.
+
+use crate::cluster::{Cluster, LONG, request};
+use katydid::EngineKind;
+use katydid_replica::{Error, WriteOptions, WriteSet};
+use std::collections::BTreeSet;
+
+#[test]
+fn a_new_member_gets_the_log_votes_and_leads_and_another_leaves() {
+    let mut cluster = Cluster::of_three(EngineKind::Paged);
+    let leader = cluster.leader().clone();
+    let client = leader.open_client().expect("a client");
+    for sequence in 1..=20_u64 {
+        let set = WriteSet::default().put("t", sequence.to_be_bytes(), "x");
+        leader.write(request(client, sequence), set, WriteOptions::default()).expect("commit");
+    }
+    cluster.open(4);
+    leader.add_learner(4, cluster.address(4)).expect("add");
+    let first = leader.status();
+    assert!(!first.voters.contains(&4) && first.members.contains_key(&4));
+    let gone = *first.voters.iter().find(|id| **id != first.id).expect("a follower");
+    let voters: BTreeSet<u64> = first.voters.iter().copied().filter(|id| *id != gone).chain([4]).collect();
+    leader.change_voters(&voters).expect("change");
+    let index = leader.status().last_index;
+    cluster.open[&4].wait_until(LONG, move |status| status.applied >= index).expect("applied");
+    assert_eq!(leader.status().voters, voters);
+    cluster.close(gone);
+
+    loop {
+        // A transfer may be lost: it is a wish.
+        cluster.leader().transfer_leader(4).expect("transfer");
+        if cluster.leader().status().id == 4 {
+            break;
+        }
+    }
+    cluster.leader().transfer_leader(4).expect("it leads already");
+    let new = cluster.leader();
+    new.write(request(client, 21), WriteSet::default().put("t", "last", "x"), WriteOptions::default())
+        .expect("commit");
+    assert_eq!(cluster.same_rows(&["t"])["t"].len(), 21);
+}
+
+#[test]
+fn a_group_is_made_once() {
+    let cluster = Cluster::of_three(EngineKind::Paged);
+    let members = cluster.leader().status().members;
+    let again = cluster.open[&1].initialize(&members);
+    assert!(matches!(again, Err(Error::Members { .. })), "{again:?}");
+}
