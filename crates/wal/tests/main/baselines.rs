@@ -1,7 +1,7 @@
 //! Sync protocols of the papers, as their counters show them: the existing scheme of Efficient flushing (section 2.2), the non-group commit, and
 //! ELEDA's I/O unit.
 
-use katydid_device::{MemoryDirectory, Method};
+use katydid_device::{MemoryDirectory, Method, SimDevice};
 use katydid_wal::{
     Append, Background, Durability, FileOptions, Group, Kind, Log, Lsn, Options, SyncDesign, SyncKind,
 };
@@ -120,6 +120,30 @@ fn commits_without_a_waiter_are_synced_one_by_one_where_each_is_synced_by_itself
     for sync in [SyncKind::Grouped, SyncKind::Aggregated, SyncKind::Slotted, SyncKind::Adaptive] {
         assert_eq!(syncs_of_requests(sync), 1, "{sync} takes all that is reserved");
     }
+}
+
+#[test]
+fn commits_that_queue_behind_a_slow_write_are_synced_one_by_one() {
+    let device = SimDevice::new(1);
+    let files = FileOptions { sync: SyncKind::PerCommit.into(), ..FileOptions::default() };
+    let options = Options { medium: files.into(), method: Method::Buffered, ..Options::default() };
+    let log = Log::open_in(device.directory(), options).expect("open");
+    let mut session = log.session().expect("session");
+    let before = log.counters().syncs;
+    device.stall_writes(true);
+    let mut end = Lsn::ZERO;
+    for byte in 0..5 {
+        end = session.append(&Append::new(Kind::USER, &[&[byte; 100]])).expect("append").end;
+        log.first().request(end, Durability::Durable);
+        if byte == 0 {
+            device.wait_stalled(1);
+        }
+    }
+    device.stall_writes(false);
+    while log.first().durable() < end {
+        std::thread::yield_now();
+    }
+    assert_eq!(log.counters().syncs - before, 5);
 }
 
 /// Writes for four units of commits that nobody waits for, the last of which is then waited for.

@@ -33,10 +33,10 @@ pub const LIST: &[Mutant] = &[
         tests: GROUPING,
     },
     Mutant {
-        name: "pipelined: a round of less than a unit waits for its whole time after each notification",
+        name: "pipelined: a round of less than a unit waits for twice its time",
         file: "crates/kernels/src/sync/grouping.rs",
         old: "let Some(left) = self.left(rounds, waited())",
-        new: "let Some(left) = self.left(rounds, waited() * 0)",
+        new: "let Some(left) = self.left(rounds, waited() / 2)",
         tests: GROUPING,
     },
     Mutant {
