@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// All tables by name, with their rows.
 pub type State = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
+/// A table's name, a key and its value.
+pub type Row = (String, Vec<u8>, Vec<u8>);
+
 /// Commits of each database. Half of them come before its last checkpoint.
 pub const UNITS: usize = 40;
 
@@ -45,6 +48,8 @@ pub struct Subject {
     pub kind: Kind,
     /// What it holds after so many commits.
     pub states: Vec<State>,
+    /// Rows that a transaction wrote and then changed again: no state has them.
+    pub within: Vec<Row>,
     /// Its bytes as it was left.
     pub image: DiskImage,
     /// Its bytes at earlier moments, oldest first.
@@ -96,13 +101,16 @@ impl Subject {
         let checkpoints = || database.stat().expect("stat").checkpoints;
         // Each with how many checkpoints there had been.
         let mut earlier = vec![(disk.image(), checkpoints())];
-        let mut states = vec![state.clone()];
+        let (mut states, mut within) = (vec![state.clone()], Vec::new());
         for unit in 0..UNITS {
             if unit == UNITS / 2 {
                 earlier.push((disk.image(), checkpoints()));
                 database.checkpoint().expect("a checkpoint");
             }
-            commit(&database, &tables, unit, &mut state, &mut random);
+            let written = commit(&database, &tables, unit, &mut state, &mut random);
+            within.extend(
+                written.into_iter().filter(|(table, key, value)| state[table].get(key) != Some(value)),
+            );
             states.push(state.clone());
             if unit % 7 == 6 {
                 earlier.push((disk.image(), checkpoints()));
@@ -118,7 +126,7 @@ impl Subject {
         // A log in NVRAM that is full makes checkpoints of its own.
         let before_checkpoint = earlier.partition_point(|(_, checkpoints)| *checkpoints < last);
         let earlier = earlier.into_iter().map(|(image, _)| image).collect();
-        Subject { kind, states, image, earlier, before_checkpoint }
+        Subject { kind, states, within, image, earlier, before_checkpoint }
     }
 
     /// What it has to hold.
@@ -127,8 +135,15 @@ impl Subject {
     }
 }
 
-/// One durable transaction: rows of both tables, each value another than any before.
-fn commit(database: &Database, tables: &[Table; 2], unit: usize, state: &mut State, random: &mut Rng) {
+/// One durable transaction: rows of both tables, each value another than any before. Returns what it wrote, in that order.
+fn commit(
+    database: &Database,
+    tables: &[Table; 2],
+    unit: usize,
+    state: &mut State,
+    random: &mut Rng,
+) -> Vec<Row> {
+    let mut written = Vec::new();
     let txn = database.begin().expect("begin");
     for nth in 0..random.usize(2..6) {
         let is_long = random.u8(..5) == 0;
@@ -144,7 +159,9 @@ fn commit(database: &Database, tables: &[Table; 2], unit: usize, state: &mut Sta
         let mut value = format!("{}row {nth}: ", marker(unit)).into_bytes();
         value.resize(length, unit as u8);
         txn.put(table, &key, &value).expect("put");
+        written.push((table.name().to_owned(), key.clone(), value.clone()));
         rows.insert(key, value);
     }
     txn.commit().expect("commit");
+    written
 }
