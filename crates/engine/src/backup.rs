@@ -257,9 +257,10 @@ pub(crate) fn make(
     let log = crate::LogOptions { log_id: None, ..settings.advanced.log.clone() };
     let target = Target::begin(to.clone(), &log, base)?;
     let (id, mut pace) = (target.id, Pace::new(options, to.describe(), check));
-    let copied = copy(&target, &mut pace)?;
-    // What was read after the source was closed may be what the next opening has written.
+    let copied = copy(&target, &mut pace);
+    // A read after the source was closed may give bytes that the next opening has written, or fail because that has removed the file.
     pace.check()?;
+    let copied = copied?;
     target.finish(source, &copied)?;
     let (bytes, elapsed) = (pace.done(), pace.elapsed());
     // An increment is no database by itself.

@@ -105,7 +105,8 @@ impl Follower {
     ///
     /// # Errors
     /// Those of [`Reader::next_record`], as [`Error::Read`]: [`ReadError::Trimmed`] if the log was trimmed past the follower. The position stays.
-    /// [`ReadError::Truncated`] once for what was truncated below the position; call again to go on.
+    /// [`ReadError::Truncated`] once for what was truncated below the position; call again to go on. [`Error::Closed`]
+    /// if the log was closed and the record cannot be read any more: the next opening may have trimmed it.
     pub fn try_next(&mut self) -> Result<Option<RecordRef<'_>>> {
         let (truncations, at) = (&self.stream.core().truncations, self.position());
         let made = truncations.made();
@@ -116,7 +117,7 @@ impl Follower {
                 return Err(ReadError::Truncated { at, from, to }.into());
             }
         }
-        Ok(self.reader.next_record()?)
+        self.reader.next_record().map_err(|error| self.stream.found(error))
     }
 
     /// The next record; blocks until it is durable.

@@ -212,6 +212,11 @@ impl OpenLog {
         failed.map(|cause| Error::Poisoned { cause })
     }
 
+    /// Whether the directory may have another opening, which cuts off what it does not need and uses the files again.
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.guards.gate.is_closed()
+    }
+
     // ---- the end
 
     /// See [`Log::close`](crate::Log::close).

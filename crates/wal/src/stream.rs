@@ -236,7 +236,7 @@ impl Stream {
     fn unread(&self, error: ReadError) -> Error {
         match (error, self.core().poll(self.reserved(), Durability::Written)) {
             (ReadError::BeyondEnd { at, .. }, Some(Err(ended))) if at < self.reserved() => ended,
-            (error, _) => error.into(),
+            (error, _) => self.found(error),
         }
     }
 
@@ -259,6 +259,15 @@ impl Stream {
         let core = &self.core;
         reader::read_record(core.medium.source().as_ref(), core.as_ref(), lsn)
             .map_err(|error| self.unread(error))
+    }
+
+    /// The error that a reader returns in place of `error`. After the log was closed it is never damage or a failure of the device: the next
+    /// opening of the directory may have trimmed the record that the reader wanted.
+    pub(crate) fn found(&self, error: ReadError) -> Error {
+        match error {
+            ReadError::Corrupt { .. } | ReadError::Device(_) if self.log.is_given_back() => Error::Closed,
+            error => error.into(),
+        }
     }
 
     fn make_readable(&self, end: Lsn) -> Result<(), Error> {

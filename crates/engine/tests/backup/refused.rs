@@ -14,6 +14,7 @@ suite![
     files_of_copies_do_not_mix,
     a_cancelled_copy_is_incomplete,
     closing_ends_a_backup,
+    a_backup_that_outlives_its_opening_tells_of_no_failed_read,
     a_log_in_nvram_is_refused
 ];
 
@@ -137,6 +138,32 @@ fn closing_ends_a_backup(engine: EngineKind) {
     assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
     assert!(!device.image().contains_key("katydid.control"));
     assert!(matches!(database.backup_in(SimDevice::new(3).directory(), &plain()), Err(Error::Closed)));
+}
+
+/// What the backup has still to read cannot be read after the end, as where the next opening has removed it.
+fn a_backup_that_outlives_its_opening_tells_of_no_failed_read(engine: EngineKind) {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options_for(engine)).expect("open");
+    let table = database.table("rows").expect("table");
+    let fill = || {
+        for key in 0..400u32 {
+            database.put(&table, key.to_be_bytes(), [7; 2000]).expect("put");
+        }
+    };
+    fill();
+    database.checkpoint().expect("checkpoint");
+    fill();
+    let (closed, source) = (database.clone(), device.clone());
+    let on_progress = move |_: u64, _: u64| {
+        closed.close().expect("close");
+        source.fail_reads_when(|_, _| true);
+        ControlFlow::Continue(())
+    };
+    let options = BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() };
+    let target = SimDevice::new(2);
+    let outcome = database.backup_in(target.directory(), &options);
+    assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+    assert!(!target.image().contains_key("katydid.control"));
 }
 
 fn a_log_in_nvram_is_refused(engine: EngineKind) {

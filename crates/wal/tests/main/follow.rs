@@ -231,3 +231,41 @@ fn a_follower_behind_the_start_is_told_so_unless_it_pins_the_log() {
     };
     assert!(matches!(refused, Error::Read(ReadError::Trimmed { .. })), "{refused:?}");
 }
+
+#[test]
+fn a_follower_of_a_closed_log_gives_what_was_durable_or_says_that_it_is_closed() {
+    let device = SimDevice::new(1);
+    let log = Log::open_in(device.directory(), options()).expect("open");
+    let from = log.first().start();
+    for number in 0..1000 {
+        append(&log, number);
+    }
+    log.close().expect("close");
+    let mut follower = log.first().follow(from).expect("follower");
+    let mut lookup = log.first().follow(from).expect("follower");
+    let last =
+        std::iter::from_fn(|| lookup.try_next().expect("nobody has trimmed").map(|record| record.lsn)).last();
+    for given in 0..3 {
+        assert_eq!(number(&follower.next().expect("nobody has trimmed").payload), given);
+    }
+    // The next opening uses the segments again.
+    let options = options().map_files(|files| FileOptions { spare_segments: 8, ..files });
+    let next = Log::open_in(device.directory(), options).expect("open again");
+    for number in 1000..3000 {
+        append(&next, number);
+        next.sync().expect("sync");
+        next.first().trim(next.first().durable()).expect("trim");
+    }
+    let mut given = 3;
+    let ended = loop {
+        match follower.next() {
+            Ok(record) => assert_eq!(number(&record.payload), given),
+            Err(error) => break error,
+        }
+        given += 1;
+    };
+    assert!(matches!(ended, Error::Closed), "{ended:?}");
+    assert!(given < 1000, "no segment was used again");
+    let gone = log.first().read(last.expect("there are records"));
+    assert!(matches!(gone, Err(Error::Closed)), "{gone:?}");
+}
