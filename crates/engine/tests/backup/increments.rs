@@ -57,7 +57,7 @@ fn each_first_part_of_a_chain_is_restored() {
             if nth == 0 {
                 // What does not change, and is not to be copied again.
                 let ballast = database.table("ballast").expect("table");
-                for first in (0..2_000u32).step_by(100) {
+                for first in (0..6_000u32).step_by(100) {
                     let rows = first..first + 100;
                     let load = database.transact(|txn| {
                         rows.clone().try_for_each(|key| txn.put(&ballast, key.to_be_bytes(), [7; 1_000]))
