@@ -56,7 +56,7 @@ fn what_is_written_to_parts_is_not_lost_with_a_header_that_failed_calls_left_in_
         let whole = SimDevice::new(base);
         live(&whole, method).expect("no fault");
         let mut failed = 0;
-        for (first, seed) in (0..whole.steps()).flat_map(|first| (0..3).map(move |seed| (first, seed))) {
+        for (first, seed) in (0..whole.steps()).flat_map(|first| (0..12).map(move |seed| (first, seed))) {
             for fault in [Fault::SyncIo, Fault::ShortWrite(12)] {
                 let seed = base.wrapping_add(seed);
                 let left = SimDevice::new(seed);
