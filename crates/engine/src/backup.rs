@@ -210,12 +210,13 @@ pub(crate) fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
     let mut locks = Vec::with_capacity(directories.len());
     let mut last = None;
     for directory in directories {
+        // First, so that all that is looked at stays as it is. It makes no file.
+        locks.push(directory.lock_to_read()?);
         refuse_interrupted(directory.as_ref())?;
         refuse_repairing(directory.as_ref())?;
         if copies.is_empty() {
             refuse_incomplete(directory.as_ref())?;
         }
-        locks.push(directory.lock_to_read()?);
         let name = if copies.is_empty() { control::FILE_NAME } else { INCREMENT };
         let manifest = Manifest::read(directory.as_ref())?;
         if let (Some(before), Some(Manifest { base, .. })) = (copies.last(), manifest)

@@ -69,7 +69,8 @@ impl Database {
         }
         let _lock = directory.lock()?;
         directory.sync()?;
-        // Once more, durable and under the lock: it may have been opened since.
+        // Once more, durable and under the lock: it may have been opened since, or a repair begun.
+        refuse_repairing(directory.as_ref())?;
         let method = Options::default().advanced.log.method;
         let Some(control) = control::ControlFile::open(directory.as_ref(), method)? else {
             return Err(Error::NotFound { place: directory.describe() });

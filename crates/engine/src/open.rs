@@ -121,6 +121,8 @@ fn open_quietly(
     }
     let opening = Arc::new(Opening::new(gate.clone(), directory.lock()?, options.advanced.slow_transaction));
     directory.sync()?;
+    // Once more, now that nobody else can put a file there, or begin a repair.
+    refuse(directory.as_ref())?;
     let control = ControlFile::open(directory.as_ref(), options.advanced.log.method)?;
     if let Some(control) = &control {
         let (found, wanted) = (control.get().engine, options.engine.kind());
@@ -128,8 +130,6 @@ fn open_quietly(
             return Err(Error::OtherEngine { place: name, found, wanted });
         }
     } else {
-        // Once more, now that nobody else can put a file there.
-        refuse(directory.as_ref())?;
         refuse_lost_control(directory.as_ref())?;
         if !options.create {
             return Err(Error::NotFound { place: name });

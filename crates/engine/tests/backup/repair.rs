@@ -1,9 +1,16 @@
 //! Repair on a device that forgets what was not synced, and of a database with transactions that had not ended.
 
 use crate::common::{assert_sound, contents, options_for};
-use katydid::{Database, EngineKind, Options, PagedOptions, RepairMode, RepairOutcome};
-use katydid_device::{SimDevice, Survival};
+use katydid::{
+    BackupOptions, Database, EngineKind, Error, MemoryDirectory, Options, PagedOptions, RepairFault,
+    RepairMode, RepairOutcome,
+};
+use katydid_device::{
+    Create, Directory, DirectoryLock, Fault, File, Method, Result, SimDevice, Survival, Verb,
+};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -111,8 +118,98 @@ fn a_database_that_is_open_is_not_repaired() {
     let database = Database::open(&path).expect("open");
     for mode in [RepairMode::DryRun, RepairMode::Apply] {
         let error = Database::repair(&path, mode).expect_err("it is open");
-        assert!(matches!(error, katydid::Error::Locked { .. }), "{error}");
+        assert!(matches!(error, Error::Locked { .. }), "{error}");
     }
     database.close().expect("close");
     assert_eq!(Database::repair(&path, RepairMode::Apply).expect("repair").outcome, RepairOutcome::Sound);
+}
+
+/// A directory in which another process begins a repair, and is killed, after a call has looked into it and before the call gets the lock.
+#[derive(Debug)]
+struct RepairedMeanwhile {
+    inner: Arc<dyn Directory>,
+    device: SimDevice,
+    is_repaired: AtomicBool,
+}
+
+impl Directory for RepairedMeanwhile {
+    fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
+        self.inner.open(name, create, method)
+    }
+
+    fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.inner.open_read_only(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
+        if !self.is_repaired.swap(true, Ordering::Relaxed) {
+            self.device.fail_when(|verb, _, _| (verb == Verb::Remove).then_some(Fault::Io));
+            Database::repair_in(self.inner.clone(), RepairMode::Apply).expect_err("no file can be removed");
+            self.device.heal();
+        }
+        self.inner.lock()
+    }
+
+    fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
+        self.inner.subdirectory(name)
+    }
+
+    fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>> {
+        self.inner.existing_subdirectory(name)
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// All files of the damaged database are there still. What a call wrote to them, the next repair would throw away.
+#[test]
+fn a_repair_that_was_begun_before_a_call_got_the_lock_is_noticed() {
+    let source = Database::in_memory_with(options()).expect("open");
+    let table = source.table("rows").expect("table");
+    (0..400).for_each(|number| source.put(&table, key(number), [7; 100]).expect("put"));
+    // So often that redo needs no record of before.
+    (0..3).for_each(|_| source.checkpoint().expect("checkpoint"));
+    type Call = fn(Arc<dyn Directory>) -> katydid::Result<()>;
+    let calls: [(&str, Call); 4] = [
+        ("open", |directory| Database::open_in(directory, options()).map(drop)),
+        ("verify", |directory| Database::verify_in(directory, None).map(drop)),
+        ("compact", |directory| Database::compact_in(directory, None).map(drop)),
+        ("restore", |directory| {
+            let to = Arc::new(MemoryDirectory::new());
+            Database::restore_in(directory, to, &BackupOptions::default()).map(drop)
+        }),
+    ];
+    for (name, call) in calls {
+        let device = SimDevice::new(1);
+        source.backup_in(device.directory(), &BackupOptions::default()).expect("backup");
+        if name == "compact" {
+            Database::open_in(device.directory(), options()).expect("open").close().expect("close");
+        }
+        let pages = device.image()["katydid.pages"].len() as u64 / 4096;
+        assert!(pages > 8 && (3..pages).all(|page| device.corrupt("katydid.pages", page * 4096 + 100, 1)));
+        let inner = device.directory();
+        let directory =
+            RepairedMeanwhile { inner, device: device.clone(), is_repaired: AtomicBool::new(false) };
+        let refused = call(Arc::new(directory)).expect_err(name);
+        let interrupted = matches!(refused, Error::Repair { fault: RepairFault::Interrupted, .. });
+        assert!(interrupted, "{name}: {refused}");
+    }
 }

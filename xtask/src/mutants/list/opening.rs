@@ -1,6 +1,6 @@
 //! One opening of a database: handles of another one, and the order in which an opening ends.
 
-use super::tests::{CLOSING, HANDLES, OPENING, READ_ONLY, SOCKET};
+use super::tests::{BACKUP, CLOSING, HANDLES, OPENING, READ_ONLY, SOCKET};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -24,6 +24,13 @@ pub const LIST: &[Mutant] = &[
         old: "Ok(()) => return Err(Errno::ADDRINUSE),",
         new: "Ok(()) => {}",
         tests: SOCKET,
+    },
+    Mutant {
+        name: "a repair that is begun before an opening has the lock is not looked for again",
+        file: "crates/engine/src/open.rs",
+        old: "    refuse(directory.as_ref())?;\n    let control",
+        new: "    let control",
+        tests: BACKUP,
     },
     Mutant {
         name: "a database opened to read only is recovered in place",
