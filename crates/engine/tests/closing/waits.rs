@@ -4,9 +4,10 @@
 
 use crate::common::{self, options_for, with_advanced};
 use crate::device::{CallPoint, Watched, held_up};
-use katydid::{Database, EngineKind, Error, Options, Result, Table};
-use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
+use katydid::{BackupOptions, ChangesFrom, Database, EngineKind, Error, Options, Result, Table};
+use katydid_device::{Directory, Fault, MemoryDirectory, SimDevice, Verb};
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -193,6 +194,8 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
         txn.put(&table, "kept", "1").unwrap();
         txn.commit_async()
     };
+    let sequence = database.sequence(&table, "numbers", NonZeroU64::MIN).unwrap();
+    let mut consumer = database.consumer("outbox", 1 << 30, &ChangesFrom::Now).unwrap();
     database.close().unwrap();
 
     assert_closed(database.table("t"));
@@ -204,22 +207,28 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_closed(database.begin_read_only().map(drop));
     assert_closed(database.transact(|_| Ok(())));
     assert_closed(common::block_on(database.transact_async(|_| Ok(()))));
-    assert_closed(database.get(&table, "k"));
-    assert_closed(database.put(&table, "k", "1"));
-    assert_closed(database.delete(&table, "k"));
+    assert_closed(database.transact_with(&session, |_| Ok(()), |outcome| panic!("told {outcome:?}")));
+    assert_closed(common::block_on(database.view_async(|_| Ok(()))));
+    assert_closed(sequence.next());
+    assert_closed(database.changes(&ChangesFrom::Oldest).map(drop));
+    assert_closed(database.consumer("late", 1 << 30, &ChangesFrom::Now).map(drop));
+    assert_closed(database.remove_consumer("outbox"));
+    assert_closed(consumer.acknowledge());
+    let copy: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    assert_closed(database.backup_in(copy.clone(), &BackupOptions::default()).map(drop));
+    assert_eq!(copy.list().unwrap(), [] as [&str; 0], "a copy was begun");
+    if engine == EngineKind::Paged {
+        assert_closed(database.log_archiver("late", 1 << 30).map(drop));
+        assert_closed(database.remove_log_archiver("archive"));
+    }
     assert_closed(database.sync());
     assert_closed(database.checkpoint());
     assert_closed(database.stat().map(drop));
     assert_closed(database.verify(None).map(drop));
-    assert_closed(txn.get(&table, "k"));
-    assert_closed(txn.get_for_update(&table, "k"));
-    assert_closed(txn.put(&table, "k", "1"));
-    assert_closed(txn.insert(&table, "l", "1"));
-    assert_closed(txn.delete(&table, "k"));
-    assert_closed(txn.range(&table, ..).next().unwrap());
-    assert_closed(txn.cursor(&table, ..).next().map(drop));
-    assert_closed(txn.range_for_update(&table, ..).next().unwrap());
-    assert_closed(txn.range_unlocked(&table, ..).next().unwrap());
+    for (method, attempt) in common::uses::each_use_of_a_table() {
+        let outcome = attempt(&database, &txn, &table);
+        assert!(matches!(outcome, Err(Error::Closed)), "{method}: {outcome:?}");
+    }
     assert_closed(txn.rollback_to(&savepoint));
     let [commit, rollback, with] = unused;
     assert_closed(commit.commit());
@@ -238,7 +247,7 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     // It was committed before.
     common::block_on(future).unwrap();
 
-    drop((txn, session, table, database));
+    drop((txn, session, sequence, consumer, table, database));
     let (next, table) = open(&memory, options_for(engine));
     assert_eq!(common::contents(&next, &table).into_keys().collect::<Vec<_>>(), [b"kept"]);
     common::assert_sound(&next.verify(None).unwrap());

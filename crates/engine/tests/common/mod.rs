@@ -1,6 +1,8 @@
 //! What the engine's tests share.
 #![allow(dead_code, unused_macros)] // each test target uses its own part
 
+pub mod uses;
+
 use katydid::{
     AdvancedOptions, CommitStamp, Database, EngineKind, Error, FileOptions, LogKind, MediumSettings,
     MemoryOptions, Options, PagedOptions, Table, VerifyReport,
