@@ -1,11 +1,22 @@
 //! What new users wrote first, and what did not compile: each compiles now, and does what its author meant.
 
-use crate::common::small_options;
-use katydid::{Database, Error, MemoryDirectory, Options, Prefix, Table};
+use crate::common::options_for;
+use katydid::{
+    CommitFuture, Database, EngineKind, Error, MemoryDirectory, Options, Prefix, Session, Table, Transaction,
+};
 use std::sync::Arc;
 
-fn fruit() -> (Database, Table, Table) {
-    let database = Database::in_memory().unwrap();
+suite! {
+    a_whole_table_is_a_range,
+    another_table_is_read_inside_a_range,
+    an_error_of_ones_own_leaves_transact,
+    any_error_leaves_transact,
+    bounds_of_several_types_are_ranges,
+    a_directory_in_memory_and_a_group_have_names,
+}
+
+fn fruit(engine: EngineKind) -> (Database, Table, Table) {
+    let database = Database::in_memory_with(options_for(engine)).unwrap();
     let (a, b) = (database.table("a").unwrap(), database.table("b").unwrap());
     for key in ["a", "ab", "abc", "b"] {
         database.put(&a, key, "1").unwrap();
@@ -14,15 +25,13 @@ fn fruit() -> (Database, Table, Table) {
     (database, a, b)
 }
 
-#[test]
-fn a_whole_table_is_a_range() {
-    let (database, a, _) = fruit();
+fn a_whole_table_is_a_range(engine: EngineKind) {
+    let (database, a, _) = fruit(engine);
     assert_eq!(database.begin().unwrap().range(&a, ..).count(), 4);
 }
 
-#[test]
-fn another_table_is_read_inside_a_range() {
-    let (database, a, b) = fruit();
+fn another_table_is_read_inside_a_range(engine: EngineKind) {
+    let (database, a, b) = fruit(engine);
     let txn = database.begin().unwrap();
     for row in txn.range(&a, "a"..) {
         let (key, _) = row.unwrap();
@@ -42,9 +51,8 @@ impl From<Error> for CallerError {
     }
 }
 
-#[test]
-fn an_error_of_ones_own_leaves_transact() {
-    let (database, a, _) = fruit();
+fn an_error_of_ones_own_leaves_transact(engine: EngineKind) {
+    let (database, a, _) = fruit(engine);
     let refused = database.try_transact(|txn| -> Result<(), CallerError> {
         txn.put(&a, "a", "9")?;
         Err(CallerError::Out)
@@ -53,18 +61,23 @@ fn an_error_of_ones_own_leaves_transact() {
     assert_eq!(database.get(&a, "a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-#[test]
-fn any_error_leaves_transact() -> Result<(), Box<dyn std::error::Error>> {
-    let (database, a, _) = fruit();
-    database.try_transact(|txn| -> Result<(), Box<dyn std::error::Error>> {
-        let number: u32 = "7".parse()?;
-        Ok(txn.put(&a, "a", number.to_be_bytes())?)
-    })
+fn any_error_leaves_transact(engine: EngineKind) {
+    let (database, a, _) = fruit(engine);
+    let put = |text: &str| {
+        database.try_transact(|txn| -> Result<(), Box<dyn std::error::Error>> {
+            txn.put(&a, "a", text)?;
+            let _number: u32 = text.parse()?;
+            Ok(())
+        })
+    };
+    put("7").unwrap();
+    let refused = put("seven").unwrap_err();
+    assert!(refused.is::<std::num::ParseIntError>(), "{refused}");
+    assert_eq!(database.get(&a, "a").unwrap().as_deref(), Some(&b"7"[..]));
 }
 
-#[test]
-fn bounds_of_several_types_are_ranges() {
-    let (database, a, _) = fruit();
+fn bounds_of_several_types_are_ranges(engine: EngineKind) {
+    let (database, a, _) = fruit(engine);
     let prefix: &[u8] = b"ab";
     let txn = database.begin().unwrap();
     assert_eq!(txn.range(&a, prefix..).count(), 3);
@@ -73,12 +86,24 @@ fn bounds_of_several_types_are_ranges() {
     assert_eq!(txn.range(&a, Prefix(prefix)).count(), 2);
 }
 
-#[test]
-fn a_directory_in_memory_and_a_group_have_names() {
+fn a_directory_in_memory_and_a_group_have_names(engine: EngineKind) {
     let directory = Arc::new(MemoryDirectory::new());
-    let database = Database::open_in(directory, small_options()).unwrap();
+    let database = Database::open_in(directory, options_for(engine)).unwrap();
     database.close().unwrap();
     let _group = katydid::Group::default();
+}
+
+/// Handles go into structs, threads and tasks, and errors into those of other crates. What this says is said by the compiler.
+#[test]
+fn handles_and_errors_go_where_programs_need_them() {
+    fn shared<T: Send + Sync + Clone + 'static>() {}
+    fn moved<T: Send + 'static>() {}
+    shared::<Database>();
+    shared::<Table>();
+    shared::<Error>();
+    moved::<Transaction>();
+    moved::<Session>();
+    moved::<CommitFuture>();
 }
 
 #[test]
