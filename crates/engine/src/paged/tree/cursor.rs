@@ -42,6 +42,9 @@ pub(crate) trait Lens {
     /// Whether it shows every leaf as it is, at the moment. Asked with the leaf's latch held.
     fn is_clear(&self) -> bool;
 
+    /// Whether it shows the entries between the bounds as the leaf has them. The leaf's latch is held; the bounds lie between its fences.
+    fn is_clear_between(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool;
+
     /// Shows to `see` the entries between the bounds, in the order of the scan, until `see` returns false; whether it has shown all of them.
     /// `leaf` has those of the leaf in that order, and its latch is held; the bounds lie between its fences.
     fn show(
@@ -133,8 +136,8 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// The lens may show keys that the leaf does not have: so the bounds are the leaf's fences, where those are nearer.
-    fn copy_through(&self, leaf: LeafRef<'_>, lens: &dyn Lens, batch: &mut Batch) -> CopyEnd {
+    /// The request's bounds, or the leaf's fences where those are nearer.
+    fn bounds_in<'l>(&'l self, leaf: LeafRef<'l>) -> (Bound<&'l [u8]>, Bound<&'l [u8]>) {
         let low = match self.low {
             Bound::Included(key) | Bound::Excluded(key) if key >= leaf.lower_fence() => self.low,
             _ => Bound::Included(leaf.lower_fence()),
@@ -145,6 +148,15 @@ impl<'a> ScanRequest<'a> {
             (Bound::Excluded(key), Some(fence)) if key <= fence => self.high,
             (_, Some(fence)) => Bound::Excluded(fence),
         };
+        (low, high)
+    }
+
+    /// Copies what the lens shows: it may show keys that the leaf does not have.
+    fn copy_through(&self, leaf: LeafRef<'_>, lens: &dyn Lens, batch: &mut Batch) -> CopyEnd {
+        let (low, high) = self.bounds_in(leaf);
+        if lens.is_clear_between(low, high) {
+            return self.copy_leaf(leaf, batch);
+        }
         let mut up =
             (slot_above(leaf, low)..slot_below(leaf, high)).map(|slot| (leaf.key(slot), leaf.value(slot)));
         let mut down = up.clone().rev();

@@ -142,6 +142,16 @@ impl Versions {
         self.count.load(Ordering::Acquire) == 0
     }
 
+    /// Whether the view reads every key between the bounds as the leaf has it. The caller holds the latch of the leaf between whose fences the
+    /// bounds lie.
+    pub(super) fn is_clear_between(&self, view: Stamp, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
+        if is_empty(low, high) {
+            return true;
+        }
+        let map = self.map.read();
+        map.range::<[u8], _>((low, high)).all(|(_, images)| unseen(images, view).is_none())
+    }
+
     /// Publishes the image of a key, whose exclusive lock the writer holds, unless the newest open view sees the key's last writer: then no
     /// view needs it.
     pub(super) fn publish(

@@ -213,6 +213,10 @@ impl Lens for ViewLens<'_> {
         self.versions.is_clear()
     }
 
+    fn is_clear_between(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
+        self.versions.is_clear_between(self.view, low, high)
+    }
+
     fn show(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
