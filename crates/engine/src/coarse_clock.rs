@@ -1,26 +1,28 @@
-//! Time since the process first asked, read at the cost of a memory access: how long transactions have been open.
+//! A clock that is read at the cost of a memory access: how long transactions have been open.
 //!
 //! Any thread. On Linux it moves in steps of the kernel's tick, 1 to 10 ms, and a reading takes about 5 ns where a precise one takes up to 80 ns;
-//! every transaction takes one when it begins. Elsewhere it is the precise clock. Readings never go back.
+//! every transaction takes two when it begins. Elsewhere it is the precise clock. Readings never go back. They are kept as numbers and become
+//! durations only where somebody asks.
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
+/// A reading: nanoseconds since an instant that is the same for the whole process.
 #[cfg(target_os = "linux")]
-fn now() -> Duration {
+#[inline]
+pub(crate) fn now() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// A reading: nanoseconds since an instant that is the same for the whole process.
 #[cfg(not(target_os = "linux"))]
-fn now() -> Duration {
-    static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
-    FIRST.get_or_init(std::time::Instant::now).elapsed()
+pub(crate) fn now() -> u64 {
+    static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    let since = FIRST.get_or_init(std::time::Instant::now).elapsed();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Milliseconds since the first reading.
-pub(crate) fn milliseconds() -> u64 {
-    static FIRST: OnceLock<Duration> = OnceLock::new();
-    let now = now();
-    now.saturating_sub(*FIRST.get_or_init(|| now)).as_millis() as u64
+/// The time since the reading `then`.
+pub(crate) fn since(then: u64) -> Duration {
+    Duration::from_nanos(now().saturating_sub(then))
 }

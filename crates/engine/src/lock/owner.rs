@@ -31,7 +31,7 @@ impl Owner {
     /// A transaction begins on the calling thread.
     pub(super) fn begin(&self, txn: TxnId) {
         self.thread.store(thread_number(), Relaxed);
-        self.begun.store(coarse_clock::milliseconds(), Relaxed);
+        self.begun.store(coarse_clock::now(), Relaxed);
         self.txn.store(txn.get(), Relaxed);
     }
 
@@ -70,8 +70,7 @@ impl Owners {
     pub(super) fn age_of(&self, txn: TxnId) -> Option<Duration> {
         let all = self.0.lock();
         let owner = all.iter().find(|owner| owner.txn.load(Relaxed) == txn.get())?;
-        let begun = owner.begun.load(Relaxed);
-        Some(Duration::from_millis(coarse_clock::milliseconds().saturating_sub(begun)))
+        Some(coarse_clock::since(owner.begun.load(Relaxed)))
     }
 
     /// Transactions that the calling thread has used last, but for `waiter`.

@@ -26,8 +26,8 @@ const BUCKETS: usize = (30 - 3) * PARTS as usize + PARTS as usize + 1;
 pub(crate) struct Observed {
     open: OpenTransactions,
     shards: Box<[CachePadded<Shard>]>,
-    /// Age in milliseconds from which an open transaction is reported as slow; 0: never.
-    slow: u64,
+    /// Age from which an open transaction is reported as slow; zero: never.
+    slow: Duration,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,6 @@ impl Observed {
                 slowest: AtomicU64::new(0),
             })
         };
-        let slow = u64::try_from(slow.as_millis()).unwrap_or(u64::MAX);
         Observed { open: OpenTransactions::new(), shards: (0..SHARDS).map(shard).collect(), slow }
     }
 
@@ -61,11 +60,11 @@ impl Observed {
     pub(crate) fn ends(&self, listed: Listed) {
         let ended = self.open.ends(listed);
         if events::IS_ON
-            && self.slow > 0
+            && !self.slow.is_zero()
             && let Some(entry) = ended
         {
             let age = age_of(&entry);
-            if age >= Duration::from_millis(self.slow) {
+            if age >= self.slow {
                 events::slow_transaction(entry.txn, age, entry.origin, Slow::Ended);
             }
         }
@@ -73,10 +72,11 @@ impl Observed {
 
     /// Reports transactions that are open for long by now, each once.
     pub(crate) fn tell_slow(&self) {
-        if !events::IS_ON || self.slow == 0 {
+        if !events::IS_ON || self.slow.is_zero() {
             return;
         }
-        let Some(begun) = coarse_clock::milliseconds().checked_sub(self.slow) else { return };
+        let slow = u64::try_from(self.slow.as_nanos()).unwrap_or(u64::MAX);
+        let Some(begun) = coarse_clock::now().checked_sub(slow) else { return };
         for entry in self.open.unreported(begun) {
             events::slow_transaction(entry.txn, age_of(&entry), entry.origin, Slow::Open);
         }
@@ -134,7 +134,7 @@ impl Observed {
 }
 
 fn age_of(entry: &Entry) -> Duration {
-    Duration::from_millis(coarse_clock::milliseconds().saturating_sub(entry.begun))
+    coarse_clock::since(entry.begun)
 }
 
 /// The bucket of a number of microseconds.

@@ -52,7 +52,7 @@ struct Slot {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) txn: TxnId,
-    /// By the coarse clock, in milliseconds.
+    /// A reading of the coarse clock.
     pub(super) begun: u64,
     pub(super) origin: &'static Location<'static>,
 }
@@ -120,7 +120,7 @@ impl Slot {
         }
         // A reader that reads a field written below finds `TAKEN` or a later number when it reads `txn` again (rule 1).
         fence(Ordering::Release);
-        self.begun.store(coarse_clock::milliseconds(), Ordering::Relaxed);
+        self.begun.store(coarse_clock::now(), Ordering::Relaxed);
         self.origin.store(Some(origin));
         self.txn.store(txn.get(), Ordering::Release);
         true
