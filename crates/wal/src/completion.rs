@@ -316,10 +316,14 @@ fn settled<T>(memory: &mut Memory, log: &OpenLog, queued: &Queued<T>) -> Option<
     if queued.level == Durability::Buffered {
         return Some(Ok(()));
     }
-    queued.positions().try_fold(Ok(()), |sofar: Result<()>, at| match sofar {
-        Ok(()) => memory.look(log, at, queued.level),
-        failed => Some(failed),
-    })
+    let mut outcome = memory.look(log, queued.at, queued.level);
+    for at in queued.dependencies.iter() {
+        if !matches!(outcome, Some(Ok(()))) {
+            break;
+        }
+        outcome = memory.look(log, at, queued.level);
+    }
+    outcome
 }
 
 impl<F: FnOnce(Result<()>)> Completions<F> {
