@@ -38,6 +38,7 @@ mod dependence;
 mod entry;
 mod held;
 mod interval;
+mod locked_keys;
 mod mode;
 mod owner;
 mod point;

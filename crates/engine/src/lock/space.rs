@@ -15,6 +15,7 @@
 
 use super::dependence::Dependence;
 use super::entry::Entry;
+use super::locked_keys::LockedKeys;
 use super::mode::PointMode;
 use super::range::{Interval, Ranges};
 use super::resource::Resource;
@@ -23,8 +24,6 @@ use crate::ids::{TableId, TxnId};
 use crate::latch::Mutex;
 use crossbeam_utils::CachePadded;
 use parking_lot::MutexGuard;
-use smallvec::SmallVec;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -45,13 +44,10 @@ pub(super) enum Keys {
     Of(TableId),
 }
 
-/// A locked key. Short ones need no room of their own.
-type Key = SmallVec<[u8; 24]>;
-
-/// One shard: the locked keys hashed to it, ordered so that a range finds those inside it.
+/// One shard: the locked keys hashed to it.
 #[derive(Debug, Default)]
 pub(super) struct Shard {
-    entries: BTreeMap<Key, Entry>,
+    entries: LockedKeys,
     pub(super) dependence: Dependence,
 }
 
@@ -59,8 +55,8 @@ impl Shard {
     /// The lock of `key`, vacant if nobody has it.
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut Entry {
         // Two searches, but the key is copied only if it is new.
-        if !self.entries.contains_key(key) {
-            self.entries.insert(Key::from_slice(key), Entry::default());
+        if self.entries.get_mut(key).is_none() {
+            self.entries.insert(key, Entry::default());
         }
         self.entries.get_mut(key).expect("was just inserted")
     }
@@ -76,7 +72,7 @@ impl Shard {
 
     /// Removes the lock of `key` if it is vacant.
     pub(super) fn tidy(&mut self, key: &[u8]) {
-        if self.entries.get(key).is_some_and(Entry::is_vacant) {
+        if self.entries.get_mut(key).is_some_and(|entry| entry.is_vacant()) {
             self.entries.remove(key);
         }
     }
@@ -195,9 +191,7 @@ impl LockSpace {
             return None;
         }
         match shard.entries.get_mut(key) {
-            None => {
-                shard.entries.insert(Key::from_slice(key), Entry::held_by(txn, mode));
-            }
+            None => shard.entries.insert(key, Entry::held_by(txn, mode)),
             Some(entry) => {
                 let queue = entry.queue();
                 // An upgrade changes what waiters wait for, so with waiters it takes the slow path.
@@ -231,7 +225,7 @@ impl LockSpace {
             if shard.entries.is_empty() {
                 continue;
             }
-            for (_, entry) in shard.entries.range::<[u8], _>(interval.as_bounds()) {
+            for entry in shard.entries.between(interval.as_bounds()) {
                 if let Some(writer) = entry.writer()
                     && writer != txn
                     && survey.writers.last() != Some(&writer)
