@@ -1,6 +1,7 @@
 //! Options for opening a database and for beginning a transaction.
 
 use crate::Durability;
+use crate::cicada_options::{Contention, OldVersions};
 use crate::engine_options::EngineOptions;
 use crate::error::{Error, Result};
 use crate::ids::EngineKind;
@@ -216,6 +217,10 @@ pub struct AdvancedOptions {
     /// beginning of the opening on. Otherwise it does from the first call of that on. Costs log: up to both values instead of the bytes in which
     /// they differ. The memory engine always logs whole new values. Default: false.
     pub record_values: bool,
+    /// When a transaction of the memory engine looks for conflicts, and after which of them it pauses. Default: at validation.
+    pub contention: Contention,
+    /// How long the memory engine keeps a version that was replaced. Default: until no transaction can read it.
+    pub old_versions: OldVersions,
     /// The log: its medium, with segments, inserter and sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
     /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
     /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
@@ -243,6 +248,8 @@ impl Default for AdvancedOptions {
             log_hard_bytes: 16 << 30,
             nvram_checkpoint: 70,
             record_values: false,
+            contention: Contention::default(),
+            old_versions: OldVersions::default(),
             log: wal::Options::default(),
             slow_transaction: Duration::from_secs(1),
             on_recovery: None,
@@ -273,6 +280,8 @@ impl fmt::Debug for AdvancedOptions {
             .field("log_hard_bytes", &self.log_hard_bytes)
             .field("nvram_checkpoint", &self.nvram_checkpoint)
             .field("record_values", &self.record_values)
+            .field("contention", &self.contention)
+            .field("old_versions", &self.old_versions)
             .field("slow_transaction", &self.slow_transaction)
             .field("log", &self.log)
             .finish_non_exhaustive()

@@ -205,6 +205,8 @@ pub struct MemoryStat {
     pub records: u64,
     /// Versions that newer ones have replaced and that are not yet given up.
     pub versions_old: u64,
+    /// How often a transaction paused after a conflict ([`Contention`](crate::Contention)).
+    pub pauses: u64,
     /// The oldest open transaction, if old versions are kept for it.
     pub held_by: Option<TxnId>,
     /// Number of the last complete checkpoint; zero: none yet.

@@ -126,6 +126,7 @@ fn memory_json(memory: &MemoryStat) -> Value {
         "limit_bytes": memory.limit_bytes,
         "records": memory.records,
         "versions_old": memory.versions_old,
+        "pauses": memory.pauses,
         "held_by": memory.held_by.map(TxnId::get),
         "checkpoint": memory.checkpoint,
     })

@@ -272,6 +272,7 @@ impl Engine {
         }
         let class = if room.is_some() { AppendClass::Critical } else { AppendClass::Normal };
         let place = self.append(txn, &validated, class)?;
+        self.store.has_logged(timestamp, place);
         pause::at(pause::PausePoint::Appended);
         drop(room);
         self.metrics.count_commit();

@@ -51,7 +51,11 @@ fn open(
         None => directory.subdirectory(LOG_FOLDER)?,
     };
     let method = options.advanced.log.method;
-    let settings = Settings { memory_bytes: own.memory_bytes, slots: SLOTS_MAX, source: Source::monotonic() };
+    let settings = Settings {
+        contention: options.advanced.contention,
+        old_versions: options.advanced.old_versions,
+        ..Settings::new(own.memory_bytes, SLOTS_MAX, Source::monotonic())
+    };
     let mut recovery =
         Recovery::new(settings, options.advanced.log.background, options.advanced.on_recovery.clone());
     let checkpoints = match &control {

@@ -41,6 +41,7 @@ impl MemoryDatabase {
                 limit_bytes: engine.own.memory_bytes,
                 records: self.all_tables().iter().map(|table| table.rows.records()).sum(),
                 versions_old,
+                pauses: store.pauses(),
                 held_by: store.oldest().filter(|_| versions_old > 0).map(|oldest| oldest.id),
                 checkpoint: engine.control.get().checkpoint_number,
             }),

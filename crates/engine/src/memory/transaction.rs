@@ -12,6 +12,7 @@ use super::range::MemoryRange;
 use super::store::{ActiveTxn, Mark, Validated, Value};
 use super::table::{MemoryTable, Use};
 use crate::body_threads::while_blocked;
+use crate::cicada_options::Contention;
 use crate::durability_waiter::DurabilityWaiter;
 use crate::engine::{EngineTransaction, Purpose};
 use crate::error::{Error, Result};
@@ -23,6 +24,7 @@ use crate::ticket::{OpenEngine, Ticket};
 use crate::{CommitStamp, Durability};
 use smallvec::SmallVec;
 use std::fmt;
+use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -39,6 +41,8 @@ pub(crate) struct MemoryTransaction {
     /// Serial numbers of the savepoints that are in force, with what they remember.
     in_force: Vec<(u64, Mark)>,
     failure: Option<Arc<Error>>,
+    /// It met a conflict, after which its thread pauses when it is rolled back ([`Contention::Early`]).
+    pauses: bool,
 }
 
 impl MemoryTransaction {
@@ -65,6 +69,7 @@ impl MemoryTransaction {
             savepoints: 0,
             in_force: Vec::new(),
             failure: None,
+            pauses: false,
         })
     }
 
@@ -157,6 +162,7 @@ impl MemoryTransaction {
         {
             if error.is_retryable() {
                 self.engine().metrics.count_conflict();
+                self.pauses = self.engine().options.advanced.contention == Contention::Early;
             }
             self.failure = Some(Arc::new(error.clone()));
         }
@@ -292,6 +298,11 @@ impl EngineTransaction for MemoryTransaction {
             self.engine().metrics.ends_writing();
         }
         self.uses.clear();
+        if mem::take(&mut self.pauses) {
+            // Nothing of it is in anybody's way meanwhile.
+            self.running = None;
+            self.engine().store.pause();
+        }
         Ok(())
     }
 

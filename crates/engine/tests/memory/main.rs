@@ -5,6 +5,7 @@ mod common;
 mod doomed;
 mod durable_reads;
 mod limits;
+mod papers;
 mod room;
 
 use common::{key, options_for};

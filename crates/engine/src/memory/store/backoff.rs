@@ -28,6 +28,7 @@ struct HillClimb {
 #[derive(Debug)]
 pub(super) struct Backoff {
     commits: Box<[CachePadded<AtomicU64>]>,
+    pauses: AtomicU64,
     /// In ticks.
     longest: AtomicU64,
     /// Guards the climb; only tried, never waited for.
@@ -38,6 +39,7 @@ impl Backoff {
     pub(super) fn new() -> Self {
         Backoff {
             commits: (0..16).map(|_| CachePadded::default()).collect(),
+            pauses: AtomicU64::new(0),
             longest: AtomicU64::new(0),
             climb: Mutex::default(),
         }
@@ -48,8 +50,14 @@ impl Backoff {
         self.commits[shard(self.commits.len())].fetch_add(1, Relaxed);
     }
 
+    /// How often a transaction was kept out of the way.
+    pub(super) fn pauses(&self) -> u64 {
+        self.pauses.load(Relaxed)
+    }
+
     /// Keeps a transaction that gave way out of the way.
     pub(super) fn pause(&self, clock: &Clock) {
+        self.pauses.fetch_add(1, Relaxed);
         let now = clock.now();
         if let Some(mut climb) = self.climb.try_lock()
             && now.saturating_sub(climb.begun) >= PERIOD

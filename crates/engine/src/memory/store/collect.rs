@@ -7,12 +7,14 @@
 //! 2. A tombstone goes only when it is durable, below the horizon, alone, and `keep_tombstones` is not asked for. Its gap then keeps others
 //!    from writing earlier than it.
 //! 3. What is queued at a timestamp is looked through when that is below the horizon. What it replaced is given up then, durable or not: so
-//!    however slow the log is, memory is bounded. Tombstones stay queued for as long as 2 says; any other record that cannot go has
+//!    however slow the log is, memory is bounded. (`OldVersions::UntilDurable` lowers the horizon to the oldest record that is not durable, except
+//!    for a transaction that finds the memory full.) Tombstones stay queued for as long as 2 says; any other record that cannot go has
 //!    a newer version, whose writer queues it again.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
 use super::record::{Pruned, Record, Version};
 use super::state::Store;
+use super::unflushed::Unflushed;
 use crate::latch::Mutex;
 use crossbeam_utils::CachePadded;
 use katydid_kernels::txn::Timestamp;
@@ -49,6 +51,17 @@ impl Queue {
     }
 }
 
+/// How far a look through old versions goes.
+#[derive(Debug, Clone, Copy)]
+enum Reach {
+    /// To the horizon as it was last computed; it is computed again after [`HORIZON_EVERY`] transactions.
+    Known,
+    /// To the horizon as it is now.
+    Now,
+    /// To here.
+    Below(Timestamp),
+}
+
 #[derive(Debug)]
 pub(super) struct Collector {
     /// Rank 5: taken with nothing held, and not held while records are looked through.
@@ -74,10 +87,13 @@ impl Collector {
     }
 
     /// The next to be looked through, and the horizon that lets it.
-    fn next(&self, at: usize, store: &Store, is_urgent: bool) -> Option<(Retired, Timestamp)> {
+    fn next(&self, at: usize, store: &Store, reach: Reach) -> Option<(Retired, Timestamp)> {
         let mut queue = self.queues[at].lock();
         let queue = &mut *queue;
-        let mut horizon = store.slots.last_horizon();
+        let mut horizon = match reach {
+            Reach::Below(horizon) => horizon,
+            Reach::Known | Reach::Now => store.last_horizon(),
+        };
         if !queue.kept.is_empty() && !self.keeps_tombstones() {
             let status = queue.kept.front().and_then(|kept| kept.status.as_ref());
             let outcome = status.map_or(Outcome::Durable, |status| status.outcome(store.log.as_ref()));
@@ -88,12 +104,16 @@ impl Collector {
         let front = queue.retired.front()?;
         if front.timestamp >= horizon {
             let every = HORIZON_EVERY + store.slots.scanned() as u32 / 4;
-            let is_time = is_urgent || queue.since_horizon >= every;
+            let is_time = match reach {
+                Reach::Known => queue.since_horizon >= every,
+                Reach::Now => true,
+                Reach::Below(_) => false,
+            };
             if !is_time {
                 return None;
             }
             queue.since_horizon = 0;
-            horizon = store.slots.horizon();
+            horizon = store.horizon();
         }
         if queue.retired.front()?.timestamp >= horizon {
             return None;
@@ -119,6 +139,17 @@ impl Store {
         KeepTombstones(self.clone())
     }
 
+    /// Replaced versions below it go.
+    fn horizon(&self) -> Timestamp {
+        let unread = self.slots.horizon();
+        self.unflushed.as_ref().map_or(unread, |unflushed| unflushed.lower(unread, self.log.as_ref()))
+    }
+
+    /// The horizon as last computed.
+    fn last_horizon(&self) -> Timestamp {
+        self.unflushed.as_ref().map_or_else(|| self.slots.last_horizon(), Unflushed::last)
+    }
+
     /// Queues what a transaction wrote, and looks through some of what is old.
     pub(super) fn retire(
         &self,
@@ -134,18 +165,18 @@ impl Store {
             queue.since_horizon += 1;
             queue.since_horizon == HORIZON_EVERY
         };
-        self.collect_some(own, budget, false);
+        self.collect_some(own, budget, Reach::Known);
         if helps {
             // Threads that have stopped leave their queues behind.
             let other = timestamp.tick() as usize % SHARDS;
-            self.collect_some(other, budget, true);
+            self.collect_some(other, budget, Reach::Now);
         }
     }
 
-    fn collect_some(&self, at: usize, budget: usize, is_urgent: bool) -> usize {
+    fn collect_some(&self, at: usize, budget: usize, reach: Reach) -> usize {
         let mut looked_at = 0;
         while looked_at < budget {
-            let Some((retired, horizon)) = self.collector.next(at, self, is_urgent) else { break };
+            let Some((retired, horizon)) = self.collector.next(at, self, reach) else { break };
             looked_at += retired.records.len().max(1);
             let outcome = retired.status.as_ref().map(|status| status.outcome(self.log.as_ref()));
             let mut kept: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
@@ -174,11 +205,19 @@ impl Store {
 
     /// Looks through everything that may be: for who needs the room at once.
     pub(crate) fn collect(&self) {
-        self.slots.horizon();
+        self.collect_to(Reach::Below(self.horizon()));
+    }
+
+    /// The same, of what nobody reads, whether or not it waits for the log.
+    pub(super) fn collect_unread(&self) {
+        self.collect_to(Reach::Below(self.slots.horizon()));
+    }
+
+    fn collect_to(&self, reach: Reach) {
         for at in 0..SHARDS {
             let waiting = self.collector.queues[at].lock().len();
             for _ in 0..waiting {
-                if self.collect_some(at, 1, true) == 0 {
+                if self.collect_some(at, 1, reach) == 0 {
                     break;
                 }
             }

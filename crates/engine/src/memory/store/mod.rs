@@ -12,6 +12,7 @@
 
 mod backoff;
 mod collect;
+mod early;
 mod found;
 mod index;
 mod limit;
@@ -26,6 +27,7 @@ mod tests;
 mod transaction;
 mod transaction_scan;
 mod transaction_writes;
+mod unflushed;
 mod validate;
 mod value;
 

@@ -173,6 +173,13 @@ impl Chain {
         }
     }
 
+    /// The transaction that has changed what a reader below `bound` expects, if one has: `validate` would fail. Not so if that cannot be told yet.
+    pub(super) fn was_changed(&mut self, bound: Timestamp, expected: Option<Timestamp>) -> Option<Timestamp> {
+        let found = self.read(bound).ok()?;
+        let there = found.as_ref().filter(|version| version.value.is_some()).map(|version| version.wts);
+        (there != expected).then(|| found.map_or(Timestamp::ZERO, |version| version.wts))
+    }
+
     /// Puts a version of an undecided transaction on top. With `expected` its writer has read: the version written then, or no value.
     /// That is thereby validated, since nothing comes between the two any more. What it depends on.
     pub(super) fn install(

@@ -4,8 +4,11 @@
 
 use super::backoff::Backoff;
 use super::collect::Collector;
+use super::early;
 use super::limit::Limit;
 use super::table::Table;
+use super::unflushed::Unflushed;
+use crate::cicada_options::{Contention, OldVersions};
 use crate::contested::Contested;
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
@@ -13,6 +16,7 @@ use crate::latch::RwLock;
 use crate::stat::{Latencies, WaitingTransaction};
 use crate::waits::Waits;
 use katydid_kernels::txn::{Clock, DurablePlaces, Slots, Source, Timestamp};
+use katydid_wal::StreamLsn;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +37,16 @@ pub(crate) struct Settings {
     pub(crate) slots: usize,
     /// Where time comes from.
     pub(crate) source: Source,
+    pub(crate) contention: Contention,
+    pub(crate) old_versions: OldVersions,
+}
+
+impl Settings {
+    /// With our own rules where the papers have others.
+    pub(crate) fn new(memory_bytes: u64, slots: usize, source: Source) -> Self {
+        let (contention, old_versions) = (Contention::default(), OldVersions::default());
+        Settings { memory_bytes, slots, source, contention, old_versions }
+    }
 }
 
 /// The open transaction that needs the oldest versions.
@@ -50,6 +64,9 @@ pub(crate) struct Store {
     pub(super) collector: Collector,
     pub(super) limit: Limit,
     pub(super) backoff: Backoff,
+    pub(super) contention: Contention,
+    /// None: old versions do not wait for the log.
+    pub(super) unflushed: Option<Unflushed>,
     pub(super) log: Arc<dyn LogView>,
     pub(super) waits: Waits,
 }
@@ -74,6 +91,8 @@ impl Store {
             collector: Collector::new(),
             limit,
             backoff: Backoff::new(),
+            contention: settings.contention,
+            unflushed: (settings.old_versions == OldVersions::UntilDurable).then(Unflushed::new),
             log,
             waits: Waits::new(),
         })
@@ -129,6 +148,24 @@ impl Store {
         self.slots.shut();
     }
 
+    /// A transaction met a conflict and nothing of it is left: keeps its thread out of the others' way.
+    pub(crate) fn pause(&self) {
+        early::met_conflict();
+        self.backoff.pause(&self.clock);
+    }
+
+    /// How often transactions paused after a conflict.
+    pub(crate) fn pauses(&self) -> u64 {
+        self.backoff.pauses()
+    }
+
+    /// The record of a transaction is in the log's memory, to end at `place`.
+    pub(crate) fn has_logged(&self, timestamp: Timestamp, place: StreamLsn) {
+        if let Some(unflushed) = &self.unflushed {
+            unflushed.add(timestamp, place);
+        }
+    }
+
     /// A transaction is about to be acknowledged that has seen or written up to `timestamp` ([`Validated::seen_to`]): who begins to read from
     /// now on sees that too. What is never acknowledged is never collected.
     pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
@@ -144,6 +181,12 @@ impl Store {
         self.collect();
         if self.limit.try_charge(bytes) {
             return Ok(());
+        }
+        if self.unflushed.is_some() {
+            self.collect_unread();
+            if self.limit.try_charge(bytes) {
+                return Ok(());
+            }
         }
         let held_by = self.oldest().filter(|_| self.collector.waiting() > 0).map(|oldest| oldest.id);
         Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })

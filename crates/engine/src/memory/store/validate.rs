@@ -12,6 +12,7 @@
 //! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
 //!    after it was acknowledged has a greater one.
 
+use super::early;
 use super::index::Reached;
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{ConflictCause, Key, Record};
@@ -50,7 +51,7 @@ impl ActiveTxn {
             Err(error) => {
                 let store = self.open.store.clone();
                 drop(self);
-                store.backoff.pause(&store.clock);
+                store.pause();
                 Err(error)
             }
         }
@@ -76,6 +77,7 @@ impl ActiveTxn {
                 by_contention.then_with(|| (left.table, &left.key).cmp(&(right.table, &right.key)))
             });
         }
+        self.check_early(&writes)?;
         let mut installing = Installing { store: self.open.store.clone(), status: None, tried: 0, writes };
         self.install(&mut installing)?;
         self.open.store.slots.installed(self.timestamp);
@@ -320,6 +322,7 @@ impl ActiveTxn {
         };
         store.slots.read_all(open.slot);
         store.backoff.count();
+        early::was_validated();
         Validated { open, timestamp, seen_to, depends, status, writes }
     }
 }

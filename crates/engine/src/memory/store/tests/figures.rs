@@ -73,7 +73,7 @@ impl Rig {
 fn figures() {
     let is_large = std::env::var_os("KATYDID_FIGURES").is_some();
     let (keys, calls) = if is_large { (1_000_000, 1_000_000) } else { (2000, 2000) };
-    let settings = Settings { memory_bytes: 8 << 30, slots: 4095, source: Source::monotonic() };
+    let settings = Settings::new(8 << 30, 4095, Source::monotonic());
     let store = Store::new(settings, Arc::new(FakeLog::default()));
     let table = store.table(TableId::new(1));
     let begun = Instant::now();

@@ -2,6 +2,7 @@
 
 mod figures;
 mod panics;
+mod papers;
 mod rules;
 mod serial;
 
@@ -17,7 +18,7 @@ const LONG: Duration = Duration::from_secs(600);
 
 fn store(source: Source) -> (Arc<Store>, Arc<FakeLog>) {
     let log = Arc::new(FakeLog::default());
-    let settings = Settings { memory_bytes: 1 << 30, slots: 64, source };
+    let settings = Settings::new(1 << 30, 64, source);
     (Store::new(settings, log.clone()), log)
 }
 

@@ -324,7 +324,7 @@ fn tombstones_stay_while_a_checkpoint_needs_them() {
 #[test]
 fn memory_is_limited_and_deleting_makes_room() {
     let log = Arc::new(FakeLog::default());
-    let store = Store::new(Settings { memory_bytes: 1 << 20, slots: 8, source: hand() }, log);
+    let store = Store::new(Settings::new(1 << 20, 8, hand()), log);
     let table = table(&store);
     let mut keys = 0u64;
     let full = loop {
@@ -355,7 +355,7 @@ fn memory_is_limited_and_deleting_makes_room() {
 #[test]
 fn a_reader_for_whom_old_versions_fill_the_memory_is_named() {
     let log = Arc::new(FakeLog::default());
-    let store = Store::new(Settings { memory_bytes: 1 << 20, slots: 8, source: hand() }, log);
+    let store = Store::new(Settings::new(1 << 20, 8, hand()), log);
     let table = table(&store);
     let reader = begin_read(&store);
     let full = loop {
@@ -373,7 +373,7 @@ fn a_reader_for_whom_old_versions_fill_the_memory_is_named() {
 #[test]
 fn no_more_than_so_many_are_open_at_a_time() {
     let log = Arc::new(FakeLog::default());
-    let store = Store::new(Settings { memory_bytes: 1 << 20, slots: 3, source: hand() }, log);
+    let store = Store::new(Settings::new(1 << 20, 3, hand()), log);
     let open: Vec<_> = (0..3).map(|_| begin(&store)).collect();
     let refused = store.begin(Access::ReadOnly, Duration::ZERO);
     assert!(matches!(refused, Err(Error::TooManyTransactions { limit: 3 })), "{refused:?}");
@@ -394,7 +394,7 @@ fn recovery_keeps_the_newest_of_each_key_whatever_the_order() {
     let mut newest = std::collections::BTreeMap::new();
     newest.extend(versions.iter().copied());
     random.shuffle(&mut versions);
-    let settings = Settings { memory_bytes: 1 << 30, slots: 64, source: hand() };
+    let settings = Settings::new(1 << 30, 64, hand());
     let loader = Loader::new(settings);
     let value = |at: u64| (!at.is_multiple_of(3)).then(|| at.to_be_bytes());
     std::thread::scope(|scope| {

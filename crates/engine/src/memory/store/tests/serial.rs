@@ -3,6 +3,7 @@
 
 use super::super::testing::FakeLog;
 use super::super::{ActiveTxn, HandClock, Mark, Scan, Settings, Source, Store, Table, Timestamp, Validated};
+use crate::cicada_options::{Contention, OldVersions};
 use crate::direction::Direction;
 use crate::error::{ConflictKind, Error};
 use crate::ids::TableId;
@@ -54,6 +55,8 @@ struct Setting {
     transactions: u64,
     release: Release,
     source: Source,
+    contention: Contention,
+    old_versions: OldVersions,
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -183,7 +186,9 @@ fn worker(
             }
             Release::EarlyLagging => {
                 let end = Lsn::new(shared.lsn.fetch_add(1, SeqCst) + 1);
-                let depends = validated.pre_committed(StreamLsn { stream: StreamId::new(0), end });
+                let place = StreamLsn { stream: StreamId::new(0), end };
+                shared.store.has_logged(validated.timestamp(), place);
+                let depends = validated.pre_committed(place);
                 assert!(depends.iter().all(|place| place.end < end));
                 shared.log.durable_below(end.get().saturating_sub(20));
             }
@@ -258,7 +263,12 @@ fn run(seed: u64, setting: Setting) {
         Source::Monotonic(_) => Source::monotonic(),
         Source::Hand(hand) => Source::Hand(hand.clone()),
     };
-    let store = Store::new(Settings { memory_bytes: 1 << 30, slots: 64, source }, log.clone());
+    let settings = Settings {
+        contention: setting.contention,
+        old_versions: setting.old_versions,
+        ..Settings::new(1 << 30, 64, source)
+    };
+    let store = Store::new(settings, log.clone());
     let shared = Shared {
         table: store.table(TableId::new(1)),
         store,
@@ -304,12 +314,22 @@ fn seeds() -> Vec<u64> {
 }
 
 fn run_all(release: Release) {
+    // Ours, and those of the papers.
+    let rules = [
+        (Contention::AtValidation, OldVersions::UntilUnread),
+        (Contention::Early, OldVersions::UntilDurable),
+    ];
     for seed in seeds() {
         for (threads, keys, transactions) in [(2, 12, 3000), (4, 6, 1500), (8, 40, 1000)] {
-            for source in
-                [Source::monotonic(), Source::Hand(HandClock::new(1)), Source::Hand(HandClock::new(7))]
-            {
-                run(seed, Setting { threads, keys, transactions, release, source });
+            for (contention, old_versions) in rules {
+                for source in
+                    [Source::monotonic(), Source::Hand(HandClock::new(1)), Source::Hand(HandClock::new(7))]
+                {
+                    run(
+                        seed,
+                        Setting { threads, keys, transactions, release, source, contention, old_versions },
+                    );
+                }
             }
         }
     }
