@@ -45,6 +45,10 @@ impl SyncProtocol for Deferred {
         self.protocol.wait(rounds, end, level);
     }
 
+    fn offer(&self, rounds: &dyn Rounds) {
+        self.protocol.offer(rounds);
+    }
+
     fn looks_at_frontiers(&self) -> bool {
         self.protocol.looks_at_frontiers()
     }
@@ -63,6 +67,7 @@ impl SyncProtocol for Deferred {
     fn serve(&self, rounds: &dyn Rounds, _: usize) {
         let requested = mem::take(&mut *self.requested.lock().unwrap_or_else(PoisonError::into_inner));
         for (end, level) in requested {
+            let end = if self.protocol.syncs_each() { end } else { rounds.reserved() };
             self.protocol.request(rounds, end, level);
         }
     }

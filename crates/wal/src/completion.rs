@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::open_log::OpenLog;
 use crate::stream::Stream;
-use katydid_kernels::dependencies::{Dependencies, StreamLsn};
+use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 use smallvec::SmallVec;
@@ -216,6 +216,8 @@ pub struct Completions<T = Callback> {
     log: Arc<OpenLog>,
     queue: VecDeque<Queued<T>>,
     memory: Memory,
+    /// The stream of the last commit that was asked for since the owner has offered to write.
+    asked_of: Option<StreamId>,
 }
 
 impl<T> Completions<T> {
@@ -223,7 +225,7 @@ impl<T> Completions<T> {
     pub(crate) fn new(log: &Arc<OpenLog>) -> Self {
         let none = || vec![Seen::default(); log.streams.len()].into_boxed_slice();
         let memory = Memory { written: none(), durable: none() };
-        Completions { log: log.clone(), queue: VecDeque::new(), memory }
+        Completions { log: log.clone(), queue: VecDeque::new(), memory, asked_of: None }
     }
 
     /// Queues `payload` until the position and all that it depends on are at `durability`, and asks for that. What lies beyond the end of its
@@ -235,7 +237,9 @@ impl<T> Completions<T> {
     pub fn push(&mut self, at: StreamLsn, dependencies: &Dependencies, durability: Durability, payload: T) {
         let mut waits = Dependencies::default();
         if durability != Durability::Buffered {
-            self.memory.request(&self.log, at, durability);
+            if self.memory.request(&self.log, at, durability) {
+                self.asked_of = Some(at.stream);
+            }
             for at in dependencies.iter() {
                 if self.memory.request(&self.log, at, durability) {
                     waits.join(at);
@@ -272,9 +276,14 @@ impl<T> Completions<T> {
         std::mem::take(&mut self.queue).into_iter().map(|queued| queued.payload)
     }
 
-    /// Hands out those that are ready, and blocks until fewer than `limit` (at least 1) are queued.
+    /// Hands out those that are ready, and blocks until fewer than `limit` (at least 1) are queued. With [`SyncKind::Inline`](crate::SyncKind::Inline)
+    /// it writes the group first, if that is complete.
     pub fn wait_below_with(&mut self, limit: usize, mut told: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);
+        // Where committing threads write by themselves, this is when they do.
+        if let Some(stream) = self.asked_of.take() {
+            self.log.core(stream).offer();
+        }
         self.poll_with(&mut told);
         while self.queue.len() >= limit {
             // Those before the last one may ask for more than it does.

@@ -394,6 +394,12 @@ impl Core {
         }
     }
 
+    /// See [`SyncProtocol::offer`](katydid_kernels::sync::SyncProtocol::offer).
+    #[inline]
+    pub(crate) fn offer(&self) {
+        self.protocol.offer(self);
+    }
+
     pub(crate) fn check_reserved(&self, end: Lsn) -> Result<()> {
         let reserved = self.buffer.frontiers.reserved();
         if end > reserved { Err(Error::BeyondEnd { at: end, end: reserved }) } else { Ok(()) }

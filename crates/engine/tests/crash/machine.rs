@@ -7,9 +7,9 @@
 use crate::common::Rng;
 use katydid::testing::{Background, Beginning, begin_at};
 use katydid::{
-    CommitDependencies, Database, EngineKind, Error, FileOptions, Group, InserterDesign, InserterKind,
-    InserterSettings, LockRelease, LogKind, MediumSettings, MemoryOptions, NvramOptions, Options,
-    Persistence, SyncDesign, SyncKind,
+    CommitDependencies, Contention, Database, EngineKind, Error, FileOptions, Group, InserterDesign,
+    InserterKind, InserterSettings, LockRelease, LogKind, MediumSettings, MemoryOptions, NvramOptions,
+    OldVersions, Options, Persistence, SyncDesign, SyncKind,
 };
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
@@ -39,12 +39,20 @@ const METHODS: [Method; 2] = [Method::Buffered, Method::Direct];
 /// Early release has more to lose.
 const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, LockRelease::AfterDurable];
 
-/// The paper's single and group commit, and what is there by default.
-const MEMORY_SYNCS: [(SyncKind, bool); 3] =
-    [(SyncKind::PerCommit, false), (SyncKind::Pipelined, true), (SyncKind::Adaptive, false)];
+/// The paper's single and group commit, the latter also by a thread of the log, and what is there by default.
+const MEMORY_SYNCS: [(SyncKind, bool); 4] = [
+    (SyncKind::PerCommit, false),
+    (SyncKind::Pipelined, true),
+    (SyncKind::Adaptive, false),
+    (SyncKind::Inline, true),
+];
+/// The paper's.
+const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
 const MEMORY_RELEASES: [LockRelease; 2] = [LockRelease::Early, LockRelease::AfterDurable];
 const RULES: [CommitDependencies; 2] = [CommitDependencies::Tracked, CommitDependencies::All];
 const STREAMS_MAX: usize = 3;
+const CONTENTIONS: [Contention; 2] = [Contention::AtValidation, Contention::Early];
+const OLD_VERSIONS: [OldVersions; 2] = [OldVersions::UntilUnread, OldVersions::UntilDurable];
 
 fn pick(number: u64, of: usize) -> usize {
     (number % of as u64) as usize
@@ -90,7 +98,7 @@ impl Kind {
             sync,
             group,
             streams: 1 + pick(seed.wrapping_add(round), STREAMS_MAX) as u16,
-            commit_dependencies: RULES[pick(seed / 12, RULES.len())],
+            commit_dependencies: RULES[pick(seed / 16, RULES.len())],
             lock_release: MEMORY_RELEASES[pick(seed / methods, MEMORY_RELEASES.len())],
             method,
             inserter,
@@ -117,6 +125,9 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     // Few sessions, for which a log in NVRAM keeps room.
     options.advanced.log.sessions_max = 16;
     options.advanced.lock_release = kind.lock_release;
+    // The rules of the papers on Cicada, with each of the others within a few rounds.
+    options.advanced.contention = CONTENTIONS[pick(seed / 5, CONTENTIONS.len())];
+    options.advanced.old_versions = OLD_VERSIONS[pick(seed / 7, OLD_VERSIONS.len())];
     options.advanced.log.method = kind.method;
     options
 }
@@ -127,9 +138,8 @@ fn settings(seed: u64, kind: Kind) -> MediumSettings {
     let depth_min = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
     let sync = match kind.sync {
         SyncKind::Adaptive => SyncDesign::adaptive(depth_min, 8),
-        SyncKind::Pipelined if kind.group => {
-            SyncDesign::pipelined(Group { commits: 5, microseconds: 500, ..Group::default() })
-        }
+        SyncKind::Pipelined if kind.group => SyncDesign::pipelined(GROUP),
+        SyncKind::Inline if kind.group => SyncDesign::Inline { group: GROUP },
         other => other.into(),
     };
     MediumSettings {

@@ -48,6 +48,9 @@ pub struct Setting {
     pub page_bytes: usize,
 }
 
+/// The group of Cicada with P-WAL.
+const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
+
 /// Whether a file is one of the log's segments.
 pub fn is_segment(path: &str) -> bool {
     path.starts_with("log/") && path.contains("/log.0")
@@ -58,7 +61,7 @@ impl Setting {
     pub fn all(engine: EngineKind) -> Vec<Setting> {
         let syncs = match engine {
             EngineKind::Paged => &SyncKind::ALL[..],
-            _ => &[SyncKind::PerCommit, SyncKind::Pipelined, SyncKind::Adaptive],
+            _ => &[SyncKind::PerCommit, SyncKind::Pipelined, SyncKind::Inline, SyncKind::Adaptive],
         };
         let mut all = Vec::new();
         for sync in syncs.iter().copied() {
@@ -103,9 +106,8 @@ impl Setting {
         // Long enough that a test which waits for it is seen to hang.
         options.lock_wait = Duration::from_secs(600);
         let sync = match (self.engine, self.sync) {
-            (EngineKind::Memory, SyncKind::Pipelined) => {
-                SyncDesign::pipelined(Group { commits: 5, microseconds: 500, ..Group::default() })
-            }
+            (EngineKind::Memory, SyncKind::Pipelined) => SyncDesign::pipelined(GROUP),
+            (EngineKind::Memory, SyncKind::Inline) => SyncDesign::Inline { group: GROUP },
             (_, sync) => sync.into(),
         };
         options.advanced.log.method = self.method;

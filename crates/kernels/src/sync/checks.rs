@@ -444,6 +444,46 @@ checked!(
     }
 );
 
+checked!(
+    /// `inline`: two committers; one writes, the other finds itself covered, or writes after it.
+    loom_a_worker_writes_for_both explore_a_worker_writes_for_both miri_a_worker_writes_for_both,
+    Some(2),
+    || {
+        let model = Model::new(SyncKind::Inline, false, false);
+        committers(&model, [Durable, Durable]);
+        model.finish(2);
+    }
+);
+
+checked!(
+    /// `inline`: a worker that offers to write what it has requested, beside one that waits, and the thread that carries what nobody writes.
+    loom_an_offer_and_a_carrier explore_an_offer_and_a_carrier miri_an_offer_and_a_carrier,
+    Some(1),
+    || {
+        let model = Model::new(SyncKind::Inline, true, true);
+        let theirs = model.clone();
+        let other = spawn(move || theirs.commit(Durable));
+        model.ask(Durable);
+        model.protocol.offer(&*model);
+        other.join().expect("committer");
+        model.finish(2);
+    }
+);
+
+checked!(
+    /// `inline`: two requests that nobody offers to write: the carrier takes both, or is given the second one anew.
+    loom_requests_are_carried explore_requests_are_carried miri_requests_are_carried,
+    Some(2),
+    || {
+        let model = Model::new(SyncKind::Inline, true, true);
+        let theirs = model.clone();
+        let other = spawn(move || theirs.ask(Durable));
+        model.ask(Durable);
+        other.join().expect("asker");
+        model.finish(2);
+    }
+);
+
 /// The request of a session whose record lies above another session's hole; with the real marks, whose cutoff the soundness
 /// of leaving a request alone depends on.
 struct Marked {

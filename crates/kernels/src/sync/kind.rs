@@ -7,6 +7,7 @@ use super::aggregated::Aggregated;
 use super::grouped::Grouped;
 use super::grouping::Group;
 use super::heuristics::{Heuristic, Heuristics};
+use super::inline::Inline;
 use super::per_commit::PerCommit;
 use super::pipelined::Pipelined;
 use super::requests::Requested;
@@ -35,28 +36,33 @@ pub enum SyncKind {
     Slotted,
     /// Each writes and syncs for itself, in turn: the papers' baseline.
     PerCommit,
+    /// The thread that commits writes and syncs by itself when its group is complete (group commit of Cicada with P-WAL, section III-B.2). See
+    /// [`Group`]. Threads with commits in flight do so in `wait_below` and `drain`; what is left after the group's time a thread of the log writes.
+    Inline,
 }
 
 crate::words!(
     SyncKind,
-    "adaptive, pipelined, aggregated, grouped, slotted, per-commit",
+    "adaptive, pipelined, aggregated, grouped, slotted, per-commit, inline",
     Adaptive = "adaptive",
     Pipelined = "pipelined",
     Aggregated = "aggregated",
     Grouped = "grouped",
     Slotted = "slotted",
-    PerCommit = "per-commit"
+    PerCommit = "per-commit",
+    Inline = "inline"
 );
 
 impl SyncKind {
     /// Every design.
-    pub const ALL: [SyncKind; 6] = [
+    pub const ALL: [SyncKind; 7] = [
         SyncKind::Adaptive,
         SyncKind::Pipelined,
         SyncKind::Aggregated,
         SyncKind::Grouped,
         SyncKind::Slotted,
         SyncKind::PerCommit,
+        SyncKind::Inline,
     ];
 
     /// The heuristics that the design uses.
@@ -66,7 +72,11 @@ impl SyncKind {
         match self {
             SyncKind::Adaptive => &Heuristic::ALL,
             SyncKind::Pipelined => &[Delay, Backoff, Yield, ManyCommitters],
-            SyncKind::Aggregated | SyncKind::Grouped | SyncKind::Slotted | SyncKind::PerCommit => &[],
+            SyncKind::Aggregated
+            | SyncKind::Grouped
+            | SyncKind::Slotted
+            | SyncKind::PerCommit
+            | SyncKind::Inline => &[],
         }
     }
 
@@ -116,6 +126,11 @@ pub enum SyncDesign {
     },
     /// See [`SyncKind::PerCommit`].
     PerCommit,
+    /// See [`SyncKind::Inline`].
+    Inline {
+        /// Condition that completes a group; its time counts from the last write on. Default: a group is complete with its first commit.
+        group: Group,
+    },
 }
 
 impl Default for SyncDesign {
@@ -133,6 +148,7 @@ impl From<SyncKind> for SyncDesign {
             SyncKind::Grouped => SyncDesign::Grouped,
             SyncKind::Slotted => SyncDesign::Slotted { flush_slots: FLUSH_SLOTS },
             SyncKind::PerCommit => SyncDesign::PerCommit,
+            SyncKind::Inline => SyncDesign::Inline { group: Group::default() },
         }
     }
 }
@@ -170,6 +186,7 @@ impl SyncDesign {
             SyncDesign::Grouped => SyncKind::Grouped,
             SyncDesign::Slotted { .. } => SyncKind::Slotted,
             SyncDesign::PerCommit => SyncKind::PerCommit,
+            SyncDesign::Inline { .. } => SyncKind::Inline,
         }
     }
 
@@ -191,7 +208,8 @@ impl SyncDesign {
                     "from 1 to depth_max",
                 )
             }
-            SyncDesign::Pipelined { group: Group { microseconds, .. }, .. } => {
+            SyncDesign::Pipelined { group: Group { microseconds, .. }, .. }
+            | SyncDesign::Inline { group: Group { microseconds, .. } } => {
                 check(microseconds <= 10_000_000, "group.microseconds", microseconds, "at most 10000000")
             }
             SyncDesign::Aggregated { flush_slots: 0 } | SyncDesign::Grouped | SyncDesign::PerCommit => Ok(()),
@@ -213,6 +231,7 @@ impl SyncDesign {
             SyncDesign::Grouped => Box::new(Requested::new(Grouped::new())),
             SyncDesign::Slotted { flush_slots } => Box::new(Requested::new(Slotted::new(flush_slots))),
             SyncDesign::PerCommit => Box::new(PerCommit::new()),
+            SyncDesign::Inline { group } => Box::new(Inline::new(group)),
         }
     }
 }

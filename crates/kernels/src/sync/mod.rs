@@ -9,6 +9,7 @@
 //! | `grouped` | the same, by the durable frontier and without slots | `requests` |
 //! | `aggregated` | Efficient flushing, 3.1 | `consolidation` if slots are asked for, `flag`, `requests` |
 //! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `pace`, `policy`, `grouping` |
+//! | `inline` | Cicada with P-WAL, III-B.2 | `grouping`'s condition, `syncer` |
 //! | `adaptive` | ours | `waiters`, `leading`, `syncer`, `pace`, `policy`, `inflight` |
 //! | `persisted` | of logs in NVRAM, whatever the options name | `requests` |
 //!
@@ -31,6 +32,7 @@ mod grouped;
 mod grouping;
 mod heuristics;
 mod inflight;
+mod inline;
 mod kind;
 mod leading;
 mod pace;

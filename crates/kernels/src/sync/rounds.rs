@@ -88,6 +88,9 @@ pub trait SyncProtocol: Send + Sync + Debug {
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
     /// Makes sure that `end`, which is reserved, gets to `level`; does not wait for it. Most designs take everything reserved by now with it.
     fn request(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
+    /// A thread whose commits are requested, and that may block, has time: it writes what is due, if that is its part. By default requests are met
+    /// by other threads.
+    fn offer(&self, _rounds: &dyn Rounds) {}
     /// The body of the syncer thread of this number.
     fn serve(&self, rounds: &dyn Rounds, number: usize);
     /// Ends [`SyncProtocol::serve`], after what it has in hand. Later requests are served by whoever makes them.

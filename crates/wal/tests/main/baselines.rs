@@ -3,7 +3,8 @@
 
 use katydid_device::{MemoryDirectory, Method, SimDevice};
 use katydid_wal::{
-    Append, Background, Durability, FileOptions, Group, Kind, Log, Lsn, Options, SyncDesign, SyncKind,
+    Append, Background, Dependencies, Durability, FileOptions, Group, Kind, Log, Lsn, Options, SyncDesign,
+    SyncKind,
 };
 use std::sync::Arc;
 
@@ -144,6 +145,31 @@ fn commits_that_queue_behind_a_slow_write_are_synced_one_by_one() {
         std::thread::yield_now();
     }
     assert_eq!(log.counters().syncs - before, 5);
+}
+
+/// Group commit by the worker (Cicada with P-WAL, III-B.2): five commits a group, and a time that is never over.
+#[test]
+fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
+    let group = Group { commits: 5, bytes: 0, microseconds: 10_000_000 };
+    let log = open(SyncDesign::Inline { group });
+    let mut session = log.session().expect("session");
+    let before = log.counters();
+    let mut told = Vec::new();
+    let mut queue = log.completions();
+    for number in 0..11 {
+        let end = session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
+        queue.push(log.first().at(end), &Dependencies::default(), Durability::Durable, number);
+        queue.poll_with(|number, _| panic!("{number} was written by another thread"));
+        queue.wait_below_with(100, |number, outcome| {
+            outcome.expect("durable");
+            told.push(number);
+        });
+        // The log's first commit has no write before it, so its group is complete.
+        let complete = [1, 6, 11].into_iter().rfind(|complete| *complete <= number + 1);
+        assert_eq!(told.len(), complete.unwrap_or(0), "after {number}");
+    }
+    let after = log.counters();
+    assert_eq!((after.syncs - before.syncs, after.sync_locks - before.sync_locks), (3, 3));
 }
 
 /// Writes for four units of commits that nobody waits for, the last of which is then waited for.

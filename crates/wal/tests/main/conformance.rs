@@ -27,6 +27,12 @@ fn rounds_that_wait_for_company() {
     check_with(InserterDesign::default(), SyncDesign::pipelined(group));
 }
 
+#[test]
+fn groups_that_committing_threads_write() {
+    let group = Group { commits: 3, bytes: 1 << 20, microseconds: 200 };
+    check_with(InserterDesign::default(), SyncDesign::Inline { group });
+}
+
 /// One module of tests for each inserter, and a check that none is missing.
 macro_rules! suites {
     ($($name:ident: $kind:ident),+ $(,)?) => {

@@ -219,10 +219,8 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             };
             self.request(planned, measured_from)?;
             if self.plan.in_flight > 1 {
-                self.client.poll();
-                if self.client.pending() >= self.plan.in_flight {
-                    self.client.wait_below(self.plan.in_flight)?;
-                }
+                // Asked also while there is room: where committing threads write by themselves, this is when they do.
+                self.client.wait_below(self.plan.in_flight)?;
             }
         }
         Ok(())
