@@ -191,3 +191,33 @@ impl Drop for RigSession<'_> {
         self.rig.used()[self.number] = false;
     }
 }
+
+#[cfg(all(test, not(any(loom, katydid_explore, miri, katydid_simulated))))]
+mod tests {
+    use super::*;
+
+    /// With lists of a fixed length their owners would crawl long before a range of the hop's size is filled.
+    #[test]
+    fn grasshopper_hops_over_small_records_where_the_run_ahead_limit_has_room_for_several_hops() {
+        const HOP: u64 = 1 << 20;
+        const SESSIONS: usize = 8;
+        let sizes = BufferSizes {
+            ring_bytes: 32 << 20,
+            run_ahead_bytes: 8 << 20,
+            reserve_bytes: 0,
+            sessions: SESSIONS,
+        };
+        let rig = Rig::new(&InserterDesign::Grasshopper { hop_bytes: HOP }, &sizes, SESSIONS);
+        let mut sessions: Vec<RigSession<'_>> = (0..SESSIONS).map(|number| rig.session(number)).collect();
+        // Nobody tracks meanwhile, as if the tracker were far behind.
+        let payload = [7; 120 - HEADER_BYTES];
+        while rig.bytes() < 4 * HOP + HOP / 2 {
+            sessions.iter_mut().for_each(|session| session.insert(&payload));
+        }
+        assert_eq!(rig.travelled(), (0, 0), "no list was full");
+        assert_eq!(rig.filled(), rig.bytes());
+        let (crawled, hopped) = rig.travelled();
+        assert_eq!(crawled + hopped, rig.bytes());
+        assert!(hopped >= 4 * HOP && crawled < HOP, "crawled {crawled}, hopped {hopped}");
+    }
+}

@@ -39,6 +39,11 @@
 //!   crawling list.
 //! - Its worker is a thread that never rests, and alone. Here a thread that sleeps when the log is idle (`insert/tracker.rs`) tracks, and so does
 //!   whoever needs the frontier, in turn.
+//! - Its lists have no end. Here they are circles of a node for each KiB of the run-ahead limit, at least 1,024 and at most 131,072. An owner whose list is
+//!   full tracks by itself.
+//! - Its threads are as far ahead of the worker as the log buffer has bytes (32 MiB, eight ranges of 4 MiB). Here as far as the run-ahead limit
+//!   allows, at most half of the ring. Hopping needs a limit of several ranges: the default ring of 2 MiB has no room for one. ELEDA's figures have a
+//!   ring of 32 MiB and half of it as the limit, on simulated cores 128 MiB and a quarter.
 //! - Its third pointer, `gc`, and the callbacks that it is for, are `completion::Completions`, which the owner works off up to the
 //!   durable frontier.
 

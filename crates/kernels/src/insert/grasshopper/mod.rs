@@ -12,8 +12,18 @@ use crate::lsn::Lsn;
 use crate::sync_shim::pause;
 use kernel::Lists;
 
-/// Records of one session between its list's head and tail.
-const NODES: usize = 1024;
+/// Records of one session between its list's head and tail, at least.
+const NODES_MIN: usize = 1024;
+/// Likewise, at most: 2 MiB.
+const NODES_MAX: usize = 1 << 17;
+/// The list has a node for so many bytes of run-ahead: with records of 128 bytes, eight sessions together use all of it.
+const BYTES_A_NODE: usize = 1024;
+
+/// Records of one session between its list's head and tail. With a fixed number the frontier could not be a range of 2^H bytes behind small
+/// records, however large the ring, and hopping would have no work.
+fn nodes(sizes: &BufferSizes) -> usize {
+    (sizes.run_ahead_bytes / BYTES_A_NODE).clamp(NODES_MIN, NODES_MAX)
+}
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -28,7 +38,7 @@ impl GrasshopperInserter {
         let (slots, ahead) = (sizes.slots(), sizes.ring_bytes as u64);
         let shift = hop_bytes.trailing_zeros();
         GrasshopperInserter {
-            lists: Lists::new(slots, NODES, shift, end.get(), ahead, Built::default()),
+            lists: Lists::new(slots, nodes(sizes), shift, end.get(), ahead, Built::default()),
             tracker: Tracker::new(sizes, hop_bytes),
         }
     }
