@@ -5,6 +5,7 @@
 mod commands;
 mod commits;
 mod disk;
+mod distributed;
 mod grid;
 mod host;
 mod inserts;

@@ -7,7 +7,7 @@ use crate::commits::study::Study;
 use crate::commits::tuples::Tuples;
 use crate::grid::flags as lists;
 use clap::Args;
-use katydid::CommitDependencies;
+use katydid::{CommitDependencies, Contention, OldVersions};
 use katydid_command::failure::Result;
 use katydid_command::flags::delay;
 use katydid_command::flags::word;
@@ -60,6 +60,13 @@ pub struct Cicada {
     /// What a commit waits for besides its own record: tracked or all
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     dependences: CommitDependencies,
+    /// When transactions look for conflicts and pause: at-validation or early [default: early in the paper's systems, at-validation in ours]
+    #[arg(long, value_name = "RULE", value_parser = word::<Contention>)]
+    contention: Option<Contention>,
+    /// How long replaced versions are kept: until-unread or until-durable [default: until-durable in the paper's systems with group commit,
+    /// until-unread in all others]
+    #[arg(long, value_name = "RULE", value_parser = word::<OldVersions>)]
+    old_versions: Option<OldVersions>,
     /// What all random choices come from
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -78,6 +85,8 @@ impl Cicada {
             in_flight: self.in_flight,
             processors,
             group: if is_given { self.common.group } else { GROUP },
+            contention: self.contention,
+            old_versions: self.old_versions,
         };
         let settings = Settings {
             tuples: self.tuples,

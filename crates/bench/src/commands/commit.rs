@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct Commit {
-    /// Figures, or `all`: aether3, aether4, aether5, aether9, flushing5, flushing6, flushing-table1, eleda8, eleda10, eleda12, eleda13,
+    /// Figures, or `all`: aether2, aether3, aether4, aether5, aether9, flushing5, flushing6, flushing-table1, eleda8, eleda10, eleda12, eleda13,
     /// eleda14, eleda18, eleda19
     #[arg(long, alias = "sweep", value_name = "NAMES", default_value = "aether3", value_delimiter = ',')]
     figure: Vec<String>,
@@ -72,6 +72,7 @@ pub struct Commit {
 
 const AFTER: &str = "\
 What the papers saw:
+  aether2          60 clients leave the processors idle for 75 % of the time; with early release for 20 %; with flush pipelining not at all
   aether3          early lock release on TPC-B over skew: nothing gained without contention, 2 times at 100 us and up to
                    35 times at 10 ms with a skew around 1, less beyond
   aether4          without flush pipelining context switches grow with the clients while processors idle; with it

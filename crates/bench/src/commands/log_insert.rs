@@ -47,10 +47,13 @@ pub struct LogInsert {
     /// Folder for the files of sweep txn: new or empty, and left so
     #[arg(long, value_name = "DIR", default_value = "katydid-log-insert")]
     dir: PathBuf,
+    /// Folders on different devices over which the files of sweep txn are spread, 512 KiB in turn (ELEDA): new or empty, and left so
+    #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
+    stripe: Vec<PathBuf>,
     /// Commits of a thread that may wait to be durable, in sweep txn
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped or per-commit
+    /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped, slotted, per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     sync: SyncKind,
     /// Bytes of a write in sweep txn: the most, and with pipelined how many there must be before it begins, if they come within 1 ms [default: as
@@ -86,6 +89,7 @@ impl LogInsert {
         let stage = match transactions {
             true => Some(LogFolder::new(
                 self.dir.clone(),
+                &self.stripe,
                 self.in_flight as usize,
                 (self.sync, self.io_unit),
                 self.method,

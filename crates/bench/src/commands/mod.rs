@@ -3,6 +3,7 @@
 
 mod cicada;
 mod commit;
+mod dependences;
 mod log_commit;
 mod log_insert;
 mod nvram;
@@ -69,6 +70,7 @@ pub enum Lab {
     Nvram(Box<nvram::Nvram>),
     LogCommit(Box<log_commit::LogCommit>),
     LogInsert(Box<log_insert::LogInsert>),
+    Dependences(dependences::Dependences),
     #[command(subcommand)]
     Manycore(Manycore),
 }
@@ -86,6 +88,7 @@ impl Lab {
             Lab::Nvram(command) => command.run(),
             Lab::LogCommit(command) => command.run(),
             Lab::LogInsert(command) => command.run(),
+            Lab::Dependences(command) => command.run(),
             Lab::Manycore(command) => command.run(),
         }
     }

@@ -3,7 +3,7 @@
 //! Pure.
 
 use crate::host::device::Device;
-use katydid::LockRelease;
+use katydid::{Contention, LockRelease, OldVersions};
 use katydid_wal::{Durability, Group, HEADER_BYTES, Heuristic, InserterKind, LogKind, SyncKind};
 use std::fmt;
 use std::time::Duration;
@@ -102,8 +102,14 @@ pub struct Case {
     pub in_flight: usize,
     pub durability: Durability,
     pub release: LockRelease,
+    /// The memory engine's.
+    pub contention: Contention,
+    /// The memory engine's.
+    pub old_versions: OldVersions,
     /// Added to every durable write and sync of the log's device, or to every persist.
     pub delay: Duration,
+    /// Bytes of the log's ring, half of which may be reserved ahead of what is filled; if not as the command line says, with a quarter.
+    pub ring: Option<usize>,
     /// Most bytes of a write of the log, if that is limited.
     pub io_unit: Option<usize>,
     /// Streams of the memory engine's log; none: the paged engine, or the log alone.
@@ -130,7 +136,10 @@ impl Case {
             in_flight: 1,
             durability: Durability::Durable,
             release: LockRelease::Early,
+            contention: Contention::default(),
+            old_versions: OldVersions::default(),
             delay: Duration::ZERO,
+            ring: None,
             io_unit: None,
             streams: None,
             group: None,

@@ -7,10 +7,10 @@ use super::compare::{speed_up, to_disk};
 use super::facts::forms;
 use super::figures::Figure;
 use super::figures::nvram::NvramFigure;
-use super::quantities::{cores, switches, whole_us};
+use super::quantities::{cores, idle_share, log_wait_share, switches, system_share, user_share, whole_us};
 use super::run::{Row, Run};
 use super::study::Study;
-use crate::grid::axis::{Axis, lines, name_of_line};
+use crate::grid::axis::{Axis, distributions, lines};
 use crate::grid::chart::{Line, Picture, Scale};
 use crate::grid::columns::{Chart, Rows};
 use crate::grid::row::Round;
@@ -121,6 +121,20 @@ pub fn charts(of: &Rows<'_, Study>) -> Vec<Chart> {
             chart("cpu", "cores busy", &THREADS, Scale::Linear, &|row| Some(row.median(cores))),
             chart("rate", "transactions/s", &THREADS, Scale::Logarithmic, &rate),
         ],
+        Study::Figure(Figure::Aether2) => vec![
+            chart("idle", "% of processors idle", &THREADS, Scale::Linear, &|row| {
+                Some(100.0 * row.median(idle_share))
+            }),
+            chart("user", "% of processors in programs", &THREADS, Scale::Linear, &|row| {
+                Some(100.0 * row.median(user_share))
+            }),
+            chart("system", "% of processors in the kernel", &THREADS, Scale::Linear, &|row| {
+                Some(100.0 * row.median(system_share))
+            }),
+            chart("log-wait", "% of clients' time waiting for the log", &THREADS, Scale::Linear, &|row| {
+                Some(100.0 * row.median(|run| log_wait_share(run, &row.case)))
+            }),
+        ],
         Study::Figure(Figure::Eleda14) => vec![
             chart("rate", "commits/s", &BYTES, Scale::Logarithmic, &rate),
             chart("bandwidth", "MB/s of log", &BYTES, Scale::Logarithmic, &|row| {
@@ -199,18 +213,5 @@ fn named(
 /// The distribution of each row's times.
 fn latency(of: &Rows<'_, Study>, x_name: &str) -> Chart {
     let scales = (Scale::Logarithmic, Scale::Linear);
-    named(of, "latency", x_name, "% of commits", scales, distributions(of))
-}
-
-/// For each row, the percentage of commits that were acknowledged within a time.
-fn distributions(of: &Rows<'_, Study>) -> Vec<Line> {
-    const SHARES: [f64; 15] =
-        [0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
-    let apart = apart(of);
-    let line = |row: &Row| {
-        let times = row.times().filter(|times| !times.is_empty())?;
-        let at = |share: f64| (times.value_at_quantile(share) as f64 / 1e3, share * 100.0);
-        Some(Line { name: name_of_line(&row.case, &apart), points: SHARES.map(at).to_vec() })
-    };
-    of.rows.iter().filter_map(line).collect()
+    named(of, "latency", x_name, "% of commits", scales, distributions(of.rows, &apart(of)))
 }

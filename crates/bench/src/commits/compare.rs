@@ -25,6 +25,7 @@ pub fn to_adaptive(rows: &[Row], row: &Row) -> Option<f64> {
     let ours = partner(rows, row, |case| {
         case.sync = Default::default();
         case.group = None;
+        (case.contention, case.old_versions) = Default::default();
     })?;
     Some(row.ratio(ours, Run::per_second))
 }

@@ -36,7 +36,10 @@ pub const CSV: &[Column<Study>] = &[
     ("reads_percent", |_, row| optional(row.case.work.reads_percent())),
     ("writers", |_, row| optional(row.case.work.writers())),
     ("lock_release", |_, row| if is_store(&row.case) { row.case.release.to_string() } else { String::new() }),
+    ("contention", |_, row| optional(row.case.streams.map(|_| row.case.contention))),
+    ("old_versions", |_, row| optional(row.case.streams.map(|_| row.case.old_versions))),
     ("delay_us", |_, row| (row.case.delay.as_nanos() as f64 / 1e3).to_string()),
+    ("ring", |_, row| optional(row.case.ring)),
     ("io_unit", |_, row| optional(row.case.io_unit)),
     ("without", |_, row| optional(row.case.without)),
     ("rounds", |_, row| row.rounds.len().to_string()),
@@ -69,6 +72,10 @@ pub const CSV: &[Column<Study>] = &[
     ("system_us_per_commit", |_, row| {
         places::<2>(row.median(|run| run.per_commit(run.usage.system.as_secs_f64() * 1e6)))
     }),
+    ("user_share", |_, row| places::<3>(row.median(user_share))),
+    ("system_share", |_, row| places::<3>(row.median(system_share))),
+    ("idle_share", |_, row| places::<3>(row.median(idle_share))),
+    ("log_wait_share", |_, row| places::<3>(row.median(|run| log_wait_share(run, &row.case)))),
     ("cores_busy", |_, row| places::<2>(row.median(cores))),
     ("cores_of_others", |_, row| places::<2>(row.median(Run::others))),
     ("voluntary_per_commit", |_, row| {

@@ -34,12 +34,15 @@ pub struct Common {
     /// Where the log is [default: file; in the figures of Cicada and of NV-Logging, memory]
     #[arg(long, value_enum)]
     pub device: Option<Device>,
+    /// Folders on different devices over which the log's files are spread, 512 KiB in turn (ELEDA): new or empty, and left so
+    #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
+    stripe: Vec<PathBuf>,
     /// How the log's bytes travel [default: direct; in the figures of efficient flushing, buffered]
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
-    /// Bytes of the log's ring, a power of two [default: the log's own]
+    /// Bytes of the log's ring, a power of two [default: the log's own; of ELEDA in its figures, 32 MiB]
     #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
-    ring: Option<usize>,
+    pub ring: Option<usize>,
     /// Bytes of a segment of the log [default: the log's own]
     #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     segment: Option<u64>,
@@ -111,7 +114,13 @@ impl Common {
         SyncDesign::adaptive(tuned.depth_min, tuned.depth_max)
             .validate()
             .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
-        Stage::new(self.dir.clone(), self.nvram_dir(), self.device.unwrap_or(Device::File), tuned)
+        let device = self.device.unwrap_or(Device::File);
+        Stage::new(self.dir.clone(), self.nvram_dir(), &self.stripe, device, tuned)
+    }
+
+    /// The word for a device of logs: files may be in stripes.
+    pub fn device_name(&self, device: Device) -> &'static str {
+        if device == Device::File && !self.stripe.is_empty() { "stripes" } else { device.name() }
     }
 
     fn nvram_dir(&self) -> PathBuf {

@@ -6,7 +6,7 @@ use super::case::{Case, Work};
 use super::run::{Row, Run};
 use crate::grid::columns::places;
 use crate::grid::row::Round;
-use katydid_wal::{Counters, Form, Group};
+use katydid_wal::{Counters, Form, Group, SyncKind};
 
 pub fn group(group: Group) -> String {
     format!("{},{},{}", group.commits, group.bytes, group.microseconds)
@@ -58,6 +58,39 @@ pub fn cpu_us(run: &Run) -> f64 {
 
 pub fn cores(run: &Run) -> f64 {
     run.usage.cpu().as_secs_f64() / run.seconds.max(1e-9)
+}
+
+/// Time that all processors together had.
+fn capacity(run: &Run) -> f64 {
+    (run.seconds * run.usage.processors.max(1) as f64).max(1e-9)
+}
+
+/// The share of the processors' time that the process spent in its own code.
+pub fn user_share(run: &Run) -> f64 {
+    run.usage.user.as_secs_f64() / capacity(run)
+}
+
+/// The share that it spent in the kernel.
+pub fn system_share(run: &Run) -> f64 {
+    run.usage.system.as_secs_f64() / capacity(run)
+}
+
+/// The share that it did not use; what other processes used counts as idle.
+pub fn idle_share(run: &Run) -> f64 {
+    (1.0 - user_share(run) - system_share(run)).max(0.0)
+}
+
+/// The share of the clients' time that they waited for the log: for the turn to sync, for another thread's sync, and, where committing threads sync, for
+/// their own. Most of it they sleep.
+pub fn log_wait_share(run: &Run, case: &Case) -> f64 {
+    let waited =
+        run.counted(|counters| counters.sync_lock_ns) + run.counted(|counters| counters.completion_ns);
+    let own = match case.sync {
+        SyncKind::Pipelined => 0,
+        _ => run.counted(|counters| counters.sync_ns),
+    };
+    let clients = (case.threads as f64 * run.seconds).max(1e-9);
+    ((waited + own) as f64 / 1e9 / clients).min(1.0)
 }
 
 pub fn switches(run: &Run) -> f64 {

@@ -182,7 +182,8 @@ impl Grid for Study {
             Study::Cicada(CicadaFigure::Readers) => READERS,
             Study::Cicada(_) => CICADA,
             Study::Figure(
-                Figure::Aether9
+                Figure::Aether2
+                | Figure::Aether9
                 | Figure::Eleda8
                 | Figure::Eleda10
                 | Figure::Eleda12

@@ -96,6 +96,8 @@ impl<'a> Session<'a> {
             true => Err(Failure::failed("stopped by a signal")),
             false => Ok(()),
         };
+        let sized = |case: Case| Case { ring: case.ring.map(|own| self.common.ring.unwrap_or(own)), ..case };
+        let cases = cases.into_iter().map(sized).collect();
         let (stage, stores, tuples) = (&mut self.stage, &mut self.stores, &mut self.tuples);
         let tpcc = &mut self.tpcc;
         if let (Study::Nvram(figure), Some(tpcc)) = (study, tpcc.as_mut()) {
@@ -119,7 +121,8 @@ impl<'a> Session<'a> {
         };
         let rows = in_turn(study.name(), rounds, cases, &go_on, Case::words, one)?;
         let (millis, method) = (time.as_secs_f64() * 1e3, name_of(method));
-        let setting = Setting { millis, method, device: device.name(), ..self.setting.clone() };
+        let setting =
+            Setting { millis, method, device: self.common.device_name(device), ..self.setting.clone() };
         self.results.add(study, rows, setting)
     }
 

@@ -9,6 +9,7 @@ use crate::grid::flags::inserter;
 use crate::host::device::{Device, MethodName};
 use crate::host::folder::{self, FolderState};
 use crate::host::raw::Raw;
+use crate::host::stripes::Stripes;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
 use katydid_wal::{
@@ -49,6 +50,8 @@ pub struct Stage {
     memory: Arc<dyn Directory>,
     /// Where logs in NVRAM are, and what was there.
     nvram: (PathBuf, FolderState),
+    /// Where the logs among the files are, if not in the folder.
+    stripes: Option<Stripes>,
     device: Device,
     /// Of the rounds under way.
     method: MethodName,
@@ -59,8 +62,14 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Takes a folder that is new or empty.
-    pub fn new(path: PathBuf, nvram: PathBuf, device: Device, tuned: Tuned) -> Result<Stage> {
+    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside of it.
+    pub fn new(
+        path: PathBuf,
+        nvram: PathBuf,
+        stripes: &[PathBuf],
+        device: Device,
+        tuned: Tuned,
+    ) -> Result<Stage> {
         let free = |path: &Path, flag: &str| match folder::look(path)? {
             FolderState::Something => Err(Failure::failed(format_args!(
                 "{} is not empty: {flag} must be a new or empty folder, and is left so",
@@ -72,15 +81,28 @@ impl Stage {
         let nvram = (free(&nvram, "--nvram-dir")?, nvram);
         let nvram = (nvram.1, nvram.0);
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
+        let stripes = Stripes::take(stripes, &path)?;
         let memory = Arc::new(MemoryDirectory::new());
         let method = MethodName::Direct;
-        Ok(Stage { path, before, files, memory, nvram, device, method, tuned, raw: Vec::new(), round: None })
+        Ok(Stage {
+            path,
+            before,
+            files,
+            memory,
+            nvram,
+            stripes,
+            device,
+            method,
+            tuned,
+            raw: Vec::new(),
+            round: None,
+        })
     }
 
     /// Removes what is in the folder.
     pub fn remove(self) -> Result<()> {
-        let Stage { path, before, nvram: (nvram, nvram_before), .. } = &self;
-        let removed = folder::remove(path, *before);
+        let Stage { path, before, nvram: (nvram, nvram_before), stripes, .. } = &self;
+        let removed = stripes.as_ref().map_or(Ok(()), Stripes::remove).and(folder::remove(path, *before));
         match folder::look(nvram)? {
             FolderState::Nothing => removed,
             _ => removed.and(folder::remove(nvram, *nvram_before)),
@@ -99,9 +121,10 @@ impl Stage {
 
     /// A folder called `name` on the device of the case's log, which takes the case's delay longer.
     pub fn on_device(&self, name: &str, case: &Case) -> Result<Arc<dyn Directory>> {
-        let device = match self.device_of(case) {
-            Device::File => &self.files,
-            Device::Memory => &self.memory,
+        let device = match (self.device_of(case), &self.stripes) {
+            (Device::File, Some(stripes)) => stripes.directory(),
+            (Device::File, None) => &self.files,
+            (Device::Memory, _) => &self.memory,
         };
         Ok(Arc::new(DelayedDirectory::new(device.subdirectory(name)?, case.delay, self.tuned.waiting)))
     }
@@ -115,7 +138,13 @@ impl Stage {
                 if folder::look(&path)? != FolderState::Nothing {
                     folder::remove(&path, FolderState::Nothing)?;
                 }
-                self.files.subdirectory(name)?
+                match &self.stripes {
+                    Some(stripes) => {
+                        stripes.forget(name)?;
+                        stripes.directory().subdirectory(name)?
+                    }
+                    None => self.files.subdirectory(name)?,
+                }
             }
         };
         Ok(Arc::new(DelayedDirectory::new(directory, case.delay, self.tuned.waiting)))
@@ -138,12 +167,15 @@ impl Stage {
         }
     }
 
-    /// Removes what is called `name`, among the files and in NVRAM.
+    /// Removes what is called `name`, among the files, in NVRAM and in stripes.
     pub fn forget(&self, name: &str) -> Result<()> {
         for path in [self.path.join(name), self.nvram.0.join(name)] {
             if folder::look(&path)? != FolderState::Nothing {
                 folder::remove(&path, FolderState::Nothing)?;
             }
+        }
+        if let Some(stripes) = &self.stripes {
+            stripes.forget(name)?;
         }
         Ok(())
     }
@@ -154,15 +186,20 @@ impl Stage {
         let sync = match case.sync {
             SyncKind::Adaptive => SyncDesign::adaptive(tuned.depth_min, tuned.depth_max),
             SyncKind::Pipelined => SyncDesign::pipelined(case.group.unwrap_or(tuned.group)),
+            SyncKind::Inline => SyncDesign::Inline { group: case.group.unwrap_or(tuned.group) },
             SyncKind::Aggregated => SyncDesign::Aggregated { flush_slots: case.slots.unwrap_or_default() },
             other => other.into(),
+        };
+        let (ring_bytes, run_ahead_bytes) = match case.ring {
+            Some(ring) => (ring, ring / 2),
+            None => (tuned.ring_bytes, tuned.ring_bytes / 4),
         };
         let slots = case.slots.map_or(tuned.slots, |slots| slots as usize);
         let heuristics = case.without.map_or(Heuristics::ALL, |off| Heuristics::ALL.without(off));
         let files = FileOptions {
             inserter: inserter(case.inserter, slots, tuned.hop_bytes, tuned.chunk_bytes),
             sync: sync.with_heuristics(heuristics),
-            ring_bytes: tuned.ring_bytes,
+            ring_bytes,
             segment_bytes: tuned.segment_bytes,
             // What is measured is a log that has grown.
             first_segment_bytes: tuned.segment_bytes,
@@ -173,7 +210,7 @@ impl Stage {
         Options {
             medium: settings.medium(case.log),
             method: self.method.method(),
-            run_ahead_bytes: tuned.ring_bytes / 4,
+            run_ahead_bytes,
             ..Options::default()
         }
     }

@@ -66,6 +66,8 @@ impl Tuples {
             durability: case.durability,
             advanced: AdvancedOptions {
                 lock_release: case.release,
+                contention: case.contention,
+                old_versions: case.old_versions,
                 checkpoint_bytes: CHECKPOINT_BYTES,
                 log_soft_bytes: 2 * CHECKPOINT_BYTES,
                 log_hard_bytes: u64::MAX,

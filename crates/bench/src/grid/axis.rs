@@ -3,7 +3,7 @@
 //! Pure. Lines are told apart by everything that varies but what they are drawn over.
 
 use super::chart::{Line, Scale};
-use super::row::Row;
+use super::row::{Round, Row};
 
 /// Something of a case.
 #[derive(Debug)]
@@ -54,6 +54,18 @@ impl<C> Axis<C> {
 pub fn name_of_line<C>(case: &C, apart: &[&Axis<C>]) -> String {
     let words = apart.iter().map(|axis| (axis.word)(case)).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// For each row, the percentage of its times that are at most so long, in microseconds; `apart` tells the lines apart.
+pub fn distributions<C, R: Round>(rows: &[Row<C, R>], apart: &[&Axis<C>]) -> Vec<Line> {
+    const SHARES: [f64; 15] =
+        [0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];
+    let line = |row: &Row<C, R>| {
+        let times = row.times().filter(|times| !times.is_empty())?;
+        let at = |share: f64| (times.value_at_quantile(share) as f64 / 1e3, share * 100.0);
+        Some(Line { name: name_of_line(&row.case, apart), points: SHARES.map(at).to_vec() })
+    };
+    rows.iter().filter_map(line).collect()
 }
 
 /// Lines of `height` over an axis; `apart` tells them apart.

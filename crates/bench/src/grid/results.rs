@@ -60,7 +60,9 @@ impl<G: Grid> Results<G> {
             whole_file::write(file, rounds_csv(&all).as_bytes())?;
         }
         if let (Some(svg), Some(last)) = (&self.files.svg, all.last()) {
-            for chart in G::charts(last) {
+            // A file has room for the first, which is the main one.
+            let room = if is_svg(svg) { 1 } else { usize::MAX };
+            for chart in G::charts(last).into_iter().take(room) {
                 let file = if is_svg(svg) { svg.clone() } else { svg.join(chart.name + ".svg") };
                 whole_file::create_parent(&file)?;
                 whole_file::write(&file, draw(&chart.picture).as_bytes())?;

@@ -6,4 +6,5 @@ pub mod limit;
 pub mod machine;
 pub mod raw;
 pub mod split;
+pub mod stripes;
 pub mod usage;

@@ -16,6 +16,8 @@ pub struct Usage {
     pub involuntary: u64,
     /// Processor time of the whole machine that was not idle, where the kernel says.
     pub machine: Option<Duration>,
+    /// Processors that the process may use; 0 if that is not known.
+    pub processors: usize,
 }
 
 impl Usage {
@@ -43,6 +45,7 @@ pub fn so_far() -> Usage {
         voluntary: u64::try_from(usage.voluntary_context_switches()).unwrap_or(0),
         involuntary: u64::try_from(usage.involuntary_context_switches()).unwrap_or(0),
         machine,
+        processors: std::thread::available_parallelism().map_or(0, usize::from),
     }
 }
 
@@ -65,6 +68,7 @@ pub fn since(earlier: &Usage) -> Usage {
         voluntary: now.voluntary.saturating_sub(earlier.voluntary),
         involuntary: now.involuntary.saturating_sub(earlier.involuntary),
         machine: now.machine.zip(earlier.machine).map(|(now, earlier)| now.saturating_sub(earlier)),
+        processors: now.processors,
     }
 }
 

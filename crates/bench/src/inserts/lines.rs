@@ -4,7 +4,7 @@
 
 use super::case::{Case, Row};
 use super::sweep::{ChartAxis, ChartMetric, Sweep};
-use crate::grid::axis::{Axis, lines};
+use crate::grid::axis::{Axis, distributions, lines};
 use crate::grid::chart::{Picture, Scale};
 use crate::grid::columns::Rows;
 
@@ -105,6 +105,25 @@ pub fn picture(of: &Rows<'_, Sweep>) -> Picture {
         y_scale: if spec.metric == ChartMetric::Crawled { Scale::Linear } else { Scale::Logarithmic },
         lines,
     }
+}
+
+/// Of the sweep of transactions, how soon commits were told: of its smallest records, a line for each number of threads (ELEDA, Figure 16c).
+pub fn latency(of: &Rows<'_, Sweep>) -> Option<Picture> {
+    let least = of.rows.iter().map(|row| row.case.record).min().filter(|_| of.grid == Sweep::Txn)?;
+    let rows: Vec<Row> = of.rows.iter().filter(|row| row.case.record == least).cloned().collect();
+    let threads = AXES.iter().filter(|(over, _)| *over == ChartAxis::Threads).map(|(_, axis)| axis);
+    let apart: Vec<&Axis<Case>> = [&SUBJECT].into_iter().chain(threads).chain([&DEVICE]).collect();
+    Some(Picture {
+        title: format!(
+            "How soon commits are told, transactions of records of {least} bytes (ELEDA, Figure 16c)"
+        ),
+        subtitle: of.setting.title.clone(),
+        x_name: "commit latency in us".to_owned(),
+        y_name: "% of commits".to_owned(),
+        x_scale: Scale::Logarithmic,
+        y_scale: Scale::Linear,
+        lines: distributions(&rows, &apart),
+    })
 }
 
 fn height(metric: ChartMetric, row: &Row) -> Option<f64> {

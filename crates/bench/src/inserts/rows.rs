@@ -3,7 +3,7 @@
 //! Pure.
 
 use super::case::{Case, Inserted, Row, Subject};
-use super::lines::picture;
+use super::lines::{latency, picture};
 use super::reference::{REFERENCES, ratio_to};
 use super::sweep::Sweep;
 use crate::grid::columns::{Chart, Column, Grid, Rows, Setting, of_times, optional};
@@ -162,7 +162,8 @@ impl Grid for Sweep {
 
     fn charts(rows: &Rows<'_, Self>) -> Vec<Chart> {
         let name = rows.grid.name().to_owned();
-        vec![Chart { picture: picture(rows), name }]
+        let latency = latency(rows).map(|picture| Chart { picture, name: format!("{name}-latency") });
+        std::iter::once(Chart { picture: picture(rows), name }).chain(latency).collect()
     }
 
     fn is_reference(case: &Case) -> bool {

@@ -12,6 +12,7 @@ use crate::commits::figures::spec::fill;
 use crate::grid::row;
 use crate::host::device::{Device, MethodName};
 use crate::host::folder::{self, FolderState};
+use crate::host::stripes::Stripes;
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};
@@ -45,12 +46,15 @@ pub struct LogFolder {
     /// Bytes of a write: the most, and with `pipelined` how many there must be before it begins; none for the log's own choice.
     pub io_unit: Option<usize>,
     pub method: MethodName,
+    /// Where the files are, if not in the folder.
+    stripes: Option<Stripes>,
 }
 
 impl LogFolder {
-    /// Takes a folder that is new or empty.
+    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside of it.
     pub fn new(
         path: PathBuf,
+        stripes: &[PathBuf],
         in_flight: usize,
         (sync, io_unit): (SyncKind, Option<usize>),
         method: MethodName,
@@ -63,6 +67,7 @@ impl LogFolder {
             )));
         }
         let files: Arc<dyn Directory> = Arc::new(FileDirectory::open(&path)?);
+        let stripes = Stripes::take(stripes, &path)?;
         Ok(LogFolder {
             memory: Arc::new(MemoryDirectory::new()),
             files,
@@ -72,13 +77,14 @@ impl LogFolder {
             sync,
             io_unit,
             method,
+            stripes,
         })
     }
 
     /// Removes what is in the folder.
     pub fn remove(self) -> Result<()> {
-        let LogFolder { path, before, .. } = &self;
-        folder::remove(path, *before)
+        let LogFolder { path, before, stripes, .. } = &self;
+        stripes.as_ref().map_or(Ok(()), Stripes::remove).and(folder::remove(path, *before))
     }
 }
 
@@ -95,11 +101,13 @@ struct Done {
 /// Runs a case.
 pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogFolder) -> Result<Inserted> {
     let directory = match case.device {
-        Some(Device::File) => &stage.files,
+        Some(Device::File) => stage.stripes.as_ref().map_or(&stage.files, Stripes::directory),
         _ => &stage.memory,
     };
     let options = Options {
         reserve_bytes: 0,
+        // A flusher that waits for a unit is ELEDA's, whose threads may be several hops ahead (`--ring`).
+        run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {
             segment_bytes: SEGMENT_BYTES,

@@ -11,7 +11,8 @@ use crate::host::machine::Machine;
 use crate::host::split::Split;
 use clap::Args;
 use katydid::{
-    AdvancedOptions, Database, Durability, EngineKind, EngineStat, LockRelease, Options, PagedOptions,
+    AdvancedOptions, Contention, Database, Durability, EngineKind, EngineStat, LockRelease, OldVersions,
+    Options, PagedOptions,
 };
 use katydid_command::bytes;
 use katydid_command::database::{self, EngineFlags, MemoryFlags};
@@ -77,7 +78,7 @@ pub struct Setup {
     pub inserter: InserterKind,
     #[command(flatten)]
     pub tuning: Tuning,
-    /// Who makes the log durable: adaptive, pipelined, aggregated, grouped or per-commit
+    /// Who makes the log durable: adaptive, pipelined, aggregated, grouped, slotted, per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
     /// Ablation: what `adaptive` and `pipelined` do without one of their heuristics
@@ -89,6 +90,12 @@ pub struct Setup {
     /// When a commit drops its locks: early or after-durable
     #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
     pub lock_release: LockRelease,
+    /// Memory engine: when a transaction looks for conflicts, and after which it pauses: at-validation or early
+    #[arg(long, value_name = "RULE", default_value = "at-validation", value_parser = word::<Contention>)]
+    pub contention: Contention,
+    /// Memory engine: how long it keeps a version that was replaced: until-unread or until-durable
+    #[arg(long, value_name = "RULE", default_value = "until-unread", value_parser = word::<OldVersions>)]
+    pub old_versions: OldVersions,
     /// Paged engine: bytes of pages kept in memory
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes::parse)]
     pub cache: u64,
@@ -170,7 +177,12 @@ impl Setup {
         let mut options = Options {
             engine: PagedOptions { cache_bytes, ..PagedOptions::default() }.into(),
             durability: self.durability,
-            advanced: AdvancedOptions { lock_release: self.lock_release, ..AdvancedOptions::default() },
+            advanced: AdvancedOptions {
+                lock_release: self.lock_release,
+                contention: self.contention,
+                old_versions: self.old_versions,
+                ..AdvancedOptions::default()
+            },
             ..Options::default()
         };
         let engine = match self.engine {
@@ -292,6 +304,8 @@ impl Setup {
                 ("engine", Value::from(EngineKind::Memory.to_string())),
                 ("streams", stat.log.streams.len().into()),
                 ("dependences", self.memory_flags.dependences.to_string().into()),
+                ("contention", self.contention.to_string().into()),
+                ("old_versions", self.old_versions.to_string().into()),
                 ("memory_bytes", memory.limit_bytes.into()),
             ]),
             // The engine may learn to say more than this program knows.

@@ -144,7 +144,8 @@ fn early_release_is_compared_with_the_other_and_everything_adds_up() {
 #[test]
 fn every_other_figure_has_its_rows_and_charts() {
     for (name, flags, rows, charts) in [
-        ("aether4", "--threads 1,3 --in-flight 5", None, &["cpu", "rate", "switches"][..]),
+        ("aether2", "--threads 1,3 --in-flight 5", Some(2 * 5), &["idle", "log-wait", "system", "user"][..]),
+        ("aether4", "--threads 1,3 --in-flight 5", None, &["cpu", "rate", "switches"]),
         ("aether5", "--threads 2 --in-flight 5", None, &["p99", "rate"]),
         ("aether9", "--threads 2 --in-flight 5", Some(5), &["rate"]),
         ("flushing5", "--threads 2,3", Some(2 * 2 * SYNCS), &["p99", "rate"]),
@@ -169,6 +170,15 @@ fn every_other_figure_has_its_rows_and_charts() {
         assert!(found.iter().all(|row| row["method"] == method));
         let has = |column: &str, word: &str| found.iter().any(|row| row[column] == word);
         match name {
+            "aether2" => {
+                for row in &found {
+                    let shares = ["user_share", "system_share", "idle_share", "log_wait_share"];
+                    assert!(shares.iter().all(|share| (0.0..=1.1).contains(&number(row, share))), "{row:?}");
+                    let used = number(row, "cores_busy");
+                    assert!(used == 0.0 || number(row, "user_share") + number(row, "system_share") > 0.0);
+                }
+                assert!(found.iter().any(|row| number(row, "log_wait_share") > 0.0), "{found:?}");
+            }
             "aether4" => assert!(has("in_flight", "1") && has("in_flight", "5")),
             "aether5" => {
                 assert!(["written", "buffered", "durable"].iter().all(|word| has("durability", word)))
@@ -244,7 +254,7 @@ fn wrong_words_are_named() {
     let refused = |words: &str, why: &str| {
         run(format!("bench {words}").split(' ')).expect_error(2, why);
     };
-    refused("commit --figure aether6", "no figure \"aether6\"; there are aether3, aether4");
+    refused("commit --figure aether6", "no figure \"aether6\"; there are aether2, aether3");
     refused("cicada --figure 7", "no figure \"7\"; there are 3, 4, 5, 6, readers, or all");
     refused("commit --figure aether3,aether6", "no figure \"aether6\"");
     refused(
@@ -257,7 +267,7 @@ fn wrong_words_are_named() {
         "--skew does not go with figure \"aether4\", which takes --threads",
     );
     refused("commit --figure aether3 --payload 1", "--payload does not go with figure \"aether3\"");
-    refused("commit --figure all --delay 1ms", "--delay does not go with figure \"aether4\"");
+    refused("commit --figure all --delay 1ms", "--delay does not go with figure \"aether2\"");
     refused("log-commit --threads none --callbacks none", "--threads and --callbacks are both none");
     refused("log-commit --threads 1,0", "--threads 0: must be from 1 to 1024");
     refused("log-commit --callbacks 2", "--callbacks 2: expected THREADSxIN_FLIGHT");
@@ -324,4 +334,30 @@ fn a_signal_leaves_neither_a_log_nor_half_a_file() {
         assert!(out.status.code() == Some(1) && err.contains("stopped by a signal"), "{err}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn logs_in_stripes_are_told_apart_and_their_folders_left_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let stripes = ["one", "two"].map(|name| dir.path().join("logs").join(name).display().to_string());
+    let words =
+        format!("--figure eleda8 --threads 2 --rounds 1 --in-flight 5 --stripe {}", stripes.join(","));
+    let out = figure(dir.path(), &words).expect(0);
+    assert!(out.contains("device=stripes"), "{out}");
+    let found = check(dir.path(), &["eleda8-latency", "eleda8-rate"]);
+    for row in &found {
+        let device = if row["system"] == "vanilla in memory" { "memory" } else { "stripes" };
+        assert_eq!(row["device"], device, "{row:?}");
+        let ring = if row["system"] == "ELEDA" { "33554432" } else { "" };
+        assert_eq!(row["ring"], ring, "{row:?}");
+    }
+    let words =
+        format!("--figure eleda8 --threads 2 --rounds 1 --ring 1MiB --in-flight 5 --stripe {}", stripes[0]);
+    figure(dir.path(), &words).expect(0);
+    assert!(check(dir.path(), &["eleda8-latency", "eleda8-rate"]).iter().any(|row| row["ring"] == "1048576"));
+    let own = tempfile::tempdir().unwrap();
+    fs::write(own.path().join("diary.txt"), "dear diary").unwrap();
+    let words = format!("--figure eleda8 --stripe {},{}", stripes[0], own.path().display());
+    figure(dir.path(), &words).expect_error(1, "each folder of --stripe must be new or empty");
+    assert_eq!(fs::read_to_string(own.path().join("diary.txt")).unwrap(), "dear diary");
 }

@@ -10,6 +10,7 @@ mod bench;
 mod changes;
 mod commit;
 mod demo;
+mod dependences;
 mod dump;
 mod engines;
 mod full_disk;

@@ -92,7 +92,7 @@ fn what_there_is_is_listed_and_what_there_is_not_is_refused() {
         assert!(out.contains(name), "{out}");
     }
     reproduce(dir.path(), "spanner").expect_error(2, "there are aether, eleda, flushing");
-    reproduce(dir.path(), "aether --figure 99").expect_error(2, "there are 3, 4, 5");
+    reproduce(dir.path(), "aether --figure 99").expect_error(2, "there are 2, 3, 4, 5");
     reproduce(dir.path(), "--figure 3").expect_error(2, "PAPER");
     assert_eq!(contents(dir.path()).len(), 0);
     let file = dir.path().join("file");

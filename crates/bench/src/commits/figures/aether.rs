@@ -10,6 +10,20 @@ use katydid::LockRelease;
 use katydid_wal::{Durability, InserterKind, SyncKind};
 use std::time::Duration;
 
+pub const TWO: Spec = Spec {
+    name: "aether2",
+    about: "where processor time goes on TPC-B, as log bottlenecks are removed one by one (Aether, Figure 2)",
+    saw: "with 60 clients the baseline leaves the processors idle for 75 % of the time, early release for 20 %, flush pipelining not at all; then \
+          the log buffer is what threads contend for",
+    note: "the systems of aether9; tellers have a skew of 0.85. user, system and idle are shares of all processors, log wait of the clients' time: for locks of \
+           stage three, for other threads that sync, and for syncs of their own",
+    varies: &[ListFlag::Threads, ListFlag::InFlight],
+    method: MethodName::Direct,
+    device: Device::File,
+    seconds: 0.4,
+    rounds: 3,
+};
+
 pub const THREE: Spec = Spec {
     name: "aether3",
     about: "what early lock release gains on TPC-B over skew, for devices of several latencies (Aether, Figure 3)",
@@ -118,12 +132,21 @@ pub fn five(lists: &Lists, plain: &Case) -> Vec<Case> {
     cases
 }
 
+pub fn two(lists: &Lists, plain: &Case) -> Vec<Case> {
+    one_by_one(lists, plain, Work::Tpcb { skew: 0.85 }, &[1, 8, 60])
+}
+
 pub fn nine(lists: &Lists, plain: &Case) -> Vec<Case> {
+    one_by_one(lists, plain, Work::Updates, &[1, 4, 16, 64])
+}
+
+/// The baseline, each part of Aether on top of those before it, and ours.
+fn one_by_one(lists: &Lists, plain: &Case, work: Work, threads: &[usize]) -> Vec<Case> {
     let mut cases = Vec::new();
-    for &threads in or(&lists.threads, &[1, 4, 16, 64]) {
+    for &threads in or(&lists.threads, threads) {
         for &in_flight in or(&lists.in_flight, IN_FLIGHT) {
             let baseline = Case {
-                work: Work::Updates,
+                work,
                 system: Some("baseline"),
                 inserter: InserterKind::Mutex,
                 sync: SyncKind::Pipelined,

@@ -5,7 +5,7 @@
 use super::spec::{ListFlag, Spec};
 use crate::commits::case::{Case, Work};
 use crate::host::device::{Device, MethodName};
-use katydid::LockRelease;
+use katydid::{Contention, LockRelease, OldVersions};
 use katydid_wal::{Durability, Group, InserterKind, SyncKind};
 use std::time::Duration;
 
@@ -31,6 +31,10 @@ pub struct Choice {
     pub processors: u16,
     /// When a group is written, if not as in the paper.
     pub group: Group,
+    /// How all cases treat conflicts, if not each as its system does.
+    pub contention: Option<Contention>,
+    /// How long all cases keep versions, likewise.
+    pub old_versions: Option<OldVersions>,
 }
 
 /// What is the same in these figures.
@@ -80,7 +84,7 @@ impl CicadaFigure {
                 about: "throughput of writing transactions over threads: logging off, one serial log, and ours (Cicada over P-WAL, Figure 3)",
                 saw: "with a serial log throughput hardly grows with the threads; without logging it does",
                 note: "logging off is `buffered`: records go into the log's memory, and nobody waits for them. Serial is one stream with inserter \
-                       mutex, grouped and per commit, locks released early. `to serial` is to the better of these with the same clients",
+                       mutex, grouped (inline) and per commit, locks released early. `to serial` is to the better of these with the same clients",
                 ..PLAIN
             },
             CicadaFigure::Four => Spec {
@@ -127,6 +131,10 @@ impl CicadaFigure {
                 CicadaFigure::Readers => readers(threads, choice, &mut cases),
             }
         }
+        for case in &mut cases {
+            case.contention = choice.contention.unwrap_or(case.contention);
+            case.old_versions = choice.old_versions.unwrap_or(case.old_versions);
+        }
         // With as many threads as processors two kinds of log are one.
         let mut once: Vec<Case> = Vec::new();
         for case in cases {
@@ -138,8 +146,9 @@ impl CicadaFigure {
     }
 }
 
-const FOUR: &str = "early or after-durable; single (per-commit) or group (pipelined: after 5 commits or 500 us); and our adaptive, which groups as it \
-                    finds best. One stream for each thread as in the paper, one for each processor, and one serial log. `to serial` is to the \
+const FOUR: &str = "early or after-durable; single (per-commit) or group (inline: the worker writes after 5 commits or 500 us; pipelined: a syncer does); and our adaptive, which groups as it \
+                    finds best. Rows of the paper's systems have early conflict checks and pauses, and with groups the log keeps old versions; ours have neither. \
+                    One stream for each thread as in the paper, one for each processor, and one serial log. `to serial` is to the \
                     serial log with the same clients, `speed-up` of early release to the other";
 
 /// Adaptive on a log of one stream for each processor, writing only, after `delay`.
@@ -163,12 +172,32 @@ fn per_thread(case: &Case, choice: &Choice) -> Case {
     Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
 }
 
+/// Groups that the workers write, and Cicada with its contention regulation. The oldest record that waits for its group keeps old versions (section III-C).
 fn grouped(case: &Case, choice: &Choice) -> Case {
-    Case { sync: SyncKind::Pipelined, group: Some(choice.group), ..case.clone() }
+    Case {
+        sync: SyncKind::Inline,
+        group: Some(choice.group),
+        contention: Contention::Early,
+        old_versions: OldVersions::UntilDurable,
+        ..case.clone()
+    }
 }
 
+/// No groups: the timestamps of open transactions alone keep old versions (section III-C).
 fn single(case: &Case) -> Case {
-    Case { sync: SyncKind::PerCommit, group: None, ..case.clone() }
+    Case {
+        sync: SyncKind::PerCommit,
+        group: None,
+        contention: Contention::Early,
+        old_versions: OldVersions::UntilUnread,
+        ..case.clone()
+    }
+}
+
+/// Our own protocol and rules on the log of a case.
+fn our_own(case: &Case) -> Case {
+    let (contention, old_versions) = Default::default();
+    Case { sync: SyncKind::default(), group: None, contention, old_versions, ..case.clone() }
 }
 
 fn serial(case: &Case, choice: &Choice) -> Case {
@@ -195,8 +224,8 @@ fn four(threads: usize, reads_percent: u8, choice: &Choice, cases: &mut Vec<Case
         cases.push(serial(&ours, choice));
         for release in [LockRelease::Early, LockRelease::AfterDurable] {
             let group = per_thread(&Case { release, ..ours.clone() }, choice);
-            let adaptive = Case { sync: SyncKind::default(), group: None, ..group.clone() };
-            cases.extend([single(&group), group, adaptive]);
+            let by_syncer = Case { sync: SyncKind::Pipelined, ..group.clone() };
+            cases.extend([single(&group), our_own(&group), by_syncer, group]);
         }
         cases.extend([grouped(&ours, choice), ours]);
     }
@@ -226,8 +255,15 @@ mod tests {
 
     #[test]
     fn every_figure_has_its_cases_once() {
-        let choice =
-            Choice { threads: vec![1, 2, 64], delay: None, in_flight: 64, processors: 2, group: GROUP };
+        let choice = Choice {
+            threads: vec![1, 2, 64],
+            delay: None,
+            in_flight: 64,
+            processors: 2,
+            group: GROUP,
+            contention: None,
+            old_versions: None,
+        };
         for figure in CicadaFigure::ALL {
             let cases = figure.cases(&choice);
             for (at, case) in cases.iter().enumerate() {

@@ -3,7 +3,7 @@
 //! Pure.
 
 use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec, fill, syncs_called};
-use super::systems::one_work;
+use super::systems::{RING, one_work};
 use crate::commits::case::{Case, Work};
 use crate::grid::flags::or;
 use crate::host::device::{Device, MethodName};
@@ -60,6 +60,7 @@ pub fn eighteen(lists: &Lists, plain: &Case) -> Vec<Case> {
                 let is_paper = sync == SyncKind::Pipelined;
                 let group = io_unit.filter(|_| is_paper).map(fill);
                 let papers = lists.inserter.unwrap_or(InserterKind::Grasshopper);
+                let ring = is_paper.then_some(RING);
                 let inserter = if is_paper { papers } else { plain.inserter };
                 for (threads, in_flight) in [(32, 100), (2, 1000)] {
                     let work = Work::Log { payload };
@@ -71,6 +72,7 @@ pub fn eighteen(lists: &Lists, plain: &Case) -> Vec<Case> {
                         in_flight,
                         io_unit,
                         group,
+                        ring,
                         ..plain.clone()
                     });
                 }

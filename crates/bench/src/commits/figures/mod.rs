@@ -17,6 +17,7 @@ use spec::{ListFlag, Lists, Spec};
 /// A figure or table of a paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
+    Aether2,
     Aether3,
     Aether4,
     Aether5,
@@ -36,7 +37,8 @@ pub enum Figure {
 }
 
 impl Figure {
-    pub const ALL: [Figure; 14] = [
+    pub const ALL: [Figure; 15] = [
+        Figure::Aether2,
         Figure::Aether3,
         Figure::Aether4,
         Figure::Aether5,
@@ -55,6 +57,7 @@ impl Figure {
 
     pub fn spec(self) -> Spec {
         match self {
+            Figure::Aether2 => aether::TWO,
             Figure::Aether3 => aether::THREE,
             Figure::Aether4 => aether::FOUR,
             Figure::Aether5 => aether::FIVE,
@@ -82,6 +85,7 @@ impl Figure {
         let inserter = lists.inserter.unwrap_or_default();
         let plain = Case { log: lists.log, inserter, ..Case::new(Work::Tpcb { skew: 0.0 }) };
         Ok(match self {
+            Figure::Aether2 => aether::two(lists, &plain),
             Figure::Aether3 => aether::three(lists, &plain),
             Figure::Aether4 => aether::four(lists, &plain),
             Figure::Aether5 => aether::five(lists, &plain),

@@ -13,6 +13,8 @@ use katydid_wal::{InserterKind, SyncKind};
 pub const KEY_VALUE: Work = Work::UpdateSearch { value: 1024 };
 /// ELEDA's I/O unit where the paper does not say otherwise.
 pub const UNIT: usize = 64 << 10;
+/// The paper's log buffer (6.1): eight hops of 4 MiB, four of which threads may be ahead.
+pub const RING: usize = 32 << 20;
 /// Streams of the memory engine's log: one, as the paper has one log.
 const STREAMS: u16 = 1;
 
@@ -21,7 +23,8 @@ const PLAIN: Spec = Spec {
     about: "",
     saw: "",
     note: "`vanilla` has inserter consolidated, protocol grouped and clients that block; once more with its log in memory. `ELEDA` has inserter \
-           grasshopper, protocol pipelined with writes of 64 KiB, which begin when so much is there or after 1 ms, and transactions in flight. `ours` is adaptive with marks, with \
+           grasshopper, protocol pipelined with writes of 64 KiB, which begin when so much is there or after 1 ms, and transactions in flight; its ring has \
+           32 MiB, so that threads may be four hops ahead. `ours` is adaptive with marks, with \
            as many in flight and with clients that block. Percentiles are those of writing transactions",
     varies: &[ListFlag::Threads, ListFlag::InFlight],
     method: MethodName::Direct,
@@ -97,6 +100,7 @@ impl Systems {
             sync: SyncKind::Pipelined,
             io_unit: Some(unit),
             group: Some(fill(unit)),
+            ring: Some(RING),
             in_flight,
             ..vanilla.clone()
         };

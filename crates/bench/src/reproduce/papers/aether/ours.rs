@@ -10,6 +10,19 @@ fn most(rows: &Rows) -> String {
     rows.all().most("threads").unwrap_or_default().to_string()
 }
 
+pub fn two(rows: &Rows) -> String {
+    let idle = |system: &str| {
+        let share = rows.with(&[("system", system), ("threads", "60")]).only("idle_share");
+        100.0 * share.unwrap_or_default()
+    };
+    format!(
+        "idle with 60 clients: the baseline {:.0} %, with flush pipelining {:.0} %, ours {:.0} %",
+        idle("baseline"),
+        idle("+ flush pipelining"),
+        idle("ours")
+    )
+}
+
 pub fn three(rows: &Rows) -> String {
     let best = rows.with(&[("lock_release", "early"), ("delay_us", "10000")]).most("speed_up");
     format!("{:.0} times at 10 ms, the paper 35 times at most", best.unwrap_or_default())
@@ -101,4 +114,18 @@ pub fn twelve(rows: &Rows) -> String {
     let four = hybrid().with("slots", "4").only("megabytes_per_second");
     let gain = 100.0 * (ratio(hybrid().most("megabytes_per_second"), four).unwrap_or(1.0) - 1.0);
     format!("4 is the default; at {} threads the best number gives the hybrid {gain:.0} % more", most(rows))
+}
+
+pub fn thirteen(rows: &Rows) -> String {
+    let of = |workload: &str, by: &str| {
+        let share = rows.with(&[("workload", workload), ("dealt_by", by)]).only("spanning");
+        100.0 * share.unwrap_or_default()
+    };
+    format!(
+        "commits that span logs: TPC-C {:.0} % dealt by transaction, {:.0} % by page; TPC-B {:.0} and {:.0} %",
+        of("tpcc", "transaction"),
+        of("tpcc", "page"),
+        of("tpcb", "transaction"),
+        of("tpcb", "page")
+    )
 }

@@ -6,6 +6,61 @@ use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, 
 use crate::reproduce::quantity::{difference, greatest, least, ratio, steps};
 use crate::reproduce::rows::Rows;
 
+/// The share of the processors that a system leaves idle with 60 clients.
+fn idle(rows: &Rows, system: &str) -> Option<f64> {
+    rows.with(&[("system", system), ("threads", "60")]).only("idle_share")
+}
+
+const TWO_PAPER: PaperRows = PaperRows(
+    "idle_share over threads 60
+     system=baseline: 0.75
+     system=+ early release: 0.2
+     system=+ flush pipelining: 0.01",
+);
+
+const TWO_WAITS: CounterExample = CounterExample {
+    system: "clients that wait for locks and for the device whatever is removed",
+    rows: "idle_share over threads 60
+     system=baseline: 0.75
+     system=+ early release: 0.75
+     system=+ flush pipelining: 0.75",
+};
+
+const TWO_BUSY: CounterExample = CounterExample {
+    system: "a baseline without contention for locks, whose clients keep all processors busy",
+    rows: "idle_share over threads 60
+     system=baseline: 0.02
+     system=+ early release: 0.02
+     system=+ flush pipelining: 0.01",
+};
+
+pub const TWO: &[Criterion] = &[
+    Criterion::new(
+        "because of contention for locks the baseline is idle 75 % of the time, with 60 clients",
+        "1.1, Figure 2",
+        (Unit::Share, |rows| idle(rows, "baseline")),
+        Bounds { above: 0.4, below: 0.95 },
+        TWO_PAPER,
+        TWO_BUSY,
+    ),
+    Criterion::new(
+        "early release removes most of that; its idle share below the baseline's",
+        "1.1, Figure 2",
+        (Unit::Points, |rows| difference(idle(rows, "+ early release"), idle(rows, "baseline"))),
+        Bounds { above: -1.0, below: -0.2 },
+        TWO_PAPER,
+        TWO_WAITS,
+    ),
+    Criterion::new(
+        "and with flush pipelining the hardware is used fully; its idle share",
+        "1.1, Figure 2",
+        (Unit::Share, |rows| idle(rows, "+ flush pipelining")),
+        Bounds { above: -0.001, below: 0.1 },
+        TWO_PAPER,
+        TWO_WAITS,
+    ),
+];
+
 fn speed_up(rows: &Rows, delay_us: &str, skew: &str) -> Option<f64> {
     rows.with(&[("lock_release", "early"), ("delay_us", delay_us), ("skew", skew)]).only("speed_up")
 }

@@ -2,9 +2,9 @@
 //!
 //! Pure. The paper has pictures and hardly a number; rates are estimates that agree with its text.
 //!
-//! In the paper a worker goes on with its next transaction until a group is full, and waits for each record where there are no groups. Hence the
-//! arms with group commit are rows of clients that have transactions in flight, and the others rows of clients that block, with a stream for each
-//! thread in all.
+//! In the paper a worker goes on with its next transaction until a group is full, then writes it, and waits for each record where there are no groups.
+//! Hence the arms with group commit are rows of protocol `inline` and clients that have transactions in flight, and the others rows of clients that
+//! block, with a stream for each thread in all.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};
@@ -25,7 +25,7 @@ fn serial(rows: &Rows, threads: &str) -> Option<f64> {
     let serial = rows.with(&[
         ("inserter", "mutex"),
         ("lock_release", EARLY),
-        ("sync", "pipelined"),
+        ("sync", "inline"),
         ("threads", threads),
     ]);
     serial.with("in_flight", IN_FLIGHT).only("commits_per_second")
@@ -34,14 +34,15 @@ fn serial(rows: &Rows, threads: &str) -> Option<f64> {
 const THREE_PAPER: PaperRows = PaperRows(
     "commits_per_second over threads 1 2 16
      durability=buffered: 150000 300000 2300000
-     durability=durable, inserter=mutex, lock_release=early, sync=pipelined, in_flight=64: 30000 32000 35000",
+     durability=durable, inserter=mutex, lock_release=early, sync=inline, in_flight=64: 30000 32000 35000",
 );
 
 const THREE_SCALES: CounterExample = CounterExample {
     system: "a serial log that threads do not contend for",
-    rows: "commits_per_second over threads 1 2 16
+    rows:
+        "commits_per_second over threads 1 2 16
      durability=buffered: 150000 150000 150000
-     durability=durable, inserter=mutex, lock_release=early, sync=pipelined, in_flight=64: 140000 280000 2200000",
+     durability=durable, inserter=mutex, lock_release=early, sync=inline, in_flight=64: 140000 280000 2200000",
 };
 
 pub const THREE: &[Criterion] = &[
@@ -73,9 +74,9 @@ pub const THREE: &[Criterion] = &[
     ),
 ];
 
-/// An arm with group commit (pipelined) or without (per-commit).
+/// An arm with group commit (inline) or without (per-commit).
 fn arm(rows: &Rows, release: &str, sync: &str, threads: &str) -> Option<f64> {
-    let in_flight = if sync == "pipelined" { IN_FLIGHT } else { "1" };
+    let in_flight = if sync == "inline" { IN_FLIGHT } else { "1" };
     let arm = rows.with(&[
         ("lock_release", release),
         ("sync", sync),
@@ -86,40 +87,40 @@ fn arm(rows: &Rows, release: &str, sync: &str, threads: &str) -> Option<f64> {
 }
 
 fn best(rows: &Rows, threads: &str) -> Option<f64> {
-    arm(rows, EARLY, "pipelined", threads)
+    arm(rows, EARLY, "inline", threads)
 }
 
 const FOUR_PAPER: PaperRows = PaperRows(
     "commits_per_second over threads 1 2 16
-     lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=1: 60000 - -
-     lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=2: - 120000 -
-     lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=16: - - 900000
+     lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=1: 60000 - -
+     lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=2: - 120000 -
+     lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=16: - - 900000
      lock_release=early, sync=per-commit, in_flight=1, inserter=marks, streams=1: 15000 - -
      lock_release=early, sync=per-commit, in_flight=1, inserter=marks, streams=2: - 30000 -
      lock_release=early, sync=per-commit, in_flight=1, inserter=marks, streams=16: - - 230000
      lock_release=after-durable, sync=per-commit, in_flight=1, inserter=marks, streams=1: 14000 - -
      lock_release=after-durable, sync=per-commit, in_flight=1, inserter=marks, streams=2: - 27000 -
      lock_release=after-durable, sync=per-commit, in_flight=1, inserter=marks, streams=16: - - 180000
-     lock_release=after-durable, sync=pipelined, in_flight=64, inserter=marks, streams=1: 11000 - -
-     lock_release=after-durable, sync=pipelined, in_flight=64, inserter=marks, streams=2: - 20000 -
-     lock_release=after-durable, sync=pipelined, in_flight=64, inserter=marks, streams=16: - - 90000",
+     lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=1: 11000 - -
+     lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=2: - 20000 -
+     lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=16: - - 90000",
 );
 
 const FOUR_ALIKE: CounterExample = CounterExample {
     system: "single commits that a helper thread gathers, so that all arms are group commit and none has contention",
     rows: "commits_per_second over threads 1 2 16
-     lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=1: 60000 - -
-     lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=2: - 60000 -
-     lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=16: - - 60000
+     lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=1: 60000 - -
+     lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=2: - 60000 -
+     lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=16: - - 60000
      lock_release=early, sync=per-commit, in_flight=1, inserter=marks, streams=1: 60000 - -
      lock_release=early, sync=per-commit, in_flight=1, inserter=marks, streams=2: - 60000 -
      lock_release=early, sync=per-commit, in_flight=1, inserter=marks, streams=16: - - 60000
      lock_release=after-durable, sync=per-commit, in_flight=1, inserter=marks, streams=1: 60000 - -
      lock_release=after-durable, sync=per-commit, in_flight=1, inserter=marks, streams=2: - 60000 -
      lock_release=after-durable, sync=per-commit, in_flight=1, inserter=marks, streams=16: - - 60000
-     lock_release=after-durable, sync=pipelined, in_flight=64, inserter=marks, streams=1: 60000 - -
-     lock_release=after-durable, sync=pipelined, in_flight=64, inserter=marks, streams=2: - 60000 -
-     lock_release=after-durable, sync=pipelined, in_flight=64, inserter=marks, streams=16: - - 60000",
+     lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=1: 60000 - -
+     lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=2: - 60000 -
+     lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=16: - - 60000",
 };
 
 /// The order of the four arms with 2 threads, as many as there are processors, and the growth of the best.
@@ -146,7 +147,7 @@ pub const FOUR: &[Criterion] = &[
         "release after durability with group commit holds locks longest and is worst; the single commit to it, 2 threads",
         "III-B, Figures 4 and 5",
         (Unit::Times, |rows| {
-            ratio(arm(rows, AFTER_DURABLE, "per-commit", "2"), arm(rows, AFTER_DURABLE, "pipelined", "2"))
+            ratio(arm(rows, AFTER_DURABLE, "per-commit", "2"), arm(rows, AFTER_DURABLE, "inline", "2"))
         }),
         Bounds { above: 1.0, below: 10.0 },
         FOUR_PAPER,
@@ -158,7 +159,7 @@ pub const FOUR: &[Criterion] = &[
         (Unit::Times, |rows| {
             least(["2", "16"].map(|threads| {
                 let others =
-                    [(EARLY, "per-commit"), (AFTER_DURABLE, "per-commit"), (AFTER_DURABLE, "pipelined")];
+                    [(EARLY, "per-commit"), (AFTER_DURABLE, "per-commit"), (AFTER_DURABLE, "inline")];
                 let others = others.map(|(release, sync)| arm(rows, release, sync, threads));
                 ratio(best(rows, threads), greatest(others))
             }))
@@ -179,23 +180,22 @@ pub const FOUR: &[Criterion] = &[
 
 /// Logging to logging off.
 fn kept(rows: &Rows, threads: &str) -> Option<f64> {
-    ratio(arm(rows, EARLY, "pipelined", threads), logging_off(rows, threads))
+    ratio(arm(rows, EARLY, "inline", threads), logging_off(rows, threads))
 }
 
 const SIX_PAPER: PaperRows = PaperRows(
     "commits_per_second over threads 1 2
      durability=buffered: 150000 300000
-     durability=durable, lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=1: 147000 -
-     durability=durable, lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=2: - 295000",
+     durability=durable, lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=1: 147000 -
+     durability=durable, lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=2: - 295000",
 );
 
 const SIX_COSTS: CounterExample = CounterExample {
     system: "logging that waits for each record",
-    rows:
-        "commits_per_second over threads 1 2
+    rows: "commits_per_second over threads 1 2
      durability=buffered: 150000 300000
-     durability=durable, lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=1: 45000 -
-     durability=durable, lock_release=early, sync=pipelined, in_flight=64, inserter=marks, streams=2: - 90000",
+     durability=durable, lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=1: 45000 -
+     durability=durable, lock_release=early, sync=inline, in_flight=64, inserter=marks, streams=2: - 90000",
 };
 
 pub const SIX: &[Criterion] = &[Criterion::new(

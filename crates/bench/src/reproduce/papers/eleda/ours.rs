@@ -165,3 +165,19 @@ pub fn twenty_one(rows: &Rows) -> String {
         most(rows)
     )
 }
+
+pub fn seventeen(rows: &Rows) -> String {
+    let of = |system: &str, column: &str| {
+        let rows = rows.with(&[("system", system), ("threads", "32")]);
+        100.0 * rows.only(column).unwrap_or_default()
+    };
+    format!(
+        "with 32 threads: vanilla waits for the log {:.0} % of the clients' time, ELEDA {:.0} %, ours {:.0} %; in the kernel {:.0}, {:.0} and {:.0} % of the processors",
+        of("vanilla", "log_wait_share"),
+        of("ELEDA", "log_wait_share"),
+        of("ours", "log_wait_share"),
+        of("vanilla", "system_share"),
+        of("ELEDA", "system_share"),
+        of("ours", "system_share")
+    )
+}

@@ -443,3 +443,68 @@ pub const NINETEEN: &[Criterion] = &[
         NINETEEN_ADDS_NOTHING,
     ),
 ];
+
+const SEVENTEEN_PAPER: PaperRows = PaperRows(
+    "log_wait_share over threads 1 32
+     work=update-search, system=vanilla: 0.8 0.88
+     work=update-search, system=ELEDA: 0.01 0.01
+     system_share over threads 1 32
+     work=update-search, system=vanilla: 0.02 0.08
+     work=update-search, system=ELEDA: 0.01 0.02
+     user_share over threads 1 32
+     work=update-search, system=vanilla: 0.02 0.04
+     work=update-search, system=ELEDA: 0.03 0.88",
+);
+
+const SEVENTEEN_SLEEPS: CounterExample = CounterExample {
+    system: "threads that sleep until their own commit is durable, with ELEDA too",
+    rows: "log_wait_share over threads 1 32
+     work=update-search, system=vanilla: 0.8 0.88
+     work=update-search, system=ELEDA: 0.8 0.88
+     system_share over threads 1 32
+     work=update-search, system=vanilla: 0.02 0.08
+     work=update-search, system=ELEDA: 0.02 0.08
+     user_share over threads 1 32
+     work=update-search, system=vanilla: 0.02 0.04
+     work=update-search, system=ELEDA: 0.02 0.04",
+};
+
+const SEVENTEEN_BUSY: CounterExample = CounterExample {
+    system: "a baseline whose threads hardly wait",
+    rows: "log_wait_share over threads 32
+     work=update-search, system=vanilla: 0.1
+     work=update-search, system=ELEDA: 0.01",
+};
+
+/// The share of its processor time that a system spends in the kernel.
+fn in_kernel(rows: &Rows, system: &str) -> Option<f64> {
+    let share = |column| of(rows, KEY_VALUE, system, "32", column);
+    ratio(share("system_share"), Some(share("system_share")? + share("user_share")?))
+}
+
+pub const SEVENTEEN: &[Criterion] = &[
+    Criterion::new(
+        "vanilla on SSDs spends 88 % of the time in doing nothing but sleeping, with 32 threads",
+        "6.5.2, Figure 17",
+        (Unit::Share, |rows| of(rows, KEY_VALUE, VANILLA, "32", "log_wait_share")),
+        Bounds { above: 0.5, below: 1.001 },
+        SEVENTEEN_PAPER,
+        SEVENTEEN_BUSY,
+    ),
+    Criterion::new(
+        "ELEDA shows neither spin-waiting nor sleeping, with 32 threads",
+        "6.5.2, Figure 17",
+        (Unit::Share, |rows| of(rows, KEY_VALUE, ELEDA, "32", "log_wait_share")),
+        Bounds { above: -0.001, below: 0.1 },
+        SEVENTEEN_PAPER,
+        SEVENTEEN_SLEEPS,
+    ),
+    Criterion::new(
+        "its kernel time is negligible, unlike that of others; its share of the processor time to vanilla's, 32 threads",
+        "6.5.2, Figure 17",
+        (Unit::Times, |rows| ratio(in_kernel(rows, ELEDA), in_kernel(rows, VANILLA))),
+        Bounds { above: -0.001, below: 0.5 },
+        SEVENTEEN_PAPER,
+        SEVENTEEN_SLEEPS,
+    ),
+];

@@ -1,0 +1,12 @@
+//! What a log distributed over several would have to keep in order (Aether, A.5, Figure 13): the physical dependences in the log of our own TPC-C
+//! and TPC-B, counted after the fact.
+//!
+//! | file | what |
+//! |---|---|
+//! | `count` | counting, over records and commits in the order of the log; pure |
+//! | `measure` | running a workload and reading its log |
+//! | `rows` | cases, rounds, and their table and chart |
+
+pub mod count;
+pub mod measure;
+pub mod rows;
