@@ -1,6 +1,8 @@
 //! Mechanisms that are kept as a paper has them: each mutant is our own design, or an older form, under the paper's name.
 
-use super::tests::{BASELINES, GROUPING, GROUPS, NV_LOGGING};
+use super::tests::{
+    BASELINES, CICADA, CICADA_RULES, GRASSHOPPER_ROOM, GROUPING, GROUPS, INLINE, INLINE_CARRIER, NV_LOGGING,
+};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -40,11 +42,53 @@ pub const LIST: &[Mutant] = &[
         tests: GROUPING,
     },
     Mutant {
+        name: "inline: a request writes a complete group",
+        file: "crates/kernels/src/sync/inline.rs",
+        old: "        if !is_carried && !self.carrier.give(rounds, 1) {",
+        new: "        self.offer(rounds);\n        if !is_carried && !self.carrier.give(rounds, 1) {",
+        tests: INLINE,
+    },
+    Mutant {
+        name: "inline: a complete group is left to the carrier",
+        file: "crates/kernels/src/sync/inline.rs",
+        old: "        if !is_complete() {\n            return;",
+        new: "        if !is_complete() || self.has_groups() {\n            return;",
+        tests: INLINE,
+    },
+    Mutant {
+        name: "inline: a commit that is requested and waited for counts twice",
+        file: "crates/kernels/src/sync/inline.rs",
+        old: "(members.levels.len() as u64, bytes())",
+        new: "(members.levels.len() as u64 * 2, bytes())",
+        tests: INLINE,
+    },
+    Mutant {
+        name: "inline: nothing carries what is requested",
+        file: "crates/kernels/src/sync/inline.rs",
+        old: "std::mem::replace(&mut members.is_carried, true)",
+        new: "members.is_carried || !std::mem::replace(&mut members.is_carried, true)",
+        tests: INLINE_CARRIER,
+    },
+    Mutant {
+        name: "inline: a queue's owner does not offer to write",
+        file: "crates/wal/src/completion.rs",
+        old: "            self.log.core(stream).offer();\n",
+        new: "            let _ = stream;\n",
+        tests: BASELINES,
+    },
+    Mutant {
         name: "aether: records above 1,024 bytes form no groups",
         file: "crates/kernels/src/insert/aether/mod.rs",
         old: "let may_group = class == AppendClass::Normal;",
         new: "let may_group = class == AppendClass::Normal && bytes <= 1024;",
         tests: GROUPS,
+    },
+    Mutant {
+        name: "grasshopper: lists have a length that no run-ahead limit changes",
+        file: "crates/kernels/src/insert/grasshopper/mod.rs",
+        old: "(sizes.run_ahead_bytes / BYTES_A_NODE).clamp(NODES_MIN, NODES_MAX)",
+        new: "(sizes.run_ahead_bytes / BYTES_A_NODE).clamp(NODES_MIN, NODES_MIN)",
+        tests: GRASSHOPPER_ROOM,
     },
     Mutant {
         name: "nv_logging: an append sets its entry before its record is persisted",
@@ -73,5 +117,68 @@ pub const LIST: &[Mutant] = &[
         old: "        self.region.persist(self.at + at, HEAD_WORDS * 8);\n",
         new: "",
         tests: NV_LOGGING,
+    },
+    Mutant {
+        name: "cicada: reads are not checked before versions are put in place",
+        file: "crates/engine/src/memory/store/early.rs",
+        old: "        for read in &self.reads {",
+        new: "        for read in &self.reads[..0] {",
+        tests: CICADA,
+    },
+    Mutant {
+        name: "cicada: what is to be replaced is not checked before versions are put in place",
+        file: "crates/engine/src/memory/store/early.rs",
+        old: "        for write in writes {",
+        new: "        for write in &writes[..0] {",
+        tests: CICADA,
+    },
+    Mutant {
+        name: "cicada: a thread without conflicts still checks early",
+        file: "crates/engine/src/memory/store/early.rs",
+        old: " || VALIDATED.get() >= CALM {",
+        new: " || VALIDATED.get() == u32::MAX {",
+        tests: CICADA,
+    },
+    Mutant {
+        name: "cicada: a late transaction is checked at a timestamp that it will not have",
+        file: "crates/engine/src/memory/store/early.rs",
+        old: "        if self.is_late {",
+        new: "        if self.is_late && self.writes.bytes().1 == usize::MAX {",
+        tests: CICADA,
+    },
+    Mutant {
+        name: "cicada: a conflict that a call has met is followed by no pause",
+        file: "crates/engine/src/memory/transaction.rs",
+        old: "        if mem::take(&mut self.pauses) {",
+        new: "        if mem::take(&mut self.pauses) && self.wrote {",
+        tests: CICADA_RULES,
+    },
+    Mutant {
+        name: "cicada: old versions go although an older record is not durable",
+        file: "crates/engine/src/memory/store/unflushed.rs",
+        old: ".map_or(horizon, |oldest| oldest.min(horizon));",
+        new: ".map_or(horizon, |oldest| oldest.max(horizon));",
+        tests: CICADA,
+    },
+    Mutant {
+        name: "cicada: only the calling thread's records keep old versions",
+        file: "crates/engine/src/memory/store/unflushed.rs",
+        old: "self.records.iter().filter_map(oldest_of).min()",
+        new: "self.records.iter().skip(shard(SHARDS)).take(1).filter_map(oldest_of).min()",
+        tests: CICADA,
+    },
+    Mutant {
+        name: "cicada: records are not noted when they are in the log",
+        file: "crates/engine/src/memory/engine.rs",
+        old: "        self.store.has_logged(timestamp, place);\n",
+        new: "",
+        tests: CICADA_RULES,
+    },
+    Mutant {
+        name: "cicada: memory that the log holds back refuses writes",
+        file: "crates/engine/src/memory/store/state.rs",
+        old: "        if self.unflushed.is_some() {\n            self.collect_unread();",
+        new: "        if self.unflushed.is_none() {\n            self.collect_unread();",
+        tests: CICADA,
     },
 ];
