@@ -25,12 +25,14 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
-const MAGIC: &[u8; 8] = b"KATYDCON";
-const PREFIX: &str = "consumer.";
+pub(crate) const MAGIC: &[u8; 8] = b"KATYDCON";
+/// How the names of their files begin.
+pub(crate) const PREFIX: &str = "consumer.";
 const NEW_SUFFIX: &str = ".new";
 const SLOTS: u64 = 2;
 const PLACES_AT: usize = 64;
 const PLACES_PER_BLOCK: usize = 480;
+
 /// What a slot says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConsumerPlace {
@@ -45,7 +47,8 @@ fn slot_bytes(streams: usize) -> usize {
 }
 
 impl ConsumerPlace {
-    fn encode(&self, id: Id) -> Vec<u8> {
+    /// A slot of a log with this id.
+    pub(crate) fn encode(&self, id: Id) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(slot_bytes(self.from.len()));
         for (number, places) in self.from.chunks(PLACES_PER_BLOCK).enumerate() {
             let mut block = Box::new([0; SEALED_BYTES]);
@@ -65,9 +68,12 @@ impl ConsumerPlace {
         bytes
     }
 
-    /// Decodes a slot of a log with this id and so many streams.
-    fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<ConsumerPlace, SealFault> {
+    /// Decodes a slot of a log with this id and so many streams. Total: a slot of another length is broken.
+    pub(crate) fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<ConsumerPlace, SealFault> {
         let mut place: Option<ConsumerPlace> = None;
+        if bytes.len() != slot_bytes(streams) {
+            return Err(SealFault::Broken);
+        }
         for (number, block) in bytes.as_chunks::<SEALED_BYTES>().0.iter().enumerate() {
             seal::check_seal(block, MAGIC, FORMAT_VERSION)?;
             let count = PLACES_PER_BLOCK.min(streams - number * PLACES_PER_BLOCK);

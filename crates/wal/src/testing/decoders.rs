@@ -2,6 +2,7 @@
 //!
 //! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since nothing gets far without.
 
+use crate::consumers::{self, ConsumerPlace};
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
 use crate::geometry::Geometry;
 use crate::inspect::inspect_stream as inspect;
@@ -41,6 +42,7 @@ pub fn fuzz_targets() -> Vec<Target> {
         ("streams control", vec![streams::sample_control()], |input| {
             streams::decode_control(&sealed(input, streams::CONTROL_MAGIC));
         }),
+        ("consumer place", consumer_samples(), decode_consumer),
     ]
 }
 
@@ -92,6 +94,17 @@ fn mend(bytes: &mut [u8]) -> Option<usize> {
     sum.update(&record[16..]);
     record[4..8].copy_from_slice(&sum.finish().to_le_bytes());
     Some(record::padded_len(len))
+}
+
+/// Gives each record in the bytes of a log, which begin at `from`, a matching sum. What is no record at its place is left as it is.
+pub fn mend_records(bytes: &mut [u8], from: Lsn) {
+    let mut at = 0;
+    while at + HEADER_BYTES <= bytes.len() {
+        at += match read_u64(bytes, at + 8) == from.plus(at as u64).get() {
+            true => mend(&mut bytes[at..]).unwrap_or(8),
+            false => 8,
+        };
+    }
 }
 
 fn decode_record(input: &[u8]) {
@@ -149,6 +162,69 @@ fn decode_segment_header(input: &[u8]) {
     look(&name(1), &block[..]);
 }
 
+/// How many streams the log of a consumer's sample has: one block, one that is full, and two.
+const CONSUMER_STREAMS: [usize; 3] = [1, 480, 481];
+/// Bytes of each block of a consumer's place that are part of a sample.
+const CONSUMER_BYTES: usize = 128;
+
+/// Which number of streams, and the beginning of each block.
+fn consumer_samples() -> Vec<Vec<u8>> {
+    let sample = |(nth, streams): (usize, &usize)| {
+        let from = (0..*streams as u64).map(|stream| Lsn::new(48 * (stream % 3))).collect();
+        let place = ConsumerPlace { seq: 7, bytes_max: 1 << 20, mark: 1 << 63, from };
+        let slot = place.encode(LOG_ID);
+        let blocks = slot.chunks(SEALED_BYTES).flat_map(|block| &block[..CONSUMER_BYTES]);
+        [nth as u8].into_iter().chain(blocks.copied()).collect()
+    };
+    CONSUMER_STREAMS.iter().enumerate().map(sample).collect()
+}
+
+/// Decodes a slot of such blocks, then opens a log that has it as the place of a consumer.
+fn decode_consumer(input: &[u8]) {
+    let Some((&first, rest)) = input.split_first() else { return };
+    let streams = CONSUMER_STREAMS[usize::from(first) % CONSUMER_STREAMS.len()];
+    let mut slot = Vec::new();
+    for block in rest.chunks(CONSUMER_BYTES).take(4) {
+        slot.extend_from_slice(&sealed(block, consumers::MAGIC)[..]);
+    }
+    if let Ok(place) = ConsumerPlace::decode(&slot, LOG_ID, streams) {
+        assert_eq!(place.from.len(), streams);
+        assert_eq!(ConsumerPlace::decode(&place.encode(LOG_ID), LOG_ID, streams), Ok(place));
+    }
+    if streams == 1 {
+        open_with_consumer(&slot);
+    }
+}
+
+/// Opens a log with this slot of a consumer, looks at the consumer, moves and trims.
+fn open_with_consumer(slot: &[u8]) {
+    let directory = log_of(&records(Lsn::ZERO, 4));
+    put(&directory, &format!("{}fuzz", consumers::PREFIX), &[slot, &[0; SEALED_BYTES]].concat());
+    let medium = FileOptions { segment_bytes: SEGMENT_BYTES, ring_bytes: 64 << 10, ..FileOptions::default() };
+    let options = Options {
+        medium: medium.into(),
+        run_ahead_bytes: 8 << 10,
+        reserve_bytes: 0,
+        sessions_max: 1,
+        background: crate::Background::Caller,
+        ..Options::default()
+    };
+    let opened = crate::Log::open_in(Arc::new(directory.clone()), options);
+    let Ok(log) = opened else { return };
+    let end = log.first().recovery().end;
+    for consumer in log.consumers() {
+        let _acknowledged = log
+            .consumer(&consumer.name, consumer.bytes_max, 1, &consumer.from)
+            .and_then(|consumer| consumer.acknowledge(2, &[end]))
+            .is_ok();
+    }
+    let _trimmed = log.first().trim(end).is_ok();
+    assert!(
+        log.consumers().iter().all(|consumer| consumer.is_lost || consumer.from[0] >= log.first().start())
+    );
+    let _closed = log.close().is_ok();
+}
+
 /// A log whose segments hold these bytes.
 fn log_of(content: &[u8]) -> MemoryDirectory {
     let directory = MemoryDirectory::new();
@@ -168,13 +244,7 @@ fn log_of(content: &[u8]) -> MemoryDirectory {
 fn decode_log(input: &[u8]) {
     let mut input = input.to_vec();
     input.truncate(64 << 10);
-    let mut at = 0;
-    while at + HEADER_BYTES <= input.len() {
-        at += match read_u64(&input, at + 8) == at as u64 {
-            true => mend(&mut input[at..]).unwrap_or(8),
-            false => 8,
-        };
-    }
+    mend_records(&mut input, Lsn::ZERO);
     let directory = log_of(&input);
     let Ok(inspection) = inspect(&directory) else { return };
     let records = |reader: crate::Reader| reader.filter_map(Result::ok).filter(|r| r.kind.is_user()).count();

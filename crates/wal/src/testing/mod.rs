@@ -7,7 +7,7 @@ mod positions;
 pub mod rate;
 
 pub use conformance::{Sizes, conformance, conformance_in_nvram};
-pub use decoders::{Target, fuzz_targets};
+pub use decoders::{Target, fuzz_targets, mend_records};
 pub use katydid_kernels::{rig, sizes};
 pub use positions::begin_at;
 
