@@ -56,6 +56,8 @@ impl FromStr for ChangePosition {
         let number = |text: &str| text.parse::<u64>().map_err(|_| malformed());
         let lsn = |text: &str| Some(Lsn::new(number(text).ok()?)).filter(|lsn| *lsn <= Lsn::LIMIT);
         let from = from.split(',').map(|text| lsn(text).ok_or_else(malformed)).collect::<Result<_, _>>()?;
-        Ok(ChangePosition { stamp: CommitStamp::new(number(stamp)?), from })
+        let position = ChangePosition { stamp: CommitStamp::new(number(stamp)?), from };
+        // A position has one text, so that programs may compare texts: no sign, no leading zeros.
+        if position.to_string() == text { Ok(position) } else { Err(malformed()) }
     }
 }
