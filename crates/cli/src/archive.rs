@@ -23,7 +23,7 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 ///
 /// The archive is a folder, empty or new the first time. Each run goes on where the one before ended, and the database keeps its log for it meanwhile,
 /// up to --keep bytes. Beyond that the log is trimmed, and the next run says that there is a gap: make a new backup, and begin a new archive. A running database is
-/// archived through the socket of its process. Databases of the paged engine only.
+/// archived through the socket of its process.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid archive --dir ./db /mnt/archive\n  \
                         katydid archive --dir ./db /mnt/archive --follow --every 5s\n  \
@@ -166,7 +166,7 @@ impl Archive {
     }
 
     fn tell(&self, archive: &LogArchive, taken: u64) -> Result<()> {
-        let end = archive.end().map(|end| end.get());
+        let end = archive.stamp().map(|stamp| stamp.get());
         if self.json {
             return say(json!({ "bytes": taken, "stamp": end }).to_string());
         }

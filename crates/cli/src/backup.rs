@@ -182,7 +182,7 @@ impl Restore {
         progress.end();
         let (report, reached) = made?;
         let engine = Database::engine_at(to)?;
-        self.flags.tell(&report.into(), reached.as_ref(), engine, to)
+        self.flags.tell(&report.into(), reached.as_ref().zip(self.to), engine, to)
     }
 }
 
@@ -205,8 +205,15 @@ fn time(at: SystemTime) -> String {
 }
 
 /// What is in a database that was restored to a point.
-fn told_of(RestoreReport { copy, moment, next_moment, .. }: &RestoreReport) -> String {
-    let mut text = format!("it has every commit up to stamp {}", copy.stamp);
+fn told_of(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> String {
+    let RestoreReport { copy, moment, next_moment, .. } = report;
+    let mut text = match (engine, point) {
+        // Stamps and durability are two orders.
+        (EngineKind::Memory, RestorePoint::Time(_) | RestorePoint::End) => {
+            format!("no commit in it has a greater stamp than {}", copy.stamp)
+        }
+        _ => format!("it has every commit up to stamp {}", copy.stamp),
+    };
     if let Some(moment) = moment {
         text += &format!(", all durable at {}", time(*moment));
     }
@@ -253,7 +260,7 @@ impl CopyFlags {
     fn tell(
         &self,
         made: &CopyMade,
-        reached: Option<&RestoreReport>,
+        reached: Option<(&RestoreReport, RestorePoint)>,
         engine: EngineKind,
         to: &Path,
     ) -> Result<()> {
@@ -266,14 +273,14 @@ impl CopyFlags {
                 "bytes": made.bytes,
                 "seconds": seconds,
                 "verified": checked.map(verify::as_json),
-                "moment": reached.and_then(|reached| reached.moment).map(time),
-                "next_moment": reached.and_then(|reached| reached.next_moment).map(time),
+                "moment": reached.and_then(|(reached, _)| reached.moment).map(time),
+                "next_moment": reached.and_then(|(reached, _)| reached.next_moment).map(time),
             });
             say(object.to_string())?;
         } else {
             say(format!("copied {} to {} in {seconds:.1} s", shown(made.bytes), to.display()))?;
-            if let Some(reached) = reached {
-                say(told_of(reached))?;
+            if let Some((reached, point)) = reached {
+                say(told_of(reached, point, engine))?;
             }
             if let Some(checked) = checked.filter(|checked| checked.is_sound()) {
                 say(verify::summary(checked, engine))?;

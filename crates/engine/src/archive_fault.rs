@@ -100,11 +100,6 @@ pub enum ArchiveFault {
         /// The first record after the compacting.
         at: Lsn,
     },
-    /// The memory engine has no archives of its log.
-    #[error(
-        "the log of the memory engine cannot be archived, nor one of its databases be restored to a point"
-    )]
-    MemoryEngine,
     /// The log of the database is in NVRAM, and an archive is of a log in files.
     #[error("its log is in NVRAM (kind {log}), and cannot be archived")]
     LogInNvram {

@@ -188,8 +188,8 @@ impl Database {
         };
         let settings = Options::default();
         make(to, None, &settings, options, &|| Ok(()), manifest.id, |target, pace| {
-            open::copy_unopened(copies, control, target, pace, None)?;
-            let control = control::Control { database: target.id, ..*control };
+            let control = open::copy_unopened(copies, control, target, pace, None)?;
+            let control = control::Control { database: target.id, ..control };
             let Manifest { stamp, incarnations, log_start, .. } = *manifest;
             Ok(Copied { control, stamp, incarnations, log_start })
         })

@@ -112,6 +112,7 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
         fn checkpoint(&self) -> Result<()>;
         fn log(&self) -> &Log;
         fn archive_facts(&self) -> Result<(u64, u32)>;
+        fn archive_horizon(&self) -> Result<Option<CommitStamp>>;
         fn changes(&self, from: &ChangesFrom) -> Result<Changes>;
         fn close(&self) -> Result<()>;
         fn stat(&self) -> Result<Stat>;

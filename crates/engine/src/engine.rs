@@ -83,9 +83,11 @@ pub(crate) trait Engine: Opened + Clone {
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
     /// The log, with all its streams.
     fn log(&self) -> &Log;
-    /// Pages of the database file, and the number of the next table. What was durable before the call needs no more of either. Fails if the engine
-    /// has no archives. See [`crate::Database::log_archiver`].
+    /// Pages of the database file, and the number of the next table. What was durable before the call needs no more of either. Fails if the log
+    /// cannot be archived. See [`crate::Database::log_archiver`].
     fn archive_facts(&self) -> Result<(u64, u32)>;
+    /// Every commit whose record is appended from now on has this stamp or a greater one. None if stamps are positions of the log.
+    fn archive_horizon(&self) -> Result<Option<CommitStamp>>;
     /// See [`crate::Database::changes`].
     fn changes(&self, from: &ChangesFrom) -> Result<Changes>;
     /// Does what background threads would have done by now, if it was opened without them; otherwise nothing.
@@ -110,14 +112,15 @@ pub(crate) trait EngineFiles: Sized {
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport>;
     /// Writes everything of a copy but its control file from a whole copy and increments to it, none of which was opened since it was made. `control` is that of
-    /// the last one. With an extension the log goes on with that; only the paged engine has those. See [`crate::Database::restore`].
+    /// the last one. With an extension the log goes on with that. Returns what the control file of the copy is to say of its files. See
+    /// [`crate::Database::restore`].
     fn copy_unopened(
         sources: &[Unopened],
         control: &Control,
         target: &Target,
         pace: &mut Pace<'_>,
         extension: Option<&Extension>,
-    ) -> Result<()>;
+    ) -> Result<Control>;
     /// Rewrites the files of a database that was closed cleanly and whose lock is held; bytes before and after. See [`crate::Database::compact`].
     fn compact(
         directory: &Arc<dyn Directory>,

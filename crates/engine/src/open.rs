@@ -165,7 +165,7 @@ pub(crate) fn copy_unopened(
     target: &Target,
     pace: &mut Pace<'_>,
     extension: Option<&Extension>,
-) -> Result<()> {
+) -> Result<Control> {
     match control.engine {
         EngineKind::Paged => PagedDatabase::copy_unopened(sources, control, target, pace, extension),
         EngineKind::Memory => MemoryDatabase::copy_unopened(sources, control, target, pace, extension),

@@ -2,16 +2,18 @@
 //!
 //! On the thread of the caller; no database is open. The result is made as a restored backup is ([`crate::copy`]), with a log that goes on with the archive's
 //! bytes up to the end of the last record at or before the wanted point. Opening it recovers what a crash of the source at that end would have left: exactly
-//! the transactions whose commit records end there or before (`docs/recovery.md`, "Archives"). Before anything is written,
+//! the transactions whose commit records end there or before (`docs/recovery.md`, "Archives").
+//!
+//! The memory engine's stamps are no positions. Its log ends at a cut of all streams that the archive has noted: for a stamp at the first one below which lies
+//! everything up to the stamp, and what has a greater one is left out then. Before anything is written,
 //!
 //! 1. all bytes of the archive that are needed are there and have their checksums, and each of their records its own;
-//! 2. the point is not before the end of the backup, whose pages may have everything up to there;
+//! 2. the point is not before the end of the backup, whose pages or rows may have everything up to there;
 //! 3. no compacting lies between the backup and the point.
 //!
 //! A crash leaves an incomplete copy, which no call takes for a database.
 
-use crate::CommitStamp;
-use crate::archive::Archived;
+use crate::archive::{Archived, LocatedStretch, StreamPart};
 use crate::backup::{Chain, chain_of, empty, make};
 use crate::backup_options::{BackupOptions, BackupReport};
 use crate::control::Control;
@@ -22,8 +24,9 @@ use crate::error::{ArchiveFault, Error, Result};
 use crate::ids::EngineKind;
 use crate::open;
 use crate::options::Options;
+use crate::{CommitStamp, Lsn};
 use katydid_device::Directory;
-use katydid_wal::{ArchivedBytes, Cut, ExtendedLog};
+use katydid_wal::{Cut, ExtendedLog};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -45,7 +48,8 @@ pub enum RestorePoint {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// The copy. Its stamp is that of the last commit in it, or a greater one below that of the next commit.
+    /// The copy. Its stamp is that of the last commit in it, or a greater one below that of the next commit. In a database of the memory engine that was restored to
+    /// a time or to the end it is a bound: no commit with a greater stamp is in it, and those that were durable are.
     pub copy: BackupReport,
     /// A moment when everything in it was durable, as noted by the archive; `None` if the archive was not needed.
     pub moment: Option<SystemTime>,
@@ -56,7 +60,7 @@ pub struct RestoreReport {
 impl Database {
     /// Makes a database of a backup, increments to it if there are any, and the archived log: as it was at `point`. `from` are the backup and its
     /// increments, as for [`Database::restore_chain`], `archive` is the directory of a [`LogArchive`](crate::LogArchive), and `to` is created
-    /// if missing, and must be empty. Nothing in `from` and `archive` is changed. Only the paged engine's databases can be restored so.
+    /// if missing, and must be empty. Nothing in `from` and `archive` is changed. A database of the memory engine is in memory while it is restored to a stamp.
     ///
     /// # Errors
     /// [`Error::Archive`] whose [`ArchiveFault`] says why the point cannot be had: it is before the end of the backup or after that of the archive, a part of
@@ -96,116 +100,202 @@ struct Plan {
     chain: Chain,
     last: Manifest,
     extension: Extension,
+    /// Of the last commit.
+    stamp: CommitStamp,
     next_table: u32,
     moment: Option<SystemTime>,
     next_moment: Option<SystemTime>,
 }
 
+/// What a backup and an archive have.
+struct Material {
+    log: Arc<dyn Directory>,
+    /// In each stream, the end of the log of the backup.
+    begin: Vec<Lsn>,
+    /// The stamp of the backup.
+    backup: CommitStamp,
+    directory: Arc<dyn Directory>,
+    archived: Arc<Archived>,
+}
+
 impl Plan {
     fn make(chain: Chain, archive: Arc<dyn Directory>, point: RestorePoint) -> Result<Plan> {
-        let fault = |fault| Error::archive(archive.as_ref(), fault);
         let Some(Unopened { directory, manifest: last }) = chain.copies.last() else {
             return Err(Error::Option { option: "from", reason: "at least one backup".to_owned() });
         };
         let last = *last;
-        if chain.control.engine == EngineKind::Memory {
-            return Err(fault(ArchiveFault::MemoryEngine));
-        }
         let log = directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| Error::Corrupt {
             place: directory.describe(),
             page: None,
             finding: format!("{LOG_FOLDER} is missing"),
         })?;
-        let begin = ExtendedLog::end_of_copy::<Error>(log.as_ref())?;
-        let archived = Arc::new(Archived::open(archive.clone(), last.source, begin)?);
-        let (backup, end) = (CommitStamp::of_commit_at(begin), CommitStamp::of_commit_at(archived.end()));
-        if point == RestorePoint::End && archived.last() < begin {
-            let end = CommitStamp::of_commit_at(archived.last());
-            return Err(fault(ArchiveFault::EndsBefore { end, wanted: backup }));
+        let begin = ExtendedLog::ends_of_copy::<Error>(&log)?;
+        let archived = Arc::new(Archived::open(archive.clone(), last.source, &begin)?);
+        let (engine, backup) = (chain.control.engine, last.stamp);
+        let material = Material { log, begin, backup, directory: archive, archived };
+        match engine {
+            EngineKind::Paged => material.by_position(chain, last, point),
+            EngineKind::Memory => material.by_cut(chain, last, point),
         }
-        let wanted = match stamp_of(point, &archived) {
-            Ok(wanted) => wanted,
-            // Perhaps it is known behind a gap.
-            Err(unknown) => {
-                archived.check_gap()?;
-                return Err(fault(unknown));
-            }
-        };
-        if point == RestorePoint::End {
-            archived.check_gap()?;
-        }
-        if wanted < backup {
-            return Err(fault(ArchiveFault::BackupIsLater { backup, wanted }));
-        }
-        if wanted > end {
-            archived.check_gap()?;
-            return Err(fault(ArchiveFault::EndsBefore { end, wanted }));
-        }
-        archived.check(begin, &|at| CommitStamp::of_commit_at(at) < wanted)?;
-        let extended = ExtendedLog::open::<Error>(log.as_ref(), archived.clone())?;
-        let cut = cut(&extended, wanted, archive.as_ref())?;
-        let used = archived.places().iter().filter(|place| place.head.from < cut.end);
-        let pages = used.clone().map(|place| place.head.pages).max().unwrap_or(0);
-        let next_table = used.map(|place| place.head.next_table).max().unwrap_or(0);
-        let mut moments = archived.moments().filter(|(to, _)| *to >= cut.end && cut.end > begin);
-        let moment = match point {
-            // The last one at this position, for the time was looked up so.
-            RestorePoint::Time(time) => moments.by_ref().take_while(|(_, moment)| *moment <= time).last(),
-            _ => moments.next(),
-        };
-        let next_moment = archived.moments().find(|(to, _)| *to > cut.end);
-        Ok(Plan {
-            chain,
-            last,
-            extension: Extension { log: extended, cut, pages },
-            next_table,
-            moment: moment.map(|(_, moment)| moment),
-            next_moment: next_moment.map(|(_, moment)| moment),
-        })
     }
 
     fn restore(self, to: Arc<dyn Directory>, options: &BackupOptions) -> Result<RestoreReport> {
-        let Plan { chain: Chain { copies, control, .. }, last, extension, .. } = &self;
+        let Plan { chain: Chain { copies, control, .. }, last, extension, stamp, .. } = &self;
         let settings = Options::default();
         let copy = make(to, None, &settings, options, &|| Ok(()), last.id, |target, pace| {
-            pace.expect(extension.log.bytes(extension.cut));
-            open::copy_unopened(copies, control, target, pace, Some(extension))?;
+            let Extension { log, cuts, .. } = extension;
+            pace.expect(log.bytes(cuts));
+            let control = open::copy_unopened(copies, control, target, pace, Some(extension))?;
             let next_table = control.next_table.max(self.next_table);
-            let control = Control { database: target.id, next_table, ..*control };
-            let Cut { end, incarnation } = extension.cut;
-            Ok(Copied {
-                control,
-                stamp: CommitStamp::of_commit_at(end),
-                incarnations: last.incarnations.max(incarnation.into()),
-                log_start: last.log_start,
-            })
+            let control = Control { database: target.id, next_table, ..control };
+            let incarnations = last.incarnations.max(log.incarnations(cuts));
+            Ok(Copied { control, stamp: *stamp, incarnations, log_start: last.log_start })
         })?;
         Ok(RestoreReport { copy, moment: self.moment, next_moment: self.next_moment })
     }
 }
 
-/// The greatest stamp of what is wanted.
-fn stamp_of(point: RestorePoint, archived: &Archived) -> std::result::Result<CommitStamp, ArchiveFault> {
-    let time = match point {
-        RestorePoint::Stamp(stamp) => return Ok(stamp),
-        RestorePoint::End => return Ok(CommitStamp::of_commit_at(archived.end())),
-        RestorePoint::Time(time) => time,
-    };
-    let before = archived.moments().take_while(|(_, moment)| *moment <= time).last();
-    let (first, last) = (archived.moments().next(), archived.moments().last());
-    match (before, last) {
-        (Some((to, _)), Some((_, last))) if last >= time => Ok(CommitStamp::of_commit_at(to)),
-        _ => {
-            let moment = |of: Option<(_, SystemTime)>| of.map(|(_, moment)| moment);
-            Err(ArchiveFault::TimeUnknown { first: moment(first), last: moment(last) })
+impl Material {
+    fn fault(&self, fault: ArchiveFault) -> Error {
+        Error::archive(self.directory.as_ref(), fault)
+    }
+
+    /// The same, unless something is missing behind which more may be known.
+    fn fault_or_gap(&self, fault: ArchiveFault) -> Error {
+        self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
+    }
+
+    /// The plan of an extension, with the pages and numbers of tables that the used stretches name.
+    fn plan(
+        self,
+        chain: Chain,
+        last: Manifest,
+        extension: Extension,
+        is_used: &dyn Fn(&LocatedStretch) -> bool,
+    ) -> Plan {
+        let used = self.archived.places().iter().filter(|place| is_used(place));
+        let pages = used.clone().map(|place| place.at.head.pages).max().unwrap_or(0);
+        let next_table = used.map(|place| place.at.head.next_table).max().unwrap_or(0);
+        let extension = Extension { pages, ..extension };
+        let stamp = last.stamp;
+        Plan { chain, last, extension, stamp, next_table, moment: None, next_moment: None }
+    }
+
+    /// Paged engine: a stamp is a position.
+    fn by_position(self, chain: Chain, last: Manifest, point: RestorePoint) -> Result<Plan> {
+        let (archived, begin) = (self.archived.clone(), self.begin[0]);
+        let of = CommitStamp::of_commit_at;
+        let (backup, end) = (of(begin), of(archived.ends()[0]));
+        if point == RestorePoint::End && archived.last() < begin {
+            return Err(self.fault(ArchiveFault::EndsBefore { end: of(archived.last()), wanted: backup }));
         }
+        let wanted = match point {
+            RestorePoint::Stamp(stamp) => stamp,
+            RestorePoint::End => end,
+            // Perhaps it is known behind a gap.
+            RestorePoint::Time(time) => match noted_at(&archived, time) {
+                Ok(place) => of(place.at.head.to),
+                Err(unknown) => return Err(self.fault_or_gap(unknown)),
+            },
+        };
+        if point == RestorePoint::End {
+            archived.check_gap()?;
+        }
+        if wanted < backup {
+            return Err(self.fault(ArchiveFault::BackupIsLater { backup, wanted }));
+        }
+        if wanted > end {
+            return Err(self.fault_or_gap(ArchiveFault::EndsBefore { end, wanted }));
+        }
+        archived.check(&self.begin, &|place| of(place.at.head.from) < wanted)?;
+        let log = ExtendedLog::open::<Error>(&self.log, archived.streams())?;
+        let cut = log.cut(0, &|end| of(end) <= wanted, &mut |record| match open::is_rewriting(record) {
+            true => Err(self.fault(ArchiveFault::Compacted { at: record.lsn })),
+            false => Ok(()),
+        })?;
+        let mut at_or_behind = archived.cuts().filter(|place| place.at.head.to >= cut.end && cut.end > begin);
+        let moment = match point {
+            // The last one at this position, for the time was looked up so.
+            RestorePoint::Time(time) => at_or_behind.take_while(|place| place.moment <= time).last(),
+            _ => at_or_behind.next(),
+        };
+        let moment = moment.map(|place| place.moment);
+        let next_moment = archived.cuts().find(|place| place.at.head.to > cut.end).map(|place| place.moment);
+        let extension = Extension { log, cuts: vec![cut], pages: 0, until: None };
+        let plan = self.plan(chain, last, extension, &|place| place.at.head.from < cut.end);
+        Ok(Plan { stamp: of(cut.end), moment, next_moment, ..plan })
+    }
+
+    /// Memory engine: the log ends at a cut that the archive has noted.
+    fn by_cut(self, chain: Chain, last: Manifest, point: RestorePoint) -> Result<Plan> {
+        let (archived, backup) = (self.archived.clone(), self.backup);
+        let has_the_backup = |place: &&LocatedStretch| {
+            place.at.parts.iter().zip(&self.begin).all(|(part, begin)| part.to >= *begin)
+        };
+        // Everything up to this stamp lies below the cut.
+        let complete_to = |place: &LocatedStretch| place.at.complete_to();
+        let end = archived.cuts().last().map_or(CommitStamp::new(0), complete_to);
+        let chosen = match point {
+            RestorePoint::End => {
+                archived.check_gap()?;
+                let last = archived.cuts().filter(has_the_backup).last();
+                last.ok_or_else(|| self.fault(ArchiveFault::EndsBefore { end, wanted: backup }))?
+            }
+            RestorePoint::Time(time) => {
+                let place = noted_at(&archived, time).map_err(|unknown| self.fault_or_gap(unknown))?;
+                if !has_the_backup(&place) {
+                    let wanted = complete_to(place);
+                    return Err(self.fault(ArchiveFault::BackupIsLater { backup, wanted }));
+                }
+                place
+            }
+            RestorePoint::Stamp(wanted) if wanted < backup => {
+                return Err(self.fault(ArchiveFault::BackupIsLater { backup, wanted }));
+            }
+            RestorePoint::Stamp(wanted) => {
+                let mut cuts = archived.cuts().filter(has_the_backup);
+                let first = cuts.find(|place| complete_to(place) >= wanted);
+                first.ok_or_else(|| self.fault_or_gap(ArchiveFault::EndsBefore { end, wanted }))?
+            }
+        };
+        let to = chosen.at.head.to;
+        let is_used = |place: &LocatedStretch| place.at.head.to <= to;
+        archived.check(&self.begin, &is_used)?;
+        let log = ExtendedLog::open::<Error>(&self.log, archived.streams())?;
+        let cut = |(stream, part): (usize, &StreamPart)| {
+            let cut = log.cut::<Error>(stream, &|end| end <= part.to, &mut |_| Ok(()))?;
+            if cut.end != part.to {
+                let (file, at) = (archived.streams()[stream].file_name(cut.end), cut.end);
+                let finding = format!("in stream {stream} no record ends at the end of the stretch");
+                return Err(self.fault(ArchiveFault::Corrupt { file, at, finding }));
+            }
+            Ok(cut)
+        };
+        let cuts: Vec<Cut> = chosen.at.parts.iter().enumerate().map(cut).collect::<Result<_>>()?;
+        let until = match point {
+            RestorePoint::Stamp(stamp) => Some(stamp),
+            RestorePoint::Time(_) | RestorePoint::End => None,
+        };
+        let of_streams =
+            archived.places().iter().filter(|place| is_used(place)).filter_map(|place| place.at.head.streams);
+        let greatest = of_streams.map(|streams| streams.greatest).max().unwrap_or(backup).max(backup);
+        let (stamp, moment) = (until.unwrap_or(greatest), Some(chosen.moment));
+        let next_moment = archived.cuts().find(|place| place.at.head.to > to).map(|place| place.moment);
+        let extension = Extension { log, cuts, pages: 0, until };
+        let plan = self.plan(chain, last, extension, &is_used);
+        Ok(Plan { stamp, moment, next_moment, ..plan })
     }
 }
 
-/// Where the restored log ends.
-fn cut(log: &ExtendedLog, wanted: CommitStamp, archive: &dyn Directory) -> Result<Cut> {
-    log.cut(&|end| CommitStamp::of_commit_at(end) <= wanted, &mut |record| match open::is_rewriting(record) {
-        true => Err(Error::archive(archive, ArchiveFault::Compacted { at: record.lsn })),
-        false => Ok(()),
-    })
+/// The last stretch that notes a moment at or before `time`. A later moment has to be noted too: otherwise more may have been committed by then.
+fn noted_at(archived: &Archived, time: SystemTime) -> std::result::Result<&LocatedStretch, ArchiveFault> {
+    let before = archived.cuts().take_while(|place| place.moment <= time).last();
+    let (first, last) = (archived.cuts().next(), archived.cuts().last());
+    match (before, last) {
+        (Some(before), Some(last)) if last.moment >= time => Ok(before),
+        _ => {
+            let moment = |of: Option<&LocatedStretch>| of.map(|place| place.moment);
+            Err(ArchiveFault::TimeUnknown { first: moment(first), last: moment(last) })
+        }
+    }
 }

@@ -7,11 +7,11 @@
 //!    writes other bytes in its place.
 //! 2. Each record of a stretch was decoded, its checksum included, before the stretch is given.
 //! 3. A stretch that was read while its segment was recycled is not given: the start of the log is looked at after the bytes were read.
-//! 4. The log that is made ends at a cut: the end of a record, at which a crash of the source might have left it.
+//! 4. The log that is made ends at a cut: in each stream the end of a record, such that a crash of the source might have left it so.
 //!
 //! A crash leaves nothing of this behind; the caller keeps the log by a pin or a named consumer.
 
-use crate::copy::{CopyTarget, Part, copy_stream, unopened};
+use crate::copy::{CopyTarget, Part, copy_streams, folders_of, unopened};
 use crate::error::{Error, OpenError, ReadError, Result};
 use crate::follow::Durable;
 use crate::reader::{FixedExtent, Reader, RecordFilter, RecordRef};
@@ -19,7 +19,8 @@ use crate::segment::{Extent, Source};
 use crate::stream::Stream;
 use katydid_device::{self as device, Directory};
 use katydid_kernels::lsn::Lsn;
-use katydid_kernels::record::{self, HEADER_BYTES, Invalid, Layout, PHYSICAL_BYTES_MAX};
+use katydid_kernels::record::{self, Chain, HEADER_BYTES, Invalid, Layout, PHYSICAL_BYTES_MAX};
+use katydid_kernels::stamp::CommitStamp;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub struct Stretch {
     pub to: Lsn,
     /// The place and the checksum of the last physical record in it.
     pub last: RecordMark,
+    /// The greatest commit stamp of a record in it; zero if none has one.
+    pub stamp_max: CommitStamp,
     /// The bytes of the log from `from` to `to`.
     pub bytes: Vec<u8>,
 }
@@ -62,6 +65,15 @@ impl Stream {
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with [`ReadError::BeyondEnd`] if it ends below, with
     /// [`ReadError::Corrupt`] if a record is damaged; [`Error::NotInFiles`] of a log in NVRAM.
     pub fn stretch(&self, from: Lsn, bytes_max: usize) -> Result<Option<Stretch>> {
+        self.stretch_until(from, Lsn::LIMIT, bytes_max)
+    }
+
+    /// The durable records between `from` and `until`, as bytes: about `bytes_max`, and at least one record if there is one. `until` is the end of a record, or
+    /// behind everything. See [`Stream::stretch`].
+    ///
+    /// # Errors
+    /// Those of [`Stream::stretch`].
+    pub fn stretch_until(&self, from: Lsn, until: Lsn, bytes_max: usize) -> Result<Option<Stretch>> {
         let medium = &self.core().medium;
         if medium.geometry().is_none() {
             return Err(Error::NotInFiles { kind: medium.kind() });
@@ -76,7 +88,7 @@ impl Stream {
         }
         let source = medium.source();
         let most = bytes_max.max(PHYSICAL_BYTES_MAX);
-        let wanted = usize::try_from(durable.since(from)).map_or(most, |left| left.min(most));
+        let wanted = usize::try_from(durable.min(until).since(from)).map_or(most, |left| left.min(most));
         let mut bytes = vec![0; wanted];
         let got = source.read(from, &mut bytes)?;
         bytes.truncate(got);
@@ -87,7 +99,8 @@ impl Stream {
             return Err(ReadError::Trimmed { at: from, start }.into());
         }
         let corrupt = |at: Lsn, reason| ReadError::Corrupt { at, file: source.file_name(at), reason };
-        let (end, last) = whole.map_err(|(at, invalid)| corrupt(at, invalid.reason()))?;
+        let WholeRecords { end, last, stamp_max } =
+            whole.map_err(|(at, invalid)| corrupt(at, invalid.reason()))?;
         let Some(last) = last else {
             return match wanted {
                 0 => Ok(None),
@@ -95,7 +108,7 @@ impl Stream {
             };
         };
         bytes.truncate(end);
-        Ok(Some(Stretch { from, to: from.plus(end as u64), last, bytes }))
+        Ok(Some(Stretch { from, to: from.plus(end as u64), last, stamp_max, bytes }))
     }
 
     /// Whether the log has this record, at its place. False if the log ends below.
@@ -119,13 +132,22 @@ impl Stream {
     }
 }
 
-/// How many of the bytes are whole records, and the last of those. A record that the bytes end inside is left out, unless it is the first.
+/// The whole records that some bytes begin with.
+#[derive(Debug, Clone, Copy)]
+struct WholeRecords {
+    /// How many bytes they have.
+    end: usize,
+    last: Option<RecordMark>,
+    stamp_max: CommitStamp,
+}
+
+/// The whole records in the bytes. A record that the bytes end inside is left out, unless it is the first.
 fn whole_records(
     bytes: &[u8],
     from: Lsn,
     layout: Layout,
-) -> std::result::Result<(usize, Option<RecordMark>), (Lsn, Invalid)> {
-    let (mut end, mut last) = (0, None);
+) -> std::result::Result<WholeRecords, (Lsn, Invalid)> {
+    let (mut end, mut last, mut stamp_max) = (0, None, CommitStamp::new(0));
     while end < bytes.len() {
         let at = from.plus(end as u64);
         match record::decode(&bytes[end..], at, layout) {
@@ -135,16 +157,19 @@ fn whole_records(
                     break;
                 }
                 last = RecordMark::of(&bytes[end..], at);
+                if let Chain::Commit { stamp, .. } = decoded.header.chain {
+                    stamp_max = stamp_max.max(stamp);
+                }
                 end = next;
             }
             Err(Invalid::Short(_)) => break,
             Err(invalid) => return Err((at, invalid)),
         }
     }
-    Ok((end, last))
+    Ok(WholeRecords { end, last, stamp_max })
 }
 
-/// Bytes of a log of one stream that follow those of a copy, from an archive.
+/// Bytes of a stream that follow those of a copy, from an archive.
 pub trait ArchivedBytes: Send + Sync + Debug {
     /// Reads from `at` on; fewer bytes only at the end of what there is.
     ///
@@ -185,14 +210,13 @@ impl Source for Joined {
     }
 }
 
-/// A log of one stream that is not open and was not opened since it was made by a copy, with archived bytes that go on from its end.
+/// A log that is not open and was not opened since it was made by a copy, with archived bytes that go on from the end of each of its streams.
 #[derive(Debug)]
 pub struct ExtendedLog {
-    source: Arc<Joined>,
-    part: Part,
+    streams: Vec<(Arc<Joined>, Part)>,
 }
 
-/// An end for a log that is made of an [`ExtendedLog`].
+/// An end for a stream that is made of an [`ExtendedLog`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The end of the last record.
@@ -202,41 +226,55 @@ pub struct Cut {
 }
 
 impl ExtendedLog {
-    /// Where the log of a copy in `copy` ends.
+    /// Where each stream of the log of a copy in `copy` ends.
     ///
     /// # Errors
     /// As opening the copy's log would refuse it.
-    pub fn end_of_copy<E: From<Error> + From<OpenError>>(
-        copy: &dyn Directory,
-    ) -> std::result::Result<Lsn, E> {
-        unopened(copy).map(|(_, part)| part.to)
+    pub fn ends_of_copy<E: From<Error> + From<OpenError>>(
+        copy: &Arc<dyn Directory>,
+    ) -> std::result::Result<Vec<Lsn>, E> {
+        folders_of(copy)?.iter().map(|folder| Ok(unopened::<E>(folder.as_ref())?.1.to)).collect()
     }
 
     /// The log of a copy in `copy`, and `archived` from its end on.
     ///
     /// # Errors
     /// As opening the copy's log would refuse it.
+    ///
+    /// # Panics
+    /// If `archived` does not have bytes for each stream.
     pub fn open<E: From<Error> + From<OpenError>>(
-        copy: &dyn Directory,
-        archived: Arc<dyn ArchivedBytes>,
+        copy: &Arc<dyn Directory>,
+        archived: Vec<Arc<dyn ArchivedBytes>>,
     ) -> std::result::Result<ExtendedLog, E> {
-        let (copied, part) = unopened::<E>(copy)?;
-        Ok(ExtendedLog { source: Arc::new(Joined { copied, seam: part.to, archived }), part })
+        let folders = folders_of(copy)?;
+        assert_eq!(folders.len(), archived.len(), "bytes for each stream");
+        let joined = |(folder, archived): (&Arc<dyn Directory>, Arc<dyn ArchivedBytes>)| {
+            let (copied, part) = unopened::<E>(folder.as_ref())?;
+            Ok((Arc::new(Joined { copied, seam: part.to, archived }), part))
+        };
+        let streams = folders.iter().zip(archived).map(joined).collect::<std::result::Result<_, E>>()?;
+        Ok(ExtendedLog { streams })
     }
 
-    /// The end of the last record that ends where `is_within` says, which is so for all before it. `visit` sees the records between the copy's end and there,
-    /// in order.
+    /// The end of the last record of a stream that ends where `is_within` says, which is so for all before it. `visit` sees the records between the copy's end
+    /// and there, in order.
     ///
     /// # Errors
     /// Those of `visit`; [`ReadError::Corrupt`] with file and place of what is no record.
+    ///
+    /// # Panics
+    /// If there is no such stream.
     pub fn cut<E: From<ReadError>>(
         &self,
+        stream: usize,
         is_within: &dyn Fn(Lsn) -> bool,
         visit: &mut dyn FnMut(&RecordRef<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Cut, E> {
-        let extent = FixedExtent { start: self.part.from, end: self.source.prepared_end() };
-        let mut cut = Cut { end: self.part.to, incarnation: self.part.incarnation };
-        let mut reader = Reader::new(self.source.clone(), Arc::new(extent), cut.end, RecordFilter::All)?;
+        let (source, part) = &self.streams[stream];
+        let extent = FixedExtent { start: part.from, end: source.prepared_end() };
+        let mut cut = Cut { end: part.to, incarnation: part.incarnation };
+        let mut reader = Reader::new(source.clone(), Arc::new(extent), cut.end, RecordFilter::All)?;
         while is_within(reader.position().plus(1)) {
             let end = match reader.next_record()? {
                 Some(record) if is_within(record.end) => {
@@ -250,23 +288,39 @@ impl ExtendedLog {
         Ok(cut)
     }
 
-    /// Bytes of the log that [`ExtendedLog::copy`] copies.
-    pub fn bytes(&self, cut: Cut) -> u64 {
-        cut.end.since(self.part.from)
+    /// The streams as a copy up to `cuts` has them.
+    fn parts<'a>(&'a self, cuts: &'a [Cut]) -> impl Iterator<Item = (Arc<dyn Source>, Part)> + 'a {
+        self.streams.iter().zip(cuts).map(|((source, part), cut)| {
+            let incarnation = part.incarnation.max(cut.incarnation);
+            (source.clone() as Arc<dyn Source>, Part { incarnation, to: cut.end, ..*part })
+        })
     }
 
-    /// Makes a log of the copy's and of what follows it up to `cut`. `step` is called after each piece with its bytes, and ends the copying with its error.
+    /// Bytes of the log that [`ExtendedLog::copy`] copies.
+    pub fn bytes(&self, cuts: &[Cut]) -> u64 {
+        self.parts(cuts).map(|(_, part)| part.to.since(part.from)).sum()
+    }
+
+    /// How often the streams of the log that [`ExtendedLog::copy`] makes have been opened, added up.
+    pub fn incarnations(&self, cuts: &[Cut]) -> u64 {
+        self.parts(cuts).map(|(_, part)| u64::from(part.incarnation)).sum()
+    }
+
+    /// Makes a log of the copy's and of what follows it, up to a cut of each stream. `step` is called after each piece with its bytes, and ends the copying with
+    /// its error.
     ///
     /// # Errors
     /// Those of `step`; [`Error::Read`], [`Error::Device`].
+    ///
+    /// # Panics
+    /// If there is not a cut for each stream.
     pub fn copy<E: From<Error>>(
         &self,
-        cut: Cut,
+        cuts: &[Cut],
         target: CopyTarget<'_>,
         step: &mut dyn FnMut(u64) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let incarnation = self.part.incarnation.max(cut.incarnation);
-        let part = Part { incarnation, to: cut.end, ..self.part };
-        copy_stream(self.source.as_ref(), part, target, step)
+        assert_eq!(cuts.len(), self.streams.len(), "a cut for each stream");
+        copy_streams(&self.parts(cuts).collect::<Vec<_>>(), target, step)
     }
 }

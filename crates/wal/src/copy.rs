@@ -123,10 +123,7 @@ pub fn copy_unopened<E: From<Error> + From<OpenError>>(
     target: CopyTarget<'_>,
     step: &mut dyn FnMut(u64) -> Result<(), E>,
 ) -> Result<(), E> {
-    let folders = match StreamsState::read(source.as_ref())? {
-        Some(state) => existing(source.as_ref(), &state)?,
-        None => vec![source.clone()],
-    };
+    let folders = folders_of(source)?;
     let parts = folders.iter().map(|folder| unopened(folder.as_ref())).collect::<Result<Vec<_>, E>>()?;
     copy_streams(&parts, target, step)
 }
@@ -136,11 +133,15 @@ pub fn copy_unopened<E: From<Error> + From<OpenError>>(
 /// # Errors
 /// As opening it would refuse it.
 pub fn incarnations(source: &Arc<dyn Directory>) -> Result<Vec<u32>, OpenError> {
-    let folders = match StreamsState::read(source.as_ref())? {
-        Some(state) => existing(source.as_ref(), &state)?,
-        None => vec![source.clone()],
-    };
-    folders.iter().map(|folder| Ok(control_state(folder.as_ref())?.incarnation)).collect()
+    folders_of(source)?.iter().map(|folder| Ok(control_state(folder.as_ref())?.incarnation)).collect()
+}
+
+/// The folder of each stream of a log that is not open.
+pub(crate) fn folders_of(source: &Arc<dyn Directory>) -> Result<Vec<Arc<dyn Directory>>, OpenError> {
+    match StreamsState::read(source.as_ref())? {
+        Some(state) => existing(source.as_ref(), &state),
+        None => Ok(vec![source.clone()]),
+    }
 }
 
 pub(crate) fn unopened<E: From<Error> + From<OpenError>>(
@@ -173,7 +174,7 @@ fn live_segments(folder: &dyn Directory, control: &ControlState) -> Result<Segme
     Ok(files)
 }
 
-fn copy_streams<E: From<Error>>(
+pub(crate) fn copy_streams<E: From<Error>>(
     parts: &[(Arc<dyn Source>, Part)],
     target: CopyTarget<'_>,
     step: &mut dyn FnMut(u64) -> Result<(), E>,
@@ -191,7 +192,7 @@ fn copy_streams<E: From<Error>>(
     state.write(target.directory).map_err(failed)
 }
 
-pub(crate) fn copy_stream<E: From<Error>>(
+fn copy_stream<E: From<Error>>(
     source: &dyn Source,
     part: Part,
     target: CopyTarget<'_>,

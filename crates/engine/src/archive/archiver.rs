@@ -2,52 +2,59 @@
 //!
 //! On the thread of the program. A step reads what is durable, and only then what the engine says of it (pages, numbers of tables), so that both cover the
 //! records of the stretch.
+//!
+//! The memory engine's log has streams, of which no single end is a state that a crash leaves. Its archiver goes in rounds: it takes a stamp below which nothing can be
+//! appended any more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)), and gives what lies below the cut in stretches of all
+//! streams. The last stretch of a round says that it ends at a cut, and up to which stamp that has everything: below the horizon, and not above the greatest stamp
+//! that was archived, from which time goes on after a crash.
 
-use super::format::{HEAD, Head, STRETCH_BYTES, sum_of};
+use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
-use crate::Lsn;
 use crate::database::Database;
 use crate::engine::Engine;
 use crate::error::{ArchiveFault, Error, Result};
 use crate::limits::ARCHIVER_PREFIX;
 use crate::open::Chosen;
 use crate::opening::Call;
-use katydid_wal::{self as wal, Consumer, ReadError, RecordMark, Stretch};
+use crate::{CommitStamp, EngineKind, Lsn};
+use katydid_kernels::record::PHYSICAL_BYTES_MAX;
+use katydid_wal::{self as wal, Consumer, Follower, ReadError, RecordMark, Stretch};
 use std::fmt;
 use std::ops::ControlFlow;
+use std::task::Poll;
 use std::time::SystemTime;
 
 /// A finished stretch of the log: whole records, all of them durable.
 #[derive(Debug, Clone)]
 pub struct LogStretch {
-    pub(super) head: Head,
+    pub(super) at: StretchHead,
     pub(super) bytes: Vec<u8>,
 }
 
 impl LogStretch {
-    /// The first position in it: the end of the stretch before.
+    /// The first position in it: the end of the stretch before. In the memory engine positions are the sums of those in all streams.
     pub fn from(&self) -> Lsn {
-        self.head.from
+        self.at.head.from
     }
 
     /// Its exclusive end.
     pub fn to(&self) -> Lsn {
-        self.head.to
+        self.at.head.to
     }
 
     /// A moment when all of it was durable, by the clock of the machine that archives.
     pub fn moment(&self) -> SystemTime {
-        self.head.time()
+        self.at.head.time()
     }
 
     /// The name of a file of it, which sorts by its position. A directory of such files is an archive.
     pub fn file_name(&self) -> String {
-        self.head.file_name()
+        self.at.head.file_name()
     }
 
     /// The content of a file of it, with checksums.
     pub fn to_bytes(&self) -> Vec<u8> {
-        [&self.head.encode()[..], &self.bytes].concat()
+        [&self.at.encode()[..], &self.bytes].concat()
     }
 
     /// Reads what [`LogStretch::to_bytes`] has made.
@@ -55,19 +62,19 @@ impl LogStretch {
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with [`ArchiveFault::NewerVersion`] of those of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<LogStretch> {
-        let rest = bytes.get(HEAD..).unwrap_or_default();
-        let head = mark::decode(bytes, rest.len() as u64)?;
-        if rest.len() as u64 != head.bytes() || sum_of(rest) != head.sum {
+        let (at, rest) = mark::decode(bytes, bytes.len().saturating_sub(super::format::HEAD) as u64)?;
+        let log = rest.get(at.head.table_bytes()..).unwrap_or_default();
+        if log.len() as u64 != at.head.bytes() || sum_of(log) != at.head.sum {
             let finding = "the checksum of its bytes does not match".to_owned();
-            let fault = ArchiveFault::Corrupt { file: head.file_name(), at: head.from, finding };
+            let fault = ArchiveFault::Corrupt { file: at.head.file_name(), at: at.head.from, finding };
             return Err(Error::Archive { place: "an archived stretch".to_owned(), fault: Box::new(fault) });
         }
-        Ok(LogStretch { head, bytes: rest.to_vec() })
+        Ok(LogStretch { bytes: log.to_vec(), at })
     }
 
     /// The end of an archive whose last stretch this is.
     pub fn mark(&self) -> ArchiveMark {
-        ArchiveMark(self.head)
+        ArchiveMark(self.at.clone())
     }
 }
 
@@ -77,10 +84,23 @@ impl LogStretch {
 pub struct LogArchiver {
     of: Chosen,
     consumer: Consumer,
-    /// The end of the last stretch that was given, and the last record in it.
-    at: Lsn,
-    last: Option<RecordMark>,
+    /// In each stream, the end of what was given, and the last record in it.
+    at: Vec<Lsn>,
+    last: Vec<Option<RecordMark>>,
     /// Milliseconds since 1970; never less than that of a stretch before.
+    moment: u64,
+    /// Memory engine: the greatest stamp of a record that was given.
+    greatest: CommitStamp,
+    /// Memory engine: what is being given.
+    round: Option<Round>,
+}
+
+/// A cut of the memory engine's log.
+#[derive(Debug, Clone)]
+struct Round {
+    /// Everything with a lower stamp lies below the ends.
+    horizon: CommitStamp,
+    ends: Vec<Lsn>,
     moment: u64,
 }
 
@@ -89,7 +109,7 @@ impl Database {
     /// and in later ones. The log is kept for it as long as it is at most `bytes_max` bytes of log behind: writers and checkpoints never wait for it. One
     /// that is farther behind when a checkpoint trims the log has a gap, which is an error and never left out in silence.
     ///
-    /// Only the paged engine has archivers.
+    /// The memory engine's log has streams, and one archiver takes all of them. It waits for one sync at each cut that it takes of them.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -111,7 +131,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver has a gap ([`Database::remove_log_archiver`] forgets it, and a new one begins
-    /// after the gap), of the memory engine, or of a log in NVRAM; [`Error::Log`] if the name has other than 1 to 56 lower-case letters, digits, `-` and `_`;
+    /// after the gap), or of a log in NVRAM; [`Error::Log`] if the name has other than 1 to 56 lower-case letters, digits, `-` and `_`;
     /// failures of the device.
     pub fn log_archiver(&self, name: &str, bytes_max: u64) -> Result<LogArchiver> {
         self.check_access()?;
@@ -130,9 +150,9 @@ impl Database {
         archive: &ArchiveMark,
     ) -> Result<LogArchiver> {
         self.check_access()?;
-        let (found, wanted) = (archive.0.database, self.of.id());
+        let (found, wanted) = (archive.0.head.database, self.of.id());
         if found != wanted {
-            let fault = ArchiveFault::OtherDatabase { file: archive.0.file_name(), found, wanted };
+            let fault = ArchiveFault::OtherDatabase { file: archive.0.head.file_name(), found, wanted };
             return Err(Error::Archive { place: self.of.place().to_owned(), fault: Box::new(fault) });
         }
         LogArchiver::open(&self.of, name, bytes_max, Some(&archive.0))
@@ -149,43 +169,69 @@ impl Database {
 
 impl LogArchiver {
     /// Goes on after `archived`, the last stretch that an archive has; without, where the archiver of this name was.
-    pub(super) fn open(of: &Chosen, name: &str, bytes_max: u64, archived: Option<&Head>) -> Result<Self> {
+    pub(super) fn open(
+        of: &Chosen,
+        name: &str,
+        bytes_max: u64,
+        archived: Option<&StretchHead>,
+    ) -> Result<Self> {
         if name.is_empty() {
             return Err(wal::Error::ConsumerName { name: name.to_owned() }.into());
         }
         let call = Call::enter(of)?;
         call.archive_facts()?;
         let (log, name) = (call.log(), format!("{ARCHIVER_PREFIX}{name}"));
-        let stream = log.first();
+        let has_streams = call.options().engine.kind() == EngineKind::Memory;
         // Until the consumer is there nothing is trimmed.
         let pin = log.pin_all(u64::MAX);
         let known = log.consumers().into_iter().find(|consumer| consumer.name == name);
         let fault = |fault| Error::Archive { place: call.place().to_owned(), fault: Box::new(fault) };
-        let gap = |archived_to| {
-            let log_start = stream.start();
-            fault(ArchiveFault::LogTrimmed { archived_to, log_start })
-        };
+        let gap = |archived_to, log_start| fault(ArchiveFault::LogTrimmed { archived_to, log_start });
         let (at, keep) = match (archived, &known) {
-            (Some(head), _) => (head.to, kept_from(stream, head).map_err(|is| told(is, head, &fault, &gap))?),
-            // The consumer keeps the last record, so archiving goes on behind that.
-            (None, Some(known)) => (Lsn::new(known.mark), known.from[0]),
-            (None, None) => (pin.from()[0], pin.from()[0]),
+            (Some(StretchHead { head, parts }), _) => {
+                if parts.len() != log.streams().len() || head.streams.is_some() != has_streams {
+                    let at = parts.first().map_or(Lsn::ZERO, |part| part.to);
+                    return Err(fault(ArchiveFault::OtherHistory { at }));
+                }
+                let mut keep = Vec::with_capacity(parts.len());
+                for (stream, part) in log.streams().iter().zip(parts) {
+                    let from = kept_from(stream, part).map_err(|why| match why {
+                        ResumeFailure::OtherHistory { at } => fault(ArchiveFault::OtherHistory { at }),
+                        ResumeFailure::Trimmed => gap(part.to, stream.start()),
+                        ResumeFailure::Failed(error) => error.into(),
+                    })?;
+                    keep.push(if has_streams { part.to } else { from });
+                }
+                (parts.iter().map(|part| part.to).collect(), keep)
+            }
+            // The consumer keeps the last record of the one stream, so archiving goes on behind that.
+            (None, Some(known)) if !has_streams => (vec![Lsn::new(known.mark)], known.from.clone()),
+            (None, Some(known)) => (known.from.clone(), known.from.clone()),
+            (None, None) => (pin.from().to_vec(), pin.from().to_vec()),
         };
-        if at < stream.start() {
-            return Err(gap(at));
+        for (stream, at) in log.streams().iter().zip(&at) {
+            if *at < stream.start() {
+                return Err(gap(*at, stream.start()));
+            }
         }
-        let is_acknowledged = known.as_ref().is_some_and(|known| !known.is_lost && known.mark == at.get());
+        let mark = position_of(&at)?.get();
+        let is_acknowledged = known.as_ref().is_some_and(|known| !known.is_lost && known.mark == mark);
         let consumer = match known {
             // What was lost for it was found to be in the archive.
             Some(known) if known.is_lost => {
                 log.remove_consumer(&name)?;
-                log.consumer(&name, bytes_max, at.get(), &[keep])?
+                log.consumer(&name, bytes_max, mark, &keep)?
             }
-            _ => log.consumer(&name, bytes_max, at.get(), &[keep])?,
+            _ => log.consumer(&name, bytes_max, mark, &keep)?,
         };
-        let last = archived.map(|head| head.last);
-        let moment = archived.map_or(0, |head| head.moment);
-        let archiver = LogArchiver { of: of.clone(), consumer, at, last, moment };
+        let last = match archived {
+            Some(archived) => archived.parts.iter().map(|part| part.last).collect(),
+            None => vec![None; at.len()],
+        };
+        let moment = archived.map_or(0, |archived| archived.head.moment);
+        let greatest = archived.and_then(|archived| archived.head.streams).map(|streams| streams.greatest);
+        let greatest = greatest.unwrap_or(CommitStamp::new(0));
+        let archiver = LogArchiver { of: of.clone(), consumer, at, last, moment, greatest, round: None };
         drop(pin);
         drop(call);
         if archived.is_some() && !is_acknowledged {
@@ -194,40 +240,112 @@ impl LogArchiver {
         Ok(archiver)
     }
 
-    /// The end of the last stretch that was given.
+    /// The end of the last stretch that was given; in the memory engine the sum of the positions in all streams.
     pub fn position(&self) -> Lsn {
-        self.at
+        Lsn::new(self.at.iter().map(|at| at.get()).fold(0, u64::saturating_add))
     }
 
     /// Bytes of durable log that were not given yet.
     pub fn left(&self) -> u64 {
-        self.of.log().first().durable().since(self.at)
+        let streams = self.of.log().streams().iter().zip(&self.at);
+        streams.map(|(stream, at)| stream.durable().since(*at)).sum()
     }
 
-    /// The next stretch of at most 4 MiB, if more is durable. Does not wait.
+    /// The next stretch of at most 4 MiB, if more is durable. Does not wait, but in the memory engine for a sync.
     ///
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver was too far behind; [`Error::Log`] if the log is damaged; [`Error::Closed`];
     /// failures of the device. The archiver stays where it is.
     pub fn try_next(&mut self) -> Result<Option<LogStretch>> {
+        self.begin_round()?;
         let call = Call::enter(&self.of)?;
-        let stream = call.log().first();
-        let stretch = stream.stretch(self.at, STRETCH_BYTES).map_err(|error| match error {
-            wal::Error::Read(ReadError::Trimmed { start, .. }) => Error::Archive {
-                place: call.place().to_owned(),
-                fault: Box::new(ArchiveFault::LogTrimmed { archived_to: self.at, log_start: start }),
-            },
-            error => error.into(),
-        })?;
-        let Some(Stretch { from, to, last, bytes, .. }) = stretch else { return Ok(None) };
-        let (pages, next_table) = call.archive_facts()?;
-        let database = call.id();
+        let (mut parts, mut bytes) = (Vec::with_capacity(self.at.len()), Vec::new());
+        let mut greatest = self.greatest;
+        for (nth, stream) in call.log().streams().iter().enumerate() {
+            let (from, last) = (self.at[nth], self.last[nth]);
+            let until = self.round.as_ref().map_or(Lsn::LIMIT, |round| round.ends[nth]);
+            let room = STRETCH_BYTES - bytes.len();
+            // A record may need so much.
+            let stretch = match room < PHYSICAL_BYTES_MAX {
+                true => None,
+                false => stream
+                    .stretch_until(from, until, room)
+                    .map_err(|error| told(error, from, call.place()))?,
+            };
+            match stretch {
+                Some(Stretch { to, last, stamp_max, bytes: more, .. }) => {
+                    greatest = greatest.max(stamp_max);
+                    parts.push(StreamPart { from, to, last: Some(last) });
+                    // Most logs have one stream.
+                    if bytes.is_empty() { bytes = more } else { bytes.extend_from_slice(&more) }
+                }
+                None => parts.push(StreamPart { from, to: from, last }),
+            }
+        }
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let facts = call.archive_facts()?;
+        drop(call);
+        self.greatest = greatest;
+        self.give(parts, bytes, facts).map(Some)
+    }
+
+    /// Memory engine: takes a cut, if the last one was given.
+    fn begin_round(&mut self) -> Result<()> {
+        let is_given = self.round.as_ref().is_none_or(|round| round.ends == self.at);
+        if !is_given {
+            return Ok(());
+        }
+        let call = Call::enter(&self.of)?;
+        // First, so that what is below it was appended when the ends are noted.
+        let Some(horizon) = call.archive_horizon()? else { return Ok(()) };
+        let ends = call.log().cut()?;
         drop(call);
         let moment = self.now();
-        let sum = sum_of(&bytes);
-        (self.at, self.last) = (to, Some(last));
-        let head = Head { database, from, to, moment, pages, next_table, sum, last };
-        Ok(Some(LogStretch { head, bytes }))
+        self.round = Some(Round { horizon, ends, moment });
+        Ok(())
+    }
+
+    /// A stretch of these bytes. What it has is given.
+    fn give(
+        &mut self,
+        parts: Vec<StreamPart>,
+        bytes: Vec<u8>,
+        (pages, next_table): (u64, u32),
+    ) -> Result<LogStretch> {
+        let (from, to): (Vec<Lsn>, Vec<Lsn>) = parts.iter().map(|part| (part.from, part.to)).unzip();
+        let database = self.of.id();
+        let head = |last, streams, moment| {
+            let (from, to) = (position_of(&from)?, position_of(&to)?);
+            Ok::<_, Error>(Head {
+                database,
+                from,
+                to,
+                moment,
+                pages,
+                next_table,
+                sum: sum_of(&bytes),
+                last,
+                streams,
+            })
+        };
+        let head = match (&self.round, parts[0].last) {
+            (Some(Round { horizon, ends, moment }), _) => {
+                let (count, greatest, is_cut) = (parts.len() as u16, self.greatest, *ends == to);
+                let below = CommitStamp::new(horizon.get().saturating_sub(1));
+                let complete_to = if is_cut { below.min(greatest) } else { CommitStamp::new(0) };
+                let last = RecordMark { lsn: Lsn::ZERO, sum: sum_of(&table_of(&parts)) };
+                head(last, Some(StreamsHead { count, is_cut, complete_to, greatest }), *moment)?
+            }
+            (None, last) => {
+                let moment = self.now();
+                head(last.ok_or(Error::Internal("a stretch without a record"))?, None, moment)?
+            }
+        };
+        self.last = parts.iter().map(|part| part.last).collect();
+        self.at = to;
+        Ok(LogStretch { at: StretchHead { head, parts }, bytes })
     }
 
     /// The next stretch; blocks until more is durable.
@@ -249,12 +367,24 @@ impl LogArchiver {
     /// # Errors
     /// [`Error::Closed`] if the database was closed, [`Error::Poisoned`] if it has failed.
     pub fn wait(&self) -> Result<()> {
-        let follower = {
+        let log = self.of.log().clone();
+        let followers = {
             let call = Call::enter(&self.of)?;
-            call.log().first().follow(self.at)
+            let streams = call.log().streams().iter().zip(&self.at);
+            streams.map(|(stream, at)| stream.follow(*at)).collect::<std::result::Result<Vec<Follower>, _>>()
         };
-        match follower {
-            Ok(mut follower) => Ok(follower.wait()?),
+        match followers {
+            Ok(mut followers) => Ok(log.block_on(|context| {
+                let mut ended = None;
+                for follower in &mut followers {
+                    match follower.poll_more(context) {
+                        Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+                        Poll::Ready(Err(error)) => ended = Some(error),
+                        Poll::Pending => {}
+                    }
+                }
+                ended.map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
+            })?),
             // The next call says so.
             Err(wal::Error::Read(ReadError::Trimmed { .. })) => Ok(()),
             Err(error) => Err(error.into()),
@@ -272,12 +402,13 @@ impl LogArchiver {
 
     fn acknowledge_at(&self) -> Result<()> {
         let call = Call::enter(&self.of)?;
-        let keep = self.last.map_or(self.at, |last| last.lsn.max(call.log().first().start()));
-        self.consumer.acknowledge(self.at.get(), &[keep]).map_err(|error| match error {
-            wal::Error::Read(ReadError::Trimmed { at, start }) => Error::Archive {
-                place: call.place().to_owned(),
-                fault: Box::new(ArchiveFault::LogTrimmed { archived_to: at, log_start: start }),
-            },
+        let keep = match (call.options().engine.kind(), self.last.first().copied().flatten()) {
+            (EngineKind::Paged, Some(last)) => vec![last.lsn.max(call.log().first().start())],
+            _ => self.at.clone(),
+        };
+        let mark = position_of(&self.at)?.get();
+        self.consumer.acknowledge(mark, &keep).map_err(|error| match error {
+            wal::Error::Read(ReadError::Trimmed { at, .. }) => told(error, at, call.place()),
             error => error.into(),
         })
     }
@@ -307,18 +438,24 @@ impl LogArchiver {
     /// # Errors
     /// [`Error::Closed`].
     pub fn note(&mut self) -> Result<Option<LogStretch>> {
-        let Some(last) = self.last else { return Ok(None) };
-        let call = Call::enter(&self.of)?;
-        let (from, to) = (self.at, self.at);
-        if call.log().first().durable() > to {
+        if self.last.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let (pages, next_table) = call.archive_facts()?;
-        let database = call.id();
+        self.begin_round()?;
+        let call = Call::enter(&self.of)?;
+        let mut streams = call.log().streams().iter().zip(&self.at);
+        let is_given = match &self.round {
+            Some(round) => round.ends == self.at,
+            None => streams.all(|(stream, at)| stream.durable() <= *at),
+        };
+        if !is_given {
+            return Ok(None);
+        }
+        let facts = call.archive_facts()?;
         drop(call);
-        let (moment, sum) = (self.now(), sum_of(&[]));
-        let head = Head { database, from, to, moment, pages, next_table, sum, last };
-        Ok(Some(LogStretch { head, bytes: Vec::new() }))
+        let parts =
+            self.at.iter().zip(&self.last).map(|(at, last)| StreamPart { from: *at, to: *at, last: *last });
+        self.give(parts.collect(), Vec::new(), facts).map(Some)
     }
 
     /// Called after what is durable was looked at.
@@ -329,35 +466,53 @@ impl LogArchiver {
     }
 }
 
+/// The position of an archive: in several streams the sum.
+fn position_of(positions: &[Lsn]) -> Result<Lsn> {
+    let sum: u128 = positions.iter().map(|at| u128::from(at.get())).sum();
+    match u64::try_from(sum).map(Lsn::new) {
+        Ok(position) if position <= Lsn::LIMIT => Ok(position),
+        _ => Err(Error::Internal("the positions of all streams together are above what an archive can name")),
+    }
+}
+
+fn told(error: wal::Error, archived_to: Lsn, place: &str) -> Error {
+    match error {
+        wal::Error::Read(ReadError::Trimmed { start, .. }) => Error::Archive {
+            place: place.to_owned(),
+            fault: Box::new(ArchiveFault::LogTrimmed { archived_to, log_start: start }),
+        },
+        error => error.into(),
+    }
+}
+
 /// Why an archive cannot go on.
 enum ResumeFailure {
-    OtherHistory,
+    OtherHistory { at: Lsn },
     Trimmed,
     Failed(wal::Error),
 }
 
-/// From where on the log is kept for an archive that ends with `head`: from its last record on, if the log still has that.
-fn kept_from(stream: &wal::Stream, head: &Head) -> std::result::Result<Lsn, ResumeFailure> {
-    match stream.has_record(head.last) {
-        Ok(true) if head.to <= stream.durable() => Ok(head.last.lsn),
-        Ok(_) => Err(ResumeFailure::OtherHistory),
-        // It was acknowledged by nobody, and trimmed. The log still has what follows.
-        Err(wal::Error::Read(ReadError::Trimmed { start, .. })) if head.to >= start => Ok(head.to),
+/// From where on a stream is kept for an archive that ends with `part`: from its last record on, if the log still has that.
+fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn, ResumeFailure> {
+    let Some(last) = part.last else {
+        return match (part.to <= stream.durable(), part.to >= stream.start()) {
+            (false, _) => Err(ResumeFailure::OtherHistory { at: part.to }),
+            (true, false) => Err(ResumeFailure::Trimmed),
+            (true, true) => Ok(part.to),
+        };
+    };
+    match stream.has_record(last) {
+        Ok(true) if part.to <= stream.durable() => Ok(last.lsn),
+        Ok(_) => Err(ResumeFailure::OtherHistory { at: last.lsn }),
+        // It was acknowledged, or by nobody, and trimmed. The log still has what follows.
+        Err(wal::Error::Read(ReadError::Trimmed { start, .. })) if part.to >= start => {
+            match part.to <= stream.durable() {
+                true => Ok(part.to),
+                false => Err(ResumeFailure::OtherHistory { at: last.lsn }),
+            }
+        }
         Err(wal::Error::Read(ReadError::Trimmed { .. })) => Err(ResumeFailure::Trimmed),
         Err(error) => Err(ResumeFailure::Failed(error)),
-    }
-}
-
-fn told(
-    why: ResumeFailure,
-    head: &Head,
-    fault: &dyn Fn(ArchiveFault) -> Error,
-    gap: &dyn Fn(Lsn) -> Error,
-) -> Error {
-    match why {
-        ResumeFailure::OtherHistory => fault(ArchiveFault::OtherHistory { at: head.last.lsn }),
-        ResumeFailure::Trimmed => gap(head.to),
-        ResumeFailure::Failed(error) => error.into(),
     }
 }
 

@@ -5,11 +5,11 @@
 
 use super::archived::{Archived, read_whole};
 use super::archiver::{LogArchiver, LogStretch};
-use super::format::{HEAD, Head, file_name};
+use super::format::{StretchHead, file_name};
 use super::mark::ArchiveMark;
-use crate::Lsn;
 use crate::database::Database;
 use crate::error::{ArchiveFault, Error, Result};
+use crate::{CommitStamp, Lsn};
 use katydid_device::{Create, Directory, DirectoryLock, File, FileDirectory, Method, WriteMode};
 use std::io::IoSlice;
 use std::path::Path;
@@ -60,7 +60,7 @@ pub struct LogArchive {
     /// The files in order, of which none has what another has.
     files: Vec<ArchivedFile>,
     /// The head of the last stretch.
-    last: Option<Head>,
+    last: Option<StretchHead>,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -118,14 +118,20 @@ impl LogArchive {
         Ok(LogArchive { directory, files, last, _lock: lock })
     }
 
-    /// The end of what is archived; none of an empty archive.
+    /// The end of what is archived; none of an empty archive. In the memory engine the sum of the positions in all streams.
     pub fn end(&self) -> Option<Lsn> {
-        self.last.map(|head| head.to)
+        self.last.as_ref().map(|last| last.head.to)
+    }
+
+    /// The last stamp that a backup can be restored to: the archive has every commit up to it. None of an empty archive, and of a memory engine's archive
+    /// whose last stretch ends between two cuts.
+    pub fn stamp(&self) -> Option<CommitStamp> {
+        self.last.as_ref().filter(|last| last.is_cut()).map(StretchHead::complete_to)
     }
 
     /// The end of the archive, for an archiver in another process; none of an empty archive.
     pub fn mark(&self) -> Option<ArchiveMark> {
-        self.last.map(ArchiveMark)
+        self.last.clone().map(ArchiveMark)
     }
 
     /// An archiver that goes on where this archive ends, or for an empty one where the archiver of this name was. See [`Database::log_archiver`].
@@ -189,13 +195,13 @@ impl LogArchive {
     fn begin(&self) -> Result<Unfinished> {
         let file = self.directory.open(UNFINISHED, Create::IfMissing, Method::Buffered)?;
         file.truncate(0)?;
-        Ok(Unfinished { place: self.directory.describe(), file, bytes: 0, last: self.last })
+        Ok(Unfinished { place: self.directory.describe(), file, bytes: 0, last: self.last.clone() })
     }
 
     /// Gives the file its name, durable, and joins it with those before it.
     fn finish(&mut self, file: Unfinished, from: Lsn) -> Result<()> {
-        let Some(last) = file.last else { return Ok(()) };
-        let made = ArchivedFile { from, to: last.to, bytes: file.bytes };
+        let Some(last) = file.last.clone() else { return Ok(()) };
+        let made = ArchivedFile { from, to: last.head.to, bytes: file.bytes };
         self.name(&file, &made)?;
         self.last = Some(last);
         // A note has the name of no other file, but one that notes the same position.
@@ -224,7 +230,7 @@ impl LogArchive {
         let mut file = Unfinished { last: None, ..self.begin()? };
         for part in [&before, &last] {
             read_whole(self.directory.as_ref(), &part.name(), part.from, &mut |head, bytes| {
-                file.push(&LogStretch { head: *head, bytes: bytes.to_vec() })
+                file.push(&LogStretch { at: head.clone(), bytes: bytes.to_vec() })
             })?;
         }
         self.name(&file, &joined)?;
@@ -243,28 +249,29 @@ struct Unfinished {
     place: String,
     file: Arc<dyn File>,
     bytes: u64,
-    last: Option<Head>,
+    last: Option<StretchHead>,
 }
 
 impl Unfinished {
-    fn push(&mut self, LogStretch { head, bytes }: &LogStretch) -> Result<()> {
+    fn push(&mut self, LogStretch { at, bytes }: &LogStretch) -> Result<()> {
+        let head = &at.head;
         if let Some(last) = &self.last {
-            let (from, to) = (last.to, head.from);
-            let fault = if last.database != head.database {
+            let (from, to) = (last.head.to, head.from);
+            let fault = if last.head.database != head.database {
                 let (file, found) = (file_name(head.from, head.to), head.database);
-                Some(ArchiveFault::OtherDatabase { file, found, wanted: last.database })
+                Some(ArchiveFault::OtherDatabase { file, found, wanted: last.head.database })
             } else {
-                (from != to).then_some(ArchiveFault::Missing { from, to })
+                (!at.follows(last)).then_some(ArchiveFault::Missing { from, to })
             };
             if let Some(fault) = fault {
                 return Err(Error::Archive { place: self.place.clone(), fault: Box::new(fault) });
             }
         }
-        let encoded = head.encode();
+        let encoded = at.encode();
         let parts = [IoSlice::new(&encoded), IoSlice::new(bytes)];
         self.file.write_at(&parts, self.bytes, WriteMode::Written)?;
-        self.bytes += HEAD as u64 + head.bytes();
-        self.last = Some(*head);
+        self.bytes += (encoded.len() + bytes.len()) as u64;
+        self.last = Some(at.clone());
         Ok(())
     }
 }

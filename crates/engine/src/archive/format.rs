@@ -1,30 +1,46 @@
 //! The form of an archived stretch. Pure.
 //!
-//! A head of 128 bytes, then the bytes of the log. The head: magic `KTYDARCH`, version u32, checksum u32 (CRC-32C of the head without these four bytes), id
-//! of the database u128, first position u64, exclusive end u64, moment u64 (milliseconds since 1970), pages u64, next table u32, checksum of the bytes
-//! u32, position of the last record u64, its checksum u32, zeros. Numbers are little-endian.
+//! A head of 128 bytes, then in version 2 the table of streams, then the bytes of the log. The head: magic `KTYDARCH`, version u32, checksum u32 (CRC-32C of the
+//! head without these four bytes), id of the database u128, first position u64, exclusive end u64, moment u64 (milliseconds since 1970), pages u64, next table
+//! u32, checksum of the bytes u32, position of the last record u64, its checksum u32. Numbers are little-endian.
+//!
+//! Version 1 is of the paged engine, whose log has one stream; the rest of its head is zeros. Version 2 is of the memory engine. The position of the last record
+//! is zero in it, and in place of that record's checksum is the one of the table. Then follow the number of streams u16, whether the ends are a cut of the log u16,
+//! the stamp up to which a cut has everything u64, the greatest stamp that was archived u64, and zeros. The table has 32 bytes for each stream: first position u64, exclusive end u64, position of the last record u64 (all ones: none), its checksum u32, zeros
+//! u32. The bytes of the streams follow each other. Positions of the head are the sums of those of all streams.
 //!
 //! 1. A file is one stretch or several that follow each other, so files are joined by writing one behind the other.
-//! 2. A stretch of no bytes notes a moment only. Its last record is that of the stretch before it.
+//! 2. A stretch of no bytes notes a moment only. Its last records are those of the stretch before it.
 //! 3. Decoding is total: what no program has written is refused, and no length is believed before it was compared with the file's.
+//! 4. Nothing can be restored to the end of a stretch of version 2 that is no cut. The next one goes on.
 
-use crate::Lsn;
 use crate::error::ArchiveFault;
+use crate::{CommitStamp, Lsn};
 use katydid_device::Id;
-use katydid_wal::RecordMark;
+use katydid_wal::{RecordMark, STREAMS_MAX};
 use std::time::{Duration, SystemTime};
 
 pub(super) const MAGIC: [u8; 8] = *b"KTYDARCH";
-pub(super) const VERSION: u32 = 1;
+/// Of a log of the paged engine.
+const VERSION_ONE_STREAM: u32 = 1;
+/// Of a log of the memory engine.
+const VERSION_STREAMS: u32 = 2;
 /// Bytes of a head.
 pub(super) const HEAD: usize = 128;
+/// How many of these are in use in version 1, and in version 2; the others are zeros.
+const USED: [usize; 2] = [84, 104];
+/// Bytes of the table for each stream.
+const ENTRY: usize = 32;
 /// Bytes of log in a stretch, at most: one that is read is in memory.
 pub(super) const STRETCH_BYTES: usize = 4 << 20;
+/// In the table: a stream of which no record was archived.
+const NO_RECORD: u64 = u64::MAX;
 
 /// What the head of a stretch says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) database: Id,
+    /// The first position; of several streams the sum of all.
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
     /// Milliseconds since 1970 at a moment when everything below `to` was durable.
@@ -33,15 +49,127 @@ pub(crate) struct Head {
     pub(crate) pages: u64,
     /// Numbers of tables that records below `to` name are below this.
     pub(crate) next_table: u32,
-    /// CRC-32C of the bytes.
+    /// CRC-32C of the bytes of the log.
     pub(crate) sum: u32,
+    /// The last record; of several streams the checksum of the table.
     pub(crate) last: RecordMark,
+    /// In the memory engine.
+    pub(crate) streams: Option<StreamsHead>,
+}
+
+/// What the head says of a log of the memory engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamsHead {
+    pub(crate) count: u16,
+    /// Whether the ends of the stretch are a cut of the log.
+    pub(crate) is_cut: bool,
+    /// Everything up to this stamp lies below the ends, if they are a cut; otherwise zero.
+    pub(crate) complete_to: CommitStamp,
+    /// The greatest stamp of a record that was archived.
+    pub(crate) greatest: CommitStamp,
+}
+
+/// What a stretch has of one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamPart {
+    pub(crate) from: Lsn,
+    pub(crate) to: Lsn,
+    /// The last record before `to`; `None` if none was archived.
+    pub(crate) last: Option<RecordMark>,
+}
+
+/// The head of a stretch, and what it has of each stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StretchHead {
+    pub(crate) head: Head,
+    /// One of the paged engine.
+    pub(crate) parts: Vec<StreamPart>,
+}
+
+impl StretchHead {
+    /// The head, and the table if there is one.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let table = if self.head.streams.is_some() { table_of(&self.parts) } else { Vec::new() };
+        [&self.head.encode()[..], &table].concat()
+    }
+
+    /// Of a head, and the table that stands behind it.
+    pub(super) fn of(head: Head, table: &[u8]) -> Result<StretchHead, &'static str> {
+        let parts = match head.streams {
+            None => vec![StreamPart { from: head.from, to: head.to, last: Some(head.last) }],
+            Some(_) => parts_of(&head, table)?,
+        };
+        Ok(StretchHead { head, parts })
+    }
+
+    /// Whether it goes on in each stream where `before` ends.
+    pub(super) fn follows(&self, before: &StretchHead) -> bool {
+        let streams = self.parts.iter().zip(&before.parts);
+        self.parts.len() == before.parts.len()
+            && self.head.streams.is_some() == before.head.streams.is_some()
+            && { streams }.all(|(part, before)| part.from == before.to)
+    }
+
+    /// Whether a database can be restored to its end.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.head.streams.is_none_or(|streams| streams.is_cut)
+    }
+
+    /// The stamp up to which everything lies below its end; zero if that is no cut.
+    pub(crate) fn complete_to(&self) -> CommitStamp {
+        let at = || CommitStamp::of_commit_at(self.head.to);
+        self.head.streams.map_or_else(at, |streams| streams.complete_to)
+    }
+}
+
+/// The table of streams.
+pub(super) fn table_of(parts: &[StreamPart]) -> Vec<u8> {
+    let mut table = Vec::with_capacity(parts.len() * ENTRY);
+    for StreamPart { from, to, last } in parts {
+        let (lsn, sum) = last.map_or((NO_RECORD, 0), |last| (last.lsn.get(), last.sum));
+        for number in [from.get(), to.get(), lsn, sum.into()] {
+            table.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+    table
+}
+
+fn parts_of(head: &Head, table: &[u8]) -> Result<Vec<StreamPart>, &'static str> {
+    if table.len() != head.table_bytes() || sum_of(table) != head.last.sum {
+        return Err("the checksum of its table of streams does not match");
+    }
+    let parts: Option<Vec<StreamPart>> = table.as_chunks::<ENTRY>().0.iter().map(part_of).collect();
+    let parts = parts.ok_or("a position is out of range")?;
+    let sum = |of: fn(&StreamPart) -> Lsn| parts.iter().map(|part| u128::from(of(part).get())).sum::<u128>();
+    let is_sum =
+        sum(|part| part.from) == head.from.get().into() && sum(|part| part.to) == head.to.get().into();
+    if is_sum { Ok(parts) } else { Err("the positions of its streams are not those of its head") }
+}
+
+fn part_of(entry: &[u8; ENTRY]) -> Option<StreamPart> {
+    let lsn = |at| Some(Lsn::new(long(entry, at))).filter(|lsn| *lsn <= Lsn::LIMIT);
+    let (from, to, sum) = (lsn(0)?, lsn(8)?, u32::try_from(long(entry, 24)).ok()?);
+    let last = match long(entry, 16) {
+        NO_RECORD => None,
+        _ => Some(RecordMark { lsn: lsn(16)?, sum }),
+    };
+    (from <= to && (last.is_some() || sum == 0)).then_some(StreamPart { from, to, last })
 }
 
 impl Head {
-    /// Bytes of log that follow the head.
+    /// Bytes of log in the stretch.
     pub(crate) fn bytes(&self) -> u64 {
         self.to.since(self.from)
+    }
+
+    /// Bytes of the table behind the head.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.streams.map_or(0, |streams| usize::from(streams.count) * ENTRY)
+    }
+
+    /// Bytes of all that follows the head.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        self.table_bytes() as u64 + self.bytes()
     }
 
     /// The name of a file of the stretch.
@@ -58,7 +186,7 @@ impl Head {
         let mut head = [0; HEAD];
         let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &MAGIC);
-        put(8, &VERSION.to_le_bytes());
+        put(8, &if self.streams.is_none() { VERSION_ONE_STREAM } else { VERSION_STREAMS }.to_le_bytes());
         put(16, &self.database.to_le_bytes());
         put(32, &self.from.get().to_le_bytes());
         put(40, &self.to.get().to_le_bytes());
@@ -68,8 +196,13 @@ impl Head {
         put(68, &self.sum.to_le_bytes());
         put(72, &self.last.lsn.get().to_le_bytes());
         put(80, &self.last.sum.to_le_bytes());
-        let sum = head_sum(&head);
-        head[12..16].copy_from_slice(&sum.to_le_bytes());
+        if let Some(StreamsHead { count, is_cut, complete_to, greatest }) = self.streams {
+            put(84, &count.to_le_bytes());
+            put(86, &u16::from(is_cut).to_le_bytes());
+            put(88, &complete_to.get().to_le_bytes());
+            put(96, &greatest.get().to_le_bytes());
+        }
+        mend(&mut head);
         head
     }
 
@@ -84,24 +217,26 @@ impl Head {
         if word(head, 12) != head_sum(head) {
             return Err(corrupt("the checksum of a head does not match"));
         }
-        if word(head, 8) != VERSION {
-            return Err(ArchiveFault::NewerVersion {
-                file: file.to_owned(),
-                found: word(head, 8),
-                known: VERSION,
-            });
+        let version = word(head, 8);
+        let (used, streams) = match version {
+            VERSION_ONE_STREAM => (USED[0], None),
+            VERSION_STREAMS => (
+                USED[1],
+                Some(streams_of(head).ok_or_else(|| corrupt("a number of streams is out of range"))?),
+            ),
+            found => {
+                let (file, known) = (file.to_owned(), VERSION_STREAMS);
+                return Err(ArchiveFault::NewerVersion { file, found, known });
+            }
+        };
+        if head[used..].iter().any(|byte| *byte != 0) {
+            return Err(corrupt("a head has more than its version writes"));
         }
         let lsn = |at| Some(Lsn::new(long(head, at))).filter(|lsn| *lsn <= Lsn::LIMIT);
         let (Some(from), Some(to), Some(last)) = (lsn(32), lsn(40), lsn(72)) else {
             return Err(corrupt("a position is out of range"));
         };
-        if to < from || to.since(from) > left {
-            return Err(corrupt("it is cut short"));
-        }
-        if to.since(from) > STRETCH_BYTES as u64 {
-            return Err(corrupt("a stretch is longer than any is made"));
-        }
-        Ok(Head {
+        let decoded = Head {
             database: Id::from_le_bytes(std::array::from_fn(|nth| head[16 + nth])),
             from,
             to,
@@ -110,8 +245,29 @@ impl Head {
             next_table: word(head, 64),
             sum: word(head, 68),
             last: RecordMark { lsn: last, sum: word(head, 80) },
-        })
+            streams,
+        };
+        if to < from || decoded.body_bytes() > left {
+            return Err(corrupt("it is cut short"));
+        }
+        if decoded.bytes() > STRETCH_BYTES as u64 {
+            return Err(corrupt("a stretch is longer than any is made"));
+        }
+        Ok(decoded)
     }
+}
+
+/// What the head of version 2 says of its streams.
+fn streams_of(head: &[u8; HEAD]) -> Option<StreamsHead> {
+    let [count, cut] = [84, 86].map(|at| u16::from_le_bytes([head[at], head[at + 1]]));
+    let streams = StreamsHead {
+        count,
+        is_cut: cut == 1,
+        complete_to: CommitStamp::new(long(head, 88)),
+        greatest: CommitStamp::new(long(head, 96)),
+    };
+    let is_sound = (1..=STREAMS_MAX).contains(&count) && cut <= 1 && long(head, 72) == 0;
+    (is_sound && (streams.is_cut || long(head, 88) == 0)).then_some(streams)
 }
 
 /// The name of the file of the log between two positions.
@@ -134,6 +290,12 @@ pub(crate) fn positions(name: &str) -> Option<(Lsn, Lsn)> {
 /// The checksum of the bytes of a stretch.
 pub(crate) fn sum_of(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+}
+
+/// Gives a head the checksum that its bytes have.
+pub(super) fn mend(head: &mut [u8; HEAD]) {
+    let sum = head_sum(head);
+    head[12..16].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn head_sum(head: &[u8]) -> u32 {
@@ -165,7 +327,60 @@ mod tests {
             next_table: 5,
             sum: 0x0102_0304,
             last: RecordMark { lsn: Lsn::new((1 << 60) + 700), sum: 9 },
+            streams: None,
         }
+    }
+
+    fn of_streams() -> StretchHead {
+        let part = |from, to, last: Option<u64>| StreamPart {
+            from: Lsn::new(from),
+            to: Lsn::new(to),
+            last: last.map(|lsn| RecordMark { lsn: Lsn::new(lsn), sum: 3 }),
+        };
+        let parts = vec![part(96, 192, Some(144)), part(0, 0, None), part(48, 48, Some(0))];
+        let streams = StreamsHead {
+            count: 3,
+            is_cut: true,
+            complete_to: CommitStamp::new(1 << 40),
+            greatest: CommitStamp::new(1 << 41),
+        };
+        let last = RecordMark { lsn: Lsn::ZERO, sum: sum_of(&table_of(&parts)) };
+        let (from, to) = (Lsn::new(144), Lsn::new(240));
+        StretchHead { head: Head { from, to, last, streams: Some(streams), ..head() }, parts }
+    }
+
+    #[test]
+    fn a_table_of_streams_is_read_back_and_damage_noticed() {
+        let written = of_streams();
+        let bytes = written.encode();
+        assert_eq!(bytes.len(), HEAD + 3 * ENTRY);
+        let read = |bytes: &[u8]| {
+            let head = Head::decode(bytes, 96 + 96, "file", Lsn::ZERO).map_err(|fault| fault.to_string())?;
+            StretchHead::of(head, &bytes[HEAD..]).map_err(str::to_owned)
+        };
+        assert_eq!(read(&bytes), Ok(written.clone()));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x20;
+            read(&damaged).expect_err("damage");
+        }
+        // Sound checksums over what no program writes.
+        let changed = |change: fn(&mut StretchHead)| {
+            let mut of = written.clone();
+            change(&mut of);
+            of.head.last.sum = sum_of(&table_of(&of.parts));
+            read(&of.encode()).expect_err("refused")
+        };
+        assert!(changed(|of| of.parts[0].to = Lsn::new(200)).contains("not those of its head"));
+        assert!(changed(|of| of.parts[1].from = Lsn::new(48)).contains("out of range"));
+        assert!(
+            changed(|of| of.head.streams = Some(StreamsHead { count: 0, ..of.head.streams.unwrap() }))
+                .contains("number")
+        );
+        assert!(
+            changed(|of| of.head.streams = Some(StreamsHead { count: 2, ..of.head.streams.unwrap() }))
+                .contains("table")
+        );
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! The end of an archive, as an archiver in another process is told of it.
 
-use super::format::{HEAD, Head};
+use super::format::{HEAD, Head, StretchHead};
 use crate::Lsn;
 use crate::error::{ArchiveFault, Error, Result};
 
-/// The end of an archive: how far it has the log, and which record is its last. A [`LogArchiver`](crate::LogArchiver) that goes on there refuses a database whose
+/// What errors name where no file is known.
+const PLACE: &str = "an archived stretch";
+
+/// The end of an archive: how far it has the log, and which records are its last. A [`LogArchiver`](crate::LogArchiver) that goes on there refuses a database whose
 /// log is another one. It can be kept and sent as bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ArchiveMark(pub(super) Head);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchiveMark(pub(super) StretchHead);
 
 impl ArchiveMark {
-    /// The position up to which the archive has the log.
+    /// The position up to which the archive has the log; in the memory engine the sum of the positions in all streams.
     pub fn position(&self) -> Lsn {
-        self.0.to
+        self.0.head.to
     }
 
     /// The mark as bytes, with a checksum.
-    pub fn to_bytes(&self) -> [u8; HEAD] {
+    pub fn to_bytes(&self) -> Vec<u8> {
         self.0.encode()
     }
 
@@ -25,13 +28,28 @@ impl ArchiveMark {
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with [`ArchiveFault::NewerVersion`] of those of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<ArchiveMark> {
-        decode(bytes, u64::MAX).map(ArchiveMark)
+        let (head, rest) = decode(bytes, u64::MAX)?;
+        if rest.len() != head.head.table_bytes() {
+            return Err(corrupt(&format!(
+                "there are {} bytes behind it",
+                rest.len() - head.head.table_bytes()
+            )));
+        }
+        Ok(ArchiveMark(head))
     }
 }
 
-/// Reads a head that came from elsewhere, which `left` bytes follow.
-pub(super) fn decode(bytes: &[u8], left: u64) -> Result<Head> {
-    const PLACE: &str = "an archived stretch";
+/// Reads the head of a stretch that came from elsewhere, which `left` bytes of the log may follow; and what stands behind the fixed head.
+pub(super) fn decode(bytes: &[u8], left: u64) -> Result<(StretchHead, &[u8])> {
     let head = Head::decode(bytes, left, PLACE, Lsn::ZERO);
-    head.map_err(|fault: ArchiveFault| Error::Archive { place: PLACE.to_owned(), fault: Box::new(fault) })
+    let head = head.map_err(|fault| Error::Archive { place: PLACE.to_owned(), fault: Box::new(fault) })?;
+    let rest = bytes.get(HEAD..).unwrap_or_default();
+    let Some(table) = rest.get(..head.table_bytes()) else { return Err(corrupt("it is cut short")) };
+    let stretch = StretchHead::of(head, table).map_err(corrupt)?;
+    Ok((stretch, rest))
+}
+
+fn corrupt(finding: &str) -> Error {
+    let fault = ArchiveFault::Corrupt { file: PLACE.to_owned(), at: Lsn::ZERO, finding: finding.to_owned() };
+    Error::Archive { place: PLACE.to_owned(), fault: Box::new(fault) }
 }

@@ -9,7 +9,9 @@
 //! 2. The log goes on in the database until the archive has it: the consumer acknowledges after the files and their names are durable.
 //! 3. A gap is an error that names both of its ends. It is found when a stretch is to be archived, and again when it is to be restored.
 //! 4. A file has its name only when it is whole and durable. One that is replaced by a longer one is removed after that one has its name.
-//! 5. The last record of an archive is kept in the log and compared when archiving goes on: an archive never goes on with another history.
+//! 5. The last record of an archive is kept in the log and compared when archiving goes on: an archive never goes on with another history. In the memory engine
+//!    the last record of each stream is compared if the log still has it.
+//! 6. A database is restored to the end of a record of the one stream, or to a cut of all streams that a stretch names as one.
 //!
 //! A crash leaves by where it strikes: before a name, an unfinished file, which the next opening removes; before the acknowledgement, a file whose stretch is
 //! given no second time, because archiving goes on at the end of the archive; while files are joined, two that have the same part of the log, of which
@@ -21,7 +23,8 @@ mod directory;
 mod format;
 mod mark;
 
-pub(crate) use archived::Archived;
+pub(crate) use archived::{Archived, LocatedStretch};
 pub use archiver::{LogArchiver, LogStretch};
 pub use directory::LogArchive;
+pub(crate) use format::StreamPart;
 pub use mark::ArchiveMark;

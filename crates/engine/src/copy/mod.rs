@@ -50,10 +50,12 @@ pub(crate) struct Unopened {
 #[derive(Debug)]
 pub(crate) struct Extension {
     pub(crate) log: ExtendedLog,
-    /// Where it ends.
-    pub(crate) cut: Cut,
-    /// Pages that the database file needs for it.
+    /// Where each stream ends.
+    pub(crate) cuts: Vec<Cut>,
+    /// Paged engine: pages that the database file needs for it.
     pub(crate) pages: u64,
+    /// Memory engine: commits with a greater stamp are left out, if there is such a stamp.
+    pub(crate) until: Option<CommitStamp>,
 }
 
 /// What an engine has written of a copy.

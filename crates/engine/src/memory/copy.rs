@@ -4,13 +4,14 @@
 //! from where that one needs it. Its rows are copied, then the log up to a cut ([`Log::cut`](katydid_wal::Log::cut)), which is taken when all rows are there.
 //!
 //! The copy is what a crash at the cut might have left: restart keeps the records below it whose dependencies are below it too, and drops the others
-//! (`docs/recovery.md`, "Copies"). Rows are read and written again, for each block of them is bound to the id of its database; so damage is found here.
+//! (`docs/recovery.md`, "Copies"). A copy that is extended by archived log ends at a cut likewise, and may be brought back from there to a stamp ([`rewind`]). Rows are read and written again, for each block of them is bound to the id of its database; so damage is found here.
 
 use super::checkpoint::{CheckpointFolder, Manifest, PartSummary};
 use super::engine::Engine;
+use super::rewind::rewind;
 use crate::checkpoint_schedule::TakesCheckpoints;
 use crate::control::{Control, Shutdown};
-use crate::copy::{Copied, Pace, Target, Unopened};
+use crate::copy::{Copied, Extension, Pace, Target, Unopened};
 use crate::directory::LOG_FOLDER;
 use crate::error::{CopyFault, Error, Result};
 use crate::pause::{self, PausePoint};
@@ -67,7 +68,8 @@ pub(crate) fn copy_files(
     control: &Control,
     target: &Target,
     pace: &mut Pace<'_>,
-) -> Result<()> {
+    extension: Option<&Extension>,
+) -> Result<Control> {
     let missing = |name: &str| Error::Corrupt {
         place: source.directory.describe(),
         page: None,
@@ -79,7 +81,18 @@ pub(crate) fn copy_files(
     let log = source.directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
     let folder = target.directory.subdirectory(LOG_FOLDER)?;
     let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
-    copy_unopened(&log, to, &mut |bytes| pace.step(bytes))
+    let Some(Extension { log, cuts, until, .. }) = extension else {
+        copy_unopened::<Error>(&log, to, &mut |bytes| pace.step(bytes))?;
+        return Ok(*control);
+    };
+    log.copy(cuts, to, &mut |bytes| pace.step(bytes))?;
+    match until {
+        None => Ok(*control),
+        Some(until) => {
+            let ends: Vec<Lsn> = cuts.iter().map(|cut| cut.end).collect();
+            rewind(target, control, &ends, *until, pace)
+        }
+    }
 }
 
 /// Copies checkpoint `number`, if there is one; its folder in any case.

@@ -26,7 +26,7 @@ use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::ShardedArc;
 use crate::stat::Stat;
 use crate::ticket::OpenEngine;
-use crate::{Durability, TableId};
+use crate::{CommitStamp, Durability, TableId};
 use katydid_device::Id;
 use katydid_wal::Log;
 use std::collections::BTreeMap;
@@ -235,8 +235,17 @@ impl Engine for MemoryDatabase {
     }
 
     fn archive_facts(&self) -> Result<(u64, u32)> {
-        let place = self.engine().place.clone();
-        Err(Error::Archive { place, fault: Box::new(ArchiveFault::MemoryEngine) })
+        let engine = self.engine();
+        if engine.log.first().is_bounded() {
+            let fault = Box::new(ArchiveFault::LogInNvram { log: engine.log.first().kind() });
+            return Err(Error::Archive { place: engine.place.clone(), fault });
+        }
+        Ok((0, engine.control.get().next_table))
+    }
+
+    fn archive_horizon(&self) -> Result<Option<CommitStamp>> {
+        let horizon = self.engine().horizon(None)?;
+        Ok(Some(CommitStamp::new(horizon.get())))
     }
 
     fn changes(&self, from: &ChangesFrom) -> Result<Changes> {

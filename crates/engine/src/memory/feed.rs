@@ -154,7 +154,7 @@ impl Engine {
     }
 
     /// Every record that is appended from now on has this stamp or a greater one. `durable` is a stamp of which a record is durable.
-    fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
+    pub(super) fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
         if let Some(stamp) = durable {
             // Whoever begins to read sees it, and has transactions that are still reading below it take new stamps.
             self.acknowledge(Timestamp::new(stamp.get()));

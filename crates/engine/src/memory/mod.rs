@@ -10,6 +10,7 @@
 //! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
 //! | `verify`, `dump`, `stat` | looking at it |
 //! | `copy` | copying it beside transactions |
+//! | `rewind` | a copy brought back to a stamp |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
 //! | `writers` | the sessions of the log |
 //! | `threads` | doing something on several threads |
@@ -32,6 +33,7 @@ mod open;
 mod races_tests;
 mod range;
 mod recovery;
+mod rewind;
 mod stat;
 mod store;
 mod table;

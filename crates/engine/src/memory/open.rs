@@ -9,7 +9,6 @@ use super::engine::{Engine, Parts, View};
 use super::recovery::{Recovered, Recovery};
 use super::store::{SLOTS_MAX, Settings, Source};
 use super::{copy, dump, verify};
-use crate::archive_fault::ArchiveFault;
 use crate::control::{Control, ControlFile, Shutdown};
 use crate::copy::{Extension, Pace, Target, Unopened};
 use crate::directory::{DatabaseDir, LOG_FILES, LOG_FOLDER};
@@ -142,7 +141,7 @@ fn streams_of(own: MemoryOptions) -> u16 {
 }
 
 /// Memory and segments of a log, shared out among its streams: each has only some of the processors to serve.
-fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
+pub(super) fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
     let streams = u64::from(streams);
     let ring = |bytes: u64| (bytes / streams).max(RING_BYTES_MIN.min(bytes));
     let mut log = log.clone();
@@ -197,12 +196,9 @@ impl EngineFiles for MemoryDatabase {
         target: &Target,
         pace: &mut Pace<'_>,
         extension: Option<&Extension>,
-    ) -> Result<()> {
+    ) -> Result<Control> {
         match sources {
-            _ if extension.is_some() => {
-                Err(Error::archive(target.directory.as_ref(), ArchiveFault::MemoryEngine))
-            }
-            [source] => copy::copy_files(source, control, target, pace),
+            [source] => copy::copy_files(source, control, target, pace, extension),
             _ => Err(Error::copy(target.directory.as_ref(), CopyFault::NoIncrements)),
         }
     }

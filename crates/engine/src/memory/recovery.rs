@@ -65,6 +65,8 @@ pub(super) struct Recovery {
     receiver: Option<RecoveryProgress>,
     /// Of the checkpoint.
     manifest: Option<Manifest>,
+    /// Transactions with a greater stamp are left out, if there is such a stamp.
+    until: Option<Timestamp>,
     /// Where each stream of the log is read from; `None`: from its start, wherever that is, in a database that is being created.
     from: Option<Vec<Lsn>>,
 }
@@ -76,7 +78,13 @@ impl Recovery {
         background: Background,
         receiver: Option<RecoveryProgress>,
     ) -> Self {
-        Recovery { loader: Loader::new(settings), background, receiver, manifest: None, from: None }
+        let loader = Loader::new(settings);
+        Recovery { loader, background, receiver, manifest: None, until: None, from: None }
+    }
+
+    /// Leaves out transactions with a greater stamp than `until`.
+    pub(super) fn until(self, until: Timestamp) -> Self {
+        Recovery { until: Some(until), ..self }
     }
 
     /// Reads checkpoint `number`, of a log of so many streams. Zero: there is none, so the log must reach back to its first byte. One
@@ -173,6 +181,9 @@ impl Recovery {
                 return Err(log_record::Malformed("its kind is unknown").at(place()));
             }
             let timestamp = Timestamp::new(record.stamp.get());
+            if self.until.is_some_and(|until| timestamp > until) {
+                continue;
+            }
             for write in log_record::decode(record.payload) {
                 let LoggedWrite { table, key, value } = write.map_err(|malformed| malformed.at(place()))?;
                 found.push(RecoveredVersion { table, key, value, timestamp });

@@ -141,7 +141,7 @@ pub(crate) fn copy_files(
     let folder = target.directory.subdirectory(LOG_FOLDER)?;
     let to = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
     match extension {
-        Some(Extension { log, cut, .. }) => log.copy(*cut, to, &mut |bytes| pace.step(bytes)),
+        Some(Extension { log, cuts, .. }) => log.copy(cuts, to, &mut |bytes| pace.step(bytes)),
         None => copy_unopened(&log, to, &mut |bytes| pace.step(bytes)),
     }
 }

@@ -7,6 +7,7 @@
 //! 2. A table in `tables` is in the catalog.
 //! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
 
+use crate::CommitStamp;
 use crate::Durability;
 use crate::archive_fault::ArchiveFault;
 use crate::body::DatabaseKey;
@@ -271,6 +272,10 @@ impl Engine for PagedDatabase {
             return Err(Error::Archive { place: engine.place.clone(), fault });
         }
         Ok((engine.space.stat().pages, engine.control.get().next_table))
+    }
+
+    fn archive_horizon(&self) -> Result<Option<CommitStamp>> {
+        Ok(None)
     }
 
     fn changes(&self, from: &ChangesFrom) -> Result<Changes> {

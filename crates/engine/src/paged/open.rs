@@ -258,8 +258,9 @@ impl EngineFiles for PagedDatabase {
         target: &Target,
         pace: &mut Pace<'_>,
         extension: Option<&Extension>,
-    ) -> Result<()> {
-        copy::copy_files(sources, control, target, pace, extension)
+    ) -> Result<Control> {
+        copy::copy_files(sources, control, target, pace, extension)?;
+        Ok(*control)
     }
 
     fn compact(

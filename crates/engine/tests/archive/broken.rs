@@ -1,7 +1,7 @@
 //! The machine of the archive ends at each call of archiving.
 
-use crate::history::{options, rows_of};
-use katydid::{BackupOptions, Database, LogArchive, MemoryDirectory, RestorePoint};
+use crate::history::{ENGINES, options, rows_of};
+use katydid::{BackupOptions, Database, EngineKind, LogArchive, MemoryDirectory, RestorePoint};
 use katydid_device::{Directory, SimDevice, Survival};
 use std::sync::Arc;
 
@@ -29,9 +29,13 @@ fn archive(database: &Database, device: &SimDevice) -> katydid::Result<()> {
 /// the archive does not have.
 #[test]
 fn archiving_goes_on_after_a_crash_at_each_call() {
+    ENGINES.into_iter().for_each(crashes_at_each_call);
+}
+
+fn crashes_at_each_call(engine: EngineKind) {
     let whole = {
         let source = SimDevice::new(1);
-        let database = Database::open_in(source.directory(), options()).expect("open");
+        let database = Database::open_in(source.directory(), options(engine)).expect("open");
         let device = SimDevice::new(2);
         archive(&database, &device).expect("archive");
         device.steps()
@@ -39,9 +43,9 @@ fn archiving_goes_on_after_a_crash_at_each_call() {
     assert!(whole > 30, "{whole} calls");
     for step in 0..whole {
         let survival = [Survival::Random, Survival::DropAll, Survival::KeepAll][step as usize % 3];
-        let place = format!("step {step} of {whole}, {survival:?}");
+        let place = format!("{engine} engine, step {step} of {whole}, {survival:?}");
         let source = SimDevice::new(1);
-        let database = Database::open_in(source.directory(), options()).expect("open");
+        let database = Database::open_in(source.directory(), options(engine)).expect("open");
         let backup = directory();
         database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
         let device = SimDevice::new(2);
@@ -67,8 +71,12 @@ fn archiving_goes_on_after_a_crash_at_each_call() {
 /// However often little is archived, there are few files.
 #[test]
 fn small_files_are_joined() {
+    ENGINES.into_iter().for_each(joined);
+}
+
+fn joined(engine: EngineKind) {
     let source = SimDevice::new(1);
-    let database = Database::open_in(source.directory(), options()).expect("open");
+    let database = Database::open_in(source.directory(), options(engine)).expect("open");
     let (kept, backup) = (SimDevice::new(2), directory());
     database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
     let mut archive = LogArchive::open_in(kept.directory()).expect("open an archive");

@@ -2,11 +2,14 @@
 //!
 //! Each of three slots has keys of its own, so that transactions may stay open beside others without waiting for them: at most stamps there are some that
 //! have not committed, and some of those never do.
+//!
+//! Beside them a read view is open, which shows the model of its beginning until it ends. In every second history a named consumer of the feed makes the model
+//! from the changes that it is given, and goes on where it acknowledged after each crash.
 
-use crate::common::{Rng, options_for};
+use crate::common::{Rng, committed, options_for};
 use katydid::{
-    BackupOptions, CommitStamp, Database, EngineKind, LogArchive, LogArchiver, MemoryDirectory, Options,
-    Table, Transaction,
+    BackupOptions, Change, ChangeConsumer, ChangesFrom, CommitStamp, Database, EngineKind, Error, LogArchive,
+    LogArchiver, MemoryDirectory, NewValue, Options, Table, Transaction,
 };
 use katydid_device::{Directory, SimDevice, Survival};
 use std::collections::BTreeMap;
@@ -58,6 +61,7 @@ struct Open {
 /// See the head of this file.
 pub struct History {
     pub rng: Rng,
+    engine: EngineKind,
     device: SimDevice,
     options: Options,
     database: Option<Database>,
@@ -68,14 +72,25 @@ pub struct History {
     pub backups: Vec<Backup>,
     dropped: bool,
     pub crashes: u32,
+    /// The rows that are committed.
+    rows: Rows,
+    view: Option<(Transaction, Rows)>,
+    /// Not in every history: a database with a consumer logs whole values.
+    follows: bool,
+    follower: Option<ChangeConsumer>,
+    /// What the follower has made of what it was given; and of what it has acknowledged.
+    followed: Rows,
+    acknowledged: Rows,
 }
 
 fn directory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }
 
-pub fn options() -> Options {
-    let mut options = options_for(EngineKind::Paged);
+pub const ENGINES: [EngineKind; 2] = [EngineKind::Paged, EngineKind::Memory];
+
+pub fn options(engine: EngineKind) -> Options {
+    let mut options = options_for(engine);
     options.advanced.log =
         options.advanced.log.map_files(|files| katydid::FileOptions { segment_bytes: 64 << 10, ..files });
     options.advanced.log.background = katydid::testing::Background::Caller;
@@ -83,12 +98,13 @@ pub fn options() -> Options {
 }
 
 impl History {
-    pub fn new(seed: u64) -> History {
+    pub fn new(seed: u64, engine: EngineKind) -> History {
         let device = SimDevice::new(seed);
-        let options = options();
+        let options = options(engine);
         let database = Database::open_in(device.directory(), options.clone()).expect("open");
         let mut history = History {
             rng: Rng::with_seed(seed),
+            engine,
             device,
             options,
             database: Some(database),
@@ -99,7 +115,18 @@ impl History {
             backups: Vec::new(),
             dropped: false,
             crashes: 0,
+            rows: Rows::new(),
+            view: None,
+            follows: seed % 2 == 1,
+            follower: None,
+            followed: Rows::new(),
+            acknowledged: Rows::new(),
         };
+        // In the memory engine a transaction may have a lower stamp than the table that it writes to, which the feed cannot name then.
+        for name in ["rows", "passing"] {
+            drop(history.table(name));
+        }
+        history.follow();
         history.backup();
         history.archive();
         history
@@ -116,7 +143,9 @@ impl History {
     /// One step of any kind.
     pub fn step(&mut self) {
         match self.rng.u32(..1000) {
-            0..820 => self.write(),
+            0..780 => self.write(),
+            780..800 => self.look(),
+            800..820 => self.follow(),
             820..860 => self.database().checkpoint().expect("checkpoint"),
             860..880 => self.backup(),
             880..900 => self.increment(),
@@ -164,11 +193,15 @@ impl History {
                 _ => Some(vec![self.rng.u8(..); self.rng.usize(..500)]),
             };
             let has_changed = match &value {
-                Some(value) => open.txn.put(&table, &key, value).map(|()| true).expect("put"),
-                None => open.txn.delete(&table, &key).expect("delete"),
+                Some(value) => open.txn.put(&table, &key, value).map(|()| true),
+                None => open.txn.delete(&table, &key),
             };
-            if has_changed {
-                open.writes.push(((name, key), value));
+            match has_changed {
+                Ok(true) => open.writes.push(((name, key), value)),
+                Ok(false) => {}
+                // Memory engine: somebody has read there since it began.
+                Err(error) if error.is_retryable() && self.engine == EngineKind::Memory => return,
+                Err(error) => panic!("{error}"),
             }
         }
         if let Some((savepoint, count)) = savepoint {
@@ -179,18 +212,68 @@ impl History {
     }
 
     fn commit(&mut self, Open { txn, writes }: Open) {
-        let stamp = txn.commit().expect("commit");
+        // In the memory engine the thread that commits chooses the stream of the log: each time another one.
+        let outcome = std::thread::scope(|scope| scope.spawn(|| txn.commit()).join().expect("no panic"));
+        let Some(stamp) = committed(self.database(), outcome) else { return };
         if !writes.is_empty() {
-            self.commits.push(Commit { stamp, writes, after_drop: std::mem::take(&mut self.dropped) });
+            let commit = Commit { stamp, writes, after_drop: std::mem::take(&mut self.dropped) };
+            commit.apply(&mut self.rows);
+            self.commits.push(commit);
         }
     }
 
+    /// Begins a view, or ends the one that is open: it shows what was committed when it began.
+    fn look(&mut self) {
+        match self.view.take() {
+            None => self.view = Some((self.database().begin_read_only().expect("begin"), self.rows.clone())),
+            Some((view, rows)) => assert!(rows_seen(self.database(), &view) == rows, "{}", self.place()),
+        }
+    }
+
+    /// The consumer takes what is durable, and acknowledges it or not.
+    fn follow(&mut self) {
+        if !self.follows {
+            return;
+        }
+        let mut follower = self.follower.take().unwrap_or_else(|| {
+            self.followed = self.acknowledged.clone();
+            let consumer = self.database().consumer("follower", KEPT, &ChangesFrom::Oldest);
+            consumer.expect("the consumer")
+        });
+        // The memory engine's gives transactions when all streams are durable beyond them, which it asks for.
+        for _ in 0..3 {
+            while let Some(transaction) = follower.try_next().expect("a transaction") {
+                transaction.changes.into_iter().for_each(|change| apply(change, &mut self.followed));
+            }
+            katydid::testing::run_background(self.database());
+        }
+        assert!(self.followed == self.rows, "{}: the feed has made other rows", self.place());
+        if self.rng.bool() {
+            follower.acknowledge().expect("acknowledge");
+            self.acknowledged = self.followed.clone();
+        }
+        self.follower = Some(follower);
+    }
+
+    fn place(&self) -> String {
+        format!("after {} commits and {} crashes", self.commits.len(), self.crashes)
+    }
+
+    /// In the memory engine a transaction that commits later may have a lower stamp than the drop, which is not known.
     fn drop_table(&mut self) {
+        if self.engine == EngineKind::Memory {
+            return;
+        }
         // It may have rows of the table.
         if let Some(open) = self.open[0].take() {
             self.commit(open);
         }
+        // It would be told that what it reads is gone.
+        if self.view.is_some() {
+            self.look();
+        }
         self.database().drop_table("passing").expect("drop");
+        self.rows.retain(|(table, _), _| *table != "passing");
         self.dropped = true;
     }
 
@@ -201,6 +284,10 @@ impl History {
     }
 
     fn increment(&mut self) {
+        // The memory engine has none.
+        if self.engine == EngineKind::Memory {
+            return self.backup();
+        }
         let Some(Backup { mut chain, .. }) = self.backups.last().cloned() else { return };
         let (to, base) = (directory(), chain[chain.len() - 1].clone());
         let plain = BackupOptions::default();
@@ -229,7 +316,11 @@ impl History {
                 self.commit(open);
             }
         }
+        if self.view.is_some() {
+            self.look();
+        }
         self.archive = None;
+        self.follower = None;
         self.database.take().expect("it is open").close().expect("close");
         if self.rng.bool() {
             self.archive_device = self.archive_device.reopen_after_crash(self.rng.u64(..));
@@ -242,7 +333,7 @@ impl History {
         let seed = self.rng.u64(..);
         self.device.freeze();
         self.open = Default::default();
-        self.archive = None;
+        (self.archive, self.follower, self.view) = (None, None, None);
         drop(self.database.take());
         self.device = self.device.reopen_with(seed, Survival::Random);
         if self.rng.bool() {
@@ -259,6 +350,10 @@ impl History {
 
     /// Ends it: the archive has everything, and is given back.
     pub fn end(mut self) -> (Vec<Commit>, Vec<Backup>, SimDevice) {
+        self.follow();
+        if self.view.is_some() {
+            self.look();
+        }
         self.archive();
         self.archive = None;
         (std::mem::take(&mut self.commits), std::mem::take(&mut self.backups), self.archive_device.clone())
@@ -267,14 +362,50 @@ impl History {
 
 /// The rows of a restored database, which are checked as they lie there.
 pub fn rows_of(directory: &Arc<dyn Directory>) -> Rows {
-    let database = Database::open_in(directory.clone(), Options { create: false, ..options() });
-    let database = database.unwrap_or_else(|error| panic!("the restored database: {error}"));
+    let open = |engine| Database::open_in(directory.clone(), Options { create: false, ..options(engine) });
+    let database = match open(EngineKind::Paged) {
+        Err(Error::OtherEngine { found, .. }) => open(found),
+        database => database,
+    };
+    rows_in(&database.unwrap_or_else(|error| panic!("the restored database: {error}")))
+}
+
+/// The rows that are committed.
+pub fn rows_in(database: &Database) -> Rows {
+    rows_seen(database, &database.begin_read_only().expect("begin"))
+}
+
+/// The rows that a view shows.
+fn rows_seen(database: &Database, view: &Transaction) -> Rows {
     let mut rows = Rows::new();
     for name in ["rows", "passing"] {
         if let Some(table) = database.open_table(name).expect("open table") {
-            let found = crate::common::contents(&database, &table);
-            rows.extend(found.into_iter().map(|(key, value)| ((name, key), value)));
+            let found = view.range(&table, ..).map(|row| row.expect("scan"));
+            rows.extend(found.map(|(key, value)| ((name, key), value)));
         }
     }
     rows
+}
+
+/// Does a change of the feed to rows.
+fn apply(change: Change, rows: &mut Rows) {
+    let known = |name: &str| ["rows", "passing"].into_iter().find(|known| *known == name);
+    match change {
+        Change::Row { name, key, new, .. } => {
+            // A table that was dropped later is not named.
+            let Some(table) = name.as_deref().and_then(known) else { return };
+            match new {
+                NewValue::Value(value) => drop(rows.insert((table, key), value)),
+                NewValue::Deleted => drop(rows.remove(&(table, key))),
+                NewValue::Patch { offset, replaced, bytes } => {
+                    let value = rows.get_mut(&(table, key)).expect("a patched row is there");
+                    value.splice(offset..offset + replaced, bytes);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        Change::TableDropped { name, .. } => rows.retain(|(table, _), _| *table != &*name),
+        Change::TableCreated { .. } => {}
+        other => panic!("{other:?}"),
+    }
 }

@@ -1,17 +1,21 @@
-//! Archives of the log, and databases that are restored to a point with them. Paged engine.
+//! Archives of the log, and databases that are restored to a point with them. Both engines.
 //!
 //! | file | what |
 //! |---|---|
 //! | `history` | a database that is used, crashes, is backed up and archived, by one thread in the order of a seed, and a model of each commit |
 //! | `points` | the state at each commit's stamp is the model's; times |
+//! | `beside` | archiving beside commits of several threads |
 //! | `broken` | the machine of the archive ends at each of its calls |
+//! | `fixture` | a kept backup and archive of version 1 of the format |
 //! | `refused` | gaps, damage, other databases, and points that cannot be had |
 
 #[macro_use]
 #[path = "../common/mod.rs"]
 mod common;
 
+mod beside;
 mod broken;
+mod fixture;
 mod history;
 mod points;
 mod refused;

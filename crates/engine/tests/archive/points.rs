@@ -1,16 +1,16 @@
 //! The state at each commit's stamp is the model's, whatever backup it is restored from; and times.
 //!
-//! `KATYDID_POINTS` is how many points are restored to, over as many histories as that takes; by default few.
+//! `KATYDID_SECONDS` goes on for so long with new seeds and restores to every stamp of each (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
 
-use crate::common::{assert_sound, options_for, seeds};
-use crate::history::{Backup, Commit, History, Rows, rows_of};
+use crate::common::{assert_sound, fresh_seed, options_for, seed, seeds};
+use crate::history::{Backup, Commit, ENGINES, History, Rows, options, rows_of};
 use katydid::{
     ArchiveFault, BackupOptions, CommitStamp, Database, EngineKind, Error, LogArchive, MemoryDirectory,
     RestorePoint, RestoreReport,
 };
 use katydid_device::{Directory, SimDevice};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const STEPS: usize = 260;
 
@@ -31,12 +31,14 @@ fn restore(
 /// How a run says what it was.
 struct Run<'a> {
     seed: u64,
+    engine: EngineKind,
     archive: &'a SimDevice,
 }
 
 impl Run<'_> {
     fn check(&self, backup: &Backup, stamp: CommitStamp, wanted: &Rows) -> Arc<dyn Directory> {
-        let place = format!("seed {}, stamp {stamp}, backup of {}", self.seed, backup.stamp);
+        let Run { seed, engine, .. } = self;
+        let place = format!("seed {seed}, {engine} engine, stamp {stamp}, backup of {}", backup.stamp);
         let point = RestorePoint::Stamp(stamp);
         let (report, to) = restore(&backup.chain, self.archive.directory(), point);
         let report = report.unwrap_or_else(|error| panic!("{place}: {error}"));
@@ -52,13 +54,13 @@ impl Run<'_> {
 }
 
 /// Restores to commits of a history, each from one of the backups that are old enough. How many points.
-fn restored(seed: u64, most: usize) -> usize {
-    let mut history = History::new(seed);
+fn restored(seed: u64, engine: EngineKind, most: usize) -> usize {
+    let mut history = History::new(seed, engine);
     (0..STEPS).for_each(|_| history.step());
     let (crashes, mut rng) = (history.crashes, history.rng.clone());
     let (mut commits, backups, archive) = history.end();
     commits.sort_by_key(|commit| commit.stamp);
-    let run = Run { seed, archive: &archive };
+    let run = Run { seed, engine, archive: &archive };
     let every = commits.len().div_ceil(most.max(1)).max(1);
     let (mut rows, mut points, mut newest) = (Rows::new(), 0, 0);
     for (nth, commit) in commits.iter().enumerate() {
@@ -85,7 +87,7 @@ fn restored(seed: u64, most: usize) -> usize {
         }
     }
     println!(
-        "seed {seed}: {points} points of {} commits, {} backups, {newest} from the newest, {crashes} crashes, {} archived files",
+        "seed {seed}, {engine} engine: {points} points of {} commits, {} backups, {newest} from the newest, {crashes} crashes, {} archived files",
         commits.len(),
         backups.len(),
         archive.image().len()
@@ -95,21 +97,32 @@ fn restored(seed: u64, most: usize) -> usize {
 
 #[test]
 fn the_state_at_every_stamp_is_the_models() {
-    let wanted: usize = std::env::var("KATYDID_POINTS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
-    let mut points = 0;
-    for seed in seeds(1, 1_000_000, 0) {
-        points += restored(seed, if wanted > 1_000 { usize::MAX } else { 20 });
-        if points >= wanted {
-            break;
-        }
+    for engine in ENGINES {
+        let points: usize = seeds(1, 2, 1).map(|seed| restored(seed, engine, 20)).sum();
+        assert!(points >= 50, "{points} points");
     }
-    println!("{points} points");
+}
+
+/// The campaign: every stamp of new histories until the time is up. Does nothing unless `KATYDID_SECONDS` is set.
+#[test]
+fn campaign() {
+    let seconds = std::env::var("KATYDID_SECONDS").ok().and_then(|text| text.parse().ok());
+    let Some(length) = seconds.map(Duration::from_secs) else { return };
+    let (start, mut seed) = (Instant::now(), seed(fresh_seed()));
+    let mut points = 0;
+    while start.elapsed() < length {
+        println!("KATYDID_SEED={seed}");
+        points += ENGINES.map(|engine| restored(seed, engine, usize::MAX)).iter().sum::<usize>();
+        seed = seed.wrapping_add(1);
+    }
+    println!("evidence: {points} restored points");
 }
 
 /// The file of a restored database is as long as the archived log needs it.
 #[test]
 fn a_file_that_has_grown_since_the_backup_is_restored() {
-    let database = Database::open_in(SimDevice::new(6).directory(), crate::history::options()).expect("open");
+    let database =
+        Database::open_in(SimDevice::new(6).directory(), options(EngineKind::Paged)).expect("open");
     let rows = database.table("rows").expect("table");
     let (backup, kept) = (directory(), directory());
     drop(database.log_archiver("test", 1 << 30).expect("archiver"));
@@ -139,13 +152,17 @@ fn a_file_that_has_grown_since_the_backup_is_restored() {
 /// A restored database goes on, is backed up and archived itself, and is another one than its source.
 #[test]
 fn a_restored_database_goes_on() {
-    let mut history = History::new(77);
+    ENGINES.into_iter().for_each(goes_on);
+}
+
+fn goes_on(engine: EngineKind) {
+    let mut history = History::new(77, engine);
     (0..60).for_each(|_| history.step());
     let (commits, backups, archive) = history.end();
     let (report, to) = restore(&backups[0].chain, archive.directory(), RestorePoint::End);
     let report = report.expect("restore");
     assert!(report.copy.stamp >= commits[commits.len() - 1].stamp && report.moment.is_some());
-    let database = Database::open_in(to, crate::history::options()).expect("open");
+    let database = Database::open_in(to, options(engine)).expect("open");
     let own = LogArchive::open_in(archive.directory()).expect("open the archive of another one");
     match own.archiver(&database, "test", 1 << 30) {
         Err(Error::Archive { fault, .. }) => {
@@ -170,8 +187,12 @@ fn a_restored_database_goes_on() {
 /// A time is the last moment that the archive has noted at or before it.
 #[test]
 fn a_time_is_the_last_moment_noted() {
+    ENGINES.into_iter().for_each(times);
+}
+
+fn times(engine: EngineKind) {
     let device = SimDevice::new(5);
-    let database = Database::open_in(device.directory(), options_for(EngineKind::Paged)).expect("open");
+    let database = Database::open_in(device.directory(), options_for(engine)).expect("open");
     let rows = database.table("rows").expect("table");
     let (backup, kept) = (directory(), directory());
     let mut archiver = database.log_archiver("hook", 1 << 30).expect("archiver");

@@ -1,10 +1,10 @@
 //! Gaps, damage, other databases and points that cannot be had: typed, with file and position.
 
 use crate::common::{kinds_in_nvram, options_for, with_log};
-use crate::history::options;
+use crate::history::{ENGINES, options};
 use katydid::{
     ArchiveFault, BackupOptions, CommitStamp, Database, EngineKind, Error, LogArchive, LogStretch,
-    MemoryDirectory, Options, RestorePoint,
+    MemoryDirectory, RestorePoint,
 };
 use katydid_device::{Create, Directory, Method, SimDevice, WriteMode};
 use std::fmt::Debug;
@@ -49,8 +49,11 @@ fn restore(
 }
 
 /// A backup, and stretches of one commit each with its stamp.
-fn stretches(device: &SimDevice) -> (Database, Arc<dyn Directory>, Vec<(LogStretch, CommitStamp)>) {
-    let database = Database::open_in(device.directory(), options()).expect("open");
+fn stretches(
+    device: &SimDevice,
+    engine: EngineKind,
+) -> (Database, Arc<dyn Directory>, Vec<(LogStretch, CommitStamp)>) {
+    let database = Database::open_in(device.directory(), options(engine)).expect("open");
     let mut archiver = database.log_archiver("test", 1 << 30).expect("archiver");
     let backup = directory();
     put(&database, 0);
@@ -76,7 +79,11 @@ fn keep<'a>(stretches: impl IntoIterator<Item = &'a LogStretch>) -> Arc<dyn Dire
 /// A program may keep the stretches as it likes: files of them are an archive.
 #[test]
 fn a_missing_stretch_is_named_where_it_is_needed() {
-    let (_database, backup, found) = stretches(&SimDevice::new(1));
+    ENGINES.into_iter().for_each(missing_is_named);
+}
+
+fn missing_is_named(engine: EngineKind) {
+    let (_database, backup, found) = stretches(&SimDevice::new(1), engine);
     let last = found[5].1;
     assert_eq!(restore(&backup, keep(found.iter().map(|(stretch, _)| stretch)), last).expect("all"), last);
     for missing in 1..5 {
@@ -84,7 +91,10 @@ fn a_missing_stretch_is_named_where_it_is_needed() {
         let (gone, before) = (&found[missing].0, found[missing - 1].1);
         let wanted = ArchiveFault::Missing { from: gone.from(), to: gone.to() };
         assert_eq!(fault(restore(&backup, keep(rest()), last)), wanted);
-        assert_eq!(restore(&backup, keep(rest()), before).expect("before the gap"), before);
+        // The memory engine's backup has the time as its stamp, up to which no archive is complete before a later commit.
+        if engine == EngineKind::Paged || missing > 1 {
+            assert_eq!(restore(&backup, keep(rest()), before).expect("before the gap"), before);
+        }
     }
     let short = || keep(found[..4].iter().map(|(stretch, _)| stretch));
     match fault(restore(&backup, short(), last)) {
@@ -114,10 +124,49 @@ fn a_missing_stretch_is_named_where_it_is_needed() {
     assert_eq!(fault(restore(&backup, archive, early)), later);
 }
 
+/// After a crash time goes on from the last commit: a later opening may use stamps that the clock had passed when nothing more was committed.
+#[test]
+fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
+    let device = SimDevice::new(1);
+    let (backup, kept) = (directory(), directory());
+    let open = |device: &SimDevice| {
+        Database::open_in(device.directory(), options(EngineKind::Memory)).expect("open")
+    };
+    let archive = |database: &Database| {
+        let mut archive = LogArchive::open_in(kept.clone()).expect("open the archive");
+        let mut archiver = archive.archiver(database, "test", 1 << 30).expect("archiver");
+        archive.take(&mut archiver).expect("archive");
+        archive.stamp()
+    };
+    let database = open(&device);
+    put(&database, 0);
+    database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let first = put(&database, 1);
+    // The clock goes on while nothing is committed.
+    (0..60).for_each(|_| assert_eq!(archive(&database), Some(first)));
+    device.freeze();
+    drop(database);
+    let database = open(&device.reopen_after_crash(1));
+    let second = put(&database, 2);
+    assert_eq!(archive(&database), Some(second));
+    for (stamp, rows) in [(first, 2), (second, 3)] {
+        let to = directory();
+        let from = std::slice::from_ref(&backup);
+        let point = RestorePoint::Stamp(stamp);
+        Database::restore_to_in(from, kept.clone(), point, to.clone(), &BackupOptions::default())
+            .expect("restore");
+        assert_eq!(crate::history::rows_of(&to).len(), rows, "stamp {stamp}");
+    }
+}
+
 /// Any byte of any file that is needed.
 #[test]
 fn damage_is_named_with_file_and_position() {
-    let (_database, backup, found) = stretches(&SimDevice::new(1));
+    ENGINES.into_iter().for_each(damage_is_named);
+}
+
+fn damage_is_named(engine: EngineKind) {
+    let (_database, backup, found) = stretches(&SimDevice::new(1), engine);
     let last = found[5].1;
     let mut rng = fastrand::Rng::with_seed(crate::common::seed(3));
     for (stretch, _) in &found[1..] {
@@ -150,8 +199,12 @@ fn damage_is_named_with_file_and_position() {
 /// The log is kept for an archiver up to its bytes, and no further; then the gap is named, and a new archiver begins behind it.
 #[test]
 fn a_log_that_was_trimmed_is_a_gap() {
+    ENGINES.into_iter().for_each(trimmed_is_a_gap);
+}
+
+fn trimmed_is_a_gap(engine: EngineKind) {
     let device = SimDevice::new(1);
-    let database = Database::open_in(device.directory(), options()).expect("open");
+    let database = Database::open_in(device.directory(), options(engine)).expect("open");
     let (near, far) = (directory(), directory());
     let mut kept = LogArchive::open_in(near.clone()).expect("open an archive");
     let mut archiver = kept.archiver(&database, "near", 1 << 30).expect("archiver");
@@ -173,7 +226,8 @@ fn a_log_that_was_trimmed_is_a_gap() {
     }
     let gap = fault(lost.take(&mut slow));
     let ArchiveFault::LogTrimmed { archived_to, log_start } = gap else { panic!("{gap}") };
-    assert!(archived_to == end && log_start > end, "{gap}");
+    // In the memory engine the gap is one of a stream, and the end of the archive the sum of all.
+    assert!(log_start > archived_to && (archived_to == end) == (engine == EngineKind::Paged), "{gap}");
     // Nor is the gap forgotten by another opening, of the archive or of the archiver.
     drop(lost);
     let lost = LogArchive::open_in(far).expect("open the archive again");
@@ -186,14 +240,18 @@ fn a_log_that_was_trimmed_is_a_gap() {
 /// Of an older copy of its files, and of another database.
 #[test]
 fn an_archive_goes_on_with_its_own_history_only() {
+    ENGINES.into_iter().for_each(own_history_only);
+}
+
+fn own_history_only(engine: EngineKind) {
     let device = SimDevice::new(1);
-    let database = Database::open_in(device.directory(), options()).expect("open");
+    let database = Database::open_in(device.directory(), options(engine)).expect("open");
     put(&database, 0);
     database.close().expect("close");
     let (device, older) = (device.reopen_after_kill(), device.reopen_after_kill());
     let kept = directory();
     for (device, commits) in [(&device, 3), (&older, 1), (&older, 9)] {
-        let database = Database::open_in(device.directory(), options()).expect("open");
+        let database = Database::open_in(device.directory(), options(engine)).expect("open");
         for number in 0..commits {
             put(&database, number + 5 * commits);
         }
@@ -207,7 +265,7 @@ fn an_archive_goes_on_with_its_own_history_only() {
         }
         database.close().expect("close");
     }
-    let (other, backup, found) = stretches(&SimDevice::new(3));
+    let (other, backup, found) = stretches(&SimDevice::new(3), engine);
     let archive = LogArchive::open_in(kept.clone()).expect("open the archive");
     let told = fault(archive.archiver(&other, "test", 1 << 30));
     assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
@@ -219,7 +277,7 @@ fn an_archive_goes_on_with_its_own_history_only() {
 #[test]
 fn a_backup_is_restored_to_no_point_after_a_compacting() {
     let device = SimDevice::new(1);
-    let mut database = Database::open_in(device.directory(), options()).expect("open");
+    let mut database = Database::open_in(device.directory(), options(EngineKind::Paged)).expect("open");
     let kept = directory();
     let mut backups = Vec::new();
     let mut stamps = Vec::new();
@@ -237,7 +295,7 @@ fn a_backup_is_restored_to_no_point_after_a_compacting() {
         if round > 0 {
             Database::compact_in(device.directory(), None).expect("compact");
         }
-        database = Database::open_in(device.directory(), options()).expect("open again");
+        database = Database::open_in(device.directory(), options(EngineKind::Paged)).expect("open again");
     }
     for (round, backup) in backups.iter().enumerate() {
         for (of, stamp) in stamps.iter().enumerate().map(|(nth, stamp)| (nth / 20, *stamp)) {
@@ -256,19 +314,12 @@ fn a_backup_is_restored_to_no_point_after_a_compacting() {
 
 #[test]
 fn what_has_no_archives_says_so() {
-    let memory = Database::open_in(SimDevice::new(1).directory(), options_for(EngineKind::Memory));
-    let memory = memory.expect("open");
-    assert_eq!(fault(memory.log_archiver("test", 1)), ArchiveFault::MemoryEngine);
-    let (backup, (_database, _, found)) = (directory(), stretches(&SimDevice::new(4)));
-    memory.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
-    let archive = keep(found.iter().map(|(stretch, _)| stretch));
-    assert_eq!(fault(restore(&backup, archive, found[5].1)), ArchiveFault::MemoryEngine);
-    for log in kinds_in_nvram() {
-        let options = with_log(options_for(EngineKind::Paged), log);
+    for (log, engine) in kinds_in_nvram().flat_map(|log| ENGINES.map(|engine| (log, engine))) {
+        let options = with_log(options_for(engine), log);
         let database = Database::open_in(SimDevice::new(1).directory(), options).expect("open");
         assert_eq!(fault(database.log_archiver("test", 1)), ArchiveFault::LogInNvram { log });
     }
-    let (database, _, _) = stretches(&SimDevice::new(5));
+    let (database, _, _) = stretches(&SimDevice::new(5), EngineKind::Paged);
     for name in ["", "Upper", &"x".repeat(57)] {
         assert!(matches!(database.log_archiver(name, 1), Err(Error::Log(_))), "{name}");
     }
@@ -279,11 +330,16 @@ fn what_has_no_archives_says_so() {
 /// Stretches and marks go through other programs as bytes.
 #[test]
 fn bytes_of_stretches_and_marks_are_read_back_and_damage_noticed() {
-    let (database, _, found) = stretches(&SimDevice::new(1));
+    ENGINES.into_iter().for_each(bytes_are_read_back);
+}
+
+fn bytes_are_read_back(engine: EngineKind) {
+    let (database, _, found) = stretches(&SimDevice::new(1), engine);
     let (stretch, _) = &found[3];
     let (bytes, mark) = (stretch.to_bytes(), stretch.mark());
     let back = LogStretch::from_bytes(&bytes).expect("a stretch");
-    assert_eq!((back.to_bytes(), back.file_name(), back.mark()), (bytes.clone(), stretch.file_name(), mark));
+    assert_eq!((back.to_bytes(), back.file_name()), (bytes.clone(), stretch.file_name()));
+    assert_eq!(back.mark(), mark);
     assert_eq!(katydid::ArchiveMark::from_bytes(&mark.to_bytes()).expect("a mark"), mark);
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
@@ -296,7 +352,7 @@ fn bytes_of_stretches_and_marks_are_read_back_and_damage_noticed() {
     // What comes after the mark is given, and nothing else.
     let mut archiver = database.log_archiver_after("test", 1 << 30, &mark).expect("archiver");
     assert_eq!(archiver.try_next().expect("a stretch").expect("one").from(), mark.position());
-    let other = Database::open_in(SimDevice::new(8).directory(), options()).expect("open");
+    let other = Database::open_in(SimDevice::new(8).directory(), options(engine)).expect("open");
     let told = fault(other.log_archiver_after("test", 1 << 30, &mark));
     assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
 }
@@ -304,15 +360,21 @@ fn bytes_of_stretches_and_marks_are_read_back_and_damage_noticed() {
 /// The hook: what fails is given again, and what was taken is not.
 #[test]
 fn a_hook_is_given_each_stretch_until_it_has_it() {
+    ENGINES.into_iter().for_each(hook);
+}
+
+fn hook(engine: EngineKind) {
     let device = SimDevice::new(1);
-    let database = Database::open_in(device.directory(), Options { ..options() }).expect("open");
+    let database = Database::open_in(device.directory(), options(engine)).expect("open");
     let begin = database.log_archiver("hook", 1 << 30).expect("archiver").position();
     let mut reached = begin;
     let mut fails = true;
     for number in 0..8 {
         put(&database, number);
         let mut archiver = database.log_archiver("hook", 1 << 30).expect("archiver");
-        let end = database.stat().expect("stat").log.streams[0].durable;
+        let durable =
+            database.stat().expect("stat").log.streams.into_iter().map(|stream| stream.durable.get());
+        let end = katydid::Lsn::new(durable.sum());
         let outcome = archiver.run(|stretch| {
             assert_eq!(stretch.from(), reached, "a gap, or the same once more");
             fails = !fails;
