@@ -4,6 +4,8 @@
 //! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are mended after a mutation
 //! where one guards all the rest, since nothing would get far without.
 
+use crate::archive::fuzz as archive;
+use crate::changes::ChangePosition;
 use crate::control::{self, Control, ControlFile, Shutdown};
 use crate::directory::LOG_FOLDER;
 use crate::memory::checkpoint::{CheckpointFolder, Manifest, fuzz};
@@ -17,7 +19,7 @@ use crate::paged::log_record::{
     decode_compensation, decode_pages, encode_active, encode_chains, encode_checkpoint_end, encode_pages,
 };
 use crate::paged::page::{PageId, Value, check_structure, header};
-use crate::{Database, EngineKind, Lsn, Options, TableId, TxnId};
+use crate::{BackupOptions, Database, EngineKind, Lsn, Options, RestorePoint, TableId, TxnId};
 use katydid_device::{Create, Directory, Id, MemoryDirectory, Method, Watch, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -113,6 +115,40 @@ const PAGES: &[u8] = include_bytes!("../tests/fixtures/pages-v1");
 const CONTROL: &[u8] = include_bytes!("../tests/fixtures/control-v1");
 const CONTROL_OF_MEMORY: &[u8] = include_bytes!("../tests/fixtures/control-v2");
 const DOUBLE_WRITE: &[u8] = include_bytes!("../tests/fixtures/doublewrite-v1");
+/// A file in `tests/fixtures`: its name in the folder of a backup, and what it holds.
+macro_rules! kept {
+    ($folder:literal, $name:literal) => {
+        ($name, include_bytes!(concat!("../tests/fixtures/", $folder, "/backup/", $name)).as_slice())
+    };
+}
+
+/// Files of archives of both versions, and of the backups before them.
+const ARCHIVED: [&[u8]; 2] = [
+    include_bytes!("../tests/fixtures/archive-v1/archive/00000000000000a8-0000000000003578.katydid-log"),
+    include_bytes!("../tests/fixtures/archive-v2/archive/00000000000001b0-0000000000002670.katydid-log"),
+];
+const BACKUPS: [&[(&str, &[u8])]; 2] = [
+    &[
+        kept!("archive-v1", "katydid.backup"),
+        kept!("archive-v1", "katydid.control"),
+        kept!("archive-v1", "katydid.pages"),
+        kept!("archive-v1", "log/log.0000000000000000"),
+        kept!("archive-v1", "log/log.control"),
+    ],
+    &[
+        kept!("archive-v2", "katydid.backup"),
+        kept!("archive-v2", "katydid.control"),
+        kept!("archive-v2", "checkpoints/manifest-000001"),
+        kept!("archive-v2", "checkpoints/part-000001-000"),
+        kept!("archive-v2", "log/streams.control"),
+        kept!("archive-v2", "log/stream-000/log.0000000000000000"),
+        kept!("archive-v2", "log/stream-000/log.control"),
+        kept!("archive-v2", "log/stream-001/log.0000000000000000"),
+        kept!("archive-v2", "log/stream-001/log.control"),
+        kept!("archive-v2", "log/stream-002/log.0000000000000000"),
+        kept!("archive-v2", "log/stream-002/log.control"),
+    ],
+];
 const PAGE_BYTES: usize = 4096;
 const DATABASE: Id = Id::new(1);
 
@@ -128,6 +164,10 @@ pub fn fuzz_targets() -> Vec<Target> {
         ("checkpoint rows", fuzz::rows_samples(), fuzz::rows),
         ("checkpoint part", fuzz::part_samples(), fuzz::part),
         ("checkpoint manifest", fuzz::manifest_samples(), fuzz::manifest),
+        ("archived stretch", archive::stretch_samples(), archive::stretches),
+        ("archive", archive::file_samples(), archive::files),
+        ("restore to a point", ARCHIVED.map(<[u8]>::to_vec).into(), restore_to_a_point),
+        ("change position", positions(), change_position),
     ]
 }
 
@@ -243,10 +283,14 @@ fn bookkeeping_samples() -> Vec<Vec<u8>> {
     ]
 }
 
+fn put(directory: &dyn Directory, name: &str, bytes: &[u8]) -> Option<()> {
+    let file = directory.open(name, Create::New, Method::Buffered).ok()?;
+    file.write_at(&[IoSlice::new(bytes)], 0, WriteMode::Durable).ok()
+}
+
 fn directory_with(name: &str, bytes: &[u8]) -> Option<MemoryDirectory> {
     let directory = MemoryDirectory::new();
-    let file = directory.open(name, Create::New, Method::Buffered).ok()?;
-    file.write_at(&[IoSlice::new(bytes)], 0, WriteMode::Durable).ok()?;
+    put(&directory, name, bytes)?;
     Some(directory)
 }
 
@@ -261,5 +305,60 @@ fn double_write_area(input: &[u8]) {
     let Ok(pages) = directory.open("pages", Create::New, Method::Buffered) else { return };
     if let Ok(area) = DoubleWrite::open(&directory, Method::Buffered, DATABASE, PAGE_BYTES) {
         let _restored = area.restore(pages.as_ref()).is_ok();
+    }
+}
+
+fn positions() -> Vec<Vec<u8>> {
+    ["0@0", "1234@5678", "18446744073709551615@0,48,4611686018427387904"]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
+}
+
+/// A position as text. One that is read is shown as it was written.
+fn change_position(input: &[u8]) {
+    let Ok(text) = str::from_utf8(input) else { return };
+    if let Ok(position) = text.parse::<ChangePosition>() {
+        assert_eq!(position.to_string(), text);
+    }
+}
+
+/// Puts a file where its path says.
+fn put_at(directory: Arc<dyn Directory>, path: &str, bytes: &[u8]) -> Option<()> {
+    match path.split_once('/') {
+        Some((folder, rest)) => put_at(directory.subdirectory(folder).ok()?, rest, bytes),
+        None => put(directory.as_ref(), path, bytes),
+    }
+}
+
+/// Restores the backup of the input's version to the end of an archive that has the input as its file, with mended checksums of stretches and of records.
+fn restore_to_a_point(input: &[u8]) {
+    let _refused = restored(input).is_err();
+}
+
+fn restored(input: &[u8]) -> crate::Result<()> {
+    let mut input = input.to_vec();
+    archive::mend_file(&mut input, &mut |bytes, from| katydid_wal::testing::mend_records(bytes, from));
+    let files = BACKUPS[usize::from(input.get(8) == Some(&2))];
+    let backup: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
+    let is_there = files.iter().all(|(path, bytes)| put_at(backup.clone(), path, bytes).is_some());
+    assert!(is_there, "memory takes everything");
+    let (archive, to) = (archive::archive_of(&input), Arc::new(MemoryDirectory::new()));
+    let (point, options) = (RestorePoint::End, BackupOptions::default());
+    let report = Database::restore_to_in(&[backup], Arc::new(archive), point, to.clone(), &options);
+    let is_whole = control::read(to.as_ref()).is_ok_and(|control| control.is_some());
+    assert_eq!(report.is_ok(), is_whole, "there is a database where there should be none, or none");
+    report.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kept_archives_are_restored_from() {
+        for archived in ARCHIVED {
+            restored(archived).expect("restore");
+            restored(&archived[..archived.len() - 1]).expect_err("a part");
+        }
     }
 }

@@ -21,6 +21,7 @@ mod archived;
 mod archiver;
 mod directory;
 mod format;
+pub(crate) mod fuzz;
 mod mark;
 
 pub(crate) use archived::{Archived, LocatedStretch};
