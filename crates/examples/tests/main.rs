@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 const WEB: &str = env!("CARGO_BIN_EXE_web");
 const JOBS: &str = env!("CARGO_BIN_EXE_jobs");
 const EVENTS: &str = env!("CARGO_BIN_EXE_events");
+const PROMETHEUS: &str = env!("CARGO_BIN_EXE_prometheus");
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path of text")
@@ -21,24 +22,24 @@ fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The shop, until it is dropped: then it is killed.
-struct Shop {
+/// A program that answers HTTP, until it is dropped: then it is killed.
+struct Server {
     process: Child,
     address: String,
 }
 
-impl Shop {
-    fn open(folder: &Path, engine: &str) -> Shop {
-        let mut process = Command::new(WEB)
-            .args([text(folder), engine, "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it runs");
+impl Server {
+    fn shop(folder: &Path, engine: &str) -> Server {
+        Self::open(WEB, &[text(folder), engine, "127.0.0.1:0"])
+    }
+
+    fn open(program: &str, args: &[&str]) -> Server {
+        let mut process = Command::new(program).args(args).stdout(Stdio::piped()).spawn().expect("it runs");
         let mut line = String::new();
         let told = process.stdout.take().expect("piped");
         BufReader::new(told).read_line(&mut line).expect("a line");
         let address = line.trim().strip_prefix("listening on ").expect("an address").to_owned();
-        Shop { process, address }
+        Server { process, address }
     }
 
     /// The code and the body of the answer.
@@ -46,7 +47,7 @@ impl Shop {
         let mut connection = TcpStream::connect(&self.address).expect("it listens");
         write!(
             connection,
-            "{method} {path} HTTP/1.1\r\nhost: shop\r\nconnection: close\r\ncontent-type: application/json\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: local\r\nconnection: close\r\ncontent-type: application/json\r\n\
              content-length: {}\r\n\r\n{body}",
             body.len()
         )
@@ -59,7 +60,7 @@ impl Shop {
     }
 }
 
-impl Drop for Shop {
+impl Drop for Server {
     fn drop(&mut self) {
         self.process.kill().expect("it can be killed");
         self.process.wait().expect("it ends");
@@ -73,7 +74,7 @@ fn an_order_that_was_answered_is_there_after_the_shop_was_killed() {
         let folder = folder.path().join("shop");
         let order = r#"{"customer":"anna","lines":[{"sku":"apple","qty":2}],"idempotency_key":"one"}"#;
         let first = {
-            let shop = Shop::open(&folder, engine);
+            let shop = Server::shop(&folder, engine);
             let items =
                 r#"[{"sku":"apple","price_cents":30,"stock":3},{"sku":"pear","price_cents":50,"stock":1}]"#;
             assert_eq!(shop.ask("POST", "/items", items).0, 201);
@@ -81,7 +82,7 @@ fn an_order_that_was_answered_is_there_after_the_shop_was_killed() {
             assert_eq!(code, 201, "{placed}");
             placed
         };
-        let shop = Shop::open(&folder, engine);
+        let shop = Server::shop(&folder, engine);
         // The same request again is the same order, not another one.
         assert_eq!(shop.ask("POST", "/orders", order), (201, first.clone()));
         assert_eq!(shop.ask("GET", "/customers/anna/orders", ""), (200, format!("[{first}]")));
@@ -149,4 +150,42 @@ fn a_log_that_follows_has_each_event_once() {
     assert!(second.starts_with("copied 400;"), "{second}");
     let tail = run(EVENTS, &["tail", copy]);
     assert!(tail.ends_with("2000 events\n") && tail.contains("something happened"), "{tail}");
+}
+
+/// The value of a line of Prometheus's text format, by all that stands before it.
+fn sample(page: &str, name: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[test]
+fn prometheus_reads_commits_and_waits_with_buckets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::open(PROMETHEUS, &[text(&folder.path().join("db")), "127.0.0.1:0"]);
+    let is_there = |page: &str, name: &str| sample(page, name).is_some_and(|value| value > 0.0);
+    // Until a transaction has waited for another one.
+    let page = loop {
+        let (code, page) = server.ask("GET", "/metrics", "");
+        assert_eq!(code, 200, "{page}");
+        if is_there(&page, "katydid_wait_seconds_count") && is_there(&page, "katydid_commit_seconds_count") {
+            break page;
+        }
+    };
+    for name in ["katydid_commit_seconds", "katydid_wait_seconds", "katydid_open_seconds"] {
+        assert!(page.contains(&format!("# TYPE {name} histogram\n")), "{page}");
+        assert!(page.contains(&format!("# HELP {name} ")), "{page}");
+        let start = format!("{name}_bucket{{le=\"");
+        let buckets: Vec<f64> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix(&start)?.split_once("\"} ")?.1.parse().ok())
+            .collect();
+        assert!(buckets.len() == 17 && buckets.is_sorted(), "{name}: {buckets:?}");
+        assert_eq!(
+            buckets.last().copied(),
+            sample(&page, &format!("{name}_count")),
+            "all are in the last one"
+        );
+        assert!(is_there(&page, &format!("{name}_sum")), "{page}");
+    }
+    assert!(is_there(&page, "katydid_log_bytes"), "{page}");
+    assert!(sample(&page, "katydid_transactions_open").is_some_and(|open| open <= 4.0), "{page}");
 }
