@@ -71,6 +71,27 @@ pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
     run("crash campaign", &mut command)
 }
 
+/// Databases with read views and followers that crash, are backed up and archived, and are restored to every stamp.
+pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
+    let mut command = cargo([
+        "test",
+        "--profile",
+        "campaign",
+        "-p",
+        "katydid",
+        "--test",
+        "archive",
+        "--",
+        "--nocapture",
+        "campaign",
+    ]);
+    command.env("KATYDID_SECONDS", seconds.to_string());
+    if let Some(seed) = seed {
+        command.env("KATYDID_SEED", seed.to_string());
+    }
+    run("restore campaign", &mut command)
+}
+
 /// Kills of the real process.
 pub fn kill9(rounds: u32) -> Outcome {
     run(

@@ -74,6 +74,15 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Restores databases with read views and followers that crash, are backed up and archived, to every stamp, for a given time, with new seeds.
+    Restore {
+        /// For how long, in seconds.
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
+        /// Start from this seed instead of a random one.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Puts known faults into a copy of the tree, one at a time, and fails if the tests do not notice one.
     Mutants(mutants::Arguments),
     /// Kills the real process under load, again and again, and compares with what it had acknowledged.
@@ -100,6 +109,7 @@ fn main() -> Outcome {
         Task::Nightly { hours, only, seed, list: false } => nightly::run(hours, only.as_deref(), seed),
         Task::Fuzz { seconds, seed } => long::fuzz(seconds, seed),
         Task::Crash { seconds, seed } => long::crash(seconds, seed),
+        Task::Restore { seconds, seed } => long::restore(seconds, seed),
         Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Kill9 { rounds } => long::kill9(rounds),
     }

@@ -110,13 +110,22 @@ pub const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "restore",
+        about: "views and followers beside crashes, backups and archives; restored to every stamp",
+        work: Work::Tests {
+            weight: 3,
+            arguments: &["-p", "katydid", "--test", "archive"],
+            filter: &["campaign"],
+        },
+    },
+    Step {
         name: "store",
-        about: "the store's other random tests: trust, faults, models, serializability, closing, logs in NVRAM, system calls",
+        about: "the store's other random tests: trust, faults, models, serializability, backups, closing, logs in NVRAM, system calls",
         work: Work::Tests {
             weight: 3,
             arguments: &[
                 "-p", "katydid", "--lib", "--test", "random", "--test", "faults", "--test", "memory",
-                "--test", "closing", "--test", "syscalls",
+                "--test", "closing", "--test", "backup", "--test", "syscalls",
             ],
             filter: &["--skip", "interleaved_tests::campaign"],
         },
