@@ -152,7 +152,7 @@ fn put(directory: &MemoryDirectory, name: &str, bytes: &[u8]) {
 }
 
 /// Gives each head, table and stretch of a file matching checksums, as far as lengths allow. Before that, `change` gets the bytes of each stretch and where they
-/// begin.
+/// begin. Numbers of pages stay small, because a restored file is made as long as they say.
 pub(crate) fn mend_file(file: &mut [u8], change: &mut dyn FnMut(&mut [u8], Lsn)) {
     let mut rest = file;
     while let Some((head, behind)) = rest.split_first_chunk_mut::<HEAD>() {
@@ -174,6 +174,7 @@ pub(crate) fn mend_file(file: &mut [u8], change: &mut dyn FnMut(&mut [u8], Lsn))
                 head[80..84].copy_from_slice(&sum_of(table).to_le_bytes());
             }
         }
+        head[57..64].fill(0);
         mend(head);
         rest = next;
     }
