@@ -1,0 +1,127 @@
+//! How long a second process takes to look at a database: `look_rate --dir D [--records N] [--engine E]`.
+//!
+//! `D/db` is made with a million rows of 100 bytes and one log of changes behind its last checkpoint, and used again by later runs. Three times are measured, each
+//! from the call until a row is read: a read-only opening after the database was closed; a read-only opening after a process that had it open was killed,
+//! which recovers in memory; and a question through the socket of a process that has it open. The process is this program, run again.
+
+use katydid::{Database, EngineKind, Options};
+use katydid_observe::{Client, Reply, Request, Socket};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+type Failed = Box<dyn std::error::Error>;
+
+const ROUNDS: usize = 20;
+/// Changes of the process that is killed, behind the last checkpoint.
+const CHANGES: u64 = 100_000;
+const BATCH: u64 = 1_000;
+
+fn flag(name: &str) -> Option<String> {
+    std::env::args().skip_while(|argument| argument != name).nth(1)
+}
+
+/// Puts rows from `numbers` on, some in a transaction.
+fn fill(database: &Database, numbers: std::ops::Range<u64>) -> katydid::Result<()> {
+    let table = database.table("rows")?;
+    for from in numbers.clone().step_by(BATCH as usize) {
+        let batch = from..numbers.end.min(from + BATCH);
+        database
+            .transact(|txn| batch.clone().try_for_each(|row| txn.put(&table, row.to_be_bytes(), [7; 100])))?;
+    }
+    Ok(())
+}
+
+/// A process that has the database open with a socket, until it is killed.
+struct Owner(Child);
+
+impl Owner {
+    fn begin(folder: &Path) -> Result<Owner, Failed> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("--own").arg("--dir").arg(folder).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let told = child.stdout.take().ok_or("no output")?;
+        BufReader::new(told).read_line(&mut String::new())?;
+        Ok(Owner(child))
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if self.0.kill().and_then(|()| self.0.wait()).is_err() {
+            eprintln!("process {} was not ended", self.0.id());
+        }
+    }
+}
+
+fn own(folder: &Path) -> Result<(), Failed> {
+    let database = Database::open_with(folder.join("db"), options(folder)?)?;
+    database.checkpoint()?;
+    fill(&database, 0..CHANGES)?;
+    let _socket = Socket::open(&database, folder.join("db"))?;
+    println!("open");
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Options of the engine that has made the database.
+fn options(folder: &Path) -> katydid::Result<Options> {
+    Ok(Options { engine: Database::engine_at(folder.join("db"))?.into(), ..Options::default() })
+}
+
+fn read_only(folder: &Path) -> Result<Duration, Failed> {
+    let begin = Instant::now();
+    let database = Database::open_read_only(folder.join("db"))?;
+    let table = database.open_table("rows")?.ok_or("no table")?;
+    database.get(&table, 1_u64.to_be_bytes())?.ok_or("no row")?;
+    let took = begin.elapsed();
+    database.close()?;
+    Ok(took)
+}
+
+fn told(name: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let (median, last) = (times[times.len() / 2], times[times.len() - 1]);
+    println!("{name}: median {:.2} ms, longest {:.2} ms of {}", ms(median), ms(last), times.len());
+}
+
+fn times(measure: impl Fn() -> Result<Duration, Failed>) -> Result<Vec<Duration>, Failed> {
+    (0..ROUNDS).map(|_| measure()).collect()
+}
+
+fn main() -> Result<(), Failed> {
+    let folder = PathBuf::from(flag("--dir").ok_or("--dir is needed: the device to measure on")?);
+    if std::env::args().any(|argument| argument == "--own") {
+        return own(&folder);
+    }
+    let records: u64 = flag("--records").map_or(Ok(1_000_000), |text| text.parse())?;
+    let engine: EngineKind = flag("--engine").map_or(Ok(EngineKind::Paged), |word| word.parse())?;
+    let options = Options { engine: engine.into(), ..Options::default() };
+    let database = Database::open_with(folder.join("db"), options)?;
+    let table = database.table("rows")?;
+    if database.get(&table, (records - 1).to_be_bytes())?.is_none() {
+        fill(&database, 0..records)?;
+    }
+    database.close()?;
+    println!("{engine} engine, {records} rows of 100 bytes, on {}", folder.display());
+    told("read-only opening of a closed database", times(|| read_only(&folder))?);
+    let owner = Owner::begin(&folder)?;
+    let through_the_socket = times(|| {
+        let begin = Instant::now();
+        let mut client = Client::connect(folder.join("db"))?;
+        let reply =
+            client.ask(&Request::Get { table: "rows".to_owned(), key: 1_u64.to_be_bytes().into() })?;
+        let took = begin.elapsed();
+        match reply {
+            Reply::Value(Some(_)) => Ok(took),
+            other => Err(format!("{other:?}").into()),
+        }
+    });
+    told("question to a process that has it open", through_the_socket?);
+    drop(owner);
+    told("read-only opening after that process was killed", times(|| read_only(&folder))?);
+    Ok(())
+}
