@@ -16,6 +16,7 @@ suite! {
     a_live_feed_gives_every_commit_once_in_the_order_of_stamps,
     a_feed_goes_on_from_any_position_in_any_opening,
     what_was_rolled_back_is_not_given,
+    a_commit_that_took_everything_back_is_no_gap_behind_a_position,
     nothing_is_given_before_it_is_durable,
     after_a_crash_a_consumer_goes_on_where_it_has_acknowledged,
     a_consumer_is_listed_pins_the_log_up_to_its_bytes_and_is_told_when_it_is_lost,
@@ -260,6 +261,30 @@ fn what_was_rolled_back_is_not_given(engine: EngineKind) {
     let found = drain(&mut changes);
     let expected = [("a", "1"), ("c", "3")].map(|(key, value)| (key.into(), Some(value.into())));
     assert_eq!(commits(&found), Commits::from([(stamp, Writes::from(expected))]));
+}
+
+/// It is not given, so its stamp is that of no transaction that was.
+fn a_commit_that_took_everything_back_is_no_gap_behind_a_position(engine: EngineKind) {
+    let database = Database::open_in(Arc::new(MemoryDirectory::new()), untrimmed(engine)).expect("open");
+    let table = database.table("t").expect("table");
+    let mut changes = database.changes(&ChangesFrom::Now).expect("changes");
+    let [nothing, long, short] = [(); 3].map(|()| database.begin().expect("begin"));
+    let savepoint = nothing.savepoint();
+    nothing.put(&table, "nothing", "never").expect("put");
+    nothing.rollback_to(&savepoint).expect("rollback to");
+    // What a position behind all of them needs begins here.
+    long.put(&table, "long", "value").expect("put");
+    short.put(&table, "short", "value").expect("put");
+    short.commit().expect("commit");
+    nothing.commit().expect("commit");
+    assert_eq!(drain(&mut changes).len(), 1);
+    let position = changes.position();
+    drop(changes);
+    long.commit().expect("commit");
+    let mut again = database.changes(&ChangesFrom::Position(position)).expect("changes");
+    let found = drain(&mut again);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(effect(&found[0]).contains_key(&b"long"[..]), "{found:?}");
 }
 
 fn nothing_is_given_before_it_is_durable(engine: EngineKind) {

@@ -88,6 +88,8 @@ struct Open {
 pub(super) enum Step {
     Nothing,
     Committed(CommittedTransaction),
+    /// A transaction committed of which nothing is to be given.
+    Empty(CommitStamp),
     /// A transaction committed of which not all records were seen.
     CutOff(CommitStamp),
 }
@@ -137,7 +139,7 @@ impl Assembler {
                 }
                 let changes = self.changes(open).map_err(corrupt)?;
                 if changes.is_empty() {
-                    return Ok(Step::Nothing);
+                    return Ok(Step::Empty(stamp));
                 }
                 Ok(Step::Committed(CommittedTransaction { stamp, changes }))
             }

@@ -30,7 +30,7 @@ use std::task::{Context, Poll};
 pub(crate) struct PagedFeed {
     follower: Follower,
     assembler: Assembler,
-    /// Commits up to here were given, or lie before the begin.
+    /// Commits up to here were given, have nothing to give, or lie before the begin.
     stamp: CommitStamp,
 }
 
@@ -107,6 +107,11 @@ impl EngineFeed for PagedFeed {
                         return Poll::Ready(Ok(transaction));
                     }
                     Ok(Step::Nothing) => continue,
+                    // A position behind it may begin above its first record: read again, it must be known to lie before.
+                    Ok(Step::Empty(stamp)) => {
+                        self.stamp = stamp;
+                        continue;
+                    }
                     Ok(Step::CutOff(stamp)) if stamp <= self.stamp => continue,
                     Ok(Step::CutOff(_)) => {
                         // A position that no feed has given.
