@@ -104,10 +104,8 @@ impl StretchHead {
 
     /// Whether it goes on in each stream where `before` ends.
     pub(super) fn follows(&self, before: &StretchHead) -> bool {
-        let streams = self.parts.iter().zip(&before.parts);
-        self.parts.len() == before.parts.len()
+        self.parts.iter().map(|part| part.from).eq(before.parts.iter().map(|part| part.to))
             && self.head.streams.is_some() == before.head.streams.is_some()
-            && { streams }.all(|(part, before)| part.from == before.to)
     }
 
     /// Whether a database can be restored to its end.
@@ -399,6 +397,19 @@ mod tests {
         assert!(
             matches!(&cut, ArchiveFault::Corrupt { file, at, .. } if file == "file" && *at == Lsn::new(3))
         );
+    }
+
+    #[test]
+    fn a_stretch_follows_another_in_each_stream() {
+        let before = of_streams();
+        let after = |from: [u64; 3]| {
+            let parts = from.map(|from| StreamPart { from: Lsn::new(from), to: Lsn::new(from), last: None });
+            StretchHead { parts: parts.to_vec(), ..before.clone() }
+        };
+        assert!(after([192, 0, 48]).follows(&before));
+        // The same sum, but a gap in one stream.
+        assert!(!after([144, 48, 48]).follows(&before));
+        assert!(!StretchHead { parts: Vec::new(), ..before.clone() }.follows(&before));
     }
 
     #[test]

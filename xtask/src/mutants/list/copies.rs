@@ -1,6 +1,6 @@
 //! Copies of a database: backups and what is made of them.
 
-use super::tests::{BACKUP, DUMP};
+use super::tests::{ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, DUMP};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -94,5 +94,40 @@ pub const LIST: &[Mutant] = &[
         old: "    header::set_page_lsn(page, lsn);\n",
         new: "    let _ = lsn;\n",
         tests: BACKUP,
+    },
+    Mutant {
+        name: "a restore to a stamp has later commits of its cut",
+        file: "crates/engine/src/memory/recovery.rs",
+        old: "if self.until.is_some_and(|until| timestamp > until) {",
+        new: "if self.until.is_some_and(|_| false) {",
+        tests: ARCHIVE,
+    },
+    Mutant {
+        name: "an archive looks for its horizon after the cut",
+        file: "crates/engine/src/archive/archiver.rs",
+        old: "        let ends = call.log().cut()?;\n",
+        new: "        let ends = call.log().cut()?;\n        let horizon = call.archive_horizon()?.unwrap_or(horizon);\n",
+        tests: ARCHIVE,
+    },
+    Mutant {
+        name: "a cut has everything up to a time at which nothing was committed",
+        file: "crates/engine/src/archive/archiver.rs",
+        old: "below.min(greatest)",
+        new: "below",
+        tests: ARCHIVE,
+    },
+    Mutant {
+        name: "an archive goes on behind a gap in one of its streams",
+        file: "crates/engine/src/archive/format.rs",
+        old: "self.parts.iter().map(|part| part.from).eq(before.parts.iter().map(|part| part.to))",
+        new: "self.head.from == before.head.to",
+        tests: ARCHIVE_UNITS,
+    },
+    Mutant {
+        name: "a commit that has nothing to give does not move the feed's place",
+        file: "crates/engine/src/paged/feed/mod.rs",
+        old: "                        self.stamp = stamp;\n                        continue;\n",
+        new: "                        let _ = stamp;\n                        continue;\n",
+        tests: CHANGES,
     },
 ];

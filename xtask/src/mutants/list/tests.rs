@@ -2,6 +2,8 @@
 
 pub const ADMISSION: &[&str] = &["-p", "katydid-kernels", "--lib", "admission::"];
 pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
+pub const ARCHIVE: &[&str] = &["-p", "katydid", "--test", "archive"];
+pub const ARCHIVE_UNITS: &[&str] = &["-p", "katydid", "--lib", "archive::"];
 pub const BACKUP: &[&str] = &["-p", "katydid", "--test", "backup"];
 pub const BASELINES: &[&str] = &["-p", "katydid-wal", "--test", "main", "baselines::"];
 pub const BODY_THREADS: &[&str] = &["-p", "katydid", "--lib", "body_threads::"];
