@@ -17,6 +17,10 @@ use crate::error::{CopyFault, Error, Result};
 use crate::pause::{self, PausePoint};
 use crate::{CommitStamp, Lsn};
 use katydid_wal::{CopyTarget, Stream, copy_unopened};
+use std::sync::atomic::Ordering;
+
+/// Bytes of the log that are looked through at once.
+const STRETCH_BYTES: usize = 1 << 20;
 
 impl Engine {
     /// See [`crate::engine::Engine::copy`].
@@ -50,15 +54,32 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison_error());
         }
-        // Numbers of tables are taken before a record names them: read after the cut is known. So are timestamps.
-        let (next_table, stamp) = (self.control.get().next_table, self.store.now().get());
+        // Numbers of tables are taken before a record names them: read after the cut is known.
+        let next_table = self.control.get().next_table;
+        let stamp = self.greatest_stamp(&from, &cut)?;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
         let log = CopyTarget { directory: folder.as_ref(), id: target.id, method: target.method };
         self.log.copy(&from, &cut, log, &mut |bytes| pace.step(bytes))?;
         target.check_pin(&pin)?;
         let control = Control { database: target.id, shutdown: Shutdown::Unclean, next_table, ..control };
         let incarnations = self.log.streams().iter().map(|log| u64::from(log.recovery().incarnation)).sum();
-        Ok(Copied { control, stamp: CommitStamp::new(stamp), incarnations, log_start: Lsn::ZERO })
+        Ok(Copied { control, stamp, incarnations, log_start: Lsn::ZERO })
+    }
+}
+
+impl Engine {
+    /// The greatest stamp in the checkpoint and in the log between `from` and a cut. The clock would be a bound too, but not one that the next opening knows of, whose
+    /// stamps may begin below it.
+    fn greatest_stamp(&self, from: &[Lsn], cut: &[Lsn]) -> Result<CommitStamp> {
+        let mut greatest = CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire));
+        for ((stream, from), cut) in self.log.streams().iter().zip(from).zip(cut) {
+            let mut at = *from;
+            while let Some(stretch) = stream.stretch_until(at, *cut, STRETCH_BYTES)? {
+                greatest = greatest.max(stretch.stamp_max);
+                at = stretch.to;
+            }
+        }
+        Ok(greatest)
     }
 }
 

@@ -11,6 +11,7 @@ suite![
     a_directory_in_use_is_refused,
     a_copy_that_was_opened_is_no_backup,
     a_database_is_no_backup,
+    copies_of_one_state_have_one_stamp,
     files_of_copies_do_not_mix,
     a_cancelled_copy_is_incomplete,
     closing_ends_a_backup,
@@ -58,6 +59,28 @@ fn a_copy_that_was_opened_is_no_backup(engine: EngineKind) {
     Database::open_in(device.directory(), options_for(engine)).expect("open").close().expect("close");
     let to = SimDevice::new(3).directory();
     assert_eq!(fault(Database::restore_in(device.directory(), to, &plain())), CopyFault::OpenedSince);
+}
+
+/// The stamp of a copy is a bound that the next opening knows of, too: its commits are later ones.
+fn copies_of_one_state_have_one_stamp(engine: EngineKind) {
+    let device = SimDevice::new(1);
+    let open = || Database::open_in(device.directory(), options_for(engine)).expect("open");
+    let commit = |database: &Database, value: &str| {
+        let table = database.table("rows").expect("table");
+        let txn = database.begin().expect("begin");
+        txn.put(&table, "key", value).expect("put");
+        txn.commit().expect("commit")
+    };
+    let first = open();
+    commit(&first, "old");
+    first.close().expect("close");
+    let second = open();
+    let copy = |disk| second.backup_in(SimDevice::new(disk).directory(), &plain()).expect("backup").stamp;
+    let (one, other) = (copy(2), copy(3));
+    assert_eq!(one, other, "nothing was committed between the copies");
+    second.close().expect("close");
+    let later = commit(&open(), "new");
+    assert!(later > one, "a commit of the next opening has stamp {later}, the copy before it {one}");
 }
 
 fn a_database_is_no_backup(engine: EngineKind) {
