@@ -68,6 +68,14 @@ impl Members {
         *joined = level.max(*joined);
     }
 
+    /// Settled while it joined, a member is in the way of nobody, but of the count of the next group. Another thread may ask for more of the same position:
+    /// then it stays.
+    fn leave(&mut self, rounds: &dyn Rounds, end: Lsn) {
+        if self.levels.get(&end).is_some_and(|level| rounds.settled(end, *level)) {
+            self.levels.remove(&end);
+        }
+    }
+
     fn has_requested(&self) -> bool {
         self.levels.range(..=self.requested).next().is_some()
     }
@@ -181,8 +189,7 @@ impl SyncProtocol for Inline {
         self.sleep(&self.written, || self.left(rounds).filter(|_| !rounds.settled(end, level)));
         let _turn = self.take_turn();
         if rounds.settled(end, level) {
-            // Settled while it joined, it is in the way of nobody, but of the count of the next group.
-            self.members().levels.remove(&end);
+            self.members().leave(rounds, end);
             rounds.tally().told(1);
             rounds.tally().waited(watch.nanoseconds(), false);
             return;

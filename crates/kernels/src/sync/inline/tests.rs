@@ -220,3 +220,27 @@ fn closing_does_not_wait_for_the_time_of_a_group() {
     request(&inline, &log);
     assert_eq!(log.durable(), 4, "nobody is left to write it but its own thread");
 }
+
+/// A commit that asks only to be written, and one that depends on it and asks for its durability.
+#[test]
+fn a_member_stays_while_another_thread_asks_more_of_its_position() {
+    let log = Counted::default();
+    let inline = begun(THREE, &log);
+    let end = log.reserve();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| inline.wait(&log, end, Durability::Written));
+        while inline.members().levels.is_empty() {
+            thread::yield_now();
+        }
+        inline.request(&log, end, Durability::Durable);
+        // Another thread has written it.
+        log.written.store(end.get(), SeqCst);
+        while !waits.is_finished() {
+            inline.written.notify_all();
+            thread::yield_now();
+        }
+    });
+    (0..2).for_each(|_| request(&inline, &log));
+    inline.offer(&log);
+    assert!(log.durable() >= end.get(), "what was requested is written by the group that it completes");
+}
