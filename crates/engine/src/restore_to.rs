@@ -107,7 +107,7 @@ struct Plan {
     next_moment: Option<SystemTime>,
 }
 
-/// What a backup and an archive have.
+/// A backup and an archive, opened and compared.
 struct Material {
     log: Arc<dyn Directory>,
     /// In each stream, the end of the log of the backup.

@@ -16,7 +16,7 @@ const TIGHT: u64 = 5;
 /// Most logs.
 pub const LOGS_MAX: usize = 64;
 
-/// Which log a record is put into.
+/// The rule that chooses the log of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assignment {
     /// All records of a transaction into one, transactions in turn.

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// So much log that no checkpoint falls into a run.
+/// Bytes of log before a checkpoint: more than a run writes.
 const CHECKPOINT_BYTES: u64 = 8 << 30;
 
 /// Runs the workload of a case, and counts for each way to deal its records.

@@ -57,7 +57,7 @@ pub(crate) struct Head {
     pub(crate) streams: Option<StreamsHead>,
 }
 
-/// What the head says of a log of the memory engine.
+/// The fields of the head that only a log of the memory engine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamsHead {
     pub(crate) count: u16,

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Upper bounds in seconds, from a commit to memory to a wait that ends in a timeout.
 const BUCKETS: [f64; 16] =
     [25e-6, 50e-6, 1e-4, 25e-5, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0];
-/// How often histograms take in what was recorded while nobody asks for them.
+/// Interval at which histograms take in new recordings when no scrape does.
 const UPKEEP: Duration = Duration::from_secs(5);
 const THREADS: u64 = 4;
 const KEYS: u64 = 8;

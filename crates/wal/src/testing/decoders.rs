@@ -167,7 +167,7 @@ const CONSUMER_STREAMS: [usize; 3] = [1, 480, 481];
 /// Bytes of each block of a consumer's place that are part of a sample.
 const CONSUMER_BYTES: usize = 128;
 
-/// Which number of streams, and the beginning of each block.
+/// The number of streams, and the beginning of each block.
 fn consumer_samples() -> Vec<Vec<u8>> {
     let sample = |(nth, streams): (usize, &usize)| {
         let from = (0..*streams as u64).map(|stream| Lsn::new(48 * (stream % 3))).collect();
