@@ -10,7 +10,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Contention {
-    /// What it has read is validated once, after its versions were put in place. It pauses after a validation that failed.
+    /// A transaction validates its reads once, after its versions were put in place, and pauses after a validation that failed.
     #[default]
     AtValidation,
     /// As in the original Cicada. What it has read is also checked before its versions are put in place (early version consistency check, section

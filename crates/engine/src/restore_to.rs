@@ -100,7 +100,7 @@ struct Plan {
     chain: Chain,
     last: Manifest,
     extension: Extension,
-    /// Of the last commit.
+    /// The stamp of the last commit.
     stamp: CommitStamp,
     next_table: u32,
     moment: Option<SystemTime>,

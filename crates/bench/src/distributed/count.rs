@@ -38,7 +38,7 @@ impl fmt::Display for Assignment {
     }
 }
 
-/// What was counted.
+/// Counts of records and transactions, over all logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Records that change pages.

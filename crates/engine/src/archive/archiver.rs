@@ -504,7 +504,7 @@ fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn
     match stream.has_record(last) {
         Ok(true) if part.to <= stream.durable() => Ok(last.lsn),
         Ok(_) => Err(ResumeFailure::OtherHistory { at: last.lsn }),
-        // It was acknowledged, or by nobody, and trimmed. The log still has what follows.
+        // The log was trimmed past the stretch, whether or not a consumer acknowledged it. The log still has what follows.
         Err(wal::Error::Read(ReadError::Trimmed { start, .. })) if part.to >= start => {
             match part.to <= stream.durable() {
                 true => Ok(part.to),

@@ -93,7 +93,7 @@ impl StretchHead {
         [&self.head.encode()[..], &table].concat()
     }
 
-    /// Of a head, and the table that stands behind it.
+    /// Builds the description of a stretch from its head and the table behind the head.
     pub(super) fn of(head: Head, table: &[u8]) -> Result<StretchHead, &'static str> {
         let parts = match head.streams {
             None => vec![StreamPart { from: head.from, to: head.to, last: Some(head.last) }],
@@ -255,7 +255,7 @@ impl Head {
     }
 }
 
-/// What the head of version 2 says of its streams.
+/// The fields of a version 2 head that describe its streams.
 fn streams_of(head: &[u8; HEAD]) -> Option<StreamsHead> {
     let [count, cut] = [84, 86].map(|at| u16::from_le_bytes([head[at], head[at + 1]]));
     let streams = StreamsHead {

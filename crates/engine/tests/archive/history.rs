@@ -268,7 +268,7 @@ impl History {
         if let Some(open) = self.open[0].take() {
             self.commit(open);
         }
-        // It would be told that what it reads is gone.
+        // Else the view's next read would fail: its table is gone.
         if self.view.is_some() {
             self.look();
         }

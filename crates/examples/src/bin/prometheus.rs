@@ -88,7 +88,7 @@ async fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let folder = args.next().unwrap_or_else(|| "prometheus-data".to_owned());
     let address = args.next().unwrap_or_else(|| "127.0.0.1:9464".to_owned());
-    // Before the database is opened, which is told of already.
+    // The recorder is installed first, because opening the database records numbers too.
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &BUCKETS)?
         .install_recorder()?;
