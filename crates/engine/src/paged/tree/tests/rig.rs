@@ -305,9 +305,33 @@ impl Rig {
         up.into_iter().collect()
     }
 
-    /// All keys and values of a request, batch by batch.
+    /// All keys and values of a request. No other thread may change the tree: a long value is read after its leaf was let go.
     pub(super) fn scan(&self, tree: Tree, request: ScanRequest<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
+        self.scan_entries(tree, request, |key, value| {
+            let value = match value {
+                BatchValue::Inline(value) => value.to_vec(),
+                BatchValue::Chain(chain) => read_chain(&self.pool, tree.table, chain).expect("a value"),
+            };
+            found.push((key.to_vec(), value));
+        });
+        found
+    }
+
+    /// All keys of a request. Other threads may change the tree.
+    pub(super) fn scan_keys(&self, tree: Tree, request: ScanRequest<'_>) -> Vec<Vec<u8>> {
+        let mut keys = Vec::new();
+        self.scan_entries(tree, request, |key, _| keys.push(key.to_vec()));
+        keys
+    }
+
+    /// Calls `entry` with each entry of a request, batch by batch.
+    fn scan_entries(
+        &self,
+        tree: Tree,
+        request: ScanRequest<'_>,
+        mut entry: impl FnMut(&[u8], BatchValue<'_>),
+    ) {
         let mut batch = Batch::default();
         let mut bound = request.begin().map(<[u8]>::to_vec);
         loop {
@@ -315,15 +339,11 @@ impl Rig {
             let onward = tree.scan(&self.pool, rest, &mut batch).expect("a scan");
             assert!(batch.len() <= request.entries && (onward.is_none() || !batch.is_empty()));
             for (key, value) in batch.iter() {
-                let value = match value {
-                    BatchValue::Inline(value) => value.to_vec(),
-                    BatchValue::Chain(chain) => read_chain(&self.pool, tree.table, chain).expect("a value"),
-                };
-                found.push((key.to_vec(), value));
+                entry(key, value);
             }
             match onward {
                 Some(onward) => bound = onward,
-                None => return found,
+                None => return,
             }
         }
     }
