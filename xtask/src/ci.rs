@@ -5,7 +5,7 @@
 
 use crate::run::{Outcome, Steps, cargo, package, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
-use crate::{browser, layers, long, mutants};
+use crate::{browser, layers, long, mutants, tidy};
 use std::fs;
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -26,6 +26,7 @@ pub fn all() -> Outcome {
 fn each(steps: &mut Steps) -> Outcome {
     steps.step("format", || run("format", &mut cargo(["fmt", "--all", "--check"])))?;
     steps.step("layers", layers::check)?;
+    steps.step("tidy", tidy::check)?;
     steps.step("lints", || {
         run("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;

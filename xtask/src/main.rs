@@ -8,6 +8,7 @@ mod long;
 mod mutants;
 mod nightly;
 mod run;
+mod tidy;
 mod tools;
 mod watchdog;
 
@@ -23,10 +24,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// What CI runs: format, lints, layering, docs, the README's tests, the model checkers, a few mutants.
+    /// What CI runs: format, layering, language, lints, docs, the README's tests, the model checkers, a few mutants.
     Ci,
     /// Checks which crate uses which, the ranks of modules inside each, and that only `device` syncs and only the shim names atomics in kernels.
     Layers,
+    /// Checks the language of comments and documents, and the links between documents.
+    Tidy(tidy::Arguments),
     /// Makes a small report of the papers' figures and looks at it in a browser without a window.
     Browser,
     /// Runs the log's kernels under loom.
@@ -97,6 +100,7 @@ fn main() -> Outcome {
     match Arguments::parse().task {
         Task::Ci => ci::all(),
         Task::Layers => layers::check(),
+        Task::Tidy(arguments) => tidy::run(&arguments),
         Task::Browser => browser::look(),
         Task::Loom => run::run("loom", &mut long::loom()),
         Task::Explore => run::run("explorer", &mut long::explore()),
