@@ -1,5 +1,5 @@
-//! Finds the libraries of the stores that are not Rust, where their features ask for them; tells the program Katydid's commit, whether
-//! its files differed from that, and the compiler.
+//! Finds the libraries of the stores that are not Rust, where their features ask for them; tells
+//! the program Katydid's commit, whether its files differed from that, and the compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,7 +55,8 @@ fn folder(variables: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Where the library is the linker finds out itself, unless ROCKSDB_LIB_DIR says; the header tells its version.
+/// Where the library is the linker finds out itself, unless ROCKSDB_LIB_DIR says; the header tells
+/// its version.
 fn rocksdb() {
     let include = folder(&["ROCKSDB_INCLUDE_DIR"]).unwrap_or_else(|| "/usr/include".into());
     let header = include.join("rocksdb/version.h");
@@ -77,7 +78,8 @@ fn rocksdb() {
     }
 }
 
-/// What WIREDTIGER_DIR names is a build of WiredTiger's, with its static library and its header in `include`.
+/// What WIREDTIGER_DIR names is a build of WiredTiger's, with its static library and its header in
+/// `include`.
 #[cfg(feature = "wiredtiger")]
 fn wiredtiger() {
     const SHIM: &str = "src/adapters/wiredtiger/shim.c";

@@ -1,4 +1,5 @@
-//! All rows of a run as one picture: how fast each store was beside Katydid, on a logarithmic scale. Pure.
+//! All rows of a run as one picture: how fast each store was beside Katydid, on a logarithmic
+//! scale. Pure.
 
 use crate::stores::Row;
 

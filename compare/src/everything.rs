@@ -1,8 +1,11 @@
-//! Every workload over every store of this build, and the logs: one command for the tables in Katydid's `docs/results.md`.
+//! Every workload over every store of this build, and the logs: one command for the tables in
+//! Katydid's `docs/results.md`.
 //!
 //! 1. Parts run one after the other; what is compared lies within one part, where all is in turn.
-//! 2. A part's table is printed and its files are written when it is done: an interruption costs the part under way.
-//! 3. A store that fails is named in the table and at the end, where the program fails; everything else goes on.
+//! 2. A part's table is printed and its files are written when it is done: an interruption costs
+//!    the part under way.
+//! 3. A store that fails is named in the table and at the end, where the program fails; everything
+//!    else goes on.
 
 use crate::chart::{self, Line};
 use crate::stores::{self, Measured, Row, Settings};

@@ -52,7 +52,8 @@ pub fn many(text: &str) -> Result<usize> {
     }
 }
 
-/// Lets `work` use a folder that is new or empty; one that was not there is removed after it, whatever came of it.
+/// Lets `work` use a folder that is new or empty; one that was not there is removed after it,
+/// whatever came of it.
 pub fn in_new_folder<T>(folder: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let made = !folder.exists();
     std::fs::create_dir_all(folder)?;

@@ -1,7 +1,10 @@
-//! Katydid beside others, in turn within one run: its log beside other logs, and its engines beside other stores.
+//! Katydid beside others, in turn within one run: its log beside other logs, and its engines beside
+//! other stores.
 //!
-//! 1. What drifts hits all alike: everything has run in every case once before anything runs again, every second round from the end.
-//! 2. Each run has a new folder that is removed after it. What is prepared when something is opened is not measured.
+//! 1. What drifts hits all alike: everything has run in every case once before anything runs again,
+//!    every second round from the end.
+//! 2. Each run has a new folder that is removed after it. What is prepared when something is opened
+//!    is not measured.
 
 mod adapters;
 mod chart;

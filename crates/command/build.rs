@@ -1,5 +1,6 @@
-//! Tells the program what it was built from and by: the commit (`KATYDID_COMMIT` if the builder sets it, else what git says, else
-//! nothing), whether files differed from it, the compiler, and the profile. Never a path.
+//! Tells the program what it was built from and by: the commit (`KATYDID_COMMIT` if the builder
+//! sets it, else what git says, else nothing), whether files differed from it, the compiler, and
+//! the profile. Never a path.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +8,8 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-env-changed=KATYDID_COMMIT");
     println!("cargo:rerun-if-changed=build.rs");
-    // Changes with every commit; a package without a repository has none, and then nothing can change.
+    // Changes with every commit; a package without a repository has none, and then nothing can
+    // change.
     let log = Path::new("../../.git/logs/HEAD");
     let has_repository = Path::new("../../.git").exists();
     if log.exists() {

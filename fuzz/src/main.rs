@@ -1,14 +1,16 @@
-//! Feeds mutated bytes to every decoder that reads what a device holds. A decoder may refuse; it must not panic, hang
-//! or allocate without bound. A failure prints the seed and the input, and the command that runs it again.
+//! Feeds mutated bytes to every decoder that reads what a device holds. A decoder may refuse; it
+//! must not panic, hang or allocate without bound. A failure prints the seed and the input, and the
+//! command that runs it again.
 //!
 //! 1. A panic is caught.
-//! 2. All allocations are counted: one input may take [`MEMORY_MAX`] and [`MEMORY_TIMES`] its length, far less than the lengths that
-//!    mutation puts into headers.
-//! 3. A thread looks every second which input is fed. The same one for [`HANG`] ends the program. A test that hangs is ended by
-//!    `cargo xtask ci`.
+//! 2. All allocations are counted: one input may take [`MEMORY_MAX`] and [`MEMORY_TIMES`] its
+//!    length, far less than the lengths that mutation puts into headers.
+//! 3. A thread looks every second which input is fed. The same one for [`HANG`] ends the program. A
+//!    test that hangs is ended by `cargo xtask ci`.
 //!
-//! Coverage is not guided: the decoders are small, and the samples that are mutated are valid, so that most mutants get
-//! past the first check. Sums are often mended after a mutation by the targets themselves, for the same reason.
+//! Coverage is not guided: the decoders are small, and the samples that are mutated are valid, so
+//! that most mutants get past the first check. Sums are often mended after a mutation by the
+//! targets themselves, for the same reason.
 
 use clap::Parser;
 use katydid_device::testing::memory;
@@ -20,7 +22,8 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Bytes that a decoder may allocate for one input: its working buffers, and files in memory for those that read files.
+/// Bytes that a decoder may allocate for one input: its working buffers, and files in memory for
+/// those that read files.
 const MEMORY_MAX: usize = 4 << 20;
 /// How often the input's length may be allocated beside that.
 const MEMORY_TIMES: usize = 64;

@@ -1,7 +1,7 @@
 //! Looks at a report as a reader does: in a browser, wide and narrow, light and dark.
 //!
-//! A copy of the report gets a script that measures what the browser made of it, and writes that into the page; the browser prints the page
-//! as it is then. The report itself has no script.
+//! A copy of the report gets a script that measures what the browser made of it, and writes that
+//! into the page; the browser prints the page as it is then. The report itself has no script.
 
 use crate::run::{Outcome, cargo, root, run};
 use serde_json::Value;

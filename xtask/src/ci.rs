@@ -1,7 +1,8 @@
 //! What CI runs, in the order that fails soonest.
 //!
-//! The model checkers and the mutants run beside the tests, because the tests wait for the device during half of their time. They have build
-//! folders of their own, and the output of each is shown when it is done.
+//! The model checkers and the mutants run beside the tests, because the tests wait for the device
+//! during half of their time. They have build folders of their own, and the output of each is shown
+//! when it is done.
 
 use crate::run::{Outcome, Steps, cargo, package, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
@@ -42,8 +43,8 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("browser", browser::look)
 }
 
-/// Checks that nothing of the optional features is linked without them, and tests them. In a target folder of their own: otherwise each
-/// build with other features would throw the workspace's away.
+/// Checks that nothing of the optional features is linked without them, and tests them. In a target
+/// folder of their own: otherwise each build with other features would throw the workspace's away.
 fn features() -> Outcome {
     let mut tree = cargo(["tree", "--offline", "-p", "katydid", "-e", "normal", "--prefix", "none"]);
     let linked = String::from_utf8(tree.output()?.stdout)?;
@@ -101,7 +102,8 @@ struct Checker {
     outcome: Result<(), String>,
 }
 
-/// Runs a model checker, or the mutants, with its output kept in a file of the build folder, then shows the output at once.
+/// Runs a model checker, or the mutants, with its output kept in a file of the build folder, then
+/// shows the output at once.
 fn checker(name: &'static str, mut command: Command) -> Checker {
     let start = Instant::now();
     let path = target().join(format!("ci-{name}.txt"));
@@ -118,8 +120,8 @@ fn checker(name: &'static str, mut command: Command) -> Checker {
     Checker { name, took, outcome }
 }
 
-/// Runs the command that the README gives for the tests, word by word, so that it cannot rot. A test that hangs is named and ended. Calls
-/// `at_test` at each test program that starts.
+/// Runs the command that the README gives for the tests, word by word, so that it cannot rot. A
+/// test that hangs is named and ended. Calls `at_test` at each test program that starts.
 fn readme_test(mut at_test: impl FnMut()) -> Outcome {
     let readme = fs::read_to_string(root().join("README.md"))?;
     let line = readme

@@ -1,7 +1,7 @@
 //! Writes `docs/evidence.md`: one row for each step of a nightly run.
 //!
-//! The file is a table at the end of a page. A row is appended with one write when its step has ended, so an interrupted run leaves the
-//! rows of the steps that had ended, and nothing else.
+//! The file is a table at the end of a page. A row is appended with one write when its step has
+//! ended, so an interrupted run leaves the rows of the steps that had ended, and nothing else.
 
 use crate::run::root;
 use std::fmt;
@@ -101,7 +101,8 @@ pub fn last_passed(page: &str, step: &str) -> Option<Duration> {
     })
 }
 
-/// The text on one line, with no bar that would begin another cell, and not longer than a line of a page.
+/// The text on one line, with no bar that would begin another cell, and not longer than a line of a
+/// page.
 fn cell_of(text: &str) -> String {
     let mut cell: String = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
     if cell.chars().count() > 200 {

@@ -1,5 +1,5 @@
-//! The campaigns: model checkers, fuzzing, crashes. Each is a test target run with a setting, so that a failure seen
-//! here is replayed by the same test.
+//! The campaigns: model checkers, fuzzing, crashes. Each is a test target run with a setting, so
+//! that a failure seen here is replayed by the same test.
 
 use crate::nightly::steps;
 use crate::run::{Outcome, cargo, root, run};
@@ -71,7 +71,8 @@ pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
     run("crash campaign", &mut command)
 }
 
-/// Databases with read views and followers that crash, are backed up and archived, and are restored to every stamp.
+/// Databases with read views and followers that crash, are backed up and archived, and are restored
+/// to every stamp.
 pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
     let mut command = cargo([
         "test",

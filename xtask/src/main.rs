@@ -24,9 +24,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// What CI runs: format, layering, language, lints, docs, the README's tests, the model checkers, a few mutants.
+    /// What CI runs: format, layering, language, lints, docs, the README's tests, the model
+    /// checkers, a few mutants.
     Ci,
-    /// Checks which crate uses which, the ranks of modules inside each, and that only `device` syncs and only the shim names atomics in kernels.
+    /// Checks which crate uses which, the ranks of modules inside each, and that only `device`
+    /// syncs and only the shim names atomics in kernels.
     Layers,
     /// Checks the language of comments and documents, and the links between documents.
     Tidy(tidy::Arguments),
@@ -36,17 +38,21 @@ enum Task {
     Loom,
     /// Runs the log's kernels under the explorer of all interleavings.
     Explore,
-    /// Runs the log's and the device layer's tests under Miri. Fails where the toolchain has no Miri.
+    /// Runs the log's and the device layer's tests under Miri. Fails where the toolchain has no
+    /// Miri.
     Miri {
         /// How many seeds for the log's kernels.
         #[arg(long, default_value_t = 8)]
         seeds: u32,
     },
-    /// Runs the log's and the store's tests on real threads under ThreadSanitizer. Fails where the toolchain has none.
+    /// Runs the log's and the store's tests on real threads under ThreadSanitizer. Fails where the
+    /// toolchain has none.
     Tsan,
-    /// Runs everything that CI does not, and appends a row for each step to docs/evidence.md. Goes on after a failure, and fails at the end.
+    /// Runs everything that CI does not, and appends a row for each step to docs/evidence.md. Goes
+    /// on after a failure, and fails at the end.
     Nightly {
-        /// How long all steps together may take, in hours. The checks take what they need; the campaigns divide the rest.
+        /// How long all steps together may take, in hours. The checks take what they need; the
+        /// campaigns divide the rest.
         #[arg(long, default_value_t = 1.0)]
         hours: f64,
         /// Only the step of this name.
@@ -77,7 +83,8 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Restores databases with read views and followers that crash, are backed up and archived, to every stamp, for a given time, with new seeds.
+    /// Restores databases with read views and followers that crash, are backed up and archived, to
+    /// every stamp, for a given time, with new seeds.
     Restore {
         /// For how long, in seconds.
         #[arg(long, default_value_t = 300)]
@@ -86,9 +93,11 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Puts known faults into a copy of the tree, one at a time, and fails if the tests do not notice one.
+    /// Puts known faults into a copy of the tree, one at a time, and fails if the tests do not
+    /// notice one.
     Mutants(mutants::Arguments),
-    /// Kills the real process under load, again and again, and compares with what it had acknowledged.
+    /// Kills the real process under load, again and again, and compares with what it had
+    /// acknowledged.
     Kill9 {
         /// How many rounds.
         #[arg(long, default_value_t = 50)]

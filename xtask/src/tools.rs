@@ -1,5 +1,5 @@
-//! What a task needs beyond the pinned toolchain. A tool that is missing fails the task, with the command that installs it: a check that
-//! did not run must not look like one that passed.
+//! What a task needs beyond the pinned toolchain. A tool that is missing fails the task, with the
+//! command that installs it: a check that did not run must not look like one that passed.
 
 use crate::run::Outcome;
 use std::path::PathBuf;
@@ -14,8 +14,9 @@ pub fn need_miri() -> Outcome {
         .ok_or_else(|| "Miri is missing: rustup toolchain install nightly --component miri,rust-src".into())
 }
 
-/// Fails unless this machine can run ThreadSanitizer: Linux on x86-64, and nightly with the standard library's sources, because the
-/// library has to be built with the sanitizer too; otherwise its locks look like races.
+/// Fails unless this machine can run ThreadSanitizer: Linux on x86-64, and nightly with the
+/// standard library's sources, because the library has to be built with the sanitizer too;
+/// otherwise its locks look like races.
 pub fn need_thread_sanitizer() -> Outcome {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Err("ThreadSanitizer is run on Linux on x86-64 only".into());

@@ -1,13 +1,17 @@
 //! Runs a test command under limits, and names the test that hangs.
 //!
-//! libtest prints a line when a test has run for 60 seconds, and one when a test ends. The watchdog reads both: a test that has not ended
-//! [`Limits::test`] after the first of these lines hangs. A program that prints nothing at all for [`Limits::silence`] hangs too, which is how a
-//! hang shows where libtest runs one test at a time; a build may be silent for [`BUILD_SILENCE`]. The watchdog then kills the command with all its descendants.
+//! libtest prints a line when a test has run for 60 seconds, and one when a test ends. The watchdog
+//! reads both: a test that has not ended [`Limits::test`] after the first of these lines hangs. A
+//! program that prints nothing at all for [`Limits::silence`] hangs too, which is how a hang shows
+//! where libtest runs one test at a time; a build may be silent for [`BUILD_SILENCE`]. The watchdog
+//! then kills the command with all its descendants.
 //!
-//! A machine that sleeps, or a watchdog that is stopped (by a signal, or by the host of a virtual machine), is no sign that the command hangs. So the
-//! watchdog counts only time that it saw pass ([`Seen`]).
+//! A machine that sleeps, or a watchdog that is stopped (by a signal, or by the host of a virtual
+//! machine), is no sign that the command hangs. So the watchdog counts only time that it saw pass
+//! ([`Seen`]).
 //!
-//! The calling thread judges; two threads read the command's output, line by line, and hand the lines on.
+//! The calling thread judges; two threads read the command's output, line by line, and hand the
+//! lines on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -19,14 +23,16 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test may still run after libtest has said that it runs for 60 seconds. Together: five minutes.
+/// How long a test may still run after libtest has said that it runs for 60 seconds. Together: five
+/// minutes.
 pub const TEST: Duration = Duration::from_secs(240);
 
 /// How long a program that cargo runs may print nothing, unless it is to run for longer than that.
 pub const SILENCE: Duration = Duration::from_secs(600);
 
-/// How long a build may print nothing: longer than the largest crate takes in the release profile on a machine that has ten other things
-/// to do, which was 11 minutes. A compiler does not hang as tests do.
+/// How long a build may print nothing: longer than the largest crate takes in the release profile
+/// on a machine that has ten other things to do, which was 11 minutes. A compiler does not hang as
+/// tests do.
 const BUILD_SILENCE: Duration = Duration::from_secs(3600);
 
 /// What runs before cargo has said that it runs something.
@@ -51,7 +57,8 @@ pub struct Limits {
 pub enum End {
     /// By itself.
     Exited(ExitStatus),
-    /// It was killed, because this hung: the name of the test, or of the last program that cargo started.
+    /// It was killed, because this hung: the name of the test, or of the last program that cargo
+    /// started.
     Hung(String),
     /// It was killed, because [`Limits::total`] was over.
     TimedOut,
@@ -67,7 +74,8 @@ pub enum Output<'a> {
     Kept(&'a Path),
 }
 
-/// Runs a command to its end under limits; each line of its output is given to `seen`, which may end the command.
+/// Runs a command to its end under limits; each line of its output is given to `seen`, which may
+/// end the command.
 ///
 /// # Errors
 /// The command cannot be started, or its output cannot be kept.
@@ -138,8 +146,9 @@ fn hand_on(from: Option<impl Read + Send + 'static>, is_error: bool, to: Sender<
     });
 }
 
-/// Counts the time that the watchdog saw pass since it began to watch. Two looks at the clock are at most a tick apart, and a little more on a
-/// busy machine. A step of the clock by more than two ticks means that the watchdog did not run meanwhile: the rest of the step is not counted.
+/// Counts the time that the watchdog saw pass since it began to watch. Two looks at the clock are
+/// at most a tick apart, and a little more on a busy machine. A step of the clock by more than two
+/// ticks means that the watchdog did not run meanwhile: the rest of the step is not counted.
 struct Seen {
     counted: Duration,
     last: Instant,
@@ -306,8 +315,9 @@ mod tests {
             ControlFlow::Continue(())
         });
         assert!(matches!(end, Ok(End::TimedOut)), "{end:?}");
-        // The kernel ends a killed process some time after the call that kills it, and the process that adopts it collects it later still. One
-        // that is not killed would be there for longer than a test may run.
+        // The kernel ends a killed process some time after the call that kills it, and the process
+        // that adopts it collects it later still. One that is not killed would be there for longer
+        // than a test may run.
         let is_there = |child: u32| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))

@@ -1,10 +1,12 @@
 //! fjall: an LSM tree; its two kinds of transactions are two stores here.
 //!
-//! Durable: each transaction asks for `PersistMode::SyncData`, one `fdatasync` of the journal for each commit, under the journal's lock:
-//! there is no group commit. Unsafe: journal records stay in the process (`manual_journal_persist`).
+//! Durable: each transaction asks for `PersistMode::SyncData`, one `fdatasync` of the journal for
+//! each commit, under the journal's lock: there is no group commit. Unsafe: journal records stay in
+//! the process (`manual_journal_persist`).
 //!
-//! `SingleWriter`: one transaction writes at a time, so they are serializable; the others wait. `Optimistic`: serializable snapshot
-//! isolation, conflicts are found by the commit. Both read a snapshot.
+//! `SingleWriter`: one transaction writes at a time, so they are serializable; the others wait.
+//! `Optimistic`: serializable snapshot isolation, conflicts are found by the commit. Both read a
+//! snapshot.
 
 use super::{Options, Rival, bounds, exists, failed, read_only};
 use fjall::{

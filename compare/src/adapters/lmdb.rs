@@ -1,10 +1,11 @@
 //! LMDB through heed: a copy-on-write B-tree in a memory map.
 //!
-//! Durable: no flags: a commit writes its pages, syncs them (`fdatasync`) and then writes the meta page through a descriptor opened with
-//! `O_DSYNC`. Unsafe: `NO_SYNC`, `WRITE_MAP` and `MAP_ASYNC`.
+//! Durable: no flags: a commit writes its pages, syncs them (`fdatasync`) and then writes the meta
+//! page through a descriptor opened with `O_DSYNC`. Unsafe: `NO_SYNC`, `WRITE_MAP` and `MAP_ASYNC`.
 //!
-//! One transaction writes at a time, so they are serializable; the others wait in their beginning. Readers have a snapshot. Its cache is
-//! the page cache of the operating system, whatever is asked for.
+//! One transaction writes at a time, so they are serializable; the others wait in their beginning.
+//! Readers have a snapshot. Its cache is the page cache of the operating system, whatever is asked
+//! for.
 
 use super::{Options, Rival, exists, failed, read_only};
 use heed::types::Bytes;
@@ -13,7 +14,8 @@ use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, Transactio
 use std::ops::Bound;
 use std::path::Path;
 
-/// The most bytes a store may have. Only addresses are taken; with a writable map the file has this length, with holes.
+/// The most bytes a store may have. Only addresses are taken; with a writable map the file has this
+/// length, with holes.
 const MAP_BYTES: usize = 64 << 30;
 
 /// Readers beside the clients: those that check.
@@ -32,11 +34,13 @@ impl Lmdb {
         let readers = u32::try_from(options.clients + OTHER_READERS).map_err(failed)?;
         settings.map_size(MAP_BYTES).max_dbs(TABLES_MAX).max_readers(readers);
         if !options.durable() {
-            // SAFETY: without syncs a crash of the machine may spoil the file; nobody opens it after one: it is removed after the run.
-            // Nobody in this process writes through the map but LMDB.
+            // SAFETY: without syncs a crash of the machine may spoil the file; nobody opens it
+            // after one: it is removed after the run. Nobody in this process writes through the map
+            // but LMDB.
             unsafe { settings.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::MAP_ASYNC) };
         }
-        // SAFETY: the folder is this run's own: nobody else changes the file under the map, and it is opened once at a time.
+        // SAFETY: the folder is this run's own: nobody else changes the file under the map, and it
+        // is opened once at a time.
         let env = unsafe { settings.open(place) }.map_err(failed)?;
         Ok(Lmdb { env })
     }

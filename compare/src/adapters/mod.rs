@@ -1,10 +1,12 @@
-//! Stores behind the `Store` trait of katydid-workload, one file each. Every file's head says which setting makes an acknowledged commit
-//! survive power loss, which syncs that takes, and what transactions guarantee.
+//! Stores behind the `Store` trait of katydid-workload, one file each. Every file's head says which
+//! setting makes an acknowledged commit survive power loss, which syncs that takes, and what
+//! transactions guarantee.
 //!
 //! 1. With [`Commits::Durable`] a commit is acknowledged only when it is on the device.
-//! 2. What a store reports as a conflict that another try may not meet is `StoreError::Conflict`; a store that lets one writer in at a
-//!    time makes the others wait.
-//! 3. A store without callbacks runs the callback of `commit_with` before that returns, on the thread that commits.
+//! 2. What a store reports as a conflict that another try may not meet is `StoreError::Conflict`; a
+//!    store that lets one writer in at a time makes the others wait.
+//! 3. A store without callbacks runs the callback of `commit_with` before that returns, on the
+//!    thread that commits.
 
 mod fjall;
 mod katydid;
@@ -90,7 +92,8 @@ pub const ALL: [Known; 11] = [
     Known { name: "wiredtiger", callbacks: false, built: cfg!(feature = "wiredtiger") },
 ];
 
-/// Opens the store called `name` in `place`, which is a folder that exists, lets `visit` work on it and closes it.
+/// Opens the store called `name` in `place`, which is a folder that exists, lets `visit` work on it
+/// and closes it.
 pub fn with<V: Visit>(name: &str, place: &Path, options: &Options, visit: V) -> Result<V::Output> {
     match name {
         "katydid" => run(katydid::open(place, ::katydid::EngineKind::Paged, options)?, visit),

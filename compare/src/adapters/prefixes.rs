@@ -1,5 +1,6 @@
-//! Tables in stores that have none: the keys of a table begin with a byte of its own, as SurrealDB and MyRocks have it. The byte of each
-//! table is kept in the store, under a key that begins with 0.
+//! Tables in stores that have none: the keys of a table begin with a byte of its own, as SurrealDB
+//! and MyRocks have it. The byte of each table is kept in the store, under a key that begins with
+//! 0.
 
 use katydid_workload::{Result, StoreError};
 use std::collections::HashMap;
@@ -21,7 +22,8 @@ pub trait Kept {
 const MANY: &[u8] = &[0];
 
 impl Prefixes {
-    /// The byte of a table, which is made if it is not there. One thread at a time does so, since `kept` is under the lock.
+    /// The byte of a table, which is made if it is not there. One thread at a time does so, since
+    /// `kept` is under the lock.
     pub fn of(&self, name: &str, kept: &impl Kept) -> Result<u8> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prefix) = known.get(name) {

@@ -1,9 +1,11 @@
 //! redb: a copy-on-write B-tree.
 //!
-//! Durable: `Durability::Immediate`, the default: each commit writes the pages and a commit slot and ends in one `fdatasync` (one-phase
-//! commit with checksums, also the default). Unsafe: `Durability::None`, which keeps a commit in memory until a durable one follows.
+//! Durable: `Durability::Immediate`, the default: each commit writes the pages and a commit slot
+//! and ends in one `fdatasync` (one-phase commit with checksums, also the default). Unsafe:
+//! `Durability::None`, which keeps a commit in memory until a durable one follows.
 //!
-//! One transaction writes at a time, so they are serializable; the others wait in their beginning. Readers have a snapshot.
+//! One transaction writes at a time, so they are serializable; the others wait in their beginning.
+//! Readers have a snapshot.
 
 use super::{Options, Rival, bounds, exists, failed, read_only};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, Transaction};
@@ -135,7 +137,8 @@ pub struct RedbTransaction<'c> {
 }
 
 impl RedbTransaction<'_> {
-    /// Lets `work` read the table. A table that is written to is opened for each call: it borrows the transaction.
+    /// Lets `work` read the table. A table that is written to is opened for each call: it borrows
+    /// the transaction.
     fn read<T>(&mut self, work: impl FnOnce(&dyn Readable) -> Result<T>) -> Result<T> {
         let name = definition(&self.tables[self.table]);
         match &mut self.view {

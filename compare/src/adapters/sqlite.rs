@@ -1,11 +1,12 @@
 //! SQLite, compiled in: a B-tree with a write-ahead log.
 //!
-//! Durable: `journal_mode=WAL` and `synchronous=FULL`, one `fdatasync` of the log for each commit, and syncs of both files for each
-//! checkpoint. Unsafe: `synchronous=OFF`.
+//! Durable: `journal_mode=WAL` and `synchronous=FULL`, one `fdatasync` of the log for each commit,
+//! and syncs of both files for each checkpoint. Unsafe: `synchronous=OFF`.
 //!
-//! Each client has a connection. One transaction writes at a time, so they are serializable; the others wait for a lock of this adapter
-//! in their beginning, since SQLite itself lets them sleep and try again. Readers have a snapshot. The cache is shared out among the
-//! connections. Pages have 8 KiB, as Katydid's: rows of 1 KiB need no overflow pages so.
+//! Each client has a connection. One transaction writes at a time, so they are serializable; the
+//! others wait for a lock of this adapter in their beginning, since SQLite itself lets them sleep
+//! and try again. Readers have a snapshot. The cache is shared out among the connections. Pages
+//! have 8 KiB, as Katydid's: rows of 1 KiB need no overflow pages so.
 
 use super::{Options, Rival, exists, failed, read_only};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
@@ -172,7 +173,8 @@ pub struct SqliteTransaction<'c> {
     connection: &'c Connection,
     table: &'c Statements,
     tables: &'c [Statements],
-    /// Whether it is to be rolled back when it is dropped, which happens before the writers' lock is.
+    /// Whether it is to be rolled back when it is dropped, which happens before the writers' lock
+    /// is.
     open: bool,
     writer: Option<MutexGuard<'c, ()>>,
 }
@@ -199,7 +201,8 @@ impl SqliteTransaction<'_> {
 impl Drop for SqliteTransaction<'_> {
     fn drop(&mut self) {
         if self.open {
-            // What cannot be rolled back here is so when the connection is closed, and the next beginning on it fails.
+            // What cannot be rolled back here is so when the connection is closed, and the next
+            // beginning on it fails.
             self.connection.execute_batch("ROLLBACK").ok();
         }
     }

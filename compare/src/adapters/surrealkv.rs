@@ -1,12 +1,15 @@
 //! SurrealKV: an LSM tree whose commits go through a pipeline and are awaited.
 //!
-//! Durable: `Durability::Immediate`, one `fdatasync` of the write-ahead log for all commits that came together, into zeros written ahead
-//! (`with_wal_preallocation`, which is not the default but faster). Unsafe: `Durability::Eventual`, no sync at all.
+//! Durable: `Durability::Immediate`, one `fdatasync` of the write-ahead log for all commits that
+//! came together, into zeros written ahead (`with_wal_preallocation`, which is not the default but
+//! faster). Unsafe: `Durability::Eventual`, no sync at all.
 //!
-//! Transactions read a snapshot; a commit is refused if another one has written, since this one began, what it writes or has read for
-//! update. So it is snapshot isolation, and stronger where asked. Tables are prefixes of keys.
+//! Transactions read a snapshot; a commit is refused if another one has written, since this one
+//! began, what it writes or has read for update. So it is snapshot isolation, and stronger where
+//! asked. Tables are prefixes of keys.
 //!
-//! Its commits are futures. A blocking client drives its own; with callbacks each commit is a task of a runtime with two threads.
+//! Its commits are futures. A blocking client drives its own; with callbacks each commit is a task
+//! of a runtime with two threads.
 
 use super::prefixes::{Kept, Prefixes, end, full};
 use super::{Options, Rival, exists, failed};
@@ -89,7 +92,8 @@ impl Rival for SurrealKv {
     }
 }
 
-/// Commits under way. Raised by the client, lowered by the task after its callback has run; the client waits for less.
+/// Commits under way. Raised by the client, lowered by the task after its callback has run; the
+/// client waits for less.
 #[derive(Default)]
 struct Pending {
     many: Mutex<usize>,
@@ -188,7 +192,8 @@ impl Transaction for SurrealTransaction<'_> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        // That another one inserts it meanwhile is found by the commit: this one writes the key too.
+        // That another one inserts it meanwhile is found by the commit: this one writes the key
+        // too.
         let long = self.full(key);
         if self.transaction.get(&long).map_err(wrong)?.is_some() {
             return Err(exists(key));

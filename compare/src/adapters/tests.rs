@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Lets `visit` work on each store of this build, in a folder of its own, and then `after` on the store opened again.
+/// Lets `visit` work on each store of this build, in a folder of its own, and then `after` on the
+/// store opened again.
 fn every<V: Visit + Clone, A: Visit>(commits: &[Commits], visit: V, after: impl Fn(V::Output) -> A) {
     for known in ALL.into_iter().filter(|known| known.built) {
         for commits in commits {

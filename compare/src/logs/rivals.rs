@@ -39,7 +39,8 @@ pub fn open(name: &str, place: &Path) -> Result<Box<dyn Log>> {
     Ok(match name {
         "katydid-wal" => Box::new(Katydid::open(place)?),
         "raft-engine" => Box::new(RaftEngine::open(place, Config::default())?),
-        // Files written ahead, as the log's own users have them after some hours: a durable write is cheaper then.
+        // Files written ahead, as the log's own users have them after some hours: a durable write
+        // is cheaper then.
         "raft-engine-prefilled" => {
             let limit = ReadableSize::mb(512);
             let config =
@@ -210,8 +211,9 @@ impl LogManager for Forget {
     }
 }
 
-/// The median of durable writes of 4 KiB to a file of zeros, one after the other, in microseconds: no log's append can be quicker on this
-/// device but by going past the page cache, which `katydid-wal` does and this does not.
+/// The median of durable writes of 4 KiB to a file of zeros, one after the other, in microseconds:
+/// no log's append can be quicker on this device but by going past the page cache, which
+/// `katydid-wal` does and this does not.
 #[expect(clippy::disallowed_methods, reason = "this is the device as any program has it")]
 pub fn raw_write_us(dir: &Path, time: Duration) -> Result<f64> {
     const BLOCKS: usize = 1024;

@@ -1,7 +1,9 @@
 //! Measures transactions of Katydid and of other stores, in turn within each round, in one folder.
 //!
-//! 1. Every run has a store of its own, loaded anew; what it holds is checked afterwards, and what does not add up is a failure.
-//! 2. A store that fails is named and left out of further rounds, the others go on; the program then fails.
+//! 1. Every run has a store of its own, loaded anew; what it holds is checked afterwards, and what
+//!    does not add up is a failure.
+//! 2. A store that fails is named and left out of further rounds, the others go on; the program
+//!    then fails.
 
 mod report;
 mod settings;

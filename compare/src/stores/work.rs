@@ -1,7 +1,8 @@
 //! The workloads: what is loaded, what is measured, what must be so afterwards.
 //!
 //! 1. Loading is not measured: one thread, many records in a transaction, as durable as the run.
-//! 2. Between loading and measuring every store has the same time for what it prepares in the background.
+//! 2. Between loading and measuring every store has the same time for what it prepares in the
+//!    background.
 //! 3. After a run the store holds what was acknowledged, and nothing else.
 
 use super::Run;
@@ -38,7 +39,8 @@ const ACCOUNTS_OF_BRANCH: u64 = 1000;
 const ITEMS: u32 = 10_000;
 const CUSTOMERS_OF_DISTRICT: u32 = 300;
 
-/// Requests a second that are assumed where their number decides how zipfian keys are spread over records to come.
+/// Requests a second that are assumed where their number decides how zipfian keys are spread over
+/// records to come.
 const ASSUMED_RATE: f64 = 50_000.0;
 
 /// What subscribers, rows and the company are made from.

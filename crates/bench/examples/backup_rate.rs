@@ -1,8 +1,11 @@
-//! What a backup costs those who use the store, and how fast it is: `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
+//! What a backup costs those who use the store, and how fast it is:
+//! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
 //!
-//! 2 million records of YCSB (2 GB) are loaded once into `D/db`, and used again by later runs. Then in turns, so that a change of the machine's load meets all:
-//! what the device of D does with one sequential writer, and with one that reads and writes as a copy does; the backup alone; workload A alone; and both
-//! together. With `--rate` the backup beside the workload is paced, besides the unpaced one. Copies are removed.
+//! 2 million records of YCSB (2 GB) are loaded once into `D/db`, and used again by later runs. Then
+//! in turns, so that a change of the machine's load meets all: what the device of D does with one
+//! sequential writer, and with one that reads and writes as a copy does; the backup alone; workload
+//! A alone; and both together. With `--rate` the backup beside the workload is paced, besides the
+//! unpaced one. Copies are removed.
 
 use katydid::{BackupOptions, Database, EngineKind, Options};
 use katydid_device::{AlignedBuffer, Create, Directory, FileDirectory, Method, WriteMode};
@@ -33,7 +36,8 @@ fn number(name: &str, default: u64) -> Result<u64, Failed> {
     flag(name).map_or(Ok(default), |text| Ok(text.parse()?))
 }
 
-/// MiB a second of one sequential writer of a new file; and of one that then copies it. Both are synced at the end.
+/// MiB a second of one sequential writer of a new file; and of one that then copies it. Both are
+/// synced at the end.
 fn device(folder: &Path) -> Result<(f64, f64), Failed> {
     let directory = FileDirectory::open(folder)?;
     let buffer = &mut AlignedBuffer::new_zeroed(PIECE);

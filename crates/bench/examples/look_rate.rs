@@ -1,8 +1,11 @@
-//! How long a second process takes to look at a database: `look_rate --dir D [--records N] [--engine E]`.
+//! How long a second process takes to look at a database:
+//! `look_rate --dir D [--records N] [--engine E]`.
 //!
-//! `D/db` is made with a million rows of 100 bytes and one log of changes behind its last checkpoint, and used again by later runs. Three times are measured, each
-//! from the call until a row is read: a read-only opening after the database was closed; a read-only opening after a process that had it open was killed,
-//! which recovers in memory; and a question through the socket of a process that has it open. The process is this program, run again.
+//! `D/db` is made with a million rows of 100 bytes and one log of changes behind its last
+//! checkpoint, and used again by later runs. Three times are measured, each from the call until a
+//! row is read: a read-only opening after the database was closed; a read-only opening after a
+//! process that had it open was killed, which recovers in memory; and a question through the socket
+//! of a process that has it open. The process is this program, run again.
 
 use katydid::{Database, EngineKind, Options};
 use katydid_observe::{Client, Reply, Request, Socket};

@@ -1,5 +1,6 @@
-//! Everything that evaluates: workloads under load, inserts and commits measured as the papers did, the papers' figures with a verdict on
-//! each, simulated machines, and devices by themselves. The program `katydid` mounts the commands below.
+//! Everything that evaluates: workloads under load, inserts and commits measured as the papers did,
+//! the papers' figures with a verdict on each, simulated machines, and devices by themselves. The
+//! program `katydid` mounts the commands below.
 #![forbid(unsafe_code)]
 
 mod commands;

@@ -1,7 +1,8 @@
 //! Where a database is, and opening it.
 //!
-//! Commands that only look change nothing in the folder, and share its lock with others that do. All other commands have the lock for themselves
-//! while they have the database open; `verify` and `dump-log` do not open it.
+//! Commands that only look change nothing in the folder, and share its lock with others that do.
+//! All other commands have the lock for themselves while they have the database open; `verify` and
+//! `dump-log` do not open it.
 
 use crate::bytes;
 use crate::failure::{Failure, Result};
@@ -27,10 +28,12 @@ pub struct DatabaseDir {
     pub dir: PathBuf,
 }
 
-/// The engine and the log of a database that may have to be created, and what only the memory engine has.
+/// The engine and the log of a database that may have to be created, and what only the memory
+/// engine has.
 #[derive(Debug, Clone, Args)]
 pub struct EngineFlags {
-    /// Which engine keeps the data: paged or memory [default: that of the database; paged for a new one]
+    /// Which engine keeps the data: paged or memory [default: that of the database; paged for a new
+    /// one]
     #[arg(long, value_name = "KIND", value_parser = word::<EngineKind>)]
     pub engine: Option<EngineKind>,
     /// Options of the memory engine.
@@ -56,8 +59,8 @@ pub struct MemoryFlags {
 }
 
 impl EngineFlags {
-    /// Sets what was asked for, and keeps the settings of the paged engine. Without `--engine` it is the engine that has made the database in `dir`, if there is one; opening
-    /// refuses another.
+    /// Sets what was asked for, and keeps the settings of the paged engine. Without `--engine` it
+    /// is the engine that has made the database in `dir`, if there is one; opening refuses another.
     pub fn apply(&self, dir: &Path, options: Options) -> Result<Options> {
         let engine = match self.engine {
             Some(engine) => engine,
@@ -88,7 +91,8 @@ impl MemoryFlags {
     }
 }
 
-/// The engine that has made the database in `dir`; where there is none, the one that makes new ones.
+/// The engine that has made the database in `dir`; where there is none, the one that makes new
+/// ones.
 fn engine_of(dir: &Path) -> Result<EngineKind> {
     match Database::engine_at(dir) {
         Err(katydid::Error::NotFound { .. }) => Ok(EngineKind::default()),
@@ -113,8 +117,9 @@ impl DatabaseDir {
         })
     }
 
-    /// Opens the database, which must exist, to read only: nothing in its folder is changed. A log in NVRAM cannot be read without changing
-    /// it; a database that has one is opened as by [`DatabaseDir::open`].
+    /// Opens the database, which must exist, to read only: nothing in its folder is changed. A log
+    /// in NVRAM cannot be read without changing it; a database that has one is opened as by
+    /// [`DatabaseDir::open`].
     pub fn open_read_only(&self) -> katydid::Result<Database> {
         // The memory engine needs what it needed before.
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
@@ -152,17 +157,20 @@ pub fn is_folder(dir: &Path) -> std::result::Result<(), String> {
     }
 }
 
-/// Whether a folder holds a database, told by its control file (`docs/page-format.md`), perhaps one whose creation was interrupted.
+/// Whether a folder holds a database, told by its control file (`docs/page-format.md`), perhaps one
+/// whose creation was interrupted.
 pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
 }
 
-/// Whether a folder may hold a database that has lost its control file: opening tells, and changes nothing.
+/// Whether a folder may hold a database that has lost its control file: opening tells, and changes
+/// nothing.
 fn may_have_lost_control(dir: &Path) -> bool {
     dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
 }
 
-/// Lets other processes look at a database that this one has open, until that is dropped. A folder that takes no socket is no reason to stop.
+/// Lets other processes look at a database that this one has open, until that is dropped. A folder
+/// that takes no socket is no reason to stop.
 pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
     match Socket::open(database, dir) {
         Ok(socket) => Some(socket),
@@ -173,15 +181,16 @@ pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
     }
 }
 
-/// Closes the database after the output, so that what was found is told first. The failure of the output, or else of closing.
+/// Closes the database after the output, so that what was found is told first. The failure of the
+/// output, or else of closing.
 pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
     let closed = database.close();
     told?;
     Ok(closed?)
 }
 
-/// Opens a database in a folder, showing the progress of recovery. If its log is of another kind, it is opened as that kind, with these settings;
-/// without them, it is refused.
+/// Opens a database in a folder, showing the progress of recovery. If its log is of another kind,
+/// it is opened as that kind, with these settings; without them, it is refused.
 pub fn open(dir: &Path, options: Options, if_found: Option<MediumSettings>) -> Result<Database> {
     open_showing(options, if_found, |options| Database::open_with(dir, options))
 }

@@ -25,7 +25,8 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a time that a device or memory takes longer: `0`, `400ns`, `15us`, `1.5ms`; at most a second.
+/// Reads a time that a device or memory takes longer: `0`, `400ns`, `15us`, `1.5ms`; at most a
+/// second.
 pub fn delay(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 0, 15us, 100us or 1ms, at most 1s".to_owned();
     let at = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -45,7 +46,8 @@ pub fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A value of one of the settings of a log in files, refused with the log's own words if it is out of the log's range.
+/// A value of one of the settings of a log in files, refused with the log's own words if it is out
+/// of the log's range.
 pub fn file_option<T: Copy>(value: T, set: impl FnOnce(&mut FileOptions, T)) -> Result<T, String> {
     let mut files = FileOptions::default();
     set(&mut files, value);

@@ -1,7 +1,8 @@
-//! What the commands of the `katydid` program share: how they read values, open databases, fail, print and stop.
+//! What the commands of the `katydid` program share: how they read values, open databases, fail,
+//! print and stop.
 //!
-//! The operator's commands (`crates/cli`) and everything that evaluates (`crates/bench`) stand on this crate, and neither on the other's
-//! modules. No command is in here.
+//! The operator's commands (`crates/cli`) and everything that evaluates (`crates/bench`) stand on
+//! this crate, and neither on the other's modules. No command is in here.
 #![forbid(unsafe_code)]
 
 pub mod built;

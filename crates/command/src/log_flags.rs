@@ -1,7 +1,7 @@
 //! What a log is kept in, on the command line: files, or NVRAM that is real or emulated.
 //!
-//! A database remembers the kind of its log, and of one in NVRAM its size. Where no kind is asked for it is the database's own: opening
-//! with another changes nothing and says which it is.
+//! A database remembers the kind of its log, and of one in NVRAM its size. Where no kind is asked
+//! for it is the database's own: opening with another changes nothing and says which it is.
 
 use crate::bytes;
 use crate::failure::{Failure, Result};
@@ -13,8 +13,8 @@ use std::time::Duration;
 /// What a log is kept in.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct LogFlags {
-    /// What the log is kept in: disk, or in NVRAM nv_direct, nv_ring or another that the log has [default: that of the database; disk for
-    /// a new one]
+    /// What the log is kept in: disk, or in NVRAM nv_direct, nv_ring or another that the log has
+    /// [default: that of the database; disk for a new one]
     #[arg(long = "log", value_name = "KIND", value_parser = word::<LogKind>)]
     pub kind: Option<LogKind>,
     /// Log on disk: bytes of a segment; only a new one takes it [default: 64MiB]
@@ -57,7 +57,8 @@ impl LogFlags {
         Ok(Options { medium, ..log })
     }
 
-    /// The settings of whatever kind of log a database is found to have, unless a kind was asked for.
+    /// The settings of whatever kind of log a database is found to have, unless a kind was asked
+    /// for.
     pub fn if_found(&self) -> Result<Option<MediumSettings>> {
         let settings = self.settings(MediumSettings::default())?;
         Ok(self.kind.is_none().then_some(settings))

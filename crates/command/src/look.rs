@@ -1,7 +1,8 @@
 //! Looking at a database, whether or not a process has it open.
 //!
-//! Of a closed database nothing is changed: it is opened to read only. One that a process has open is asked about at that process's socket. The same
-//! requests are answered by the same code in both cases.
+//! Of a closed database nothing is changed: it is opened to read only. One that a process has open
+//! is asked about at that process's socket. The same requests are answered by the same code in both
+//! cases.
 
 use crate::database::{DatabaseDir, close_after, no_table};
 use crate::failure::{Failure, Result};
@@ -46,7 +47,8 @@ pub struct ArchiveRequest<'a> {
 }
 
 impl DatabaseDir {
-    /// The database, which must exist: opened by this process, or of a running process that answers.
+    /// The database, which must exist: opened by this process, or of a running process that
+    /// answers.
     pub fn open_or_ask(&self) -> Result<Look> {
         self.must_exist()?;
         match self.try_open() {
@@ -77,7 +79,8 @@ impl DatabaseDir {
     }
 }
 
-/// Whether the process that had the database in folder `dir` open has closed its socket, and not died: a crash leaves the socket's file.
+/// Whether the process that had the database in folder `dir` open has closed its socket, and not
+/// died: a crash leaves the socket's file.
 pub fn has_closed_socket(dir: &Path) -> bool {
     !dir.join(SOCKET_NAME).exists()
 }
@@ -169,7 +172,8 @@ impl Look {
         }
     }
 
-    /// Of a running database, the stretch of its log that follows an archive's end, and bytes of log behind it. What the archive has is acknowledged.
+    /// Of a running database, the stretch of its log that follows an archive's end, and bytes of
+    /// log behind it. What the archive has is acknowledged.
     pub fn log_stretch(
         &mut self,
         ArchiveRequest { archiver, keep, note }: &ArchiveRequest<'_>,
@@ -186,7 +190,8 @@ impl Look {
         }
     }
 
-    /// Ends the look after the output, so that what was found is told first. The failure of the output, or else of closing.
+    /// Ends the look after the output, so that what was found is told first. The failure of the
+    /// output, or else of closing.
     pub fn finish(self, told: Result<()>) -> Result<()> {
         match self {
             Look::Closed(database) => close_after(&database, told),
@@ -199,7 +204,8 @@ fn asked((low, high): &Bounds) -> (Bound<Bytes>, Bound<Bytes>) {
     (low.clone().map(Bytes), high.clone().map(Bytes))
 }
 
-/// A reply to another question: the process is of another version, with the same number of the protocol.
+/// A reply to another question: the process is of another version, with the same number of the
+/// protocol.
 fn unexpected(reply: &Reply) -> Failure {
     Failure::failed(format_args!("the process that has the database open gave another reply: {reply:?}"))
 }

@@ -1,4 +1,5 @@
-//! Standard output, block-buffered, for commands that print much. A reader that goes away ends the command quietly.
+//! Standard output, block-buffered, for commands that print much. A reader that goes away ends the
+//! command quietly.
 
 use crate::failure::{Failure, Result};
 use serde_json::Value;

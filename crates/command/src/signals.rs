@@ -1,5 +1,5 @@
-//! The first SIGINT or SIGTERM asks the command to finish what it is at and close cleanly; the second ends it at once,
-//! which the store survives like any crash.
+//! The first SIGINT or SIGTERM asks the command to finish what it is at and close cleanly; the
+//! second ends it at once, which the store survives like any crash.
 
 use crate::failure::{Failure, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -12,7 +12,8 @@ pub fn on_stop(first: impl FnOnce() + Send + 'static) -> Result<()> {
     let watch = move || {
         let mut forever = signals.forever();
         if forever.next().is_some() {
-            // On a thread of its own: it may block, and must not keep the second signal from being seen.
+            // On a thread of its own: it may block, and must not keep the second signal from being
+            // seen.
             std::thread::spawn(first);
         }
         if let Some(signal) = forever.next() {

@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-/// The lines of a table, the first of them the names of the columns; the first column to the left, the others to the right.
+/// The lines of a table, the first of them the names of the columns; the first column to the left,
+/// the others to the right.
 pub fn lined_up(lines: &[Vec<String>]) -> Vec<String> {
     let columns = lines.first().map_or(0, Vec::len);
     let wide = |at: usize| lines.iter().map(|line| line[at].len()).max().unwrap_or(0);

@@ -1,13 +1,15 @@
-//! The C library's functions by which a thread waits, reads the clock or draws random bytes, in this crate's version.
+//! The C library's functions by which a thread waits, reads the clock or draws random bytes, in
+//! this crate's version.
 //!
-//! The linker takes these definitions for the whole program. Each asks whether the calling thread belongs to a scheduler. If not, it calls
-//! the next definition of its name, which is the C library's.
+//! The linker takes these definitions for the whole program. Each asks whether the calling thread
+//! belongs to a scheduler. If not, it calls the next definition of its name, which is the C
+//! library's.
 //!
 //! Rules, which the SAFETY lines name:
 //!
-//! 1. Each function has the C library's signature on this machine. `syscall` is variadic there: on x86-64 and aarch64 Linux, integer
-//!    arguments of a variadic call travel as those of one with a fixed number do; arguments that the caller has not given are read as
-//!    anything, and passed on.
+//! 1. Each function has the C library's signature on this machine. `syscall` is variadic there: on
+//!    x86-64 and aarch64 Linux, integer arguments of a variadic call travel as those of one with a
+//!    fixed number do; arguments that the caller has not given are read as anything, and passed on.
 //! 2. What `next` finds is the C library's function of that name, so it has that signature.
 //! 3. Callers give the addresses that the C library's function is entitled to.
 
@@ -41,7 +43,8 @@ fn nanos(time: &timespec) -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// Handles a call of `futex` by a thread of a scheduler. Otherwise an error with the number of scheduled threads that the call has woken.
+/// Handles a call of `futex` by a thread of a scheduler. Otherwise an error with the number of
+/// scheduled threads that the call has woken.
 ///
 /// # Safety
 /// The addresses are those that the system call is entitled to: rule 3.

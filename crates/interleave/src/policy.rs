@@ -3,10 +3,12 @@
 //! A seed picks one of three ways.
 //!
 //! 1. Random walk: each place hands the turn on with one probability, to any thread.
-//! 2. Priorities (probabilistic concurrency testing, Burckhardt et al., ASPLOS 2010): the thread of the highest priority runs. At a few random
-//!    places of the run, the running thread's priority becomes the lowest. So one thread is held up for long, and the others run through.
-//! 3. Lines: priorities as in 2, but the running thread falls back at one place in two of a few lines of the code, which the seed picks. A line
-//!    that is rarely passed is picked as often as any, so a step between two rare places is met far more often than by counting places. Lines
+//! 2. Priorities (probabilistic concurrency testing, Burckhardt et al., ASPLOS 2010): the thread of
+//!    the highest priority runs. At a few random places of the run, the running thread's priority
+//!    becomes the lowest. So one thread is held up for long, and the others run through.
+//! 3. Lines: priorities as in 2, but the running thread falls back at one place in two of a few
+//!    lines of the code, which the seed picks. A line that is rarely passed is picked as often as
+//!    any, so a step between two rare places is met far more often than by counting places. Lines
 //!    of [`Kind::Between`] are picked more often than others.
 
 use fastrand::Rng;

@@ -1,8 +1,9 @@
 //! The turn, and who waits for what. See the crate's head.
 //!
-//! Locks: `SCHEDULERS` before a scheduler's `state`. A thread that takes one of them is [`Inside`] until it has released it: its own waits
-//! and wakes are passed on to the system (`calls`). If a release went through [`wake`], it would take `SCHEDULERS` after `state`.
-//! Each thread waits for its turn at a condition variable of its own.
+//! Locks: `SCHEDULERS` before a scheduler's `state`. A thread that takes one of them is [`Inside`]
+//! until it has released it: its own waits and wakes are passed on to the system (`calls`). If a
+//! release went through [`wake`], it would take `SCHEDULERS` after `state`. Each thread waits for
+//! its turn at a condition variable of its own.
 
 use crate::policy::{Kind, Policy};
 use std::cell::{Cell, RefCell};
@@ -12,21 +13,24 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long all threads may wait for another thread of the process before the run is taken to be stuck.
+/// How long all threads may wait for another thread of the process before the run is taken to be
+/// stuck.
 pub const STUCK: Duration = Duration::from_secs(20);
 
 /// Events after which a run is taken to go round in a circle.
 const EVENTS_MAX: u64 = 5_000_000;
 
-/// Events after which a thread hands the turn on in any case: it may spin until another has done something.
+/// Events after which a thread hands the turn on in any case: it may spin until another has done
+/// something.
 const ALONE_MAX: u64 = 2_000;
 
-/// Nanoseconds of the threads' clock that a call of [`pause`] takes. Waits and yields take none: how many there are may depend on threads
-/// from outside.
+/// Nanoseconds of the threads' clock that a call of [`pause`] takes. Waits and yields take none:
+/// how many there are may depend on threads from outside.
 const TICK: u64 = 1_000;
 
-/// Readings of the clock since the last call of [`pause`] that take no time; each further one takes [`TICK`], so that a loop until a time ends.
-/// `parking_lot` reads the clock once more when it makes room for more threads than the process has had.
+/// Readings of the clock since the last call of [`pause`] that take no time; each further one takes
+/// [`TICK`], so that a loop until a time ends. `parking_lot` reads the clock once more when it
+/// makes room for more threads than the process has had.
 const READINGS: u64 = 100;
 
 /// Nanoseconds by which the clock goes on if a thread yields and no other can go on.
@@ -107,7 +111,8 @@ pub(crate) struct Scheduler {
 /// Schedulers with threads under way, so that any thread of the process can wake theirs.
 static SCHEDULERS: Mutex<Vec<Arc<Scheduler>>> = Mutex::new(Vec::new());
 
-/// How many schedulers there are. Written under the lock of `SCHEDULERS`; `SeqCst`: a thread that sees 0 wakes no scheduled thread.
+/// How many schedulers there are. Written under the lock of `SCHEDULERS`; `SeqCst`: a thread that
+/// sees 0 wakes no scheduled thread.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -150,7 +155,8 @@ pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// Runs `work` inside of the calling thread's scheduler; none if the thread belongs to no scheduler.
+/// Runs `work` inside of the calling thread's scheduler; none if the thread belongs to no
+/// scheduler.
 pub(crate) fn within<R>(work: impl FnOnce(&Scheduler, usize) -> R) -> Option<R> {
     if !SCHEDULED.get() {
         return None;
@@ -162,14 +168,16 @@ pub(crate) fn within<R>(work: impl FnOnce(&Scheduler, usize) -> R) -> Option<R> 
     }))
 }
 
-/// The calling thread comes to a place: another thread may go on there. Nothing happens on a thread that [`run`] has not started.
+/// The calling thread comes to a place: another thread may go on there. Nothing happens on a thread
+/// that [`run`] has not started.
 #[track_caller]
 pub fn pause(place: &'static str) {
     let line = Location::caller();
     within(|scheduler, own| scheduler.pause(own, place, line, Kind::Common));
 }
 
-/// The calling thread comes to a place between two steps whose order matters. Threads are held up there more often than at [`pause`].
+/// The calling thread comes to a place between two steps whose order matters. Threads are held up
+/// there more often than at [`pause`].
 #[track_caller]
 pub fn pause_between(place: &'static str) {
     let line = Location::caller();
@@ -215,7 +223,8 @@ impl Scheduler {
         }
     }
 
-    /// The thread does nothing before others have: it yields. Whether another thread had the turn meanwhile.
+    /// The thread does nothing before others have: it yields. Whether another thread had the turn
+    /// meanwhile.
     pub(crate) fn yields(&self, own: usize) -> bool {
         let mut state = self.event(own, "yields");
         state.policy.fall(own);
@@ -240,7 +249,8 @@ impl Scheduler {
         self.waits_until(own, futex, limit)
     }
 
-    /// Waits until the address is woken, or until the threads' clock shows `limit`. `futex` is none for a sleep.
+    /// Waits until the address is woken, or until the threads' clock shows `limit`. `futex` is none
+    /// for a sleep.
     pub(crate) fn waits_until(
         &self,
         own: usize,
@@ -250,7 +260,8 @@ impl Scheduler {
         let mut state = self.event(own, "waits");
         let mut address = 0;
         if let Some((futex, expected)) = futex {
-            // Acquires what the thread released that changed it, as the system call does. A waker changes it before it takes `state`.
+            // Acquires what the thread released that changed it, as the system call does. A waker
+            // changes it before it takes `state`.
             if futex.load(Ordering::SeqCst) != expected {
                 return Wait::Changed;
             }
@@ -389,10 +400,11 @@ impl Thread {
     }
 }
 
-/// Runs the tasks, each on a thread of its own, in the order that this seed names; all events, in order.
+/// Runs the tasks, each on a thread of its own, in the order that this seed names; all events, in
+/// order.
 ///
-/// A task may call it too: its thread waits until the inner run has ended. A test that is one task as a whole has clocks and hash seeds that
-/// are the same in each run.
+/// A task may call it too: its thread waits until the inner run has ended. A test that is one task
+/// as a whole has clocks and hash seeds that are the same in each run.
 ///
 /// # Panics
 /// If a task panics, with what it panicked with, after all others have ended.
@@ -450,8 +462,9 @@ pub fn run(seed: u64, tasks: Vec<Task<'_>>) -> Order {
     Order(order)
 }
 
-/// Where the threads' clock begins, in nanoseconds: behind what any machine's clock shows, so that nothing that was read outside lies in its
-/// future. A run inside of a run goes on with the outer run's clock, and hands it back at its end.
+/// Where the threads' clock begins, in nanoseconds: behind what any machine's clock shows, so that
+/// nothing that was read outside lies in its future. A run inside of a run goes on with the outer
+/// run's clock, and hands it back at its end.
 fn start_of_clock() -> u64 {
     within(|scheduler, _| scheduler.now()).unwrap_or(1 << 60)
 }

@@ -1,4 +1,5 @@
-//! Waits of all kinds are seen, an order is the same in each run of its seed, and different seeds find different orders.
+//! Waits of all kinds are seen, an order is the same in each run of its seed, and different seeds
+//! find different orders.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Two threads add to a counter, with a place between the load and the store. What the counter ends with.
+/// Two threads add to a counter, with a place between the load and the store. What the counter ends
+/// with.
 fn race(seed: u64) -> (u32, Order) {
     let counter = AtomicU32::new(0);
     let add = || {

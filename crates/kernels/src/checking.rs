@@ -1,7 +1,8 @@
 //! Runs one small test body under the checker that this build is for.
 //!
-//! A body is written once, against `sync_shim`, with [`spawn`]; [`checked!`](crate::checked!) names it `loom_…`, `explore_…` or `miri_…`, which is
-//! what `cargo xtask loom`, `explore` and `miri` select. In an ordinary build it runs some hundred times on real threads.
+//! A body is written once, against `sync_shim`, with [`spawn`]; [`checked!`](crate::checked!) names
+//! it `loom_…`, `explore_…` or `miri_…`, which is what `cargo xtask loom`, `explore` and `miri`
+//! select. In an ordinary build it runs some hundred times on real threads.
 
 #[cfg(katydid_explore)]
 pub use crate::explore::{JoinHandle, spawn};
@@ -12,8 +13,9 @@ pub use std::thread::{JoinHandle, spawn};
 
 /// Checks `body`; `preemptions` bounds what the explorer tries (none: everything).
 ///
-/// Everything within the bound has to be tried, and at least half as many runs as `explored.txt` says: fewer means that the body does not do any
-/// more what it did. `KATYDID_EXPLORED=FILE` writes down the numbers of a run: one line for each body.
+/// Everything within the bound has to be tried, and at least half as many runs as `explored.txt`
+/// says: fewer means that the body does not do any more what it did. `KATYDID_EXPLORED=FILE` writes
+/// down the numbers of a run: one line for each body.
 #[cfg(katydid_explore)]
 pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let explorer = crate::explore::Explorer { preemptions, ..Default::default() };
@@ -91,7 +93,8 @@ pub enum Detectors {
     Explorer,
 }
 
-/// Checks that each mutant that this build's checker is said to notice is noticed: `caught` says so.
+/// Checks that each mutant that this build's checker is said to notice is noticed: `caught` says
+/// so.
 #[cfg(any(loom, katydid_explore))]
 pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, Detectors)], caught: impl Fn(M) -> bool) {
     for &(mutant, detectors) in table {

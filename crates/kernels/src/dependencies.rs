@@ -1,10 +1,12 @@
 //! What a transaction depends on, as positions in streams.
 //!
-//! Pure; any thread. A stream becomes durable in order, so of several positions in one stream only the highest counts. Invariants:
+//! Pure; any thread. A stream becomes durable in order, so of several positions in one stream only
+//! the highest counts. Invariants:
 //!
 //! 1. Positions are sorted by their streams, one for each.
-//! 2. A transaction that depends on another one joins that one's position *and* its dependencies. So the set is closed, and a transaction
-//!    survives a crash exactly if every position in its set did. Nothing has to be followed from record to record.
+//! 2. A transaction that depends on another one joins that one's position *and* its dependencies.
+//!    So the set is closed, and a transaction survives a crash exactly if every position in its set
+//!    did. Nothing has to be followed from record to record.
 
 use crate::lsn::Lsn;
 use smallvec::SmallVec;

@@ -2,7 +2,8 @@
 //!
 //! Pure.
 
-/// How far a record must have got before a caller is told so. Ordered: each level includes those before it.
+/// How far a record must have got before a caller is told so. Ordered: each level includes those
+/// before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Durability {
     /// In this process's memory: lost when the process ends.

@@ -2,8 +2,8 @@
 //!
 //! Read by every thread. Invariants, checked in debug builds after each change:
 //!
-//! 1. durable <= written <= filled <= reserved, read in that order (each only grows, so reading the smaller first can
-//!    only understate it).
+//! 1. durable <= written <= filled <= reserved, read in that order (each only grows, so reading the
+//!    smaller first can only understate it).
 //! 2. Each only grows.
 //!
 //! | word | written by | read by | ordering, and its partner |
@@ -13,8 +13,9 @@
 //! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
 //! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
 //!
-//! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they are advanced as `filled` is, by scans, by
-//! `raise`; in the other kinds the thread that has the turn advances them (`nvram::commit`).
+//! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they
+//! are advanced as `filled` is, by scans, by `raise`; in the other kinds the thread that has the
+//! turn advances them (`nvram::commit`).
 //!
 //! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
 
@@ -90,13 +91,14 @@ impl Frontiers {
     #[inline]
     pub fn advance_reserved_and_filled(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
-        // Sequentially consistent, as the reservation of `marks` is: a request left after this is served (`sync/waiters.rs`).
+        // Sequentially consistent, as the reservation of `marks` is: a request left after this is
+        // served (`sync/waiters.rs`).
         self.filled.store(to, Ordering::SeqCst);
         self.validate();
     }
 
-    /// By inserters that reserve under a latch, one thread at a time. Sequentially consistent: a request left after this is served
-    /// (`sync/waiters.rs`).
+    /// By inserters that reserve under a latch, one thread at a time. Sequentially consistent: a
+    /// request left after this is served (`sync/waiters.rs`).
     #[inline]
     pub fn advance_reserved(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! The concurrent algorithms of Katydid, apart from everything that they work for: no I/O, no files, no clock but the shim's.
+//! The concurrent algorithms of Katydid, apart from everything that they work for: no I/O, no
+//! files, no clock but the shim's.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -18,11 +19,13 @@
 //! | [`sync_shim`] | the only place that names atomics, fences, parking and yielding |
 //! | [`checking`] | one test body under loom, the explorer or real threads |
 //!
-//! Every module is written against [`sync_shim`]. So the very code of production runs under loom (`--cfg loom`), under the explorer of all
-//! interleavings (`--cfg katydid_explore`), and on the simulated machine of many cores. For that machine `crates/manycore/kernels`
-//! compiles this crate's sources a second time (`--cfg katydid_simulated`), but for what no simulation runs.
+//! Every module is written against [`sync_shim`]. So the very code of production runs under loom
+//! (`--cfg loom`), under the explorer of all interleavings (`--cfg katydid_explore`), and on the
+//! simulated machine of many cores. For that machine `crates/manycore/kernels` compiles this
+//! crate's sources a second time (`--cfg katydid_simulated`), but for what no simulation runs.
 //!
-//! This crate is internal to Katydid: its items are public for the crates above it, and change without notice. Use `katydid-wal` or `katydid`.
+//! This crate is internal to Katydid: its items are public for the crates above it, and change
+//! without notice. Use `katydid-wal` or `katydid`.
 
 pub mod checking;
 pub mod checksum;

@@ -1,8 +1,9 @@
 //! Positions in the endless log.
 //!
-//! Pure; any thread. An [`Lsn`] counts bytes of the log since its creation. It is used for the place a record starts,
-//! and for frontiers and ends, which are exclusive. Nothing in the log reaches [`Lsn::LIMIT`], so adding the size of a
-//! segment or a record to a valid position never overflows.
+//! Pure; any thread. An [`Lsn`] counts bytes of the log since its creation. It is used for the
+//! place a record starts, and for frontiers and ends, which are exclusive. Nothing in the log
+//! reaches [`Lsn::LIMIT`], so adding the size of a segment or a record to a valid position never
+//! overflows.
 
 use std::fmt;
 
@@ -17,12 +18,13 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(u64);
 
-/// The unit of writing: blocks of the log, of files and of the ring all start at multiples of this many bytes.
+/// The unit of writing: blocks of the log, of files and of the ring all start at multiples of this
+/// many bytes.
 pub const BLOCK_BYTES: u64 = 4096;
 
 impl Lsn {
-    /// The start of the log. No user's record is ever here (a new log begins with an internal one), so it also stands
-    /// for "no record" where a link to a record is optional.
+    /// The start of the log. No user's record is ever here (a new log begins with an internal one),
+    /// so it also stands for "no record" where a link to a record is optional.
     pub const ZERO: Lsn = Lsn(0);
     /// No position of a log is above this one. Files that claim more are corrupt.
     pub const LIMIT: Lsn = Lsn(1 << 62);

@@ -1,7 +1,8 @@
 //! A notification of a worker: those that come before the worker takes one count as one.
 //!
-//! Any thread notifies, after it has changed what the work is to see. The worker takes the notification before it looks. Each change is seen by
-//! the work that follows its notification. A thread that finds a notification pending does nothing more: the word alone must show the worker
+//! Any thread notifies, after it has changed what the work is to see. The worker takes the
+//! notification before it looks. Each change is seen by the work that follows its notification. A
+//! thread that finds a notification pending does nothing more: the word alone must show the worker
 //! what that thread has changed.
 //!
 //! | atomic | written by | read by | ordering |

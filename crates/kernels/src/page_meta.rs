@@ -1,4 +1,5 @@
-//! What is known of a page in memory without its latch: which one it is, and from where on the log is needed for it.
+//! What is known of a page in memory without its latch: which one it is, and from where on the log
+//! is needed for it.
 //!
 //! Threads: the holder of the page's latch, the flusher, checkpoints, eviction.
 //!
@@ -10,9 +11,11 @@
 //!
 //! Invariants:
 //!
-//! 1. A page whose bytes differ from the device's has `rec_lsn` or `flushing` set. The flusher sets `flushing` before it clears
-//!    `rec_lsn`, a reader loads `rec_lsn` first: no reader finds both unset in between.
-//! 2. `rec_lsn` is set before the record of the page's first change is appended, to a lower bound of that record's LSN.
+//! 1. A page whose bytes differ from the device's has `rec_lsn` or `flushing` set. The flusher sets
+//!    `flushing` before it clears `rec_lsn`, a reader loads `rec_lsn` first: no reader finds both
+//!    unset in between.
+//! 2. `rec_lsn` is set before the record of the page's first change is appended, to a lower bound
+//!    of that record's LSN.
 //!
 //! `checks` runs this file under the explorer.
 
@@ -57,8 +60,8 @@ impl PageMeta {
         (lowest != NONE).then(|| Lsn::new(lowest))
     }
 
-    /// The holder of the exclusive latch is about to append a record that changes the page; it will lie above `floor`. Whether the page
-    /// was clean.
+    /// The holder of the exclusive latch is about to append a record that changes the page; it will
+    /// lie above `floor`. Whether the page was clean.
     #[inline]
     pub fn begin_change(&self, floor: impl FnOnce() -> Lsn) -> bool {
         let was_clean = self.rec_lsn.load(Ordering::Relaxed) == NONE;
@@ -68,7 +71,8 @@ impl PageMeta {
         was_clean
     }
 
-    /// The holder of the exclusive latch, after `begin_change`, knows that the record begins at `lsn`.
+    /// The holder of the exclusive latch, after `begin_change`, knows that the record begins at
+    /// `lsn`.
     #[inline]
     pub fn lower_recovery_lsn(&self, lsn: Lsn) {
         debug_assert_ne!(self.rec_lsn.load(Ordering::Relaxed), NONE, "a change that was not begun");
@@ -77,13 +81,14 @@ impl PageMeta {
         }
     }
 
-    /// The holder of the exclusive latch takes a change back that it has begun and not made, if the page was clean. Whether it was.
+    /// The holder of the exclusive latch takes a change back that it has begun and not made, if the
+    /// page was clean. Whether it was.
     pub fn forget_change(&self) -> bool {
         self.rec_lsn.swap(NONE, Ordering::AcqRel) != NONE
     }
 
-    /// The flusher has copied the page, and holds its latch. Whether it was dirty. `begun` is called where the page is said to be written back and
-    /// not yet to be clean.
+    /// The flusher has copied the page, and holds its latch. Whether it was dirty. `begun` is
+    /// called where the page is said to be written back and not yet to be clean.
     pub fn begin_flush(&self, begun: impl FnOnce()) -> bool {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);

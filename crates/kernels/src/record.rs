@@ -7,19 +7,23 @@
 //! | len | sum | lsn | incarnation | kind | flags | dependencies | txn | prev or stamp | durable | payload ... | zeros to 8 |
 //! ```
 //!
-//! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. It does not cover `lsn`, so it
-//!    is computed before the position is known; `lsn` is compared with the position the record is read at instead.
-//! 2. `durable` is covered, so it is the durable frontier as read *before* the reservation. Older than true is harmless:
-//!    recovery uses it only as a lower bound.
+//! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. It does not
+//!    cover `lsn`, so it is computed before the position is known; `lsn` is compared with the
+//!    position the record is read at instead.
+//! 2. `durable` is covered, so it is the durable frontier as read *before* the reservation. Older
+//!    than true is harmless: recovery uses it only as a lower bound.
 //! 3. Only the position remains to be written between reservation and copy.
 //! 4. `len` is checked against [`PHYSICAL_BYTES_MAX`] before anything is read or allocated by it.
-//! 5. In memory (bit 3 of `flags`) the sum is bound to the position: single words of what was being written may arrive, and the word with the
-//!    position alone would otherwise make a valid record of an old one that lies there. On a device it arrives with its neighbours.
-//! 6. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step of 8 of the positions, however long it
-//!    is, and its `lsn` is zero where it is kept: readers put in the position that they came by (`nvram/entries.rs`).
-//! 7. Bit 4 of `flags` (`STAMPED`) says what the word at 32 is: clear, the LSN of the transaction's previous record; set, the commit stamp of
-//!    the transaction whose only record this is. Only a stamped record of a user has dependencies, of [`DEPENDENCY_BYTES`] each, before its
-//!    payload ([`Chain`]). A stamp is never read as a position, nor a position as a stamp.
+//! 5. In memory (bit 3 of `flags`) the sum is bound to the position: single words of what was being
+//!    written may arrive, and the word with the position alone would otherwise make a valid record
+//!    of an old one that lies there. On a device it arrives with its neighbours.
+//! 6. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step
+//!    of 8 of the positions, however long it is, and its `lsn` is zero where it is kept: readers
+//!    put in the position that they came by (`nvram/entries.rs`).
+//! 7. Bit 4 of `flags` (`STAMPED`) says what the word at 32 is: clear, the LSN of the transaction's
+//!    previous record; set, the commit stamp of the transaction whose only record this is. Only a
+//!    stamped record of a user has dependencies, of [`DEPENDENCY_BYTES`] each, before its payload
+//!    ([`Chain`]). A stamp is never read as a position, nor a position as a stamp.
 
 mod fragment;
 
@@ -38,7 +42,8 @@ pub const RECORD_ALIGNMENT: usize = 8;
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of one physical record, header and payload, whatever the options: 64 KiB.
 pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
-/// Bytes of each dependency between a stamped record's header and its payload. The log of several streams defines what is in them.
+/// Bytes of each dependency between a stamped record's header and its payload. The log of several
+/// streams defines what is in them.
 pub const DEPENDENCY_BYTES: usize = 16;
 /// Where the sum of a header's tail begins.
 const SUMMED_FROM: usize = 16;
@@ -122,11 +127,12 @@ impl Part {
     }
 }
 
-/// How a record is joined to others: to those of its transaction, or, if it is all of its transaction, to other commits.
+/// How a record is joined to others: to those of its transaction, or, if it is all of its
+/// transaction, to other commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
-    /// The record may be one of several of its transaction: this is the LSN of the previous one, as its appender names it. [`Lsn::ZERO`]:
-    /// there is none.
+    /// The record may be one of several of its transaction: this is the LSN of the previous one, as
+    /// its appender names it. [`Lsn::ZERO`]: there is none.
     Previous(Lsn),
     /// The record is the only one of its transaction.
     Commit {
@@ -170,7 +176,8 @@ impl Chain {
         }
     }
 
-    /// The word at 32, and the bits that the chain sets in the word at 16: its flag, and the number of dependencies.
+    /// The word at 32, and the bits that the chain sets in the word at 16: its flag, and the number
+    /// of dependencies.
     #[inline(always)]
     const fn encode(self) -> (u64, u64) {
         match self {
@@ -199,7 +206,8 @@ pub enum Layout {
     InLine,
     /// The same, in memory of which single words may arrive (rule 5).
     InMemory,
-    /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule 6).
+    /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule
+    /// 6).
     Apart,
 }
 
@@ -244,8 +252,9 @@ pub const fn padded_len(bytes: usize) -> usize {
     bytes.next_multiple_of(RECORD_ALIGNMENT)
 }
 
-/// What the sum of a record in memory is mixed with (rule 5). Positions that are the size of a ring apart, a power of two up to 16 GiB,
-/// have different ones; and what a ring has at a place is of the lap before, for each lap overwrites the one before it.
+/// What the sum of a record in memory is mixed with (rule 5). Positions that are the size of a ring
+/// apart, a power of two up to 16 GiB, have different ones; and what a ring has at a place is of
+/// the lap before, for each lap overwrites the one before it.
 #[inline(always)]
 fn bound_to(lsn: Lsn) -> u32 {
     let step = lsn.get() / RECORD_ALIGNMENT as u64;
@@ -317,9 +326,10 @@ impl PreparedRecord {
     }
 }
 
-/// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical record may take.
-// Inlined, and in whole words, so that the fields stay in registers: bytes that are read back at once, in another width than they were
-// stored in, cost more than their sum does.
+/// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical
+/// record may take.
+// Inlined, and in whole words, so that the fields stay in registers: bytes that are read back at
+// once, in another width than they were stored in, cost more than their sum does.
 #[inline(always)]
 pub fn prepare_header<'a>(
     fields: &HeaderFields,
@@ -428,11 +438,12 @@ impl Invalid {
     }
 }
 
-/// Decodes the physical record at the start of `bytes`, which were read at `at` where records lie so. One that says that it lies otherwise is
-/// none: what follows it would be looked for elsewhere.
+/// Decodes the physical record at the start of `bytes`, which were read at `at` where records lie
+/// so. One that says that it lies otherwise is none: what follows it would be looked for elsewhere.
 pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Invalid> {
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
-    // First the test that nearly everything fails which is no record: it makes searching for records fast.
+    // First the test that nearly everything fails which is no record: it makes searching for
+    // records fast.
     if read_u64(head, 8) != at.get() {
         return Err(Invalid::Position);
     }
@@ -460,7 +471,8 @@ pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Inva
     };
     let least = match part {
         Part::Whole => HEADER_BYTES + chain.dependency_bytes(),
-        // The dependencies may reach beyond the first fragment. The reader that joins the fragments checks them.
+        // The dependencies may reach beyond the first fragment. The reader that joins the fragments
+        // checks them.
         Part::First | Part::Middle | Part::Last => HEADER_BYTES + Link::BYTES,
     };
     let is_stamped_own = chain.stamp().is_some() && !kind.is_user();
@@ -547,7 +559,8 @@ mod tests {
 
     #[test]
     fn a_header_is_read_back_whatever_is_in_it() {
-        // One bit of each field at a time, so that a field that is cut, moved or mixed with another one shows.
+        // One bit of each field at a time, so that a field that is cut, moved or mixed with another
+        // one shows.
         for bit in 0..64 {
             let word = 1u64 << bit;
             let (stamp, previous) = (CommitStamp::new(word), Lsn::new(word));

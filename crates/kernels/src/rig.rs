@@ -1,10 +1,12 @@
 //! An inserter and a ring without a log around them: what the speed of inserters is measured with.
 //!
-//! Compiled twice, like the inserters: for real threads (the bench command `log-insert`), and for those of the simulated machine (`crates/manycore`).
+//! Compiled twice, like the inserters: for real threads (the bench command `log-insert`), and for
+//! those of the simulated machine (`crates/manycore`).
 //!
-//! The device is memory that takes no time: whoever is refused room, by the ring's end or the run-ahead limit, lets the inserter find out
-//! what is filled and declares that written and durable, as the log's leaders do. There is no thread of its own for that, but for designs
-//! that have a tracker: then one more thread may run [`Rig::track`], as one of the log does.
+//! The device is memory that takes no time: whoever is refused room, by the ring's end or the
+//! run-ahead limit, lets the inserter find out what is filled and declares that written and
+//! durable, as the log's leaders do. There is no thread of its own for that, but for designs that
+//! have a tracker: then one more thread may run [`Rig::track`], as one of the log does.
 
 use crate::frontier::Frontiers;
 use crate::insert::{
@@ -31,7 +33,8 @@ pub struct Rig {
     used: Mutex<Box<[bool]>>,
 }
 
-/// A session of a [`Rig`], which is used by one thread at a time: two would write over each other's records.
+/// A session of a [`Rig`], which is used by one thread at a time: two would write over each other's
+/// records.
 #[derive(Debug)]
 pub struct RigSession<'a> {
     rig: &'a Rig,
@@ -92,7 +95,8 @@ impl Rig {
         self.inserter.tracker().is_some()
     }
 
-    /// Finds out what is filled, and makes room there, whenever much was inserted; until [`Rig::stop_tracking`].
+    /// Finds out what is filled, and makes room there, whenever much was inserted; until
+    /// [`Rig::stop_tracking`].
     pub fn track(&self) {
         insert::track(&*self.inserter, &self.buffer, || {
             self.drain_alone();
@@ -123,8 +127,9 @@ impl Rig {
         let mut record = PhysicalRecord { prepared, payload, after: Lsn::ZERO };
         let mut step = 0;
         loop {
-            // SAFETY: the session was opened, and its one `RigSession` is borrowed for the call. The buffer is this rig's, of the sizes that the
-            // inserter was made with. Larger payloads are split.
+            // SAFETY: the session was opened, and its one `RigSession` is borrowed for the call.
+            // The buffer is this rig's, of the sizes that the inserter was made with. Larger
+            // payloads are split.
             let inserted =
                 unsafe { self.inserter.insert(&self.buffer, session, &mut record, AppendClass::Normal) };
             match inserted {
@@ -168,7 +173,8 @@ impl Rig {
 }
 
 impl RigSession<'_> {
-    /// Inserts a record with this payload; what does not fit one physical record goes as fragments, as in the log.
+    /// Inserts a record with this payload; what does not fit one physical record goes as fragments,
+    /// as in the log.
     pub fn insert(&mut self, payload: &[u8]) {
         let (rig, number) = (self.rig, self.number);
         if HEADER_BYTES + payload.len() <= rig.physical_bytes_max {
@@ -196,7 +202,8 @@ impl Drop for RigSession<'_> {
 mod tests {
     use super::*;
 
-    /// With lists of a fixed length their owners would crawl long before a range of the hop's size is filled.
+    /// With lists of a fixed length their owners would crawl long before a range of the hop's size
+    /// is filled.
     #[test]
     fn grasshopper_hops_over_small_records_where_the_run_ahead_limit_has_room_for_several_hops() {
         const HOP: u64 = 1 << 20;

@@ -1,18 +1,23 @@
-//! Where the records of the log buffer lie, above all its ring of bytes: position `lsn` lies at `lsn % size`.
+//! Where the records of the log buffer lie, above all its ring of bytes: position `lsn` lies at
+//! `lsn % size`.
 //!
-//! Written by inserters, read by whoever writes to the device. Rules that make the unsynchronised bytes sound:
+//! Written by inserters, read by whoever writes to the device. Rules that make the unsynchronised
+//! bytes sound:
 //!
-//! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation and the moment it
-//!    says so (a clean mark, or the inserter's unlock, both Release).
+//! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation
+//!    and the moment it says so (a clean mark, or the inserter's unlock, both Release).
 //! 2. Bytes are read only below the filled frontier, which is computed from those (Acquire).
-//! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of `p` (class, before
-//!    the reservation; Acquire on `written`), so a byte is never written while it may be read, or before it has been.
-//! 4. The block that holds the filled frontier is never read in place as a whole, for its upper part may be being
-//!    written: its filled part is copied out.
+//! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of
+//!    `p` (class, before the reservation; Acquire on `written`), so a byte is never written while
+//!    it may be read, or before it has been.
+//! 4. The block that holds the filled frontier is never read in place as a whole, for its upper
+//!    part may be being written: its filled part is copied out.
 //!
-//! 5. No access leaves the buffer, whatever the caller says: a length beyond the ring's size is a panic, in release builds too.
+//! 5. No access leaves the buffer, whatever the caller says: a length beyond the ring's size is a
+//!    panic, in release builds too.
 //!
-//! The ring of a log in NVRAM lies there ([`NvramRing`]). Rules 1 to 3 hold for it with "the start of the log" for "written".
+//! The ring of a log in NVRAM lies there ([`NvramRing`]). Rules 1 to 3 hold for it with "the start
+//! of the log" for "written".
 //!
 //! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
 
@@ -33,7 +38,8 @@ pub trait NvramRing: Debug + Send + Sync {
     /// The caller owns the reservation of these bytes (rule 1), and admission let it in (rule 3).
     unsafe fn write(&self, at: Lsn, bytes: &[u8]);
 
-    /// The record in `[from, to)` was copied and is about to count as filled. Persists it, if the log persists records as they are appended.
+    /// The record in `[from, to)` was copied and is about to count as filled. Persists it, if the
+    /// log persists records as they are appended.
     fn copied(&self, from: Lsn, to: Lsn);
 }
 
@@ -44,7 +50,8 @@ pub enum RecordMemory {
     Ring(Ring),
     /// In a ring in NVRAM. Nothing is read back from it: opening does that by itself.
     Nvram(Arc<dyn NvramRing>),
-    /// Apart from their positions, each where its own inserter puts it (`nv_entries`, `nv_logging`).
+    /// Apart from their positions, each where its own inserter puts it (`nv_entries`,
+    /// `nv_logging`).
     Apart,
 }
 
@@ -81,7 +88,8 @@ impl Ring {
     /// Copies `parts`, one after the other, to position `at`, and `zeros` zero bytes behind them.
     ///
     /// # Safety
-    /// The caller owns the reservation of all these bytes (rule 1), and admission let it in (rule 3).
+    /// The caller owns the reservation of all these bytes (rule 1), and admission let it in (rule
+    /// 3).
     #[inline(always)]
     pub unsafe fn fill(&self, at: Lsn, parts: &[&[u8]], zeros: usize) {
         let mut at = at.get();
@@ -102,8 +110,8 @@ impl Ring {
         let offset = (at & self.mask) as usize;
         assert!(from.len() <= size, "a reservation is never larger than the ring");
         let base = self.memory.base();
-        // SAFETY: both copies stay inside the buffer, which is `size` long (rule 5) and which no slice borrows where the caller owns it (rules 1 to 3); `from` is not
-        // part of the buffer.
+        // SAFETY: both copies stay inside the buffer, which is `size` long (rule 5) and which no
+        // slice borrows where the caller owns it (rules 1 to 3); `from` is not part of the buffer.
         unsafe {
             if from.len() <= size - offset {
                 // By itself, for where the length is a constant this is a few instructions.
@@ -119,7 +127,8 @@ impl Ring {
     /// The bytes `[from, to)` as at most two slices (the second is empty unless they wrap).
     ///
     /// # Safety
-    /// They are filled (rule 2), and `written` stays at or below `from` rounded up to a block while the slices live (rule 3).
+    /// They are filled (rule 2), and `written` stays at or below `from` rounded up to a block while
+    /// the slices live (rule 3).
     pub unsafe fn slices(&self, from: Lsn, to: Lsn) -> (&[u8], &[u8]) {
         let length = to.since(from) as usize;
         let size = self.mask as usize + 1;
@@ -127,7 +136,8 @@ impl Ring {
         let offset = (from.get() & self.mask) as usize;
         let first = length.min(size - offset);
         let base = self.memory.base().cast_const();
-        // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; nobody writes them (rules 2 and 3).
+        // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; nobody writes
+        // them (rules 2 and 3).
         unsafe {
             (
                 std::slice::from_raw_parts(base.add(offset), first),

@@ -1,17 +1,19 @@
 //! The order of commits.
 //!
-//! Pure; any thread. A [`CommitStamp`] is what a commit returns. It is no position of a log: streams of one log have no positions in common.
-//! So a stamp and an [`Lsn`] do not compare, and no stamp is made into a position.
+//! Pure; any thread. A [`CommitStamp`] is what a commit returns. It is no position of a log:
+//! streams of one log have no positions in common. So a stamp and an [`Lsn`] do not compare, and no
+//! stamp is made into a position.
 
 use crate::lsn::Lsn;
 use std::fmt;
 
 /// A transaction's place in the order of one database's commits.
 ///
-/// The stamps of one database are totally ordered. A commit that depends on another one, because it has read or overwritten what that one
-/// wrote, has a greater stamp. Transactions that wrote nothing have no place in the order, whatever stamp they get. Stamps of different
-/// databases say nothing about each other. The paged engine derives the stamp from the end of the commit record; the memory engine's stamp is the
-/// timestamp of the versions that the transaction wrote.
+/// The stamps of one database are totally ordered. A commit that depends on another one, because it
+/// has read or overwritten what that one wrote, has a greater stamp. Transactions that wrote
+/// nothing have no place in the order, whatever stamp they get. Stamps of different databases say
+/// nothing about each other. The paged engine derives the stamp from the end of the commit record;
+/// the memory engine's stamp is the timestamp of the versions that the transaction wrote.
 ///
 /// ```
 /// use katydid_kernels::stamp::CommitStamp;

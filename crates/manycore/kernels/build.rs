@@ -1,4 +1,5 @@
-//! Selects the simulated machine's atomics, threads, copies and checksums in the sources of `katydid-kernels`.
+//! Selects the simulated machine's atomics, threads, copies and checksums in the sources of
+//! `katydid-kernels`.
 
 fn main() {
     println!("cargo::rustc-cfg=katydid_simulated");

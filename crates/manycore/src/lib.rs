@@ -1,7 +1,9 @@
-//! The log's real inserters, and the memory engine's clock and slots, on a deterministic simulated machine of many cores.
+//! The log's real inserters, and the memory engine's clock and slots, on a deterministic simulated
+//! machine of many cores.
 //!
-//! The kernels are the sources of `katydid-kernels`, compiled a second time (`crates/manycore/kernels`) against the simulated machine
-//! (`crates/manycore/vm`), on which every atomic access, copy and wait costs simulated time. Here is only what runs on them.
+//! The kernels are the sources of `katydid-kernels`, compiled a second time
+//! (`crates/manycore/kernels`) against the simulated machine (`crates/manycore/vm`), on which every
+//! atomic access, copy and wait costs simulated time. Here is only what runs on them.
 //! `docs/manycore.md` says what is modelled and how far to trust it.
 //!
 //! The same machine, plan and seed give the same result to the byte.

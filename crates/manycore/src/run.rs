@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 /// Threads of a run.
 const THREADS_MAX: usize = 1024;
-/// Bytes that only critical records may use, as in a log with default options. The simulated device never runs out of them.
+/// Bytes that only critical records may use, as in a log with default options. The simulated device
+/// never runs out of them.
 const RESERVE_BYTES: u64 = 16 << 20;
 /// Bytes of a record.
 const RECORD_MAX: usize = 16 << 20;
@@ -34,7 +35,8 @@ pub struct Plan {
     pub hop_bytes: u64,
     /// Most bytes that `chunked` reserves at a time for one session.
     pub chunk_bytes: usize,
-    /// The ring's size; see [`ring_bytes`]. The run-ahead limit is a quarter of it, as in the log's defaults.
+    /// The ring's size; see [`ring_bytes`]. The run-ahead limit is a quarter of it, as in the log's
+    /// defaults.
     pub ring_bytes: usize,
     /// Simulated time, in milliseconds.
     pub millis: f64,
@@ -95,8 +97,8 @@ pub fn designs() -> Vec<String> {
     InserterKind::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// The ring's size on a machine of so many cores, for so many threads and records of at most so many bytes: the log's default there, or,
-/// if that is more, room for four records of each thread.
+/// The ring's size on a machine of so many cores, for so many threads and records of at most so
+/// many bytes: the log's default there, or, if that is more, room for four records of each thread.
 pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
     (threads * largest * 4).next_power_of_two().clamp(BufferSizes::ring_bytes_for(cores), 1 << 30)
 }

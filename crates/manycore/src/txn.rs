@@ -1,7 +1,9 @@
-//! Transactions that only write: a timestamp and a record each, in the memory engine's way and in others.
+//! Transactions that only write: a timestamp and a record each, in the memory engine's way and in
+//! others.
 //!
-//! What is measured is what the papers call the log's scalability: whether a shared word, for timestamps or for places in a log, bounds what
-//! many cores can do (Cicada over P-WAL, section I). Reading, validating and waiting for a device are one constant, `work_ns`.
+//! What is measured is what the papers call the log's scalability: whether a shared word, for
+//! timestamps or for places in a log, bounds what many cores can do (Cicada over P-WAL, section I).
+//! Reading, validating and waiting for a device are one constant, `work_ns`.
 
 use crate::run::{RunError, buffer_sizes, in_range};
 use crossbeam_utils::CachePadded;

@@ -1,7 +1,8 @@
 //! Answering a request from an open database.
 //!
-//! Runs on the thread of a connection, or on that of a program that has opened the database to read only. Every answer takes one short transaction
-//! that only reads and has ended when the answer is there: a client that does not take its answer holds nothing in the database.
+//! Runs on the thread of a connection, or on that of a program that has opened the database to read
+//! only. Every answer takes one short transaction that only reads and has ended when the answer is
+//! there: a client that does not take its answer holds nothing in the database.
 
 use crate::bytes::Bytes;
 use crate::protocol::{Refusal, Reply, Request};
@@ -18,8 +19,8 @@ const COUNTED_MAX: u64 = 10_000;
 /// A transaction that met conflicts so often is given up.
 const TRIES: usize = 10;
 
-/// Answers `request` from `database`. What goes wrong is the reply. [`Request::Changes`] and [`Request::Backup`] are refused: a program that has the
-/// database calls it.
+/// Answers `request` from `database`. What goes wrong is the reply. [`Request::Changes`] and
+/// [`Request::Backup`] are refused: a program that has the database calls it.
 pub fn answer(database: &Database, request: &Request) -> Reply {
     match read(database, request) {
         Ok(reply) => reply,

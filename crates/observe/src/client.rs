@@ -11,7 +11,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A reply begins within this time: the process that has the database may wait for locks as long as its options say.
+/// A reply begins within this time: the process that has the database may wait for locks as long as
+/// its options say.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A copy tells how far it is, or ends, within this time: at its end all of it is synced at once.
 const COPY_PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -69,12 +70,14 @@ impl Client {
     /// Asks, and waits for the reply, which is none of the refusals.
     ///
     /// # Errors
-    /// [`AskError::Refused`] with the refusal; after other errors the connection is of no use any more.
+    /// [`AskError::Refused`] with the refusal; after other errors the connection is of no use any
+    /// more.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, AskError> {
         self.ask_with_progress(request, |_, _| {})
     }
 
-    /// Asks, and waits for the reply as [`Client::ask`] does; meanwhile `on_progress` is given the numbers of each [`Reply::Copying`].
+    /// Asks, and waits for the reply as [`Client::ask`] does; meanwhile `on_progress` is given the
+    /// numbers of each [`Reply::Copying`].
     ///
     /// # Errors
     /// Those of [`Client::ask`].
@@ -83,7 +86,8 @@ impl Client {
         request: &Request,
         mut on_progress: impl FnMut(u64, u64),
     ) -> Result<Reply, AskError> {
-        // A process that refuses everybody says so before it is asked, and ends the connection: then writing may fail.
+        // A process that refuses everybody says so before it is asked, and ends the connection:
+        // then writing may fail.
         let written = frame::write(&mut self.stream, request);
         let patience = if matches!(request, Request::Backup { .. }) { COPY_PATIENCE } else { PATIENCE };
         loop {
@@ -119,8 +123,8 @@ pub struct ClientStopper {
 }
 
 impl ClientStopper {
-    /// Tells the process that has the database open that the client asks nothing more. A request that waits or copies ends: it is refused, or the connection is
-    /// ended.
+    /// Tells the process that has the database open that the client asks nothing more. A request
+    /// that waits or copies ends: it is refused, or the connection is ended.
     pub fn stop(&self) {
         let _may_have_ended = self.stream.shutdown(Shutdown::Write);
     }

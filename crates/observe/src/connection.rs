@@ -1,6 +1,7 @@
 //! One client: its requests, one after the other, until it goes away.
 //!
-//! Runs on a thread of its own, which holds a handle of the database, and the place of its feed if it has one, between two requests.
+//! Runs on a thread of its own, which holds a handle of the database, and the place of its feed if
+//! it has one, between two requests.
 
 use crate::answer::answer;
 use crate::copying::{CopyRequest, copy};

@@ -1,8 +1,10 @@
 //! A copy of the database that a client asks for and the owner writes.
 //!
-//! On the thread of the connection. The client is told how far the copy is a few times a second. It cancels the copy by ending its side of the connection or by
-//! going away, and so does the end of the socket; each is seen between two pieces of at most 1 MiB, and ten times a second while the copying sleeps.
-//! A copy that was cancelled leaves an incomplete folder ([`katydid::CopyFault::Incomplete`]).
+//! On the thread of the connection. The client is told how far the copy is a few times a second. It
+//! cancels the copy by ending its side of the connection or by going away, and so does the end of
+//! the socket; each is seen between two pieces of at most 1 MiB, and ten times a second while the
+//! copying sleeps. A copy that was cancelled leaves an incomplete folder
+//! ([`katydid::CopyFault::Incomplete`]).
 
 use crate::bytes::Bytes;
 use crate::frame;

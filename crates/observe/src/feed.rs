@@ -1,11 +1,13 @@
 //! The feed of one connection: committed transactions, the next ones with each request.
 //!
-//! On the thread of the connection, which waits here for the next commit. The wait ends when the client goes away, the socket ends, the
-//! database is closed, or [`WAIT`] is over. Invariants:
+//! On the thread of the connection, which waits here for the next commit. The wait ends when the
+//! client goes away, the socket ends, the database is closed, or [`WAIT`] is over. Invariants:
 //!
-//! 1. Each transaction goes into replies once, in the order of commits, and a reply that cannot be written ends the connection. So what a client has seen is
-//!    a prefix of what was given, and the position of the last whole transaction that it has seen is where to go on.
-//! 2. Nothing is acknowledged but transactions of replies before: the client asks for it with its next request.
+//! 1. Each transaction goes into replies once, in the order of commits, and a reply that cannot be
+//!    written ends the connection. So what a client has seen is a prefix of what was given, and the
+//!    position of the last whole transaction that it has seen is where to go on.
+//! 2. Nothing is acknowledged but transactions of replies before: the client asks for it with its
+//!    next request.
 
 use crate::committed::{Committed, CommittedChange};
 use crate::presence::{Alarm, Ended};
@@ -16,7 +18,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// The longest wait for the next transaction in one request: below the time that a client waits for a reply.
+/// The longest wait for the next transaction in one request: below the time that a client waits for
+/// a reply.
 const WAIT: Duration = Duration::from_secs(20);
 /// Transactions of one reply, at most.
 const TRANSACTIONS_MAX: u64 = 1000;
@@ -103,7 +106,8 @@ impl Feed {
         }
     }
 
-    /// The transactions that are there, as many as fit; if there is none, the next one, which is waited for if `stream` is given.
+    /// The transactions that are there, as many as fit; if there is none, the next one, which is
+    /// waited for if `stream` is given.
     pub(crate) fn next(&mut self, limit: u64, wait: Option<&UnixStream>) -> Result<Reply, FeedEnd> {
         let (mut given, mut bytes) = (Vec::new(), 0);
         while (given.len() as u64) < limit.min(TRANSACTIONS_MAX) && bytes < REPLY_BYTES {

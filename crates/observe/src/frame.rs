@@ -2,8 +2,10 @@
 //!
 //! Runs on the thread of a connection, on either side. Invariants:
 //!
-//! 1. No length is believed before it was compared with the limit, and memory grows with the bytes that come, not with the length.
-//! 2. A frame that has begun is read or written whole by a deadline, however slowly the other side sends or takes it.
+//! 1. No length is believed before it was compared with the limit, and memory grows with the bytes
+//!    that come, not with the length.
+//! 2. A frame that has begun is read or written whole by a deadline, however slowly the other side
+//!    sends or takes it.
 
 use crate::protocol::PROTOCOL;
 use serde::de::DeserializeOwned;
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// The longest request: a table's name and two keys in hexadecimal digits.
 pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// The longest reply: the longest value and its former one in hexadecimal digits, and a page of a scan or feed beside them.
+/// The longest reply: the longest value and its former one in hexadecimal digits, and a page of a
+/// scan or feed beside them.
 pub(crate) const REPLY_BYTES_MAX: usize = 4 * katydid::VALUE_BYTES_MAX + (8 << 20);
 /// A frame that has begun takes at most this long.
 const FRAME_TIME: Duration = Duration::from_secs(10);

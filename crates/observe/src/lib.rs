@@ -1,9 +1,11 @@
 //! Looking into a running database.
 //!
-//! A database belongs to one process. A [`Socket`], opened by that process, answers others on the same machine: which tables there are, what a key
-//! has, the entries of a range, how many there are, and [`Stat`](katydid::Stat) as JSON; committed transactions as they become durable; and it
-//! copies the database into a folder. Nothing in the database can be changed through it but the places of consumers of the feed and of archivers of
-//! the log ([`katydid::LogArchiver`]), which its owner never waits for.
+//! A database belongs to one process. A [`Socket`], opened by that process, answers others on the
+//! same machine: which tables there are, what a key has, the entries of a range, how many there
+//! are, and [`Stat`](katydid::Stat) as JSON; committed transactions as they become durable; and it
+//! copies the database into a folder. Nothing in the database can be changed through it but the
+//! places of consumers of the feed and of archivers of the log ([`katydid::LogArchiver`]), which
+//! its owner never waits for.
 //!
 //! ```
 //! use katydid_observe::{Client, Reply, Request, Socket};

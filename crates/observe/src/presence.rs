@@ -1,7 +1,8 @@
 //! Whether the other side of a connection is still there, and waiting for it or for something else.
 //!
-//! On the thread of a connection. A client has nothing to say while its request is answered: bytes, or the end of its side, mean that it wants no
-//! answer any more. The end of the socket looks the same, because it shuts the connection down.
+//! On the thread of a connection. A client has nothing to say while its request is answered: bytes,
+//! or the end of its side, mean that it wants no answer any more. The end of the socket looks the
+//! same, because it shuts the connection down.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

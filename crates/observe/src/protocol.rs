@@ -1,7 +1,8 @@
 //! What can be asked, and the replies: typed, as JSON in frames ([`crate::frame`]). Pure.
 //!
-//! Every frame carries the number of the protocol. A program that meets another number refuses with [`Refusal::Protocol`], whatever the rest of
-//! the frame says; a field or request that it does not know is [`Refusal::Request`].
+//! Every frame carries the number of the protocol. A program that meets another number refuses with
+//! [`Refusal::Protocol`], whatever the rest of the frame says; a field or request that it does not
+//! know is [`Refusal::Request`].
 
 use crate::bytes::Bytes;
 use crate::committed::Committed;
@@ -26,7 +27,8 @@ pub enum Request {
         /// The key.
         key: Bytes,
     },
-    /// Entries in the order of their keys, as many as fit one reply. Each reply is of one moment; a range that takes several is not. [`Reply::Rows`].
+    /// Entries in the order of their keys, as many as fit one reply. Each reply is of one moment; a
+    /// range that takes several is not. [`Reply::Rows`].
     Scan {
         /// Name of the table.
         table: String,
@@ -46,7 +48,8 @@ pub enum Request {
     },
     /// Positions and counters. [`Reply::Stat`].
     Stat,
-    /// The stretch of the log that follows the end of an archive, which is acknowledged. [`Reply::LogStretch`].
+    /// The stretch of the log that follows the end of an archive, which is acknowledged.
+    /// [`Reply::LogStretch`].
     LogStretch {
         /// Name of the archiver, which is made if there is none.
         archiver: String,
@@ -57,20 +60,23 @@ pub enum Request {
         /// Whether the moment is to be noted if nothing more is durable.
         note: bool,
     },
-    /// Committed transactions, the next of this connection. The owner reads its log for it, and keeps the place between two requests.
-    /// [`Reply::Changes`].
+    /// Committed transactions, the next of this connection. The owner reads its log for it, and
+    /// keeps the place between two requests. [`Reply::Changes`].
     Changes {
-        /// Where to begin. None goes on behind the reply before; the first request of a connection needs it.
+        /// Where to begin. None goes on behind the reply before; the first request of a connection
+        /// needs it.
         begin: Option<ChangesBegin>,
-        /// Whether to acknowledge, of a consumer, all transactions that earlier replies had. Not between two parts of one transaction.
+        /// Whether to acknowledge, of a consumer, all transactions that earlier replies had. Not
+        /// between two parts of one transaction.
         acknowledge: bool,
         /// Whether to wait for the next transaction, at most some seconds, if there is none yet.
         wait: bool,
         /// At most this many transactions.
         limit: u64,
     },
-    /// A copy of the database in a folder, which the owner writes. The client sees [`Reply::Copying`] frames and at last [`Reply::Copied`]. A client that
-    /// ends its side of the connection meanwhile cancels the copy.
+    /// A copy of the database in a folder, which the owner writes. The client sees
+    /// [`Reply::Copying`] frames and at last [`Reply::Copied`]. A client that ends its side of the
+    /// connection meanwhile cancels the copy.
     Backup {
         /// The bytes of the folder's absolute path.
         to: Bytes,
@@ -85,7 +91,8 @@ pub enum Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct ChangesBegin {
-    /// `oldest`, `now`, or a [`katydid::ChangePosition`]. A consumer that is there goes on where it is.
+    /// `oldest`, `now`, or a [`katydid::ChangePosition`]. A consumer that is there goes on where it
+    /// is.
     pub from: String,
     /// The named consumer that reads.
     pub consumer: Option<ConsumerName>,

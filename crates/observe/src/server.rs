@@ -1,17 +1,21 @@
 //! The side of the process that has the database open.
 //!
-//! Two kinds of threads: one waits for clients, and each client has one of its own, at most [`CLIENTS_MAX`]. The first sleeps until somebody comes or
-//! the socket is closed; it has no timer. Invariants:
+//! Two kinds of threads: one waits for clients, and each client has one of its own, at most
+//! [`CLIENTS_MAX`]. The first sleeps until somebody comes or the socket is closed; it has no timer.
+//! Invariants:
 //!
-//! 1. No client can make the owner of the database wait, by any bytes or by none: threads that serve clients hold nothing between two
-//!    requests, each request is one short transaction that only reads, frames have limits of length and time.
+//! 1. No client can make the owner of the database wait, by any bytes or by none: threads that
+//!    serve clients hold nothing between two requests, each request is one short transaction that
+//!    only reads, frames have limits of length and time.
 //! 2. The socket is reachable by the user who made it only (0600), from before it listens.
-//! 3. Who has the database open has its directory's lock. A socket at which nobody listens is left from a crash, and replaced; one at which somebody
-//!    listens is this process's, and is left alone.
-//! 4. When [`Socket`] is dropped, no thread of it runs, it has no handle of the database, and the file is gone, unless another one has been
-//!    put in its place.
+//! 3. Who has the database open has its directory's lock. A socket at which nobody listens is left
+//!    from a crash, and replaced; one at which somebody listens is this process's, and is left
+//!    alone.
+//! 4. When [`Socket`] is dropped, no thread of it runs, it has no handle of the database, and the
+//!    file is gone, unless another one has been put in its place.
 //!
-//! A crash leaves the file. Nothing is trusted because of it: who looks finds the directory's lock free, and does not ask.
+//! A crash leaves the file. Nothing is trusted because of it: who looks finds the directory's lock
+//! free, and does not ask.
 
 use crate::connection;
 use crate::socket_path::{SOCKET_NAME, SocketPath};
@@ -52,7 +56,8 @@ pub enum OpenError {
     },
 }
 
-/// A socket at which other processes can ask about a database, until it is dropped. See the head of this crate.
+/// A socket at which other processes can ask about a database, until it is dropped. See the head of
+/// this crate.
 pub struct Socket {
     socket_path: SocketPath,
     /// Device and number of the file that was made.
@@ -82,10 +87,11 @@ impl Clients {
 }
 
 impl Socket {
-    /// Opens the socket of `database`, which was opened in folder `path`, and starts the thread that waits for clients.
+    /// Opens the socket of `database`, which was opened in folder `path`, and starts the thread
+    /// that waits for clients.
     ///
-    /// Drop it before the database is closed: it has a handle of the database. Dropping waits for requests that are being answered, at most
-    /// `Options::lock_wait` each.
+    /// Drop it before the database is closed: it has a handle of the database. Dropping waits for
+    /// requests that are being answered, at most `Options::lock_wait` each.
     ///
     /// # Errors
     /// [`OpenError::InUse`] if the database has one.
@@ -137,7 +143,8 @@ fn listening(socket_path: &SocketPath) -> Result<OwnedFd, Errno> {
 
 /// Waits for clients until `stopped` is readable.
 fn accept(listener: &UnixListener, stopped: &UnixStream, database: &Database, clients: &Arc<Clients>) {
-    // A client that goes away before it is taken in must not make this thread wait for the next one.
+    // A client that goes away before it is taken in must not make this thread wait for the next
+    // one.
     if listener.set_nonblocking(true).is_err() {
         return;
     }
@@ -179,7 +186,8 @@ fn take_in(number: u64, stream: UnixStream, database: &Database, clients: &Arc<C
     served.insert(number, Served { stream: other, thread: None });
     let (database, theirs) = (database.clone(), clients.clone());
     let serve = move || {
-        // Also after a panic, and last: who finds no client here takes it that nobody has a handle any more.
+        // Also after a panic, and last: who finds no client here takes it that nobody has a handle
+        // any more.
         let _leaving = Leaving { number, clients: theirs };
         let (database, mut stream) = (database, stream);
         connection::serve(&database, &mut stream);

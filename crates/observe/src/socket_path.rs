@@ -1,6 +1,7 @@
 //! Where the socket is: a file in the folder of the database.
 //!
-//! A socket's name has at most 107 bytes, and paths of folders may be longer. Then the folder is named through `/proc/self/fd`, on Linux.
+//! A socket's name has at most 107 bytes, and paths of folders may be longer. Then the folder is
+//! named through `/proc/self/fd`, on Linux.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketAddrUnix;
@@ -11,7 +12,8 @@ use std::path::Path;
 /// Name of the socket in the database's folder.
 pub const SOCKET_NAME: &str = "katydid.socket";
 
-/// The folder, which the address may name by its number: it has to stay open until the address was used.
+/// The folder, which the address may name by its number: it has to stay open until the address was
+/// used.
 pub(crate) struct SocketPath {
     pub(crate) folder: OwnedFd,
     pub(crate) address: SocketAddrUnix,

@@ -1,4 +1,5 @@
-//! The socket of an open database, from the side of clients: good ones, hostile ones, and those that go away.
+//! The socket of an open database, from the side of clients: good ones, hostile ones, and those
+//! that go away.
 
 use katydid::{AdvancedOptions, Database, EngineKind, LogOptions, Options, Table};
 use katydid_observe::{
@@ -152,7 +153,8 @@ fn hostile_clients_hold_nobody_up() {
     let table = database.table("t").unwrap();
     database.put(&table, "large", vec![7; 4 << 20]).unwrap();
     let raw = || UnixStream::connect(folder.path().join(SOCKET_NAME)).unwrap();
-    // One that says nothing, one that begins a frame, ones that send nonsense, and one that does not read what it asked for.
+    // One that says nothing, one that begins a frame, ones that send nonsense, and one that does
+    // not read what it asked for.
     let silent = raw();
     let mut begun = raw();
     begun.write_all(&[9, 0]).unwrap();

@@ -18,8 +18,8 @@ pub enum KeyOrder {
     Hashed,
 }
 
-/// Bits of a key's number that count the inserts of one thread in one run, and those that number the thread; the rest
-/// numbers the run.
+/// Bits of a key's number that count the inserts of one thread in one run, and those that number
+/// the thread; the rest numbers the run.
 const COUNT_BITS: u32 = 36;
 const THREAD_BITS: u32 = 14;
 
@@ -42,8 +42,9 @@ pub struct Inserts {
 }
 
 impl Inserts {
-    /// Inserts of keys and values of the given lengths in bytes; keys have at least [`KEY_BYTES_MIN`] of them. `run`
-    /// must be another one each time the same table is filled, and less than [`RUNS_MAX`].
+    /// Inserts of keys and values of the given lengths in bytes; keys have at least
+    /// [`KEY_BYTES_MIN`] of them. `run` must be another one each time the same table is filled, and
+    /// less than [`RUNS_MAX`].
     pub fn new(key_bytes: usize, value_bytes: usize, order: KeyOrder, run: u64) -> Arc<Self> {
         assert!(key_bytes >= KEY_BYTES_MIN && run < RUNS_MAX, "the caller has checked this");
         Arc::new(Inserts { key_bytes, value_bytes, order, run })
@@ -81,7 +82,8 @@ impl Source for InsertSource {
             KeyOrder::Hashed => scatter(self.next),
         };
         write_key(number, self.inserts.key_bytes, &mut self.key);
-        // Each value differs from the one before, so that nothing can tell them apart by accident of equality.
+        // Each value differs from the one before, so that nothing can tell them apart by accident
+        // of equality.
         let stamp = self.next.to_le_bytes();
         let length = self.value.len().min(stamp.len());
         self.value[..length].copy_from_slice(&stamp[..length]);
@@ -102,7 +104,8 @@ fn scatter(mut number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// The number as a key of exactly `bytes` bytes whose order is that of numbers: decimal digits where they fit.
+/// The number as a key of exactly `bytes` bytes whose order is that of numbers: decimal digits
+/// where they fit.
 fn write_key(number: u64, bytes: usize, out: &mut Vec<u8>) {
     const DIGITS: usize = 20;
     out.clear();

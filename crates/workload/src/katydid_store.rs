@@ -1,4 +1,5 @@
-//! Katydid behind the [`Store`] trait. Each client has a session, whose callbacks run on the client's own thread.
+//! Katydid behind the [`Store`] trait. Each client has a session, whose callbacks run on the
+//! client's own thread.
 
 use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use katydid::{Database, Error, Session, Table};

@@ -1,8 +1,9 @@
 //! Workloads, and a driver that runs them on anything behind the [`Store`] trait.
 //!
-//! A workload ([`ycsb`], [`tpcb`], [`tpcc`], [`tatp`], [`sysbench`], [`tuples`], [`insert`]) plans requests; the driver ([`drive::drive`])
-//! runs them from several threads, blocking in each commit or with many in flight, and measures reads and durable commits apart. Katydid
-//! itself stands behind the trait as [`KatydidStore`]; other stores can be put there too.
+//! A workload ([`ycsb`], [`tpcb`], [`tpcc`], [`tatp`], [`sysbench`], [`tuples`], [`insert`]) plans
+//! requests; the driver ([`drive::drive`]) runs them from several threads, blocking in each commit
+//! or with many in flight, and measures reads and durable commits apart. Katydid itself stands
+//! behind the trait as [`KatydidStore`]; other stores can be put there too.
 #![forbid(unsafe_code)]
 
 pub mod drive;

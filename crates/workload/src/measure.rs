@@ -1,4 +1,5 @@
-//! Latencies of one thread or of all: HdrHistograms of nanoseconds, reads and durable commits apart.
+//! Latencies of one thread or of all: HdrHistograms of nanoseconds, reads and durable commits
+//! apart.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
@@ -14,8 +15,9 @@ const DIGITS: u8 = 3;
 pub struct Latencies {
     /// Of read-only transactions: from their beginning until they were acknowledged.
     pub reads: Histogram<u64>,
-    /// Of transactions that write: from the call of commit until it was acknowledged, or from their beginning if the plan
-    /// says so. Where a rate was asked for, both are from when the request should have started, unless the plan says otherwise.
+    /// Of transactions that write: from the call of commit until it was acknowledged, or from their
+    /// beginning if the plan says so. Where a rate was asked for, both are from when the request
+    /// should have started, unless the plan says otherwise.
     pub commits: Histogram<u64>,
 }
 

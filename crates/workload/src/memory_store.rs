@@ -1,6 +1,6 @@
-//! A store in memory for the tests of this crate: one map under a mutex, held by a transaction from its beginning to
-//! its end, so that histories are trivially serializable. Commits with a callback are acknowledged by a later poll, in
-//! batches, in order.
+//! A store in memory for the tests of this crate: one map under a mutex, held by a transaction from
+//! its beginning to its end, so that histories are trivially serializable. Commits with a callback
+//! are acknowledged by a later poll, in batches, in order.
 
 use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use std::collections::BTreeMap;

@@ -1,6 +1,8 @@
-//! Reads properties files as YCSB writes them (the format of Java's `Properties`). Pure; any thread.
+//! Reads properties files as YCSB writes them (the format of Java's `Properties`). Pure; any
+//! thread.
 //!
-//! 1. Every entry remembers the line it began on, so that whoever refuses it can say where it stands.
+//! 1. Every entry remembers the line it began on, so that whoever refuses it can say where it
+//!    stands.
 //! 2. A later entry of the same name replaces an earlier one, as in Java.
 //! 3. No input panics, and memory is bounded by the length of the text.
 
@@ -102,13 +104,14 @@ impl Properties {
     }
 }
 
-/// A line goes on if it ends in an odd number of backslashes; an even number is that many halves, escaped.
+/// A line goes on if it ends in an odd number of backslashes; an even number is that many halves,
+/// escaped.
 fn ends_in_continuation(line: &str) -> bool {
     line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
-/// Name and value of a logical line: they are parted by the first `=`, `:` or white space that is not escaped, with
-/// white space around it.
+/// Name and value of a logical line: they are parted by the first `=`, `:` or white space that is
+/// not escaped, with white space around it.
 fn split(line: &str) -> Result<(String, String), String> {
     let mut escaped = false;
     let mut end = line.len();

@@ -1,5 +1,5 @@
-//! How rows of several fields are written, and how transactions find and change them: their fields one after the other, numbers
-//! little-endian, texts with their length before them.
+//! How rows of several fields are written, and how transactions find and change them: their fields
+//! one after the other, numbers little-endian, texts with their length before them.
 //!
 //! A row that is cut, or too long, is none. Nothing is allocated for a length that is not there.
 

@@ -1,15 +1,18 @@
 //! What a workload needs of a store, so that any store can stand behind the same driver.
 //!
-//! A [`Store`] is shared by all threads; each thread has a [`Client`] of its own and runs one [`Transaction`] at a time
-//! on it, while commits of earlier ones may still be in flight.
+//! A [`Store`] is shared by all threads; each thread has a [`Client`] of its own and runs one
+//! [`Transaction`] at a time on it, while commits of earlier ones may still be in flight.
 //!
-//! 1. `commit` returns, and the callback of `commit_with` runs, only when the commit is as durable as the store was
-//!    opened to make it. This is what the driver measures.
-//! 2. Callbacks run inside `poll` or `wait_below` of the client that committed, or on any other thread.
+//! 1. `commit` returns, and the callback of `commit_with` runs, only when the commit is as durable
+//!    as the store was opened to make it. This is what the driver measures.
+//! 2. Callbacks run inside `poll` or `wait_below` of the client that committed, or on any other
+//!    thread.
 //! 3. Dropping a transaction rolls it back.
-//! 4. What a transaction sees need not be consistent until it commits: a store that validates then may show it half of another one. So what
-//!    it finds wrong ([`StoreError::is_doubtful`]) is wrong only if it is so again and again.
-//! 5. An error for which [`StoreError::is_retryable`] holds leaves nothing behind: the same transaction may be run again.
+//! 4. What a transaction sees need not be consistent until it commits: a store that validates then
+//!    may show it half of another one. So what it finds wrong ([`StoreError::is_doubtful`]) is
+//!    wrong only if it is so again and again.
+//! 5. An error for which [`StoreError::is_retryable`] holds leaves nothing behind: the same
+//!    transaction may be run again.
 
 use std::error::Error;
 use std::fmt;
@@ -83,7 +86,8 @@ pub trait Store: Send + Sync {
     where
         Self: 's;
 
-    /// A client for the tables of these names, at least one, which are created where there are none.
+    /// A client for the tables of these names, at least one, which are created where there are
+    /// none.
     fn client(&self, tables: &[&str]) -> Result<Self::Client<'_>>;
 
     /// What was counted so far.
@@ -109,7 +113,8 @@ pub trait Client {
     /// Commits whose callbacks have not run.
     fn pending(&self) -> usize;
 
-    /// Blocks until fewer than `limit` commits are pending, running callbacks. `limit` is at least 1.
+    /// Blocks until fewer than `limit` commits are pending, running callbacks. `limit` is at least
+    /// 1.
     fn wait_below(&mut self, limit: usize) -> Result<()>;
 }
 
@@ -141,7 +146,8 @@ impl<'k> Keys<'k> {
 ///
 /// They are about one of the client's tables: the first, until [`Transaction::on`] says otherwise.
 pub trait Transaction: Sized {
-    /// What follows is about the table of this number, counted from 0 in the order in which the client was asked for them.
+    /// What follows is about the table of this number, counted from 0 in the order in which the
+    /// client was asked for them.
     fn on(&mut self, table: usize) -> &mut Self;
 
     /// The value of `key`.

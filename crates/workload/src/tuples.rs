@@ -1,5 +1,6 @@
-//! Transactions of several reads and blind writes of small tuples, uniformly chosen: the work of Cicada's evaluation over P-WAL (section
-//! IV there). It leaves the sizes of keys and tuples open: keys have 8 bytes here.
+//! Transactions of several reads and blind writes of small tuples, uniformly chosen: the work of
+//! Cicada's evaluation over P-WAL (section IV there). It leaves the sizes of keys and tuples open:
+//! keys have 8 bytes here.
 
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Shown, StoreError, Transaction};

@@ -1,6 +1,8 @@
-//! Who may use whom: dependencies between the crates, ranks of modules inside each, and a few words that belong to one place.
+//! Who may use whom: dependencies between the crates, ranks of modules inside each, and a few words
+//! that belong to one place.
 //!
-//! Which crate may use which is declared here. The ranks of a crate's modules are declared by the crate, in its `Cargo.toml`; `modules` says how.
+//! Which crate may use which is declared here. The ranks of a crate's modules are declared by the
+//! crate, in its `Cargo.toml`; `modules` says how.
 
 mod modules;
 mod source;
@@ -14,7 +16,8 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each crate of the workspace and the crates of the workspace that it may depend on. Nothing points up.
+/// Each crate of the workspace and the crates of the workspace that it may depend on. Nothing
+/// points up.
 const LAYERS: &[(&str, &[&str])] = &[
     ("katydid-kernels", &[]),
     ("katydid-device", &[]),

@@ -11,9 +11,11 @@
 //! outside = 11
 //! ```
 //!
-//! 1. A module belongs to the longest entry that is a prefix of its path. The crate's root stands above all.
+//! 1. A module belongs to the longest entry that is a prefix of its path. The crate's root stands
+//!    above all.
 //! 2. An arrow goes from an entry to another that it uses. An arrow to a higher rank points up.
-//! 3. A name that a module re-exports is where it is defined: who uses it does not use the module that passes it on.
+//! 3. A name that a module re-exports is where it is defined: who uses it does not use the module
+//!    that passes it on.
 //! 4. A circle is a set of files each of which uses, by steps, each other.
 
 use super::source::{Modules, Names};
@@ -203,7 +205,8 @@ fn begin<'p>(
         }
         _ if source.children.contains_key(first) => Some((from.clone(), path)),
         _ => {
-            // A module that was imported under this name: what is below it counts, the name itself does already.
+            // A module that was imported under this name: what is below it counts, the name itself
+            // does already.
             let import = source.imports.iter().find(|import| import.name.as_ref() == Some(first))?;
             if import.path == path[..1] {
                 return None;

@@ -1,7 +1,9 @@
-//! A crate's files as modules: what each declares and which paths it names. Reads text, resolves nothing.
+//! A crate's files as modules: what each declares and which paths it names. Reads text, resolves
+//! nothing.
 //!
-//! Pure but for reading files. Only what the layer check needs of the language is known here: comments and literals are dropped, test code is
-//! skipped, `use` trees and paths are read. Macros are read as the tokens they are written in.
+//! Pure but for reading files. Only what the layer check needs of the language is known here:
+//! comments and literals are dropped, test code is skipped, `use` trees and paths are read. Macros
+//! are read as the tokens they are written in.
 
 use super::tokens::{Token, tokens};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +52,8 @@ impl Modules {
         Ok(modules)
     }
 
-    /// Reads a module's file and those of its children, which lie in `folder` unless a `#[path]` says otherwise.
+    /// Reads a module's file and those of its children, which lie in `folder` unless a `#[path]`
+    /// says otherwise.
     fn file(
         &mut self,
         file: &Path,
@@ -277,7 +280,8 @@ impl Reader<'_> {
     }
 }
 
-/// Conditions under which a test or a checker of interleavings builds a crate, and nothing else does.
+/// Conditions under which a test or a checker of interleavings builds a crate, and nothing else
+/// does.
 const CHECKERS: [&str; 3] = ["test", "loom", "katydid_explore"];
 
 /// Whether an attribute leaves what follows to tests or checkers.
@@ -300,7 +304,8 @@ fn is_of_tests(attribute: &[Token]) -> bool {
     }
 }
 
-/// A path written inside modules of a file, as the file itself would write it; nothing if it stays inside.
+/// A path written inside modules of a file, as the file itself would write it; nothing if it stays
+/// inside.
 fn outer(import: Import, inline: &Names) -> Option<Import> {
     if inline.is_empty() {
         return Some(import);

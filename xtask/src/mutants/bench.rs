@@ -40,8 +40,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// How the copy is built. For each mutant cargo compiles at least one crate again, and mostly that takes longer than the tests run. So the
-/// crates that mutants are in are not optimised: compiling them then takes a fifth of the time.
+/// How the copy is built. For each mutant cargo compiles at least one crate again, and mostly that
+/// takes longer than the tests run. So the crates that mutants are in are not optimised: compiling
+/// them then takes a fifth of the time.
 const CHEAPLY: [&str; 8] = [
     "profile.dev.package.katydid.opt-level=0",
     "profile.dev.package.katydid.debug=false",
@@ -130,7 +131,8 @@ impl Bench {
             .args(options)
             .args(tests)
             .current_dir(&self.tree)
-            // Not the tree's: cargo would take what it built of the one for what it builds of the other.
+            // Not the tree's: cargo would take what it built of the one for what it builds of the
+            // other.
             .env("CARGO_TARGET_DIR", &self.target)
             // Each mutant changes one file: what is built for the last one serves the next.
             .env("CARGO_INCREMENTAL", "1")
@@ -140,7 +142,8 @@ impl Bench {
     }
 }
 
-/// Copies every file that version control knows, and removes all others: a file that was moved since the last copy would be there twice.
+/// Copies every file that version control knows, and removes all others: a file that was moved
+/// since the last copy would be there twice.
 fn copy_tree(to: &Path) -> Outcome {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])

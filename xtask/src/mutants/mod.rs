@@ -1,12 +1,16 @@
 //! Faults put into a copy of the tree, one at a time, to see that the tests notice.
 //!
-//! A mutant is a file, a text that occurs in it exactly once, and what replaces it. The copy lies in the target folder, so the working
-//! tree is never touched; it is of the files as they are, committed or not. All mutants share the copy and its builds. The run goes on
-//! after a mutant that is not caught, and fails at its end.
+//! A mutant is a file, a text that occurs in it exactly once, and what replaces it. The copy lies
+//! in the target folder, so the working tree is never touched; it is of the files as they are,
+//! committed or not. All mutants share the copy and its builds. The run goes on after a mutant that
+//! is not caught, and fails at its end.
 //!
-//! 1. A mutant is caught when a test fails, and by nothing else. One that does not compile is an error of the list, and fails the run.
-//! 2. A mutant that ends in an abort or hangs is reported as such, and fails the run, unless its [`Sign`] says that this is how it shows.
-//! 3. Before the first mutant of some tests, these tests must pass without any: a test that fails anyway would catch everything.
+//! 1. A mutant is caught when a test fails, and by nothing else. One that does not compile is an
+//!    error of the list, and fails the run.
+//! 2. A mutant that ends in an abort or hangs is reported as such, and fails the run, unless its
+//!    [`Sign`] says that this is how it shows.
+//! 3. Before the first mutant of some tests, these tests must pass without any: a test that fails
+//!    anyway would catch everything.
 
 mod bench;
 mod list;
@@ -52,7 +56,8 @@ pub struct Arguments {
     /// Begin no other mutant after so many seconds. The first is always tried.
     #[arg(long)]
     seconds_total: Option<u64>,
-    /// Only mutants of crates below the engine whose tests build and run in seconds: those that CI takes some of.
+    /// Only mutants of crates below the engine whose tests build and run in seconds: those that CI
+    /// takes some of.
     #[arg(long)]
     quick: bool,
     /// Print the mutants and try none.
@@ -72,12 +77,15 @@ impl Arguments {
     }
 }
 
-/// The command of CI's mutants: a random tenth of the quick mutants, or the part of it that can be begun in 90 seconds. CI runs the tests that are to notice
-/// them beside this, so they are not run without a mutant first.
+/// The command of CI's mutants: a random tenth of the quick mutants, or the part of it that can be
+/// begun in 90 seconds. CI runs the tests that are to notice them beside this, so they are not run
+/// without a mutant first.
 ///
-/// Mutants of the engine, and those that only a crash suite notices, take a minute or more of processor time for the first build alone, and
-/// up to minutes each for the tests. Quick ones take 52 s of processor time for the build of the log's tests, 13 s for that of the device layer's,
-/// and 2 s to 4 s each: five of them, from an empty target folder, took 68 s in all, which is 35 s to 40 s on two idle cores.
+/// Mutants of the engine, and those that only a crash suite notices, take a minute or more of
+/// processor time for the first build alone, and up to minutes each for the tests. Quick ones take
+/// 52 s of processor time for the build of the log's tests, 13 s for that of the device layer's,
+/// and 2 s to 4 s each: five of them, from an empty target folder, took 68 s in all, which is 35 s
+/// to 40 s on two idle cores.
 pub fn few() -> Command {
     let task = ["run", "--quiet", "--package", "xtask", "--", "mutants", "--quick", "--sound", "--random"];
     let mut command = cargo(task);

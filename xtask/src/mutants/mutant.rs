@@ -13,7 +13,8 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// Whether its tests are unit tests of a crate below the engine, or those of the device layer: they build and run in seconds.
+    /// Whether its tests are unit tests of a crate below the engine, or those of the device layer:
+    /// they build and run in seconds.
     pub fn is_quick(&self) -> bool {
         let is_below = !self.tests.contains(&"katydid");
         is_below && (self.tests.contains(&"--lib") || self.tests.contains(&"katydid-device"))

@@ -1,7 +1,8 @@
 //! How much a step tried, read from what it printed.
 //!
-//! A campaign ends with a line `evidence: NUMBER UNIT`, for example `evidence: 5123 crash points`. Numbers of one unit are added up over
-//! all lines and rounds. libtest's own result lines give the number of tests.
+//! A campaign ends with a line `evidence: NUMBER UNIT`, for example `evidence: 5123 crash points`.
+//! Numbers of one unit are added up over all lines and rounds. libtest's own result lines give the
+//! number of tests.
 
 use std::collections::BTreeMap;
 use std::fmt;

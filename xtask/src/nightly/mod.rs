@@ -1,12 +1,13 @@
 //! `cargo xtask nightly`: everything that CI does not run.
 //!
-//! 1. The checks run first, each to its end, at most [`CHECK`] for a command. The campaigns divide among them what is left of the time, by weight, each at least
-//!    [`LEAST`].
+//! 1. The checks run first, each to its end, at most [`CHECK`] for a command. The campaigns divide
+//!    among them what is left of the time, by weight, each at least [`LEAST`].
 //! 2. A step that fails does not stop the others. The run fails if any step failed.
 //! 3. A tool that is missing fails its step; see `tools`.
-//! 4. Each step appends a row to `docs/evidence.md` when it has ended (see `evidence`), and its output goes to a file of its own in the
-//!    target folder.
-//! 5. Every random choice of a campaign comes from its seed, which is random unless one is given, and is printed.
+//! 4. Each step appends a row to `docs/evidence.md` when it has ended (see `evidence`), and its
+//!    output goes to a file of its own in the target folder.
+//! 5. Every random choice of a campaign comes from its seed, which is random unless one is given,
+//!    and is printed.
 //!
 //! Ctrl-C ends the step under way and the run; the rows of the steps before stay.
 
@@ -33,8 +34,9 @@ const SLACK: Duration = Duration::from_secs(1800);
 /// How long a command of a check may take.
 const CHECK: Duration = Duration::from_secs(3600);
 
-/// How long one test of a check may run. ThreadSanitizer makes a test ten times slower, and a machine that has other things to do makes it slower
-/// again: a test of half a minute was once killed after five.
+/// How long one test of a check may run. ThreadSanitizer makes a test ten times slower, and a
+/// machine that has other things to do makes it slower again: a test of half a minute was once
+/// killed after five.
 const CHECK_TEST: Duration = Duration::from_secs(40 * 60);
 
 /// How many of the last lines of a failed step are shown.
@@ -114,7 +116,8 @@ pub fn run(hours: f64, only: Option<&str>, seed: Option<u64>) -> Outcome {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
 }
 
-/// How long the checks among these steps are expected to take: as long as each took when it last passed, according to the page of evidence.
+/// How long the checks among these steps are expected to take: as long as each took when it last
+/// passed, according to the page of evidence.
 fn of_the_checks(steps: &[&Step], page: &str) -> Duration {
     let expected = |step: &&Step| match step.work {
         Work::Check(minutes, _) => {

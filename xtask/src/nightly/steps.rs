@@ -18,9 +18,11 @@ pub type Commands = Result<Vec<Command>, Box<dyn std::error::Error>>;
 
 /// What a step does.
 pub enum Work {
-    /// Commands that run to their end, one after the other; and how many minutes they took, building included, on two cores with a load of 20.
+    /// Commands that run to their end, one after the other; and how many minutes they took,
+    /// building included, on two cores with a load of 20.
     Check(u64, fn() -> Commands),
-    /// Tests in the profile `campaign`, again and again with another `KATYDID_SEED`, and `KATYDID_SECONDS` for those that take a time.
+    /// Tests in the profile `campaign`, again and again with another `KATYDID_SEED`, and
+    /// `KATYDID_SECONDS` for those that take a time.
     Tests { weight: u32, arguments: &'static [&'static str], filter: &'static [&'static str] },
     /// A program that gets a seed and a time, again and again until its time is over.
     Program { weight: u32, command: fn(u64, Duration) -> Command },
@@ -223,8 +225,8 @@ fn check_for(target: &'static str) -> Commands {
     ])])
 }
 
-/// What a program of Windows links. The command line is for Linux and macOS, with `katydid-observe`: it looks at running databases through
-/// sockets in folders.
+/// What a program of Windows links. The command line is for Linux and macOS, with
+/// `katydid-observe`: it looks at running databases through sockets in folders.
 fn windows() -> Commands {
     const TARGET: &str = "x86_64-pc-windows-gnu";
     tools::need_target(TARGET)?;
@@ -252,8 +254,8 @@ fn compare() -> Commands {
     Ok(vec![one(&["build"]), one(&["test"])])
 }
 
-/// The log's tests that are written for Miri: those of the kernels under `seeds` schedules, and those of whole logs, each of which takes a
-/// hundred times as long, under a quarter as many.
+/// The log's tests that are written for Miri: those of the kernels under `seeds` schedules, and
+/// those of whole logs, each of which takes a hundred times as long, under a quarter as many.
 pub fn miri_of_the_log(seeds: u32) -> Commands {
     const WHOLE: &str = "core::checks::miri_";
     let under = |seeds: u32| -> Result<Command, Box<dyn std::error::Error>> {
@@ -268,7 +270,8 @@ pub fn miri_of_the_log(seeds: u32) -> Commands {
     Ok(vec![kernels, whole])
 }
 
-/// The tests of the device layer that Miri can run; and under several schedules those whose fault only a rare schedule shows.
+/// The tests of the device layer that Miri can run; and under several schedules those whose fault
+/// only a rare schedule shows.
 pub fn miri_of_the_device() -> Commands {
     let mut all = miri()?;
     all.args(["-p", "katydid-device", "--lib", "--test", "main"]);
@@ -288,8 +291,9 @@ fn miri() -> Result<Command, Box<dyn std::error::Error>> {
     Ok(command)
 }
 
-/// The log's own tests, its background threads' and the conformance suite. ThreadSanitizer watches the bytes of the ring, which no model of a kernel
-/// has. It understands no fences: the kernels have none.
+/// The log's own tests, its background threads' and the conformance suite. ThreadSanitizer watches
+/// the bytes of the ring, which no model of a kernel has. It understands no fences: the kernels
+/// have none.
 pub fn thread_sanitizer_of_the_log() -> Commands {
     Ok(vec![
         thread_sanitizer(&["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--test", "threads"])?,
@@ -307,8 +311,8 @@ pub fn thread_sanitizer_of_the_engine() -> Commands {
     ])
 }
 
-/// ThreadSanitizer sees what libc does, so rustix must map memory through libc: otherwise it takes two mappings at one address for one. It does
-/// not see an atomic maximum (`sync_shim::raise`).
+/// ThreadSanitizer sees what libc does, so rustix must map memory through libc: otherwise it takes
+/// two mappings at one address for one. It does not see an atomic maximum (`sync_shim::raise`).
 const SANITIZED: &str = "-Zsanitizer=thread --cfg=rustix_use_libc --cfg=katydid_sanitized";
 
 /// Tests under ThreadSanitizer.

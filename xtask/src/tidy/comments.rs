@@ -28,8 +28,9 @@ pub struct Line<'a> {
     pub code: bool,
 }
 
-/// The comment blocks of a source. A comment behind code on one line, and a string that has lines beginning with `//`, are not told
-/// apart from this rule: the first is left out, the second is taken for comments.
+/// The comment blocks of a source. A comment behind code on one line, and a string that has lines
+/// beginning with `//`, are not told apart from this rule: the first is left out, the second is
+/// taken for comments.
 pub fn blocks(source: &str) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     let mut mark_before = None;

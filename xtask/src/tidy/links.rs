@@ -5,7 +5,8 @@ use crate::run::root;
 use std::fs;
 use std::path::Path;
 
-/// Checks that each relative link of a document leads to a file or folder, and its fragment to a heading.
+/// Checks that each relative link of a document leads to a file or folder, and its fragment to a
+/// heading.
 pub fn check(file: &Path, text: &str, findings: &mut Vec<Finding>) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut fenced = false;
@@ -30,7 +31,8 @@ fn targets(line: &str) -> impl Iterator<Item = &str> {
 
 fn wrong(folder: &Path, file: &Path, target: &str) -> Option<String> {
     let address = target.contains("://") || target.starts_with("mailto:");
-    // Outside Markdown `](` stands in code such as `f[i](x)`, which has no fragment and no point or slash.
+    // Outside Markdown `](` stands in code such as `f[i](x)`, which has no fragment and no point or
+    // slash.
     if address || !target.contains(['.', '/', '#']) || target.contains(' ') {
         return None;
     }
@@ -46,7 +48,8 @@ fn wrong(folder: &Path, file: &Path, target: &str) -> Option<String> {
     (!known).then(|| format!("{target}: there is no such heading"))
 }
 
-/// The fragment that a heading has on the common hosts: lower case, blanks as hyphens, without other signs.
+/// The fragment that a heading has on the common hosts: lower case, blanks as hyphens, without
+/// other signs.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let sign = |c: char| match c {

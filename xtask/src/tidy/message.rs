@@ -1,4 +1,5 @@
-//! The message of a commit: a subject `area: effect` of at most 72 characters, a blank line, and a body unless the change is trivial.
+//! The message of a commit: a subject `area: effect` of at most 72 characters, a blank line, and a
+//! body unless the change is trivial.
 
 use crate::run::{Outcome, root};
 use std::fs;

@@ -1,8 +1,9 @@
 //! Language of comments and documents: `cargo xtask tidy`, and the check of a commit message.
 //!
-//! `words.txt` lists the words that a comment or document may not use, each with its replacement. `limits.txt` has, for each area of
-//! the tree and each rule, the number of places that break the rule today. A number above its limit fails; `--lower` writes the present
-//! numbers where they are lower. Limits never rise.
+//! `words.txt` lists the words that a comment or document may not use, each with its replacement.
+//! `limits.txt` has, for each area of the tree and each rule, the number of places that break the
+//! rule today. A number above its limit fails; `--lower` writes the present numbers where they are
+//! lower. Limits never rise.
 
 mod comments;
 mod limits;
@@ -95,7 +96,8 @@ fn list(paths: &[PathBuf]) -> Outcome {
     Ok(())
 }
 
-/// The Rust and Markdown files of the tree, from the root. Builds, hidden folders and results are left out.
+/// The Rust and Markdown files of the tree, from the root. Builds, hidden folders and results are
+/// left out.
 fn files() -> Result<BTreeSet<PathBuf>, Box<dyn std::error::Error>> {
     let mut files = BTreeSet::new();
     let mut folders = vec![root()];

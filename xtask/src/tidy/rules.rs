@@ -1,4 +1,5 @@
-//! Rules of language that a program can check (`STYLE`, "Language"), and the places that break them.
+//! Rules of language that a program can check (`STYLE`, "Language"), and the places that break
+//! them.
 
 use super::comments::{Kind, Line, blocks};
 use std::fmt::{self, Display, Formatter};

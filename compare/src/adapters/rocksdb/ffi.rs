@@ -1,4 +1,5 @@
-//! The part of RocksDB's C interface that its adapter uses, as `rocksdb/c.h` declares it since version 7.
+//! The part of RocksDB's C interface that its adapter uses, as `rocksdb/c.h` declares it since
+//! version 7.
 
 use std::ffi::{c_char, c_double, c_int, c_uchar, c_void};
 

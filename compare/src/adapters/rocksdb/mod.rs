@@ -1,15 +1,20 @@
-//! RocksDB, through its C interface: an LSM tree; its two kinds of transaction databases are two stores here.
+//! RocksDB, through its C interface: an LSM tree; its two kinds of transaction databases are two
+//! stores here.
 //!
-//! Durable: `sync=true`, one `fdatasync` of the write-ahead log for a group of commits, whose leader syncs for all. Unsafe: no write-ahead
-//! log (`disableWAL`). All else is as by default, but for the block cache and a bloom filter, as its guide advises.
+//! Durable: `sync=true`, one `fdatasync` of the write-ahead log for a group of commits, whose
+//! leader syncs for all. Unsafe: no write-ahead log (`disableWAL`). All else is as by default, but
+//! for the block cache and a bloom filter, as its guide advises.
 //!
-//! `Locking` (TransactionDB): what is written or read for update is locked, other reads of a transaction that writes see what is
-//! committed. `Optimistic`: the same without locks; the commit finds who was in the way. Transactions that only read have a snapshot.
-//! Tables are prefixes of keys, as in MyRocks.
+//! `Locking` (TransactionDB): what is written or read for update is locked, other reads of a
+//! transaction that writes see what is committed. `Optimistic`: the same without locks; the commit
+//! finds who was in the way. Transactions that only read have a snapshot. Tables are prefixes of
+//! keys, as in MyRocks.
 //!
 //! Safety rules:
-//! 1. A database outlives all that is made of it: clients borrow the store, transactions their client.
-//! 2. Databases and options are shared by threads, as RocksDB documents; transactions, snapshots and iterators stay in one.
+//! 1. A database outlives all that is made of it: clients borrow the store, transactions their
+//!    client.
+//! 2. Databases and options are shared by threads, as RocksDB documents; transactions, snapshots
+//!    and iterators stay in one.
 //! 3. Every pointer that RocksDB hands out is freed once, by an [`Owned`] or where it is last used.
 
 mod ffi;
@@ -74,7 +79,8 @@ impl RocksDb {
     pub fn open(place: &Path, kind: Kind, options: &Options) -> Result<RocksDb> {
         let path = CString::new(place.as_os_str().as_bytes()).map_err(failed)?;
         let cache_bytes = usize::try_from(options.cache_bytes).map_err(failed)?;
-        // SAFETY: each object is used as its declaration says and owned once; tables keep their own reference to the cache.
+        // SAFETY: each object is used as its declaration says and owned once; tables keep their own
+        // reference to the cache.
         unsafe {
             let settings = Owned::new(ffi::rocksdb_options_create(), ffi::rocksdb_options_destroy);
             ffi::rocksdb_options_set_create_if_missing(settings.it, 1);

@@ -32,7 +32,8 @@ pub fn checked<T>(call: impl FnOnce(ffi::Errors) -> T) -> Result<T> {
     if error.is_null() {
         return Ok(result);
     }
-    // SAFETY: an error that was set is a text that ends with a zero and is the caller's to free; it is copied first.
+    // SAFETY: an error that was set is a text that ends with a zero and is the caller's to free; it
+    // is copied first.
     let text = unsafe {
         let text = CStr::from_ptr(error).to_string_lossy().into_owned();
         ffi::rocksdb_free(error.cast());

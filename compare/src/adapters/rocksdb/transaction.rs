@@ -1,4 +1,5 @@
-//! A transaction of RocksDB's, of either kind, or a snapshot that is read. The safety rules are those of the parent's head.
+//! A transaction of RocksDB's, of either kind, or a snapshot that is read. The safety rules are
+//! those of the parent's head.
 
 use super::owned::{Owned, bytes, checked, taken};
 use super::{Database, RocksClient, ffi};
@@ -26,7 +27,8 @@ impl<'c> RocksTransaction<'c> {
         let view = match intent {
             Intent::ReadOnly => {
                 let snapshot = client.store.snapshot();
-                // SAFETY: the snapshot lives until this transaction is dropped, which takes it out of the options.
+                // SAFETY: the snapshot lives until this transaction is dropped, which takes it out
+                // of the options.
                 unsafe { ffi::rocksdb_readoptions_set_snapshot(client.read.it, snapshot) };
                 View::Read(snapshot)
             }
@@ -97,8 +99,8 @@ impl Drop for RocksTransaction<'_> {
             }
             View::Write(transaction) => {
                 if self.open {
-                    // What cannot be rolled back is dropped with the transaction's memory by its next use: nothing of it was written.
-                    // SAFETY: the transaction is open.
+                    // What cannot be rolled back is dropped with the transaction's memory by its
+                    // next use: nothing of it was written. SAFETY: the transaction is open.
                     checked(|error| unsafe { ffi::rocksdb_transaction_rollback(transaction, error) }).ok();
                 }
                 self.client.spare.set(transaction);
@@ -149,7 +151,8 @@ impl Transaction for RocksTransaction<'_> {
     fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let (store, read) = (self.client.store, self.client.read.it);
         let (from, to) = (self.full(keys.from), end(self.table, keys.to));
-        // SAFETY: all pointers are alive; the iterator is dropped before what it walks over ends. Keys and values are alive until it moves.
+        // SAFETY: all pointers are alive; the iterator is dropped before what it walks over ends.
+        // Keys and values are alive until it moves.
         unsafe {
             let found = match (self.view, &store.database) {
                 (View::Write(it), _) => ffi::rocksdb_transaction_create_iterator(it, store.read.it),

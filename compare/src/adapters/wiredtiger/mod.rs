@@ -1,15 +1,16 @@
 //! WiredTiger: a B-tree with a write-ahead log, the store below MongoDB.
 //!
-//! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`, one `fdatasync` of the log for all commits that were written
-//! when it began. Unsafe: no log.
+//! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`, one `fdatasync` of the
+//! log for all commits that were written when it began. Unsafe: no log.
 //!
-//! Snapshot isolation: who writes or reserves what another one has written since it began is refused at once. What is read for update is
-//! reserved.
+//! Snapshot isolation: who writes or reserves what another one has written since it began is
+//! refused at once. What is read for update is reserved.
 //!
 //! Safety rules:
-//! 1. A connection outlives its sessions, and those their cursors: clients borrow the store, transactions their client.
-//! 2. A connection is shared by threads, as WiredTiger documents; a session and its cursors are one client's and never used by two threads
-//!    at once.
+//! 1. A connection outlives its sessions, and those their cursors: clients borrow the store,
+//!    transactions their client.
+//! 2. A connection is shared by threads, as WiredTiger documents; a session and its cursors are one
+//!    client's and never used by two threads at once.
 //! 3. Bytes that a cursor hands out are copied, or shown, before it is used again.
 
 mod ffi;
@@ -174,7 +175,8 @@ impl Client for WiredClient<'_> {
         Self: 'c;
 
     fn begin(&mut self, intent: Intent) -> Result<WiredTransaction<'_>> {
-        // SAFETY: the session is open and has no transaction: the one before ended when it was dropped.
+        // SAFETY: the session is open and has no transaction: the one before ended when it was
+        // dropped.
         done(unsafe { ffi::katydid_wt_begin(self.session) })?;
         let (table, tables) = (self.tables[0], &self.tables[..]);
         Ok(WiredTransaction { session: self.session, table, tables, intent, open: true })
@@ -208,7 +210,8 @@ type Get =
 impl WiredTransaction<'_> {
     fn find(&mut self, key: &[u8], get: Get) -> Result<Option<Vec<u8>>> {
         let (mut value, mut length) = (ptr::null(), 0);
-        // SAFETY: the cursor is open; the key lives until it is reset, the value is copied before (rule 3).
+        // SAFETY: the cursor is open; the key lives until it is reset, the value is copied before
+        // (rule 3).
         unsafe {
             let code = get(self.table.any, key.as_ptr().cast(), key.len(), &mut value, &mut length);
             let copy = found(code)?.then(|| bytes(value, length).to_vec());
@@ -269,7 +272,8 @@ impl Transaction for WiredTransaction<'_> {
         if self.intent == Intent::ReadOnly {
             return Err(read_only());
         }
-        // SAFETY: the cursor is open, the key is for the call. This cursor tells what was not there.
+        // SAFETY: the cursor is open, the key is for the call. This cursor tells what was not
+        // there.
         found(unsafe { ffi::katydid_wt_remove(self.table.new, key.as_ptr().cast(), key.len()) })
     }
 

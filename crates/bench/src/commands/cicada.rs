@@ -17,9 +17,10 @@ use std::time::Duration;
 
 /// Measure the memory engine as the paper of Cicada over P-WAL did: its figures, on this machine
 ///
-/// Serial and parallel logs, lock release, single and group commit, and none of them, on transactions of writes and reads of small
-/// tuples; and read-only transactions beside writers. All variants are measured in turn within each round, clients block in each
-/// commit or are called back, and each run has a database of its own, loaded anew.
+/// Serial and parallel logs, lock release, single and group commit, and none of them, on
+/// transactions of writes and reads of small tuples; and read-only transactions beside writers. All
+/// variants are measured in turn within each round, clients block in each commit or are called
+/// back, and each run has a database of its own, loaded anew.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the paper saw: early lock release with group commit is best, with 80 % reads too; one serial log falls behind; with a device
@@ -42,7 +43,8 @@ pub struct Cicada {
         value_parser = lists::threads
     )]
     threads: Vec<usize>,
-    /// Added to each durable write: a time such as 0, 15us or 1ms [default: 50us; in figure 6, 15us]
+    /// Added to each durable write: a time such as 0, 15us or 1ms [default: 50us; in figure 6,
+    /// 15us]
     #[arg(long, value_name = "TIME", value_parser = delay)]
     delay: Option<Duration>,
     /// Transactions in flight of clients that do not block in each
@@ -60,11 +62,12 @@ pub struct Cicada {
     /// What a commit waits for besides its own record: tracked or all
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     dependences: CommitDependencies,
-    /// When transactions look for conflicts and pause: at-validation or early [default: early in the paper's systems, at-validation in ours]
+    /// When transactions look for conflicts and pause: at-validation or early [default: early in
+    /// the paper's systems, at-validation in ours]
     #[arg(long, value_name = "RULE", value_parser = word::<Contention>)]
     contention: Option<Contention>,
-    /// How long replaced versions are kept: until-unread or until-durable [default: until-durable in the paper's systems with group commit,
-    /// until-unread in all others]
+    /// How long replaced versions are kept: until-unread or until-durable [default: until-durable
+    /// in the paper's systems with group commit, until-unread in all others]
     #[arg(long, value_name = "RULE", value_parser = word::<OldVersions>)]
     old_versions: Option<OldVersions>,
     /// What all random choices come from

@@ -16,13 +16,14 @@ use std::time::Duration;
 
 /// Measure how commits become durable as the papers did: their figures, on this machine
 ///
-/// Sync protocols, lock release, flush pipelining, sizes and I/O units, on TPC-B and key-value work, in the store or in the log alone. Each
-/// figure takes about a minute; what it varies can be given. The raw device is measured beside it in every round.
+/// Sync protocols, lock release, flush pipelining, sizes and I/O units, on TPC-B and key-value
+/// work, in the store or in the log alone. Each figure takes about a minute; what it varies can be
+/// given. The raw device is measured beside it in every round.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub struct Commit {
-    /// Figures, or `all`: aether2, aether3, aether4, aether5, aether9, flushing5, flushing6, flushing-table1, eleda8, eleda10, eleda12, eleda13,
-    /// eleda14, eleda18, eleda19
+    /// Figures, or `all`: aether2, aether3, aether4, aether5, aether9, flushing5, flushing6,
+    /// flushing-table1, eleda8, eleda10, eleda12, eleda13, eleda14, eleda18, eleda19
     #[arg(long, alias = "sweep", value_name = "NAMES", default_value = "aether3", value_delimiter = ',')]
     figure: Vec<String>,
     /// Numbers of client threads
@@ -31,7 +32,8 @@ pub struct Commit {
     /// Sync protocols, or `all`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sync: Vec<String>,
-    /// How much more often popular tellers and accounts are chosen: exponents of a zipfian distribution
+    /// How much more often popular tellers and accounts are chosen: exponents of a zipfian
+    /// distribution
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::skew)]
     skew: Vec<f64>,
     /// Added to each durable write of the log: times such as 0, 15us, 100us, 1ms
@@ -46,7 +48,8 @@ pub struct Commit {
     /// Transactions in flight of clients that do not block in each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::in_flight)]
     in_flight: Vec<usize>,
-    /// How records get into the log [default: marks; in the figures of efficient flushing, consolidated with 16 slots]
+    /// How records get into the log [default: marks; in the figures of efficient flushing,
+    /// consolidated with 16 slots]
     #[arg(long, value_name = "KIND", value_parser = word::<InserterKind>)]
     inserter: Option<InserterKind>,
     /// What the log is kept in: in NVRAM there are no protocols, but delays

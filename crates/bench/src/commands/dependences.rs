@@ -22,9 +22,10 @@ use std::time::Duration;
 
 /// Count the dependences that a log distributed over several would have to keep in order
 ///
-/// TPC-C's standard mix and TPC-B's transfers run in the paged engine with everything in memory. Their log's records are then dealt among as many logs as
-/// asked for, by transaction and by page, and counted: how many follow a record in another log that changed the same page, and how many commits would have to
-/// flush more than one log (Aether, A.5, Figure 13).
+/// TPC-C's standard mix and TPC-B's transfers run in the paged engine with everything in memory.
+/// Their log's records are then dealt among as many logs as asked for, by transaction and by page,
+/// and counted: how many follow a record in another log that changed the same page, and how many
+/// commits would have to flush more than one log (Aether, A.5, Figure 13).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 /// Commit records durably to the log alone, with every sync protocol, beside the raw device
 ///
-/// All protocols are measured in turn within each round. Clients block in each commit (--threads), or go on with many in flight and are
-/// called back (--callbacks). Without options it takes about a minute.
+/// All protocols are measured in turn within each round. Clients block in each commit (--threads),
+/// or go on with many in flight and are called back (--callbacks). Without options it takes about a
+/// minute.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,7 +51,8 @@ pub struct LogCommit {
     /// Most bytes of one write [default: no limit]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::io_unit)]
     io_unit: Vec<usize>,
-    /// Ablation: measure each protocol also without each of these heuristics, one at a time, or without `all`
+    /// Ablation: measure each protocol also without each of these heuristics, one at a time, or
+    /// without `all`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     without: Vec<String>,
     #[command(flatten)]
@@ -96,7 +98,8 @@ impl LogCommit {
                                 ..Case::new(Work::Log { payload })
                             };
                             for &log in &logs {
-                                // In NVRAM there is no protocol: a commit is durable when it is there.
+                                // In NVRAM there is no protocol: a commit is durable when it is
+                                // there.
                                 let syncs = if log.in_nvram() { &[SyncKind::default()][..] } else { &syncs };
                                 cases.extend(
                                     syncs.iter().flat_map(|&sync| with_ablations(case(log, sync), &off)),

@@ -26,8 +26,9 @@ use std::time::Duration;
 
 /// Insert records into the log's memory with real threads, with every design
 ///
-/// The threads do nothing else, and nothing is written to a device but in sweep txn. Without options it sweeps the number of threads, in
-/// less than a minute; `--sweep all` takes about ten. `katydid lab manycore run` does the same sweeps on simulated cores.
+/// The threads do nothing else, and nothing is written to a device but in sweep txn. Without
+/// options it sweeps the number of threads, in less than a minute; `--sweep all` takes about ten.
+/// `katydid lab manycore run` does the same sweeps on simulated cores.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,17 +48,19 @@ pub struct LogInsert {
     /// Folder for the files of sweep txn: new or empty, and left so
     #[arg(long, value_name = "DIR", default_value = "katydid-log-insert")]
     dir: PathBuf,
-    /// Folders on different devices over which the files of sweep txn are spread, 512 KiB in turn (ELEDA): new or empty, and left so
+    /// Folders on different devices over which the files of sweep txn are spread, 512 KiB in turn
+    /// (ELEDA): new or empty, and left so
     #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
     stripe: Vec<PathBuf>,
     /// Commits of a thread that may wait to be durable, in sweep txn
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped, slotted, per-commit or inline
+    /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped, slotted,
+    /// per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     sync: SyncKind,
-    /// Bytes of a write in sweep txn: the most, and with pipelined how many there must be before it begins, if they come within 1 ms [default: as
-    /// they come, up to 1 MiB]
+    /// Bytes of a write in sweep txn: the most, and with pipelined how many there must be before it
+    /// begins, if they come within 1 ms [default: as they come, up to 1 MiB]
     #[arg(long, value_name = "BYTES", value_parser = flags::io_unit)]
     io_unit: Option<usize>,
     /// How the log's bytes travel in sweep txn

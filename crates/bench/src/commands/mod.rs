@@ -1,5 +1,5 @@
-//! The commands of `bench`, and those of `lab`: what repeats papers and measures parts, for research. Of these some had other names before, which
-//! work and are not shown.
+//! The commands of `bench`, and those of `lab`: what repeats papers and measures parts, for
+//! research. Of these some had other names before, which work and are not shown.
 
 mod cicada;
 mod commit;
@@ -59,7 +59,8 @@ impl Bench {
     }
 }
 
-/// Repeat the papers' figures, simulate machines of many cores, and measure commits and the log by themselves
+/// Repeat the papers' figures, simulate machines of many cores, and measure commits and the log by
+/// themselves
 #[derive(Debug, Subcommand)]
 // A comment on a variant would replace the command's own text in the help.
 #[allow(missing_docs)]

@@ -16,9 +16,10 @@ use std::time::Duration;
 
 /// Measure logs in NVRAM as the report on NV-Logging and ELEDA did: their figures, on this machine
 ///
-/// NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every kind of log in NVRAM and over the disk log.
-/// All are measured in turn within each round. Where there is no NVRAM it is emulated, in files in memory, with latency added to each
-/// persist; every table and file says so.
+/// NewOrders and Payments of TPC-C, and updates of single keys, in the paged engine over every kind
+/// of log in NVRAM and over the disk log. All are measured in turn within each round. Where there
+/// is no NVRAM it is emulated, in files in memory, with latency added to each persist; every table
+/// and file says so.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What the papers saw:
@@ -42,7 +43,8 @@ pub struct Nvram {
     /// Numbers of client threads
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::threads)]
     threads: Vec<usize>,
-    /// Added to each persist, and to each durable write of the log on disk: times such as 0, 400ns, 2us
+    /// Added to each persist, and to each durable write of the log on disk: times such as 0, 400ns,
+    /// 2us
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = delay)]
     delay: Vec<Duration>,
     /// Entries of the log, powers of two, in nvlogging9; 128 bytes for each

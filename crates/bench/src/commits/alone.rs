@@ -1,7 +1,8 @@
 //! Runs a case on the log alone: each commit is one record, durable when it is told.
 //!
-//! Clients block in each commit, or go on with as many waiting as allowed. Every blocking commit on disk is timed; of the others one in
-//! [`TIMED`], since looking at the clock takes as long as an append. Latency is from before the append until the client is told.
+//! Clients block in each commit, or go on with as many waiting as allowed. Every blocking commit on
+//! disk is timed; of the others one in [`TIMED`], since looking at the clock takes as long as an
+//! append. Latency is from before the append until the client is told.
 
 use super::case::Case;
 use super::run::Run;
@@ -17,11 +18,13 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of so many callbacks, and of commits in NVRAM, one is timed. A prime: it falls on every place of a batch.
+/// Of so many callbacks, and of commits in NVRAM, one is timed. A prime: it falls on every place of
+/// a batch.
 const TIMED: u64 = 61;
 /// Appends between two looks at what is durable.
 const BATCH: usize = 16;
-/// The log's start is moved when so much lies behind it, as a checkpoint would: segments are used again.
+/// The log's start is moved when so much lies behind it, as a checkpoint would: segments are used
+/// again.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
 /// The same of a log in NVRAM: per mille of what it can hold.
 const FULLNESS_MAX: u32 = 125;

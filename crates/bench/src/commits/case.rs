@@ -27,7 +27,8 @@ pub enum Work {
     Tpcb { skew: f64 },
     /// NewOrders and Payments of TPC-C, half each.
     Pair,
-    /// sysbench's updates, a delete and an insert in each transaction, on a table with a secondary index.
+    /// sysbench's updates, a delete and an insert in each transaction, on a table with a secondary
+    /// index.
     Sysbench,
 }
 
@@ -95,7 +96,8 @@ pub struct Case {
     pub entries: Option<u64>,
     pub sync: SyncKind,
     pub inserter: InserterKind,
-    /// Slots of the consolidation array, in appending and before the sync, if not as the command line says.
+    /// Slots of the consolidation array, in appending and before the sync, if not as the command
+    /// line says.
     pub slots: Option<u32>,
     pub threads: usize,
     /// Commits of a thread that may wait to be durable: with 1 it blocks in each.
@@ -108,7 +110,8 @@ pub struct Case {
     pub old_versions: OldVersions,
     /// Added to every durable write and sync of the log's device, or to every persist.
     pub delay: Duration,
-    /// Bytes of the log's ring, half of which may be reserved ahead of what is filled; if not as the command line says, with a quarter.
+    /// Bytes of the log's ring, half of which may be reserved ahead of what is filled; if not as
+    /// the command line says, with a quarter.
     pub ring: Option<usize>,
     /// Most bytes of a write of the log, if that is limited.
     pub io_unit: Option<usize>,

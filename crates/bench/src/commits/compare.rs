@@ -47,7 +47,8 @@ pub fn to_serial(rows: &[Row], row: &Row) -> Option<f64> {
     ratios.min_by(f64::total_cmp)
 }
 
-/// The rate as a multiple of the disk log's under the same threads, and the same latency where it is varied there: of the best of them.
+/// The rate as a multiple of the disk log's under the same threads, and the same latency where it
+/// is varied there: of the best of them.
 pub fn to_disk(rows: &[Row], row: &Row) -> Option<f64> {
     if !row.case.log.in_nvram() {
         return None;
@@ -69,7 +70,8 @@ pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(alone, Run::per_second))
 }
 
-/// The same for each second of processor time that the readers got: what is left when they share the processors with writers.
+/// The same for each second of processor time that the readers got: what is left when they share
+/// the processors with writers.
 pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;

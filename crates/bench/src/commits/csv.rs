@@ -1,4 +1,5 @@
-//! Columns of CSV: the same for every figure and for `log-commit`; what a row has nothing to say about is empty.
+//! Columns of CSV: the same for every figure and for `log-commit`; what a row has nothing to say
+//! about is empty.
 //!
 //! Pure.
 

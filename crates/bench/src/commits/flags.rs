@@ -34,13 +34,15 @@ pub struct Common {
     /// Where the log is [default: file; in the figures of Cicada and of NV-Logging, memory]
     #[arg(long, value_enum)]
     pub device: Option<Device>,
-    /// Folders on different devices over which the log's files are spread, 512 KiB in turn (ELEDA): new or empty, and left so
+    /// Folders on different devices over which the log's files are spread, 512 KiB in turn (ELEDA):
+    /// new or empty, and left so
     #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
     stripe: Vec<PathBuf>,
     /// How the log's bytes travel [default: direct; in the figures of efficient flushing, buffered]
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
-    /// Bytes of the log's ring, a power of two [default: the log's own; of ELEDA in its figures, 32 MiB]
+    /// Bytes of the log's ring, a power of two [default: the log's own; of ELEDA in its figures, 32
+    /// MiB]
     #[arg(long, value_name = "BYTES", value_parser = log_flags::ring)]
     pub ring: Option<usize>,
     /// Bytes of a segment of the log [default: the log's own]
@@ -55,17 +57,20 @@ pub struct Common {
     /// As many it may have under way whatever it finds
     #[arg(long, value_name = "N", default_value = "1")]
     depth_min: u32,
-    /// When pipelined begins a round: after so many commits, bytes or microseconds, whichever is first
+    /// When pipelined begins a round: after so many commits, bytes or microseconds, whichever is
+    /// first
     #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
     pub group: Group,
-    /// How a delay is waited out: auto (up to 50 us on the processor), spin (all of it) or timer (asleep, and woken late)
+    /// How a delay is waited out: auto (up to 50 us on the processor), spin (all of it) or timer
+    /// (asleep, and woken late)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = waiting)]
     waiting: Waiting,
     #[command(flatten)]
     tuning: log_flags::Tuning,
     #[command(flatten)]
     nvram: NvramFlags,
-    /// Folder for logs in NVRAM: new or empty, and left so [default: katydid-nvram-PID in /dev/shm, where there is one, else in --dir]
+    /// Folder for logs in NVRAM: new or empty, and left so [default: katydid-nvram-PID in /dev/shm,
+    /// where there is one, else in --dir]
     #[arg(long, value_name = "DIR")]
     nvram_dir: Option<PathBuf>,
     /// Write all rows to this file

@@ -25,7 +25,8 @@ pub fn checked(row: &Row) -> Option<u64> {
     row.rounds.iter().map(|run| run.checked).sum()
 }
 
-/// How long a transaction takes from its beginning until it is told, on the mean: what is in flight by how soon it is done.
+/// How long a transaction takes from its beginning until it is told, on the mean: what is in flight
+/// by how soon it is done.
 pub fn whole_us(run: &Run, case: &Case) -> f64 {
     (case.threads * case.in_flight) as f64 / run.per_second().max(1e-9) * 1e6
 }
@@ -80,8 +81,8 @@ pub fn idle_share(run: &Run) -> f64 {
     (1.0 - user_share(run) - system_share(run)).max(0.0)
 }
 
-/// The share of the clients' time that they waited for the log: for the turn to sync, for another thread's sync, and, where committing threads sync, for
-/// their own. Most of it they sleep.
+/// The share of the clients' time that they waited for the log: for the turn to sync, for another
+/// thread's sync, and, where committing threads sync, for their own. Most of it they sleep.
 pub fn log_wait_share(run: &Run, case: &Case) -> f64 {
     let waited =
         run.counted(|counters| counters.sync_lock_ns) + run.counted(|counters| counters.completion_ns);

@@ -33,7 +33,8 @@ pub struct Run {
     pub nvram: Option<Form>,
     /// Checkpoints that ended in the run.
     pub checkpoints: u64,
-    /// Transfers of TPC-B, or transactions of TPC-C, that were added up afterwards: as many as were acknowledged.
+    /// Transfers of TPC-B, or transactions of TPC-C, that were added up afterwards: as many as were
+    /// acknowledged.
     pub checked: Option<u64>,
     /// The device by itself, in the same round.
     pub raw: Raw,

@@ -1,4 +1,5 @@
-//! One run of a command that measures commits: its folder, what cases may be of, and what was measured so far.
+//! One run of a command that measures commits: its folder, what cases may be of, and what was
+//! measured so far.
 
 use super::alone;
 use super::case::{Case, Work};
@@ -79,8 +80,8 @@ impl<'a> Session<'a> {
         Session { tpcc: Some(tpcc), ..self }
     }
 
-    /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes the files with all that was run so far: a signal in what comes next loses no more
-    /// than that.
+    /// Runs cases in rounds, with this method unless another is asked for, prints them, and writes
+    /// the files with all that was run so far: a signal in what comes next loses no more than that.
     pub fn run(
         &mut self,
         study: Study,

@@ -62,7 +62,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside of it.
+    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside
+    /// of it.
     pub fn new(
         path: PathBuf,
         nvram: PathBuf,
@@ -150,7 +151,8 @@ impl Stage {
         Ok(Arc::new(DelayedDirectory::new(directory, case.delay, self.tuned.waiting)))
     }
 
-    /// The name of the folder that all cases share whose logs are of this one's kind, size and device.
+    /// The name of the folder that all cases share whose logs are of this one's kind, size and
+    /// device.
     pub fn name_of(&self, what: &str, case: &Case) -> String {
         match (case.log, case.entries) {
             (LogKind::Disk, _) => format!("{what}-{}", self.device_of(case).name()),
@@ -231,7 +233,8 @@ impl Stage {
         self.round = None;
     }
 
-    /// What the device does by itself, measured once in each round for each delay; for the log alone in NVRAM, what that does.
+    /// What the device does by itself, measured once in each round for each delay; for the log
+    /// alone in NVRAM, what that does.
     pub fn raw(&mut self, round: usize, case: &Case, time: Duration) -> Result<Raw> {
         if self.round != Some(round) {
             self.round = Some(round);

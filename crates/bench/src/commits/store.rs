@@ -1,12 +1,15 @@
 //! Runs a case on the store, through the workload crate's driver.
 //!
-//! 1. One database for all cases of an engine and a device, opened anew for each with the case's options. What is only read or updated is
-//!    loaded once, by whoever needs it first, without delay; what a run inserts goes into a table of its own, which is dropped after it, so
-//!    that cases do not slow each other down.
+//! 1. One database for all cases of an engine and a device, opened anew for each with the case's
+//!    options. What is only read or updated is loaded once, by whoever needs it first, without
+//!    delay; what a run inserts goes into a table of its own, which is dropped after it, so that
+//!    cases do not slow each other down.
 //! 2. What a run reads is in memory when it begins.
-//! 3. After every run of TPC-B everything must add up, and there must be as many notes as transfers were acknowledged. After every run of
-//!    sysbench all rows are there, and the index leads to each of them and to nothing else.
-//! 4. A checkpoint of the memory engine is taken before it is closed: it reads all of its log when it is opened.
+//! 3. After every run of TPC-B everything must add up, and there must be as many notes as transfers
+//!    were acknowledged. After every run of sysbench all rows are there, and the index leads to
+//!    each of them and to nothing else.
+//! 4. A checkpoint of the memory engine is taken before it is closed: it reads all of its log when
+//!    it is opened.
 
 use super::case::{Case, Work};
 use super::run::Run;

@@ -1,4 +1,5 @@
-//! What is measured together: a figure of a paper, or the log's commits as `bench log-commit` varies them.
+//! What is measured together: a figure of a paper, or the log's commits as `bench log-commit`
+//! varies them.
 //!
 //! Pure.
 

@@ -1,9 +1,13 @@
-//! Runs a case on the store over a log of any kind: TPC-C's pair of transactions, or updates of single keys, in the paged engine.
+//! Runs a case on the store over a log of any kind: TPC-C's pair of transactions, or updates of
+//! single keys, in the paged engine.
 //!
-//! 1. There is one database for each kind of log (and, where they vary, its entries), loaded by whoever needs it first, or when it has
-//!    grown much, and opened anew for each run with the case's latency. Its files are on the folder's device, its log where the case says.
-//! 2. A checkpoint is taken before each run, so that a log in NVRAM has room for it, if it is long enough for one.
-//! 3. After every run the conditions of TPC-C hold, and there are as many orders as were loaded and acknowledged.
+//! 1. There is one database for each kind of log (and, where they vary, its entries), loaded by
+//!    whoever needs it first, or when it has grown much, and opened anew for each run with the
+//!    case's latency. Its files are on the folder's device, its log where the case says.
+//! 2. A checkpoint is taken before each run, so that a log in NVRAM has room for it, if it is long
+//!    enough for one.
+//! 3. After every run the conditions of TPC-C hold, and there are as many orders as were loaded and
+//!    acknowledged.
 
 use super::case::{Case, Work};
 use super::run::Run;
@@ -23,7 +27,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A database that has got so many orders is loaded anew: reading and checking them would take longer than a run.
+/// A database that has got so many orders is loaded anew: reading and checking them would take
+/// longer than a run.
 const GROWN_MAX: u64 = 40_000;
 /// Transactions in flight of each thread that loads.
 const LOAD_IN_FLIGHT: usize = 16;
@@ -31,7 +36,8 @@ const LOAD_IN_FLIGHT: usize = 16;
 /// Sizes of a database of TPC-C.
 #[derive(Debug, Args)]
 pub struct TpccFlags {
-    /// Warehouses of TPC-C, with 10 districts each [default: 4 in the figures of NVRAM, 32 in ELEDA's 12]
+    /// Warehouses of TPC-C, with 10 districts each [default: 4 in the figures of NVRAM, 32 in
+    /// ELEDA's 12]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     warehouses: Option<u32>,
     /// Items of TPC-C: 100000 in the standard

@@ -1,7 +1,9 @@
-//! Runs a case of Cicada's evaluation: the memory engine, loaded anew for each run, in a folder of its own on the log's device.
+//! Runs a case of Cicada's evaluation: the memory engine, loaded anew for each run, in a folder of
+//! its own on the log's device.
 //!
 //! 1. What is loaded is in the log before the run begins, and nothing is left to be written of it.
-//! 2. Everything is on the same device: log, control file and checkpoints. No checkpoint falls into a run.
+//! 2. Everything is on the same device: log, control file and checkpoints. No checkpoint falls into
+//!    a run.
 
 use super::case::{Case, Work};
 use super::run::Run;
@@ -20,7 +22,8 @@ const TABLE: &str = "tuples";
 const FOLDER: &str = "tuples";
 /// So much log that no checkpoint falls into a run.
 const CHECKPOINT_BYTES: u64 = 4 << 30;
-/// Segments and rings of all streams together have about so many bytes, as long as there are few streams.
+/// Segments and rings of all streams together have about so many bytes, as long as there are few
+/// streams.
 const LOG_BYTES: u64 = 256 << 20;
 const STREAM_BYTES_MIN: u64 = 4 << 20;
 /// Segments prepared of each stream: there may be many streams.

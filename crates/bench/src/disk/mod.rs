@@ -18,8 +18,9 @@ use std::time::Duration;
 
 /// Measure how fast a device makes writes durable, and say what suits it
 ///
-/// Varies what the choice depends on: the state of the file's blocks, the method, the size, how many are in flight, and syncs at
-/// the same time. The file has no name, so nothing is left behind. On a shared machine, repeat it.
+/// Varies what the choice depends on: the state of the file's blocks, the method, the size, how
+/// many are in flight, and syncs at the same time. The file has no name, so nothing is left behind.
+/// On a shared machine, repeat it.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  katydid bench-disk --dir /mnt/fast\n  katydid bench-disk --dir . --quick --json"
@@ -49,7 +50,8 @@ fn file_bytes(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// How much of the time the trials take that the choice is made from; the rest is the states', and syncs at the same time.
+/// How much of the time the trials take that the choice is made from; the rest is the states', and
+/// syncs at the same time.
 const TRIALS_SHARE: f64 = 13.0 / 22.0;
 const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
 

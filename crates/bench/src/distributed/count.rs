@@ -1,16 +1,19 @@
 //! Dependences between logs among which the records of one log are dealt (Aether, A.5).
 //!
-//! Pure. A record depends on the last one that changed the same page, if that one is in another log: with physiological logging it must be durable
-//! first. A dependence is tight if the older record is among the five most recent ones of its log: a log that is flushed at commits has not been
-//! flushed since. A commit spans logs if it has to see to it that more than one is durable: those that have its records, and those that one of its
-//! records depends on tightly.
+//! Pure. A record depends on the last one that changed the same page, if that one is in another
+//! log: with physiological logging it must be durable first. A dependence is tight if the older
+//! record is among the five most recent ones of its log: a log that is flushed at commits has not
+//! been flushed since. A commit spans logs if it has to see to it that more than one is durable:
+//! those that have its records, and those that one of its records depends on tightly.
 //!
-//! Transactions, or pages, are dealt in the order in which they first appear. Their own numbers would not do: a transaction's tells its thread.
+//! Transactions, or pages, are dealt in the order in which they first appear. Their own numbers
+//! would not do: a transaction's tells its thread.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// Records of its log since an older one, itself included, that make a dependence on it tight (Aether, A.5).
+/// Records of its log since an older one, itself included, that make a dependence on it tight
+/// (Aether, A.5).
 const TIGHT: u64 = 5;
 
 /// Most logs.

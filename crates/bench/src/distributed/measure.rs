@@ -1,7 +1,10 @@
-//! Runs a workload in the paged engine with its log in memory, and counts in the log what a distributed one would have to keep in order.
+//! Runs a workload in the paged engine with its log in memory, and counts in the log what a
+//! distributed one would have to keep in order.
 //!
-//! 1. Only what the run itself has logged is counted: what was loaded lies below the position at which the run began.
-//! 2. No checkpoint trims the log meanwhile. It is read when all clients have ended and everything is durable.
+//! 1. Only what the run itself has logged is counted: what was loaded lies below the position at
+//!    which the run began.
+//! 2. No checkpoint trims the log meanwhile. It is read when all clients have ended and everything
+//!    is durable.
 
 use super::count::{Assignment, Counted, Counter};
 use super::rows::{Bank, Case, DistributedRound, Workload};
@@ -69,7 +72,8 @@ pub fn measure(
     Ok(DistributedRound { counted, bytes, seconds })
 }
 
-/// Every transaction that was acknowledged and wrote is in the log, so a count without them is of another log.
+/// Every transaction that was acknowledged and wrote is in the log, so a count without them is of
+/// another log.
 fn check(case: &Case, counted: Counted, acknowledged: u64) -> Result<()> {
     let is_read = match case.workload {
         // OrderStatus and StockLevel only read; Delivery may find nothing. They are 12 of 100.

@@ -56,7 +56,8 @@ pub fn name_of_line<C>(case: &C, apart: &[&Axis<C>]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// For each row, the percentage of its times that are at most so long, in microseconds; `apart` tells the lines apart.
+/// For each row, the percentage of its times that are at most so long, in microseconds; `apart`
+/// tells the lines apart.
 pub fn distributions<C, R: Round>(rows: &[Row<C, R>], apart: &[&Axis<C>]) -> Vec<Line> {
     const SHARES: [f64; 15] =
         [0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];

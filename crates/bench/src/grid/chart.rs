@@ -1,8 +1,9 @@
 //! A chart as SVG.
 //!
-//! Pure. On logarithmic axes straight lines are what scales. A chart is as narrow as a telephone's screen can show with text that can be read; names of
-//! lines stand below it, in as many rows of text as they need. Each line has hollow markers of a shape of its own, so that lines which lie on each other
-//! can still be told apart.
+//! Pure. On logarithmic axes straight lines are what scales. A chart is as narrow as a telephone's
+//! screen can show with text that can be read; names of lines stand below it, in as many rows of
+//! text as they need. Each line has hollow markers of a shape of its own, so that lines which lie
+//! on each other can still be told apart.
 
 const WIDTH: f64 = 480.0;
 /// From the top of the plot to its bottom.
@@ -28,7 +29,8 @@ const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
 /// When the colours are used up, they come again with these.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
-/// Shapes of markers around a point, as paths that begin at it, in units of a marker's radius. As many as are prime to the colours' number.
+/// Shapes of markers around a point, as paths that begin at it, in units of a marker's radius. As
+/// many as are prime to the colours' number.
 const MARKERS: [&[(f64, f64)]; 7] = [
     &[(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)],
     &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0), (0.0, -1.3)],

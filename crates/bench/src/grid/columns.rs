@@ -1,7 +1,7 @@
 //! Rows as a table for people and as CSV for programs.
 //!
-//! Pure. CSV has the same columns for everything of one type; what a row has nothing to say about is empty. A table leaves out what does not
-//! vary, and what was not measured.
+//! Pure. CSV has the same columns for everything of one type; what a row has nothing to say about
+//! is empty. A table leaves out what does not vary, and what was not measured.
 
 use super::axis::Axis;
 use super::chart::Picture;
@@ -157,7 +157,8 @@ pub fn csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
     table::csv(&lines)
 }
 
-/// A column `round`, counted from 1, before the columns of [`csv`], and the rows of each round as if there had been no other.
+/// A column `round`, counted from 1, before the columns of [`csv`], and the rows of each round as
+/// if there had been no other.
 pub fn rounds_csv<G: Grid>(all: &[Rows<'_, G>]) -> String {
     let names = G::CSV.iter().map(|(name, _)| *name);
     let mut lines = vec![["round"].into_iter().chain(names).map(str::to_owned).collect::<Vec<_>>()];

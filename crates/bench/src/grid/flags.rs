@@ -1,4 +1,5 @@
-//! Values and lists that several commands take, and their ranges. The ranges of the log's options are the log's own.
+//! Values and lists that several commands take, and their ranges. The ranges of the log's options
+//! are the log's own.
 //!
 //! Pure.
 

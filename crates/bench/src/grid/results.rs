@@ -1,4 +1,5 @@
-//! What a command has measured so far: printed and written after each sweep or figure, so that a signal in the next one loses no more than that.
+//! What a command has measured so far: printed and written after each sweep or figure, so that a
+//! signal in the next one loses no more than that.
 
 use super::chart::draw;
 use super::columns::{Grid, RowOf, Rows, Setting, csv, rounds_csv};

@@ -23,7 +23,8 @@ pub struct Row<C, R> {
 }
 
 impl<C, R: Round> Row<C, R> {
-    /// The median of a quantity over the rounds; of an even number, the lower of the two in the middle.
+    /// The median of a quantity over the rounds; of an even number, the lower of the two in the
+    /// middle.
     pub fn median(&self, quantity: impl Fn(&R) -> f64) -> f64 {
         median(self.rounds.iter().map(quantity))
     }
@@ -41,7 +42,8 @@ impl<C, R: Round> Row<C, R> {
         (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max))
     }
 
-    /// The median, over the rounds, of a quantity divided by another row's in the same round: what disturbs a round disturbs both.
+    /// The median, over the rounds, of a quantity divided by another row's in the same round: what
+    /// disturbs a round disturbs both.
     pub fn ratio(&self, other: &Row<C, R>, quantity: impl Fn(&R) -> f64) -> f64 {
         let rounds = self.rounds.iter().zip(&other.rounds);
         median(rounds.map(|(one, other)| quantity(one) / quantity(other).max(1e-9)))

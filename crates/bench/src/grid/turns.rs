@@ -1,4 +1,5 @@
-//! Rounds: every case runs once before any runs again, every second round from the end, so that what drifts hits all alike.
+//! Rounds: every case runs once before any runs again, every second round from the end, so that
+//! what drifts hits all alike.
 
 use super::row::Row;
 use katydid_command::failure::Result;
@@ -7,7 +8,8 @@ use katydid_command::progress::Progress;
 /// What is asked before each run, and ends everything with an error.
 pub type ContinueCheck<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Runs every case as often as there are rounds; what came of each, in the order in which it ran. `one` is told the round, from 0.
+/// Runs every case as often as there are rounds; what came of each, in the order in which it ran.
+/// `one` is told the round, from 0.
 pub fn in_turn<C, R>(
     name: &str,
     rounds: usize,

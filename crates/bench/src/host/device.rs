@@ -1,4 +1,5 @@
-//! Where a log is kept while it is measured, and how its bytes travel, as words of the command line.
+//! Where a log is kept while it is measured, and how its bytes travel, as words of the command
+//! line.
 
 use clap::ValueEnum;
 use katydid_device::Method;

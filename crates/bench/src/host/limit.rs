@@ -1,4 +1,5 @@
-//! Raw durable writes, as the tables of the command line show them; the measuring is the device library's.
+//! Raw durable writes, as the tables of the command line show them; the measuring is the device
+//! library's.
 
 use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
@@ -36,7 +37,8 @@ impl Writes {
     }
 }
 
-/// The limit a durable commit cannot beat on a device: measured raw, shortly before the run it is compared with.
+/// The limit a durable commit cannot beat on a device: measured raw, shortly before the run it is
+/// compared with.
 #[derive(Debug, Clone)]
 pub struct Limit {
     /// How the raw writes travelled.

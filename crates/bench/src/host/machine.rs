@@ -1,4 +1,5 @@
-//! What machine a figure was measured on. Everything is read from the system; what cannot be read is left out.
+//! What machine a figure was measured on. Everything is read from the system; what cannot be read
+//! is left out.
 
 use serde_json::{Map, Value};
 use std::fs;

@@ -1,4 +1,5 @@
-//! The device by itself, or memory in its place: what no commit can beat. Measured in every round, for each delay once, where the log is.
+//! The device by itself, or memory in its place: what no commit can beat. Measured in every round,
+//! for each delay once, where the log is.
 
 use katydid_command::failure::Result;
 use katydid_device::nvram::Persistence;
@@ -10,10 +11,12 @@ use std::time::{Duration, Instant};
 /// What the device does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Raw {
-    /// The median of one durable write of 4 KiB after the other, to a file of zeros, in microseconds; of NVRAM, the time of one record that
-    /// is copied, written back and fenced after the other.
+    /// The median of one durable write of 4 KiB after the other, to a file of zeros, in
+    /// microseconds; of NVRAM, the time of one record that is copied, written back and fenced after
+    /// the other.
     pub write_us: f64,
-    /// Megabytes a second of durable writes one after the other, at the better of the [`LARGE`] sizes.
+    /// Megabytes a second of durable writes one after the other, at the better of the [`LARGE`]
+    /// sizes.
     pub best_megabytes: f64,
 }
 
@@ -24,7 +27,8 @@ const NAME: &str = "raw";
 const REGION_BYTES: u64 = 1 << 20;
 
 impl Raw {
-    /// Measures NVRAM for about `time`: records of so many bytes, at most 64 KiB, one behind the other.
+    /// Measures NVRAM for about `time`: records of so many bytes, at most 64 KiB, one behind the
+    /// other.
     pub fn of_nvram(directory: &dyn Directory, want: Persistence, bytes: u64, time: Duration) -> Result<Raw> {
         /// Of so many the time is taken together: looking at the clock takes as long as one.
         const BATCH: u64 = 256;

@@ -1,5 +1,6 @@
-//! A folder whose subfolders are elsewhere: the store keeps its log in a subfolder, so this is a database that logs to another device,
-//! such as memory, the fastest there is, or one that takes longer.
+//! A folder whose subfolders are elsewhere: the store keeps its log in a subfolder, so this is a
+//! database that logs to another device, such as memory, the fastest there is, or one that takes
+//! longer.
 
 use katydid_device::{Create, Directory, DirectoryLock, File, Method, Result};
 use std::sync::Arc;

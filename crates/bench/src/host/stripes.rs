@@ -16,7 +16,8 @@ pub struct Stripes {
 }
 
 impl Stripes {
-    /// Takes folders that are new or empty; none if there are none. They may lie inside of `dir`, the folder that everything else is in.
+    /// Takes folders that are new or empty; none if there are none. They may lie inside of `dir`,
+    /// the folder that everything else is in.
     pub fn take(paths: &[PathBuf], dir: &Path) -> Result<Option<Stripes>> {
         if paths.is_empty() {
             return Ok(None);

@@ -1,5 +1,6 @@
-//! What the process has used so far, as the kernel counts it: all threads, those that have ended too. And what the whole machine has: where
-//! others run meanwhile, a process gets less than it could use, and that must not be taken for waiting.
+//! What the process has used so far, as the kernel counts it: all threads, those that have ended
+//! too. And what the whole machine has: where others run meanwhile, a process gets less than it
+//! could use, and that must not be taken for waiting.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -49,8 +50,9 @@ pub fn so_far() -> Usage {
     }
 }
 
-/// Processor time that was not idle, of all processors, from the first line of `/proc/stat`: hundredths of seconds spent for user, nice,
-/// system, idle, waiting for a device, interrupts, soft interrupts, and, not counted, by other machines.
+/// Processor time that was not idle, of all processors, from the first line of `/proc/stat`:
+/// hundredths of seconds spent for user, nice, system, idle, waiting for a device, interrupts, soft
+/// interrupts, and, not counted, by other machines.
 fn machine(stat: &str) -> Option<Duration> {
     let mut words = stat.lines().next()?.split_whitespace();
     words.next().filter(|word| *word == "cpu")?;

@@ -17,7 +17,8 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// Flags of both commands. A list that is given replaces the sweep's own.
 #[derive(Debug, Args)]
 pub struct Sweeps {
-    /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap, stall, limits, txn (the last three on real threads only)
+    /// Sweeps, or `all`: threads, size, size-cached, outlier, slots, work, crawl, bitmap, stall,
+    /// limits, txn (the last three on real threads only)
     #[arg(long, value_name = "NAMES", default_value = "threads", value_delimiter = ',')]
     pub sweep: Vec<String>,
     /// Designs, or `all` that the sweep is about

@@ -107,7 +107,8 @@ pub fn picture(of: &Rows<'_, Sweep>) -> Picture {
     }
 }
 
-/// Of the sweep of transactions, how soon commits were told: of its smallest records, a line for each number of threads (ELEDA, Figure 16c).
+/// Of the sweep of transactions, how soon commits were told: of its smallest records, a line for
+/// each number of threads (ELEDA, Figure 16c).
 pub fn latency(of: &Rows<'_, Sweep>) -> Option<Picture> {
     let least = of.rows.iter().map(|row| row.case.record).min().filter(|_| of.grid == Sweep::Txn)?;
     let rows: Vec<Row> = of.rows.iter().filter(|row| row.case.record == least).cloned().collect();

@@ -1,6 +1,8 @@
-//! Sweep `limits`: every design against the copies and sums without an inserter, and against two designs.
+//! Sweep `limits`: every design against the copies and sums without an inserter, and against two
+//! designs.
 //!
-//! Pure. Ratios are taken round by round, since what disturbs a round disturbs all that is in it, and then the median of them.
+//! Pure. Ratios are taken round by round, since what disturbs a round disturbs all that is in it,
+//! and then the median of them.
 
 use super::case::{Row, Subject};
 use katydid_wal::InserterKind;
@@ -13,7 +15,8 @@ pub const REFERENCES: [Subject; 4] = [
     Subject::Design(InserterKind::Mutex),
 ];
 
-/// The rate of `row` as a multiple of that of `reference` in the same sweep; `None` if that was not run.
+/// The rate of `row` as a multiple of that of `reference` in the same sweep; `None` if that was not
+/// run.
 pub fn ratio_to(rows: &[Row], row: &Row, reference: Subject) -> Option<f64> {
     let same = |other: &&Row| {
         other.case.subject == reference

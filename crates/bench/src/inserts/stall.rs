@@ -1,16 +1,19 @@
 //! How long the filled frontier stands still while bytes behind it are reserved and not filled.
 //!
-//! Real threads. The appenders look, each after every eighth of its inserts, when it owns no hole; one of them at a time, the others go
-//! on. A thread of its own would be the cleaner observer with a core to spare. With as many appenders as cores it is not: it runs when it
-//! preempts an appender, so it makes the holes that it finds, and it sees nothing while it waits for its turn, so that it cannot tell
-//! its own delay from the frontier's.
+//! Real threads. The appenders look, each after every eighth of its inserts, when it owns no hole;
+//! one of them at a time, the others go on. A thread of its own would be the cleaner observer with
+//! a core to spare. With as many appenders as cores it is not: it runs when it preempts an
+//! appender, so it makes the holes that it finds, and it sees nothing while it waits for its turn,
+//! so that it cannot tell its own delay from the frontier's.
 //!
-//! 1. A look asks the inserter how far the log is filled, as the leader of a write would, and compares with what was reserved before
-//!    it asked.
-//! 2. A standstill begins with the first look that finds the frontier at a place with reserved bytes behind it, and ends with the first
-//!    look that finds it elsewhere, or nothing reserved behind it. So it is as much as one distance between looks too long or too short,
-//!    and what is shorter than that is mostly not seen: the distance is reported.
-//! 3. While all appenders are refused room nobody looks: that time counts, as the frontier stood still in it.
+//! 1. A look asks the inserter how far the log is filled, as the leader of a write would, and
+//!    compares with what was reserved before it asked.
+//! 2. A standstill begins with the first look that finds the frontier at a place with reserved
+//!    bytes behind it, and ends with the first look that finds it elsewhere, or nothing reserved
+//!    behind it. So it is as much as one distance between looks too long or too short, and what is
+//!    shorter than that is mostly not seen: the distance is reported.
+//! 3. While all appenders are refused room nobody looks: that time counts, as the frontier stood
+//!    still in it.
 
 use super::case::{Case, Inserted};
 use crate::grid::row;

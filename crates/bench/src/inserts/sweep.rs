@@ -1,7 +1,7 @@
 //! Sweeps: what is varied when the inserters are measured, in figures and words.
 //!
-//! Pure. A sweep is a list of values for each thing that can vary; its cases are all combinations. What the command line gives replaces the
-//! sweep's own list.
+//! Pure. A sweep is a list of values for each thing that can vary; its cases are all combinations.
+//! What the command line gives replaces the sweep's own list.
 
 use katydid_wal::InserterKind;
 

@@ -1,11 +1,13 @@
-//! Sweep `txn`: transactions of three records and a commit that is told by callback, on a whole log (ELEDA, 6.5.1).
+//! Sweep `txn`: transactions of three records and a commit that is told by callback, on a whole log
+//! (ELEDA, 6.5.1).
 //!
-//! Real threads. A thread begins the next transaction without waiting for the last one's commit to be durable, as ELEDA's do, until as
-//! many are in flight as allowed. Latency is from before the commit record is appended until its callback runs, on the thread that
-//! committed.
+//! Real threads. A thread begins the next transaction without waiting for the last one's commit to
+//! be durable, as ELEDA's do, until as many are in flight as allowed. Latency is from before the
+//! commit record is appended until its callback runs, on the thread that committed.
 //!
-//! The log lives in a folder that is made for the sweep and removed after it, or in memory; its segments are used again by case after
-//! case, so that only the first pays for filling them with zeros.
+//! The log lives in a folder that is made for the sweep and removed after it, or in memory; its
+//! segments are used again by case after case, so that only the first pays for filling them with
+//! zeros.
 
 use super::case::{Case, Inserted};
 use crate::commits::figures::spec::fill;
@@ -27,7 +29,8 @@ use std::time::{Duration, Instant};
 
 const RECORDS: usize = 3;
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// More than by default: with more threads than cores, whoever prepares segments may have to wait for a core.
+/// More than by default: with more threads than cores, whoever prepares segments may have to wait
+/// for a core.
 const SPARE_SEGMENTS: usize = 4;
 /// The log's start is moved when so much lies behind it.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
@@ -43,7 +46,8 @@ pub struct LogFolder {
     before: FolderState,
     pub in_flight: usize,
     pub sync: SyncKind,
-    /// Bytes of a write: the most, and with `pipelined` how many there must be before it begins; none for the log's own choice.
+    /// Bytes of a write: the most, and with `pipelined` how many there must be before it begins;
+    /// none for the log's own choice.
     pub io_unit: Option<usize>,
     pub method: MethodName,
     /// Where the files are, if not in the folder.
@@ -51,7 +55,8 @@ pub struct LogFolder {
 }
 
 impl LogFolder {
-    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside of it.
+    /// Takes a folder that is new or empty, and folders of stripes that are, which may lie inside
+    /// of it.
     pub fn new(
         path: PathBuf,
         stripes: &[PathBuf],
@@ -106,7 +111,8 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     };
     let options = Options {
         reserve_bytes: 0,
-        // A flusher that waits for a unit is ELEDA's, whose threads may be several hops ahead (`--ring`).
+        // A flusher that waits for a unit is ELEDA's, whose threads may be several hops ahead
+        // (`--ring`).
         run_ahead_bytes: case.ring_bytes / if stage.io_unit.is_some() { 2 } else { 4 },
         method: stage.method.method(),
         ..case.options(inserter).map_files(|files| FileOptions {
@@ -208,7 +214,8 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
 struct Client {
     session: Session,
     payload: Vec<u8>,
-    /// Callbacks must own what they write to; they run on this thread, so nobody ever waits for these two.
+    /// Callbacks must own what they write to; they run on this thread, so nobody ever waits for
+    /// these two.
     times: Arc<Mutex<Histogram<u64>>>,
     failed: Arc<Mutex<Option<Error>>>,
     next: u64,

@@ -1,4 +1,5 @@
-//! `manycore calibrate`: measures this machine, and the real inserters on it, and writes both as a machine description.
+//! `manycore calibrate`: measures this machine, and the real inserters on it, and writes both as a
+//! machine description.
 
 use super::real;
 use crate::host::machine::Machine as Host;
@@ -102,8 +103,9 @@ fn time(times: u64, mut act: impl FnMut()) -> f64 {
     since.elapsed().as_nanos() as f64 / times as f64
 }
 
-/// A thread adds to a word and then does other work, alone or beside another one that does the same: the time of both. The work is
-/// there because a core that adds without pause keeps the line for several additions, which inserts do not.
+/// A thread adds to a word and then does other work, alone or beside another one that does the
+/// same: the time of both. The work is there because a core that adds without pause keeps the line
+/// for several additions, which inserts do not.
 fn additions(threads: usize, times: u64) -> f64 {
     let (word, begin) = (AtomicU64::new(0), Barrier::new(threads));
     let one = || {
@@ -188,7 +190,8 @@ fn describe(measured: &Measured, cores: usize, host: &str, real: &[katydid_manyc
     let own = (added_by_two - added_alone).max(1.0);
     let store = 0.5;
     let woken = (wake_round / 2.0 - unpark).max(100.0);
-    // One checksum and one copy of no bytes: what is left after the bytes; a small record has two copies.
+    // One checksum and one copy of no bytes: what is left after the bytes; a small record has two
+    // copies.
     let sum_byte = ((large.prepare_ns - small.prepare_ns) / bytes).max(0.001);
     let copy_byte = ((large.copy_ns - small.copy_ns) / bytes).max(0.001);
     let prepare = (small.prepare_ns - sum_byte * SMALL as f64).max(0.0);

@@ -1,4 +1,5 @@
-//! `manycore`: the log's inserters, and the memory engine's timestamps, on a simulated machine of many cores.
+//! `manycore`: the log's inserters, and the memory engine's timestamps, on a simulated machine of
+//! many cores.
 
 mod calibrate;
 mod compare;

@@ -19,8 +19,8 @@ use std::time::Instant;
 
 /// Insert records with virtual threads on a simulated machine
 ///
-/// Without options it sweeps the number of threads. The same options give the same figures, to the byte. `katydid lab log-insert` does
-/// the same sweeps on real threads.
+/// Without options it sweeps the number of threads. The same options give the same figures, to the
+/// byte. `katydid lab log-insert` does the same sweeps on real threads.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Machines that come with the program: aether (one chip of 64 simple contexts), eleda (two sockets of 18 cores), modern (two

@@ -1,4 +1,5 @@
-//! Simulations, as many at a time as there are real cores. Each is one thread's, so this changes no figure.
+//! Simulations, as many at a time as there are real cores. Each is one thread's, so this changes no
+//! figure.
 
 use katydid_command::failure::{Failure, Result};
 use katydid_command::progress::Progress;

@@ -74,7 +74,8 @@ impl Child {
             // It ends when the child does.
             scope.spawn(move || {
                 if let Some(pid) = Pid::from_raw(child.id() as i32) {
-                    // Only looks: while it is not reaped, no other process has its number. Should looking fail, `wait` says why.
+                    // Only looks: while it is not reaped, no other process has its number. Should
+                    // looking fail, `wait` says why.
                     let _ended = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
                 }
                 *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -1,12 +1,17 @@
-//! Criteria: a claim of a paper's text as an inequality with two sides, the numbers that must satisfy it, and numbers that must not.
+//! Criteria: a claim of a paper's text as an inequality with two sides, the numbers that must
+//! satisfy it, and numbers that must not.
 //!
 //! Pure. Invariants:
 //!
-//! 1. A criterion cannot be written down without the paper's numbers and a counter-example: [`Criterion::new`] takes both, and nothing else makes one.
-//! 2. One test over all criteria (`papers`) judges both. The paper's numbers give [`Verdict::Same`], the counter-example's [`Verdict::Another`].
-//! 3. An answer comes from at least [`ROUNDS_MIN`] rounds. If one of them lacks a row that the claim is about, such as a number of threads that
-//!    a quick run leaves out, or if the interval crosses a bound, the answer is [`Answer::NotDecided`].
-//! 4. An answer about simulated rows holds for every machine within the simulator's stated error, or it is [`Answer::WithinError`].
+//! 1. A criterion cannot be written down without the paper's numbers and a counter-example:
+//!    [`Criterion::new`] takes both, and nothing else makes one.
+//! 2. One test over all criteria (`papers`) judges both. The paper's numbers give
+//!    [`Verdict::Same`], the counter-example's [`Verdict::Another`].
+//! 3. An answer comes from at least [`ROUNDS_MIN`] rounds. If one of them lacks a row that the
+//!    claim is about, such as a number of threads that a quick run leaves out, or if the interval
+//!    crosses a bound, the answer is [`Answer::NotDecided`].
+//! 4. An answer about simulated rows holds for every machine within the simulator's stated error,
+//!    or it is [`Answer::WithinError`].
 
 use super::example;
 use super::interval::{Interval, ROUNDS_MIN};
@@ -50,11 +55,13 @@ pub struct Bounds {
     pub below: f64,
 }
 
-/// The paper's own numbers, as tables (see [`example`]). Those that the paper has only as a picture are estimates that agree with its text.
+/// The paper's own numbers, as tables (see [`example`]). Those that the paper has only as a picture
+/// are estimates that agree with its text.
 #[derive(Debug, Clone, Copy)]
 pub struct PaperRows(pub &'static str);
 
-/// A system that lacks the paper's effect, and numbers that it could have, as tables (see [`example`]).
+/// A system that lacks the paper's effect, and numbers that it could have, as tables (see
+/// [`example`]).
 #[derive(Debug, Clone, Copy)]
 pub struct CounterExample {
     pub system: &'static str,
@@ -66,7 +73,8 @@ pub struct CounterExample {
 pub enum Source {
     /// Rows of real threads: what rounds differ by is the only error.
     Measured,
-    /// Rows of virtual threads, right within this factor (`docs/manycore.md`, "How far to trust it").
+    /// Rows of virtual threads, right within this factor (`docs/manycore.md`, "How far to trust
+    /// it").
     Simulated { factor: f64 },
 }
 
@@ -98,7 +106,8 @@ pub enum Undecided {
 pub enum Answer {
     Holds,
     Fails,
-    /// It holds or fails for the simulated machine, but not for every machine within the simulator's error.
+    /// It holds or fails for the simulated machine, but not for every machine within the
+    /// simulator's error.
     WithinError,
     NotDecided(Undecided),
 }
@@ -130,7 +139,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on a figure: a claim that fails outweighs one that is not decided, and that one a claim that holds.
+    /// The verdict on a figure: a claim that fails outweighs one that is not decided, and that one
+    /// a claim that holds.
     pub fn of(answers: impl IntoIterator<Item = Answer>) -> Verdict {
         let (mut holds, mut fails, mut within, mut open) = (false, false, false, false);
         for answer in answers {
@@ -239,8 +249,8 @@ impl Criterion {
         }
     }
 
-    /// The interval, wider by the simulator's error. A share is widened as the ratio of the two parts of the whole; a difference by what a
-    /// share of a half would be widened by.
+    /// The interval, wider by the simulator's error. A share is widened as the ratio of the two
+    /// parts of the whole; a difference by what a share of a half would be widened by.
     fn widened(&self, Interval { low, high, .. }: Interval) -> (f64, f64) {
         let Source::Simulated { factor } = self.source else { return (low, high) };
         let share = |share: f64, factor: f64| share * factor / (share * factor + 1.0 - share);
@@ -283,8 +293,8 @@ impl Criterion {
 
 #[cfg(test)]
 impl Criterion {
-    /// The verdicts on the paper's numbers and on the counter-example's, each as rounds that do not differ, and without the simulator's error,
-    /// which neither has.
+    /// The verdicts on the paper's numbers and on the counter-example's, each as rounds that do not
+    /// differ, and without the simulator's error, which neither has.
     pub fn verdicts_on_its_examples(&self) -> (Verdict, Verdict) {
         let measured = Criterion { source: Source::Measured, ..*self };
         let verdict = |rows: &str| {

@@ -1,7 +1,10 @@
-//! Numbers of a paper or of a counter-example as rows, from the form in which papers print them: tables.
+//! Numbers of a paper or of a counter-example as rows, from the form in which papers print them:
+//! tables.
 //!
-//! Pure. A line `COLUMN over AXIS VALUE ...` begins a table; each line `NAME=WORD, NAME=WORD: NUMBER ...` below it has a number for each of
-//! these values. Numbers of several tables that agree in all names and in the axis are columns of one row. A `-` is a missing number.
+//! Pure. A line `COLUMN over AXIS VALUE ...` begins a table; each line
+//! `NAME=WORD, NAME=WORD: NUMBER ...` below it has a number for each of these values. Numbers of
+//! several tables that agree in all names and in the axis are columns of one row. A `-` is a
+//! missing number.
 
 use super::rows::Rows;
 use std::collections::BTreeMap;

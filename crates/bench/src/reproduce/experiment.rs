@@ -1,4 +1,5 @@
-//! What an experiment is: a figure of a paper, the command that repeats it, and the criteria that compare the two.
+//! What an experiment is: a figure of a paper, the command that repeats it, and the criteria that
+//! compare the two.
 //!
 //! Pure.
 

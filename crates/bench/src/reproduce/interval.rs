@@ -2,7 +2,8 @@
 //!
 //! Pure. The interval's ends are rounds: nothing is assumed of how rounds are distributed.
 
-/// Rounds from which a verdict may come: of five, the least and the greatest enclose the true median in 94 of 100 measurements.
+/// Rounds from which a verdict may come: of five, the least and the greatest enclose the true
+/// median in 94 of 100 measurements.
 pub const ROUNDS_MIN: usize = 5;
 
 /// The least coverage of an interval: that of the ends of five rounds, `1 - 2 / 2^5`.
@@ -18,8 +19,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The narrowest interval between two rounds that covers the true median at least as often as the ends of five rounds do; the ends if there
-    /// are fewer. None of no rounds.
+    /// The narrowest interval between two rounds that covers the true median at least as often as
+    /// the ends of five rounds do; the ends if there are fewer. None of no rounds.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -30,7 +31,8 @@ impl Interval {
     }
 }
 
-/// How likely the true median lies between the rounds that are left when `cut` are taken away at each end (the sign test).
+/// How likely the true median lies between the rounds that are left when `cut` are taken away at
+/// each end (the sign test).
 fn coverage(rounds: usize, cut: usize) -> f64 {
     let (mut term, mut tail) = (0.5_f64.powi(rounds as i32), 0.0);
     for below in 0..=cut {

@@ -1,7 +1,8 @@
-//! `katydid lab reproduce`: the papers' figures, each by the command of this program that repeats it, and one report of all.
+//! `katydid lab reproduce`: the papers' figures, each by the command of this program that repeats
+//! it, and one report of all.
 //!
-//! A process of its own for each experiment: none disturbs the next, and an interruption costs the one under way. The report is
-//! written anew after each, so it can be opened at any time.
+//! A process of its own for each experiment: none disturbs the next, and an interruption costs the
+//! one under way. The report is written anew after each, so it can be opened at any time.
 
 mod child;
 mod criterion;
@@ -33,9 +34,10 @@ use std::time::{Instant, SystemTime};
 
 /// Repeat the papers' figures on this machine, and write one report of them
 ///
-/// Each figure or table that measures logging is an experiment: on real threads, with delayed devices, or on simulated cores where this machine
-/// has too few. The report, DIR/report.html, is one file that needs no network: our plots, what the paper saw, whether ours has
-/// its shape (computed from criteria that it lists), and ours against the paper's best.
+/// Each figure or table that measures logging is an experiment: on real threads, with delayed
+/// devices, or on simulated cores where this machine has too few. The report, DIR/report.html, is
+/// one file that needs no network: our plots, what the paper saw, whether ours has its shape
+/// (computed from criteria that it lists), and ours against the paper's best.
 ///
 /// It may be interrupted at any time; the same command goes on where it was.
 #[derive(Debug, Args)]

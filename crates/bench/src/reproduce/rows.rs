@@ -28,7 +28,8 @@ impl Rows {
         Rows { columns, lines: records.filter(|line| line.len() == wide).collect() }
     }
 
-    /// Rows of which each has names of columns and fields; a column that a row does not name is empty in it.
+    /// Rows of which each has names of columns and fields; a column that a row does not name is
+    /// empty in it.
     pub fn of(rows: impl Iterator<Item = BTreeMap<String, String>>) -> Rows {
         let rows: Vec<_> = rows.collect();
         let names: BTreeSet<&String> = rows.iter().flat_map(BTreeMap::keys).collect();

@@ -1,7 +1,8 @@
 //! What is kept of each experiment, so that an interrupted report goes on where it was.
 //!
-//! A folder for each: `rows.csv`, charts, `output.txt`, `errors.txt`, and last `done.json`. One without the last was interrupted, and is measured
-//! again; so is one of other arguments or of another commit.
+//! A folder for each: `rows.csv`, charts, `output.txt`, `errors.txt`, and last `done.json`. One
+//! without the last was interrupted, and is measured again; so is one of other arguments or of
+//! another commit.
 
 use katydid_command::failure::{Failure, Result};
 use katydid_command::whole_file;

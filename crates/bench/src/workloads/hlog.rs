@@ -1,5 +1,5 @@
-//! Latencies as an HdrHistogram log, which the usual plotters read: one line per second for reads (tag `READ`) and one
-//! for durable commits (tag `COMMIT`), in nanoseconds.
+//! Latencies as an HdrHistogram log, which the usual plotters read: one line per second for reads
+//! (tag `READ`) and one for durable commits (tag `COMMIT`), in nanoseconds.
 
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};

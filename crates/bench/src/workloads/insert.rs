@@ -79,7 +79,8 @@ impl Insert {
                 "table {TABLE:?} was filled {RUNS_MAX} times: use --fresh"
             )));
         }
-        // Written before the first insert: whatever becomes of this run, the next one has keys of its own.
+        // Written before the first insert: whatever becomes of this run, the next one has keys of
+        // its own.
         let entry = Entry { next: number + 1, finished: false, ..before.clone() };
         runner.ledger.write(TABLE, &entry)?;
 

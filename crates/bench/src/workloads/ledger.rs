@@ -1,7 +1,8 @@
-//! What earlier runs of a bench left in a database: a table of its own (`katydid_bench`) says, for each workload or table it filled, with what
-//! and how far.
+//! What earlier runs of a bench left in a database: a table of its own (`katydid_bench`) says, for
+//! each workload or table it filled, with what and how far.
 //!
-//! An entry says `finished` only while no run is under way: the next bench notices one that was killed.
+//! An entry says `finished` only while no run is under way: the next bench notices one that was
+//! killed.
 
 use katydid::{Database, Table};
 use katydid_command::failure::{Failure, Result};
@@ -65,7 +66,8 @@ impl Ledger {
         Ok(self.database.sync().map(drop)?)
     }
 
-    /// Drops these tables, and those of what is called `name`, and forgets it. Whatever a crash leaves, the tables are not used again.
+    /// Drops these tables, and those of what is called `name`, and forgets it. Whatever a crash
+    /// leaves, the tables are not used again.
     pub fn forget(&self, name: &str, tables: &[&str]) -> Result<()> {
         let known = self.read(name).ok().flatten().unwrap_or_default();
         self.database.delete(&self.table, name)?;

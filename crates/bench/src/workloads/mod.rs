@@ -1,4 +1,5 @@
-//! Workloads under load: each is loaded, run durably, checked, and reported beside what the device can do.
+//! Workloads under load: each is loaded, run durably, checked, and reported beside what the device
+//! can do.
 
 mod hlog;
 pub mod insert;

@@ -83,8 +83,9 @@ impl Runner {
         }
     }
 
-    /// What an earlier run left of what is called `name`, to go on with, or `None` if it is to be loaded. `shape` says what is wanted in
-    /// these tables; they are dropped before if something new is asked for.
+    /// What an earlier run left of what is called `name`, to go on with, or `None` if it is to be
+    /// loaded. `shape` says what is wanted in these tables; they are dropped before if something
+    /// new is asked for.
     pub fn earlier(&self, setup: &Setup, name: &str, tables: &[&str], shape: &str) -> Result<Option<Entry>> {
         if setup.fresh {
             self.ledger.forget(name, tables)?;
@@ -136,7 +137,8 @@ impl Runner {
         Ok(Some(Counted { what: "keys", found, expected, also: None }))
     }
 
-    /// Closes the database, writes and prints the report; fails if what was counted is not what was acknowledged.
+    /// Closes the database, writes and prints the report; fails if what was counted is not what was
+    /// acknowledged.
     pub fn finish(self, setup: &Setup, measured: Measured) -> Result<()> {
         let Runner { opened, store, ledger, .. } = self;
         drop((store, ledger));

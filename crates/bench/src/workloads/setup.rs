@@ -1,7 +1,8 @@
 //! Flags of all workloads, and the database they open.
 //!
 //! 1. A folder that is neither empty nor a database is refused and left alone.
-//! 2. With the log in memory the folder is no database afterwards; it must be new or empty before, and is removed.
+//! 2. With the log in memory the folder is no database afterwards; it must be new or empty before,
+//!    and is removed.
 
 use crate::grid::flags::Tuning;
 use crate::host::device::{Device, MethodName};
@@ -62,23 +63,26 @@ pub struct Setup {
     /// Transactions in flight per thread: 1 blocks in each commit, more uses callbacks
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub in_flight: u32,
-    /// At most so many transactions a second, all threads together; latencies then count from when each was due
+    /// At most so many transactions a second, all threads together; latencies then count from when
+    /// each was due
     #[arg(long, value_name = "RATE")]
     pub target: Option<f64>,
-    /// Which engine: paged, memory, or all, one after the other, each in a folder of its own inside --dir [default: that of the
-    /// database; paged for a new one]
+    /// Which engine: paged, memory, or all, one after the other, each in a folder of its own inside
+    /// --dir [default: that of the database; paged for a new one]
     #[arg(long, value_name = "KIND", value_parser = engines)]
     engine: Option<Engines>,
     #[command(flatten)]
     memory_flags: MemoryFlags,
     #[command(flatten)]
     log: LogFlags,
-    /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated, grasshopper, bitmap, chunked or marks
+    /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated,
+    /// grasshopper, bitmap, chunked or marks
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     pub inserter: InserterKind,
     #[command(flatten)]
     pub tuning: Tuning,
-    /// Who makes the log durable: adaptive, pipelined, aggregated, grouped, slotted, per-commit or inline
+    /// Who makes the log durable: adaptive, pipelined, aggregated, grouped, slotted, per-commit or
+    /// inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
     /// Ablation: what `adaptive` and `pipelined` do without one of their heuristics
@@ -90,7 +94,8 @@ pub struct Setup {
     /// When a commit drops its locks: early or after-durable
     #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
     pub lock_release: LockRelease,
-    /// Memory engine: when a transaction looks for conflicts, and after which it pauses: at-validation or early
+    /// Memory engine: when a transaction looks for conflicts, and after which it pauses:
+    /// at-validation or early
     #[arg(long, value_name = "RULE", default_value = "at-validation", value_parser = word::<Contention>)]
     pub contention: Contention,
     /// Memory engine: how long it keeps a version that was replaced: until-unread or until-durable

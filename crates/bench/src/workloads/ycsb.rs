@@ -15,10 +15,10 @@ use std::time::Duration;
 
 /// Run a YCSB workload: load phase, run phase, report
 ///
-/// The workload is a YCSB properties file; -p and flags override what it says. Each request is one transaction, and each
-/// commit is acknowledged only when it is durable, unless --durability asks for less. Without limits in the file or on the
-/// command line it runs for 10 seconds. A folder that is loaded already is used again if it was loaded for the same
-/// records.
+/// The workload is a YCSB properties file; -p and flags override what it says. Each request is one
+/// transaction, and each commit is acknowledged only when it is durable, unless --durability asks
+/// for less. Without limits in the file or on the command line it runs for 10 seconds. A folder
+/// that is loaded already is used again if it was loaded for the same records.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -39,8 +39,8 @@ pub struct Ycsb {
     setup: Setup,
 }
 
-/// Requests a second that are assumed when the number of requests is not known, only to spread a zipfian over the
-/// records to come.
+/// Requests a second that are assumed when the number of requests is not known, only to spread a
+/// zipfian over the records to come.
 const ASSUMED_RATE: f64 = 50_000.0;
 
 impl Ycsb {

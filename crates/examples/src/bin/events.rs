@@ -1,7 +1,8 @@
-//! Events on the log alone, without the store: durable appends by several threads, and a second log that follows the first and goes on
-//! where it was after either process died.
+//! Events on the log alone, without the store: durable appends by several threads, and a second log
+//! that follows the first and goes on where it was after either process died.
 //!
-//! Run: `cargo run -p katydid-examples --bin events -- write FOLDER N`, `... replicate FOLDER COPY N` or `... tail FOLDER`.
+//! Run: `cargo run -p katydid-examples --bin events -- write FOLDER N`,
+//! `... replicate FOLDER COPY N` or `... tail FOLDER`.
 
 use anyhow::{Result, bail};
 use katydid_wal::{Append, Durability, Error, FileOptions, Kind, Log, Lsn, Options, ReadError, Record};
@@ -42,7 +43,8 @@ fn write(log: &Log, events: u64) -> Result<()> {
     Ok(())
 }
 
-/// Appends each event of `log` to `copy`, behind its position in `log`, until `log` is closed; how many.
+/// Appends each event of `log` to `copy`, behind its position in `log`, until `log` is closed; how
+/// many.
 fn follow(log: &Log, copy: &Log) -> Result<u64> {
     let consumer = log.consumer("copy", BEHIND_MAX, 0, &[log.first().start()])?;
     let place = consumer.stat()?;

@@ -1,7 +1,9 @@
-//! A durable queue of jobs: a producer with many commits in flight, workers that take jobs under a lease, and a thread that gives back what a
-//! worker did not finish in time. Kill it and start it again: no job is lost.
+//! A durable queue of jobs: a producer with many commits in flight, workers that take jobs under a
+//! lease, and a thread that gives back what a worker did not finish in time. Kill it and start it
+//! again: no job is lost.
 //!
-//! Run: `cargo run -p katydid-examples --bin jobs -- run FOLDER [--engine paged|memory] [--workers N] [--jobs N] [--batch N] [--shards N]`,
+//! Run:
+//! `cargo run -p katydid-examples --bin jobs -- run FOLDER [--engine paged|memory] [--workers N] [--jobs N] [--batch N] [--shards N]`,
 //! and then `... --bin jobs -- check FOLDER`.
 
 use anyhow::{Result, bail};

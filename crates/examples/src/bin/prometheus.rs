@@ -1,7 +1,9 @@
-//! A store whose numbers Prometheus reads: times of commits and of waits as histograms with buckets, counters, and gauges of `Database::stat`.
+//! A store whose numbers Prometheus reads: times of commits and of waits as histograms with
+//! buckets, counters, and gauges of `Database::stat`.
 //!
-//! Run: `cargo run -p katydid-examples --bin prometheus -- FOLDER [ADDRESS]`, and then `curl localhost:9464/metrics`. Threads that add to a few counters are the
-//! load; they wait for each other's locks.
+//! Run: `cargo run -p katydid-examples --bin prometheus -- FOLDER [ADDRESS]`, and then
+//! `curl localhost:9464/metrics`. Threads that add to a few counters are the load; they wait for
+//! each other's locks.
 
 use anyhow::Result;
 use axum::Router;

@@ -4,13 +4,15 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Longer pieces go to the library, which sums them in several lanes; setting that up costs more than a usual piece does.
+/// Longer pieces go to the library, which sums them in several lanes; setting that up costs more
+/// than a usual piece does.
 const SHORT_BYTES: usize = 512;
 
 /// A CRC-32C over bytes that come in several slices.
 ///
-/// A record's pieces are short and apart: gathering them for one call of the library took 38 ns for a 120-byte record, one call for each
-/// piece 22 ns, and the processor's instruction, where there is one, takes 9 ns.
+/// A record's pieces are short and apart: gathering them for one call of the library took 38 ns for
+/// a 120-byte record, one call for each piece 22 ns, and the processor's instruction, where there
+/// is one, takes 9 ns.
 #[derive(Debug)]
 pub struct Sum {
     /// Not yet inverted.

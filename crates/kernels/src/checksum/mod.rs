@@ -1,6 +1,7 @@
 //! The checksum of records, and the little-endian integers that headers consist of.
 //!
-//! Pure; any thread. On the simulated machine a checksum costs simulated time and is always zero, for nothing reads the records back there.
+//! Pure; any thread. On the simulated machine a checksum costs simulated time and is always zero,
+//! for nothing reads the records back there.
 
 #[cfg(not(katydid_simulated))]
 mod crc;

@@ -1,5 +1,6 @@
-//! The threads of an execution: coroutines, each on a stack of its own, which all run on the thread that explores. Handing on is a few
-//! instructions; between threads of the system it would be most of the time.
+//! The threads of an execution: coroutines, each on a stack of its own, which all run on the thread
+//! that explores. Handing on is a few instructions; between threads of the system it would be most
+//! of the time.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -51,8 +52,9 @@ impl Fibers {
 /// Lets the explorer go on; returns when it resumes the calling thread.
 pub(super) fn suspend() {
     let yielder = YIELDER.get();
-    // SAFETY: only threads of an execution get here. The word is the running one's: it is set where a thread begins and, below, where it
-    // goes on. It points to that thread's stack, which stays until its body has ended.
+    // SAFETY: only threads of an execution get here. The word is the running one's: it is set where
+    // a thread begins and, below, where it goes on. It points to that thread's stack, which stays
+    // until its body has ended.
     unsafe { (*yielder).suspend(()) }
     YIELDER.set(yielder);
 }

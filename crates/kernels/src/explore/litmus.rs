@@ -1,4 +1,5 @@
-//! The explorer on programs whose outcomes are known: what release/acquire forbids never happens, what it allows does.
+//! The explorer on programs whose outcomes are known: what release/acquire forbids never happens,
+//! what it allows does.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -51,7 +52,8 @@ fn explore_store_buffering_is_forbidden_only_when_sequentially_consistent() {
     assert_eq!(strict, BTreeSet::from([(0, 1), (1, 0), (1, 1)]));
 }
 
-/// Two threads store to one location each; two others load both, in opposite orders. What each of these found, as a number of two digits.
+/// Two threads store to one location each; two others load both, in opposite orders. What each of
+/// these found, as a number of two digits.
 fn independent_reads(store: Ordering, load: Ordering) -> Outcomes {
     // Four threads: within two preemptions both readers may stand between their loads.
     outcomes_within(Some(2), move || {
@@ -100,7 +102,8 @@ fn explore_store_buffering_is_forbidden_by_fences() {
     }
 }
 
-/// The explorer once had every two sequentially consistent operations synchronise, which hid what Acquire was missing beside them.
+/// The explorer once had every two sequentially consistent operations synchronise, which hid what
+/// Acquire was missing beside them.
 #[test]
 fn explore_a_sequentially_consistent_operation_publishes_its_own_location_only() {
     let found = outcomes(|| {

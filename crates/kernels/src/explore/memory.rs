@@ -1,17 +1,21 @@
 //! The explorer's memory: what a load may see, under release/acquire rules.
 //!
-//! Each atomic location keeps every value it ever had, in modification order. A thread's [`View`] says, per location,
-//! the oldest value it may still read, and, per thread, how much of that thread's past happened before now. A release
-//! store attaches the storer's view to the value; an acquire load of that value takes it over. So a relaxed or badly
-//! placed ordering shows as a load that legally returns an old value, and a missing edge as a race on plain bytes.
+//! Each atomic location keeps every value it ever had, in modification order. A thread's [`View`]
+//! says, per location, the oldest value it may still read, and, per thread, how much of that
+//! thread's past happened before now. A release store attaches the storer's view to the value; an
+//! acquire load of that value takes it over. So a relaxed or badly placed ordering shows as a load
+//! that legally returns an old value, and a missing edge as a race on plain bytes.
 //!
-//! What is modelled: coherence, release/acquire, release sequences through read-modify-writes, fences, and sequentially
-//! consistent operations as in C++20. Their one order S is the order in which they run. An operation in S reads its location no older than what
-//! an operation before it in S has read or stored there; it learns nothing of other locations by being in S. A fence in S carries
-//! all that its thread knows of locations to each later operation and fence in S, and takes the same from earlier ones.
+//! What is modelled: coherence, release/acquire, release sequences through read-modify-writes,
+//! fences, and sequentially consistent operations as in C++20. Their one order S is the order in
+//! which they run. An operation in S reads its location no older than what an operation before it
+//! in S has read or stored there; it learns nothing of other locations by being in S. A fence in S
+//! carries all that its thread knows of locations to each later operation and fence in S, and takes
+//! the same from earlier ones.
 //!
-//! What is not modelled: stores to one location taking effect in another order than they ran, orders S other than that of the run, reads of
-//! values stored later (load buffering), read-modify-writes that fail on an older value or spuriously, and returns from `park` without a
+//! What is not modelled: stores to one location taking effect in another order than they ran,
+//! orders S other than that of the run, reads of values stored later (load buffering),
+//! read-modify-writes that fail on an older value or spuriously, and returns from `park` without a
 //! reason. Miri and loom, run beside this, cover other corners.
 
 use std::sync::atomic::Ordering;
@@ -65,7 +69,8 @@ impl View {
     }
 }
 
-/// A thread's three views: what it knows, what an acquire fence would add, what a release fence has pinned.
+/// A thread's three views: what it knows, what an acquire fence would add, what a release fence has
+/// pinned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadViews {
     pub(super) now: View,
@@ -238,8 +243,8 @@ impl Memory {
         }
     }
 
-    /// Lets a thread see the newest value of every location, without ordering anything else: stores become visible
-    /// in the end.
+    /// Lets a thread see the newest value of every location, without ordering anything else: stores
+    /// become visible in the end.
     pub(super) fn catch_up(&self, views: &mut ThreadViews) {
         for (location, at) in self.atomics.iter().enumerate() {
             views.now.saw(location, at.history.len() - 1);

@@ -1,4 +1,5 @@
-//! Atomics, fences, plain bytes, threads, parking and locks of the explored world, shaped like std's.
+//! Atomics, fences, plain bytes, threads, parking and locks of the explored world, shaped like
+//! std's.
 
 use super::memory::ThreadViews;
 use super::schedule::{Execution, Status, World, with};
@@ -7,7 +8,8 @@ use std::ops::{Deref, DerefMut};
 pub use std::sync::atomic::Ordering;
 use std::sync::{Arc, LockResult, OnceLock, TryLockError, TryLockResult};
 
-/// A location is numbered by the execution at its first use, so that statics and `const fn new` work.
+/// A location is numbered by the execution at its first use, so that statics and `const fn new`
+/// work.
 #[derive(Debug)]
 struct Atomic {
     initial: u64,
@@ -167,8 +169,8 @@ pub fn fence(order: Ordering) {
     });
 }
 
-/// Says that plain bytes are about to be read or written, so that races are found. Bytes that are always accessed
-/// together may share one.
+/// Says that plain bytes are about to be read or written, so that races are found. Bytes that are
+/// always accessed together may share one.
 #[derive(Debug)]
 pub struct PlainAccess(OnceLock<usize>);
 
@@ -314,7 +316,8 @@ pub struct Mutex<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: a guard exists only while the execution records the lock as held, by one thread at a time.
+// SAFETY: a guard exists only while the execution records the lock as held, by one thread at a
+// time.
 unsafe impl<T: Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Mutex<T> {}

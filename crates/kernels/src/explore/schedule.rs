@@ -30,7 +30,8 @@ pub struct Report {
 /// How far to explore.
 #[derive(Debug, Clone)]
 pub struct Explorer {
-    /// At most this many times may a thread that could go on be put aside for another. `None` tries all.
+    /// At most this many times may a thread that could go on be put aside for another. `None` tries
+    /// all.
     pub preemptions: Option<u32>,
     /// Stop after this many executions.
     pub executions_max: u64,
@@ -64,7 +65,8 @@ pub(super) struct VirtualThread {
     pub(super) token: Option<ThreadViews>,
     /// How often this thread has changed something.
     stores: u64,
-    /// How often others had, when this thread last spun. Anything since then may be what it waits for.
+    /// How often others had, when this thread last spun. Anything since then may be what it waits
+    /// for.
     seen: u64,
 }
 
@@ -91,7 +93,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Takes one of `of` alternatives: the recorded one while repeating a path, the first after that.
+    /// Takes one of `of` alternatives: the recorded one while repeating a path, the first after
+    /// that.
     pub(super) fn pick(&mut self, of: usize) -> usize {
         if of <= 1 {
             return 0;
@@ -159,7 +162,8 @@ impl Execution {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One shared access by thread `me`: lets the explorer run others first, then performs `access`.
+    /// One shared access by thread `me`: lets the explorer run others first, then performs
+    /// `access`.
     pub(super) fn step<R>(&self, me: usize, what: &'static str, access: impl FnOnce(&mut World) -> R) -> R {
         if std::thread::panicking() {
             return access(&mut self.lock());
@@ -344,7 +348,8 @@ impl Explorer {
     /// # Errors
     /// The same [`Failure`], if it is still there.
     pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
-        // The numbers of alternatives are found again by running: unknown ones are taken as "whatever is there".
+        // The numbers of alternatives are found again by running: unknown ones are taken as
+        // "whatever is there".
         let mut fibers = Fibers::default();
         let mut known: Vec<Pick> = Vec::new();
         let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);

@@ -1,24 +1,32 @@
-//! Admission: whether a record may be reserved now. Asked before the reservation, so that nobody waits while owning a hole.
+//! Admission: whether a record may be reserved now. Asked before the reservation, so that nobody
+//! waits while owning a hole.
 //!
-//! Read by every appender (two words on one cache line); refreshed by the holder of the baton after each write and by
-//! whoever was refused.
+//! Read by every appender (two words on one cache line); refreshed by the holder of the baton after
+//! each write and by whoever was refused.
 //!
 //! Invariants:
 //!
-//! 1. A reservation ends at or below `floor4k(written) + ring size` and at or below the prepared end.
-//! 2. The limits that appenders see lie `slack` below those: so much may be added by reservations that were checked against an
-//!    older `reserved`. Only slots below `adders` may so add, each at most `add_bytes` and one at a time, hence
-//!    `slack = adders * add_bytes`, about a quarter of the ring. All others reserve by compare-and-swap from the value they checked.
-//! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last one stored is the newest. But the prepared
-//!    end is read by the caller, before it takes the lock: a limit may be computed from an older one and stored last. A limit that is
-//!    too low is harmless: an appender that is refused refreshes.
-//! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft by `slack`.
-//! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a reservation ends at or below the prepared end,
-//!    for nothing else limits entries, each adder adds one, and the reserve is kept for as many records as its bytes may be. Who keeps the
+//! 1. A reservation ends at or below `floor4k(written) + ring size` and at or below the prepared
+//!    end.
+//! 2. The limits that appenders see lie `slack` below those: so much may be added by reservations
+//!    that were checked against an older `reserved`. Only slots below `adders` may so add, each at
+//!    most `add_bytes` and one at a time, hence `slack = adders * add_bytes`, about a quarter of
+//!    the ring. All others reserve by compare-and-swap from the value they checked.
+//! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last
+//!    one stored is the newest. But the prepared end is read by the caller, before it takes the
+//!    lock: a limit may be computed from an older one and stored last. A limit that is too low is
+//!    harmless: an appender that is refused refreshes.
+//! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft
+//!    by `slack`.
+//! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a
+//!    reservation ends at or below the prepared end, for nothing else limits entries, each adder
+//!    adds one, and the reserve is kept for as many records as its bytes may be. Who keeps the
 //!    bytes themselves is their heap.
-//! 6. The reserve has a standing part, and what was raised. In files the standing part is less while the log is young ([`young_bytes`]): critical
-//!    records undo or finish what is in the log, so they never need more than a few times the bytes that were ever appended. A reservation
-//!    leaves the reserve of the position where it ends, so the reserve is there when it is needed, however the log has grown.
+//! 6. The reserve has a standing part, and what was raised. In files the standing part is less
+//!    while the log is young ([`young_bytes`]): critical records undo or finish what is in the log,
+//!    so they never need more than a few times the bytes that were ever appended. A reservation
+//!    leaves the reserve of the position where it ends, so the reserve is there when it is needed,
+//!    however the log has grown.
 
 use super::{BufferSizes, Stalled};
 use crate::frontier::Frontiers;
@@ -40,7 +48,8 @@ const ADDERS: u64 = 64;
 const YOUNG_BYTES: u64 = 256 << 10;
 const YOUNG_TIMES: u64 = 3;
 
-/// Most bytes of the reserve, and of the ring, that a log in files keeps prepared while it ends at `position`.
+/// Most bytes of the reserve, and of the ring, that a log in files keeps prepared while it ends at
+/// `position`.
 pub fn young_bytes(position: u64) -> u64 {
     YOUNG_BYTES.saturating_add(position.saturating_mul(YOUNG_TIMES))
 }
@@ -71,9 +80,11 @@ struct Limits {
 #[derive(Debug)]
 pub struct Admission {
     limits: CachePadded<Limits>,
-    /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A leaf latch.
+    /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A
+    /// leaf latch.
     reserve: Mutex<Reserve>,
-    /// What is kept beside what was raised, and how much of that at position 0 (invariant 6). Equal if it does not grow.
+    /// What is kept beside what was raised, and how much of that at position 0 (invariant 6). Equal
+    /// if it does not grow.
     standing: u64,
     standing_first: u64,
     layout: Layout,
@@ -112,7 +123,8 @@ impl Admission {
         Self::of(sizes, Layout::Apart, Lsn::LIMIT.get(), sizes.ring_bytes / 16 / ENTRY, ENTRY as u64)
     }
 
-    /// For a model of the log: a ring of so many blocks, and so many slots that add at most so many blocks at a time.
+    /// For a model of the log: a ring of so many blocks, and so many slots that add at most so many
+    /// blocks at a time.
     #[cfg(test)]
     pub(super) fn of_blocks(blocks: usize, adders: usize, add_blocks: u64) -> Self {
         let ring_bytes = blocks * BLOCK_BYTES as usize;
@@ -167,7 +179,8 @@ impl Admission {
             AppendClass::Normal => &self.limits.normal,
             AppendClass::Critical => &self.limits.critical,
         };
-        // Acquire: the ring bytes below the limit were written out before they are used again (rule 3 of the ring).
+        // Acquire: the ring bytes below the limit were written out before they are used again (rule
+        // 3 of the ring).
         if reserved + bytes <= end.load(Ordering::Acquire)
             && reserved <= self.limits.start.load(Ordering::Relaxed)
         {
@@ -239,7 +252,8 @@ impl Admission {
         self.store(&reserve, frontiers, prepared_end);
     }
 
-    /// Whether so many `bytes` of positions at `reserved` fit into prepared space, but for the ring.
+    /// Whether so many `bytes` of positions at `reserved` fit into prepared space, but for the
+    /// ring.
     pub fn fits_prepared(&self, reserved: u64, bytes: u64, prepared_end: Lsn, class: AppendClass) -> bool {
         let end = reserved.saturating_add(bytes);
         let reserve = match class {
@@ -268,7 +282,8 @@ impl Admission {
 mod tests {
     use super::*;
 
-    /// What is left when normal appends stop is the reserve of the place where they stop, and not a byte less.
+    /// What is left when normal appends stop is the reserve of the place where they stop, and not a
+    /// byte less.
     #[test]
     fn a_young_log_keeps_the_reserve_of_the_place_where_it_ends() {
         const RESERVE: u64 = 4 << 20;

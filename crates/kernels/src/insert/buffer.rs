@@ -9,11 +9,13 @@ use crate::record::{PHYSICAL_BYTES_MAX, PreparedRecord};
 use crate::ring::{NvramRing, RecordMemory};
 use crate::sync_shim::{AtomicU64, Ordering, spin_loop};
 
-/// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing was reserved.
+/// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing
+/// was reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalled;
 
-/// The log buffer: the end of the log in memory, where records wait to be written. What inserters work on.
+/// The log buffer: the end of the log in memory, where records wait to be written. What inserters
+/// work on.
 #[derive(Debug)]
 pub struct LogBuffer {
     /// How far the log is reserved, filled, written and durable.
@@ -31,18 +33,21 @@ pub struct PhysicalRecord<'a> {
     pub prepared: &'a PreparedRecord,
     /// Its payload, in order.
     pub payload: &'a [&'a [u8]],
-    /// It lies above this record; zero for none. Designs that reserve per record, in the order of the calls, need not look.
+    /// It lies above this record; zero for none. Designs that reserve per record, in the order of
+    /// the calls, need not look.
     pub after: Lsn,
 }
 
 impl PhysicalRecord<'_> {
-    /// Bytes of the record in the log's memory; so many are reserved, where records do not lie apart.
+    /// Bytes of the record in the log's memory; so many are reserved, where records do not lie
+    /// apart.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.prepared.padded() as u64
     }
 
-    /// The record's bytes as if it were at `lsn`, one part after the other; together [`PhysicalRecord::bytes`].
+    /// The record's bytes as if it were at `lsn`, one part after the other; together
+    /// [`PhysicalRecord::bytes`].
     #[inline(always)]
     pub fn each_part(&self, lsn: Lsn, mut put: impl FnMut(&[u8])) {
         put(&self.prepared.header(lsn));
@@ -51,10 +56,12 @@ impl PhysicalRecord<'_> {
         put(&[0; 8][..self.prepared.padded() - self.prepared.len()]);
     }
 
-    /// Copies the record, stamped with its position, into the ring; of `nv_direct` it is persisted when this returns.
+    /// Copies the record, stamped with its position, into the ring; of `nv_direct` it is persisted
+    /// when this returns.
     ///
     /// # Safety
-    /// The caller keeps the rules of [`Ring::fill`](crate::ring::Ring::fill) for [`PhysicalRecord::bytes`] at `start`.
+    /// The caller keeps the rules of [`Ring::fill`](crate::ring::Ring::fill) for
+    /// [`PhysicalRecord::bytes`] at `start`.
     #[inline]
     pub unsafe fn copy_to(&self, memory: &RecordMemory, start: Lsn) {
         let ring = match memory {
@@ -92,7 +99,8 @@ impl PhysicalRecord<'_> {
     }
 }
 
-/// What designs reserve in: the log, for records of one slot that are admitted in one way; by small models in tests.
+/// What designs reserve in: the log, for records of one slot that are admitted in one way; by small
+/// models in tests.
 pub trait Admitted {
     /// The end of the last reservation.
     fn reserved(&self) -> &AtomicU64;
@@ -135,7 +143,8 @@ impl Admitted for OnBuffer<'_> {
 pub struct BufferSizes {
     /// Bytes of the ring; a power of two, at least 16 KiB.
     pub ring_bytes: usize,
-    /// How far reservations may run ahead of the filled frontier, in positions; from 4 KiB to half of the ring.
+    /// How far reservations may run ahead of the filled frontier, in positions; from 4 KiB to half
+    /// of the ring.
     pub run_ahead_bytes: usize,
     /// Bytes that only [`AppendClass::Critical`] reservations may use, to begin with.
     pub reserve_bytes: u64,
@@ -150,8 +159,9 @@ impl BufferSizes {
         processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
     }
 
-    /// The most bytes, header included, that one physical record takes; longer records travel as fragments. An eighth of the ring, so that a
-    /// large record cannot fill it, and never above [`PHYSICAL_BYTES_MAX`].
+    /// The most bytes, header included, that one physical record takes; longer records travel as
+    /// fragments. An eighth of the ring, so that a large record cannot fill it, and never above
+    /// [`PHYSICAL_BYTES_MAX`].
     pub fn physical_bytes_max(&self) -> usize {
         (self.ring_bytes / 8).min(PHYSICAL_BYTES_MAX)
     }
@@ -162,12 +172,13 @@ impl BufferSizes {
     }
 }
 
-/// Admission and reservation for designs that announce nothing before: small records of the first slots by addition, others by
-/// compare-and-swap.
+/// Admission and reservation for designs that announce nothing before: small records of the first
+/// slots by addition, others by compare-and-swap.
 ///
-/// Both must at least acquire and release (rule 3 of the ring). A record that is added may have been admitted against an older limit than the
-/// one that allows its place. It learns that the device has read the bytes there from the records reserved before it, one of
-/// which was admitted against that newer limit.
+/// Both must at least acquire and release (rule 3 of the ring). A record that is added may have
+/// been admitted against an older limit than the one that allows its place. It learns that the
+/// device has read the bytes there from the records reserved before it, one of which was admitted
+/// against that newer limit.
 #[inline]
 pub(super) fn reserve(
     buffer: &LogBuffer,

@@ -1,7 +1,9 @@
-//! Inserter `delegated` (CDME): as `hybrid`, but the last of a group may leave its range to the owner of the one before
-//! (Aether, section A.3, Algorithm 4), so that small records do not wait for the copy of a large one.
+//! Inserter `delegated` (CDME): as `hybrid`, but the last of a group may leave its range to the
+//! owner of the one before (Aether, section A.3, Algorithm 4), so that small records do not wait
+//! for the copy of a large one.
 //!
-//! The release queue and its rules are in [`aether::ReleaseQueue`]; the other pieces, and what differs from the paper, in [`aether`].
+//! The release queue and its rules are in [`aether::ReleaseQueue`]; the other pieces, and what
+//! differs from the paper, in [`aether`].
 
 use super::BufferSizes;
 use super::aether::{self, Aether, ReleaseQueue};

@@ -16,20 +16,24 @@ use crate::lsn::Lsn;
 pub enum InserterKind {
     /// One lock around reservation and copy: no holes, nothing to find.
     Mutex,
-    /// Threads that meet at the lock reserve as a group and copy side by side; one group at a time (Aether's C).
+    /// Threads that meet at the lock reserve as a group and copy side by side; one group at a time
+    /// (Aether's C).
     Consolidated,
     /// The lock is held for the reservation only; copies are released in order (Aether's D).
     Decoupled,
     /// Groups, and copies released in order (Aether's CD).
     Hybrid,
-    /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's CDME).
+    /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's
+    /// CDME).
     Delegated,
-    /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's GRASSHOPPER).
+    /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's
+    /// GRASSHOPPER).
     Grasshopper,
     /// One `fetch_add` reserves; a bit for each byte tells what is filled (ELEDA's slow rival).
     Bitmap,
-    /// A session reserves a chunk at a time. A thread that needs to pass an idle chunk fills it up. A record may lie below older records of
-    /// other sessions unless its append says what it comes after (`Append::after`).
+    /// A session reserves a chunk at a time. A thread that needs to pass an idle chunk fills it up.
+    /// A record may lie below older records of other sessions unless its append says what it comes
+    /// after (`Append::after`).
     Chunked,
     /// One `fetch_add` reserves; per-session marks tell where holes are.
     #[default]
@@ -64,8 +68,8 @@ impl InserterKind {
         InserterKind::Marks,
     ];
 
-    /// Whether a record lies above all that were appended before it, by whatever session. Where it does not, appends say what they come
-    /// after (`Append::after`, `Log::barrier`).
+    /// Whether a record lies above all that were appended before it, by whatever session. Where it
+    /// does not, appends say what they come after (`Append::after`, `Log::barrier`).
     pub const fn keeps_order(self) -> bool {
         !matches!(self, InserterKind::Chunked)
     }
@@ -80,35 +84,40 @@ pub enum InserterDesign {
     Mutex,
     /// See [`InserterKind::Consolidated`].
     Consolidated {
-        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean more and smaller groups.
+        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean
+        /// more and smaller groups.
         consolidation_slots: usize,
     },
     /// See [`InserterKind::Decoupled`].
     Decoupled,
     /// See [`InserterKind::Hybrid`].
     Hybrid {
-        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean more and smaller groups.
+        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean
+        /// more and smaller groups.
         consolidation_slots: usize,
     },
     /// See [`InserterKind::Delegated`].
     Delegated {
-        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean more and smaller groups.
+        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean
+        /// more and smaller groups.
         consolidation_slots: usize,
     },
     /// See [`InserterKind::Grasshopper`].
     Grasshopper {
-        /// Bytes of the range that the tracker hops over. Default: 4 MiB; a power of two from 4 KiB to 1 GiB. A smaller range hops sooner.
+        /// Bytes of the range that the tracker hops over. Default: 4 MiB; a power of two from 4 KiB
+        /// to 1 GiB. A smaller range hops sooner.
         hop_bytes: u64,
     },
     /// See [`InserterKind::Bitmap`].
     Bitmap,
     /// See [`InserterKind::Chunked`].
     Chunked {
-        /// Maximum bytes that the log reserves at a time for one session. Default: 16 KiB; from 256 bytes to 64 KiB, and never more than the
-        /// largest physical record. Larger chunks touch the shared word less often and lose more to padding.
+        /// Maximum bytes that the log reserves at a time for one session. Default: 16 KiB; from 256
+        /// bytes to 64 KiB, and never more than the largest physical record. Larger chunks touch
+        /// the shared word less often and lose more to padding.
         chunk_bytes: usize,
-        /// Whether a session always reserves `chunk_bytes`, however little it appends. Default: no. For tests of order: many records are
-        /// then appended below older ones.
+        /// Whether a session always reserves `chunk_bytes`, however little it appends. Default: no.
+        /// For tests of order: many records are then appended below older ones.
         #[doc(hidden)]
         always: bool,
     },
@@ -225,7 +234,8 @@ impl InserterDesign {
         if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
     }
 
-    /// The inserter of this design, for a log of these sizes that ends at `end`. Paddings carry `incarnation`.
+    /// The inserter of this design, for a log of these sizes that ends at `end`. Paddings carry
+    /// `incarnation`.
     #[doc(hidden)]
     pub fn inserter(&self, sizes: &BufferSizes, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
         match *self {

@@ -1,8 +1,9 @@
-//! Inserter `hybrid` (CD): groups as in `consolidated`, copies as in `decoupled` (Aether, section 5.3).
+//! Inserter `hybrid` (CD): groups as in `consolidated`, copies as in `decoupled` (Aether, section
+//! 5.3).
 //!
-//! The leader gives the latch back as soon as it has reserved, so the next group forms and copies meanwhile. The last of a group
-//! waits until everything before the group is filled; the others leave at once. The pieces, their invariants and what differs
-//! from the paper are in [`aether`].
+//! The leader gives the latch back as soon as it has reserved, so the next group forms and copies
+//! meanwhile. The last of a group waits until everything before the group is filled; the others
+//! leave at once. The pieces, their invariants and what differs from the paper are in [`aether`].
 
 use super::BufferSizes;
 use super::aether::{self, Aether, InTurn};

@@ -20,13 +20,15 @@ pub trait Inserter: Send + Sync + Debug {
     /// [`Stalled`]: admission refused the record, and nothing was reserved.
     ///
     /// # Safety
-    /// Otherwise two threads may copy to the same bytes of the ring, or a thread to bytes that a leader is writing.
+    /// Otherwise two threads may copy to the same bytes of the ring, or a thread to bytes that a
+    /// leader is writing.
     ///
-    /// 1. `slot` was opened ([`Inserter::open`]), and one thread at a time is in a call with it. Each call happens after the one before with that
-    ///    slot, whichever thread made it.
-    /// 2. `buffer` is the log buffer of this inserter: of the sizes and from the start that the inserter was made with, the same in each call, and
-    ///    nothing else reserves in it.
-    /// 3. The record has at most as many bytes as one of these sizes may ([`BufferSizes::physical_bytes_max`](super::BufferSizes::physical_bytes_max)).
+    /// 1. `slot` was opened ([`Inserter::open`]), and one thread at a time is in a call with it.
+    ///    Each call happens after the one before with that slot, whichever thread made it.
+    /// 2. `buffer` is the log buffer of this inserter: of the sizes and from the start that the
+    ///    inserter was made with, the same in each call, and nothing else reserves in it.
+    /// 3. The record has at most as many bytes as one of these sizes may
+    ///    ([`BufferSizes::physical_bytes_max`](super::BufferSizes::physical_bytes_max)).
     unsafe fn insert(
         &self,
         buffer: &LogBuffer,

@@ -1,4 +1,5 @@
-//! Inserter `marks`: one `fetch_add` reserves; per-session marks say what is not filled yet. The default.
+//! Inserter `marks`: one `fetch_add` reserves; per-session marks say what is not filled yet. The
+//! default.
 //!
 //! The algorithm and its orderings are in [`kernel`]. Here: the copy.
 
@@ -35,8 +36,9 @@ impl Inserter for MarksInserter {
     ) -> Result<Lsn, Stalled> {
         let bytes = record.bytes();
         let start = self.marks.reserve(&OnBuffer { buffer, slot, class }, slot, bytes)?;
-        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in,
-        // with the slack that covers what others added since it was asked (rule 3 of the ring).
+        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring);
+        // admission let it in, with the slack that covers what others added since it was asked
+        // (rule 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.marks.finish(slot, start + bytes);
         Ok(Lsn::new(start))

@@ -1,13 +1,17 @@
 //! Stages one and two: a place in the log is reserved, and filled.
 //!
-//! One trait, [`Inserter`]; one file per design; all of them pass `testing::conformance`. Run by every appending thread.
+//! One trait, [`Inserter`]; one file per design; all of them pass `testing::conformance`. Run by
+//! every appending thread.
 //!
 //! Rules for every design:
 //!
-//! 1. Admission is asked with the value of `reserved` that the reservation starts from (or, for small records of a few
-//!    slots, an older one: see [`Admission`]), and before the reservation. Nobody waits while owning a hole.
-//! 2. Between reservation and "filled" there is a copy and nothing else: no allocation, no lock, no call to the outside.
-//! 3. `scan` never claims bytes that are not filled, and sees every reservation that happened before it.
+//! 1. Admission is asked with the value of `reserved` that the reservation starts from (or, for
+//!    small records of a few slots, an older one: see [`Admission`]), and before the reservation.
+//!    Nobody waits while owning a hole.
+//! 2. Between reservation and "filled" there is a copy and nothing else: no allocation, no lock, no
+//!    call to the outside.
+//! 3. `scan` never claims bytes that are not filled, and sees every reservation that happened
+//!    before it.
 //!
 //! A crash loses what is only here. Nobody has been told otherwise.
 

@@ -1,8 +1,10 @@
-//! Faults that the checkers must notice: each names one step of a kernel that would be wrong in that way.
+//! Faults that the checkers must notice: each names one step of a kernel that would be wrong in
+//! that way.
 //!
-//! A kernel asks its [`Built`] which ordering to use, or whether to leave a step out. Outside of tests that is a constant. The
-//! tests in each kernel's `checks` build it with every mutant of its own and assert that the explorer finds it, and loom too but for
-//! those of which their table says that loom does not; otherwise what a checker says about the sound kernel would be worth little.
+//! A kernel asks its [`Built`] which ordering to use, or whether to leave a step out. Outside of
+//! tests that is a constant. The tests in each kernel's `checks` build it with every mutant of its
+//! own and assert that the explorer finds it, and loom too but for those of which their table says
+//! that loom does not; otherwise what a checker says about the sound kernel would be worth little.
 
 use crate::sync_shim::Ordering;
 
@@ -34,7 +36,8 @@ pub(super) enum Mutant {
     RelaxedBusy,
     /// `chunked`: a chunk is reserved without publishing that its session is busy.
     RelaxedChunk,
-    /// `chunked`: a chunk is reserved without acquiring what the records before it were admitted against.
+    /// `chunked`: a chunk is reserved without acquiring what the records before it were admitted
+    /// against.
     ReleaseOnlyChunk,
     /// `chunked`: a session that was refused stays busy.
     RefusedBusy,
@@ -42,7 +45,8 @@ pub(super) enum Mutant {
     RelaxedOpen,
     /// `chunked`: a sealed chunk's padding is not published.
     RelaxedSeal,
-    /// `chunked`: a session takes its open chunk by a plain store, whether it was sealed meanwhile or not.
+    /// `chunked`: a session takes its open chunk by a plain store, whether it was sealed meanwhile
+    /// or not.
     ClaimedUnasked,
     /// `chunked`: a scanner seals by a plain store, whether the owner has gone on meanwhile or not.
     SealedUnasked,
@@ -60,7 +64,8 @@ pub(super) enum Mutant {
     RelaxedBits,
     /// `bitmap`: bits are set from a record's begin on.
     FirstBitFirst,
-    /// `bitmap`: bits are cleared after the frontier is known, when their places may be in use again.
+    /// `bitmap`: bits are cleared after the frontier is known, when their places may be in use
+    /// again.
     ClearedLate,
     /// `marks`: a session announces without publishing its record before.
     RelaxedAnnounce,
@@ -68,7 +73,8 @@ pub(super) enum Mutant {
     NoAnnounce,
     /// `marks`: a record is reserved without publishing its announcement.
     RelaxedReserve,
-    /// `marks`: a record is reserved without acquiring what the records before it were admitted against.
+    /// `marks`: a record is reserved without acquiring what the records before it were admitted
+    /// against.
     ReleaseOnlyReserve,
     /// `marks`: a record is finished without publishing its copy.
     RelaxedFinish,
@@ -115,7 +121,8 @@ impl Built {
         if self.is(mutant) { Ordering::Relaxed } else { sound }
     }
 
-    /// The ordering of a reservation: one mutant weakens it altogether, the other leaves out the acquire.
+    /// The ordering of a reservation: one mutant weakens it altogether, the other leaves out the
+    /// acquire.
     #[inline(always)]
     pub(super) fn reserves(self, relaxed: Mutant, release_only: Mutant) -> Ordering {
         if self.is(release_only) { Ordering::Release } else { self.order(relaxed, Ordering::SeqCst) }

@@ -1,6 +1,7 @@
 //! Inserter `mutex`: one lock around reservation and copy (Johnson et al., Aether, Algorithm 1).
 //!
-//! No holes, so nothing to find: what is reserved is filled when the lock is released. The yardstick for the others.
+//! No holes, so nothing to find: what is reserved is filled when the lock is released. The
+//! yardstick for the others.
 
 use super::{AppendClass, Inserter, LogBuffer, PhysicalRecord, Scan, Stalled};
 use crate::lsn::Lsn;
@@ -34,14 +35,16 @@ impl Inserter for MutexInserter {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let start = buffer.frontiers.reserved();
         buffer.admission.admit(start.get(), bytes, class)?;
-        // SAFETY: under the lock, bytes from `start` are nobody else's (rule 1 of the ring), and admission has let them in.
+        // SAFETY: under the lock, bytes from `start` are nobody else's (rule 1 of the ring), and
+        // admission has let them in.
         unsafe { record.copy_to(&buffer.memory, start) };
         buffer.frontiers.advance_reserved_and_filled(start.get() + bytes);
         Ok(start)
     }
 
     fn scan(&self, buffer: &LogBuffer) -> Scan {
-        // Both are stored sequentially consistently under the lock, `reserved` first; a caller that leaves a request has left the lock.
+        // Both are stored sequentially consistently under the lock, `reserved` first; a caller that
+        // leaves a request has left the lock.
         let cutoff = buffer.frontiers.reserved().get();
         Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
     }

@@ -1,7 +1,9 @@
-//! A log of few blocks for the models of inserters: production's frontiers and admission, and a plain cell for each block of the ring.
+//! A log of few blocks for the models of inserters: production's frontiers and admission, and a
+//! plain cell for each block of the ring.
 //!
-//! A record is one block or several. A cell holds the end of the position that was filled last. So a record that is filled twice, or over bytes that
-//! nothing has read yet, is found by what its cell holds, and one that only happens to be right by a race on the cell.
+//! A record is one block or several. A cell holds the end of the position that was filled last. So
+//! a record that is filled twice, or over bytes that nothing has read yet, is found by what its
+//! cell holds, and one that only happens to be right by a race on the cell.
 
 use super::{Admission, Admitted, AppendClass, Scan, Stalled};
 use crate::frontier::Frontiers;
@@ -21,13 +23,15 @@ pub(super) struct SmallLog {
     leads: Mutex<()>,
 }
 
-// SAFETY: each cell is accessed as the inserter allows, which is what is being checked; the checker itself sees every access.
+// SAFETY: each cell is accessed as the inserter allows, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Sync for SmallLog {}
 // SAFETY: as above.
 unsafe impl Send for SmallLog {}
 
 impl SmallLog {
-    /// A ring of so many blocks, once filled and written, to which so many slots may add at most so many blocks at a time.
+    /// A ring of so many blocks, once filled and written, to which so many slots may add at most so
+    /// many blocks at a time.
     pub(super) fn new(blocks: usize, (adders, add_blocks): (usize, u64)) -> Self {
         let begin = Lsn::new(blocks as u64 * BLOCK);
         let log = SmallLog {
@@ -70,7 +74,8 @@ impl SmallLog {
         }
     }
 
-    /// Any thread: finds out what is filled. Takes no latch, which would order it after other scans.
+    /// Any thread: finds out what is filled. Takes no latch, which would order it after other
+    /// scans.
     pub(super) fn look(&self, scan: impl FnOnce() -> Scan) -> Scan {
         let scan = scan();
         assert!(scan.filled <= scan.cutoff);

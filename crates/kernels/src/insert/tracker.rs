@@ -1,11 +1,14 @@
-//! The tracker: a thread that finds out what is filled, so that whoever needs to know finds most of that done (ELEDA: Jung, Han, Kang,
-//! PVLDB 2017, section 4.2, its worker thread; and the scanning thread of its bitmap, section 6.5.4).
+//! The tracker: a thread that finds out what is filled, so that whoever needs to know finds most of
+//! that done (ELEDA: Jung, Han, Kang, PVLDB 2017, section 4.2, its worker thread; and the scanning
+//! thread of its bitmap, section 6.5.4).
 //!
-//! For inserters whose `scan` is work. Run by one thread of each log, or by none: what makes the frontier is the inserter's `scan`,
-//! which whoever needs the frontier calls too. Here is only when that thread looks, and how it is woken.
+//! For inserters whose `scan` is work. Run by one thread of each log, or by none: what makes the
+//! frontier is the inserter's `scan`, which whoever needs the frontier calls too. Here is only when
+//! that thread looks, and how it is woken.
 //!
-//! Owners notify the tracker for each multiple of 2^`shift` bytes that their records cross, after filling. The tracker looks as long as that
-//! much lies behind the frontier; then it watches `state` for a while, and then sleeps.
+//! Owners notify the tracker for each multiple of 2^`shift` bytes that their records cross, after
+//! filling. The tracker looks as long as that much lies behind the frontier; then it watches
+//! `state` for a while, and then sleeps.
 //!
 //! | word | written by | read by | ordering |
 //! |---|---|---|---|
@@ -15,22 +18,27 @@
 //!
 //! Invariants:
 //!
-//! 1. Nobody waits for this thread. Whoever waits for the frontier scans, again and again, by itself. So a tracker that sleeps too long, has ended,
-//!    or never was, costs others time and nothing else; no commit hangs on a wake-up.
-//! 2. All the same, none is lost: what was filled before a notification is found by the tracker, unless a hole is in the way. Of the owner's
-//!    swap and the tracker's to `ASLEEP` one is the first. If the owner's is, the tracker's synchronises with it and the look behind it finds
-//!    the record. If the tracker's is, the owner sees it and unparks.
-//! 3. Without notifications the tracker parks after a bounded number of looks, and has no timer. Each return from a park is counted.
+//! 1. Nobody waits for this thread. Whoever waits for the frontier scans, again and again, by
+//!    itself. So a tracker that sleeps too long, has ended, or never was, costs others time and
+//!    nothing else; no commit hangs on a wake-up.
+//! 2. All the same, none is lost: what was filled before a notification is found by the tracker,
+//!    unless a hole is in the way. Of the owner's swap and the tracker's to `ASLEEP` one is the
+//!    first. If the owner's is, the tracker's synchronises with it and the look behind it finds the
+//!    record. If the tracker's is, the owner sees it and unparks.
+//! 3. Without notifications the tracker parks after a bounded number of looks, and has no timer.
+//!    Each return from a park is counted.
 //! 4. After [`Tracker::stop`] the tracker ends, asleep or not, started or not.
 //!
 //! Where this differs from the paper, and why:
 //!
-//! - Its worker never rests. An idle log must have no wake-ups, so this one sleeps, and somebody must wake it. That costs an owner a comparison
-//!   for each record, and a read-modify-write for each 2^`shift` bytes.
-//! - Its worker follows each record. Looking at the lists' ends takes their lines from the owners, each time; so this one looks once
-//!   for each 2^`shift` bytes, and the few records behind are found by whoever needs them.
-//! - Its flusher reads the frontier that the worker leaves. Here whoever writes looks by itself first: a commit need not wait for another thread to be
-//!   scheduled.
+//! - Its worker never rests. An idle log must have no wake-ups, so this one sleeps, and somebody
+//!   must wake it. That costs an owner a comparison for each record, and a read-modify-write for
+//!   each 2^`shift` bytes.
+//! - Its worker follows each record. Looking at the lists' ends takes their lines from the owners,
+//!   each time; so this one looks once for each 2^`shift` bytes, and the few records behind are
+//!   found by whoever needs them.
+//! - Its flusher reads the frontier that the worker leaves. Here whoever writes looks by itself
+//!   first: a commit need not wait for another thread to be scheduled.
 //!
 //! A crash leaves nothing of this behind.
 
@@ -189,8 +197,8 @@ impl Tracker {
     }
 }
 
-/// The tracker's thread, for an inserter that wants one: returns when it is stopped. Calls `found` when much was found, and before it
-/// rests.
+/// The tracker's thread, for an inserter that wants one: returns when it is stopped. Calls `found`
+/// when much was found, and before it rests.
 pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut()) {
     let Some(tracker) = inserter.tracker() else { return };
     let much = 1 << tracker.shift;

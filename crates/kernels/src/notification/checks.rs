@@ -1,4 +1,5 @@
-//! Notifications under the checkers: the last work that a notification began has seen every change made before any notification.
+//! Notifications under the checkers: the last work that a notification began has seen every change
+//! made before any notification.
 
 use super::*;
 use crate::checked;

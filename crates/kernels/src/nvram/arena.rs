@@ -1,16 +1,23 @@
-//! Who has which memory of the heap of `nv_entries` and `nv_logging`. Nothing of it is in NVRAM: opening finds it again from the entries (`reopen`).
+//! Who has which memory of the heap of `nv_entries` and `nv_logging`. Nothing of it is in NVRAM:
+//! opening finds it again from the entries (`reopen`).
 //!
-//! The heap is cut into chunks. A chunk is free, or open in one of the arenas, which fill it from its beginning, or full. Appenders take an arena
-//! for as long as they append one record, each its own if it is not taken; there are far fewer arenas than sessions may be, so that idle
-//! sessions hold no memory. Any thread. Locks: an arena before `pool`; never two arenas.
+//! The heap is cut into chunks. A chunk is free, or open in one of the arenas, which fill it from
+//! its beginning, or full. Appenders take an arena for as long as they append one record, each its
+//! own if it is not taken; there are far fewer arenas than sessions may be, so that idle sessions
+//! hold no memory. Any thread. Locks: an arena before `pool`; never two arenas.
 //!
-//! 1. A place is given to one appender at a time, and in one chunk. Whoever gives it back unused has the arena still.
-//! 2. A chunk knows where the last of its records ends, as a position (`until`). It is used again, from its beginning, only when the start has
-//!    reached that: durably, and after the last reader that could meet its records (`released`).
-//! 3. `until` is set while the arena is held, and before the record counts as filled; the start cannot pass it before.
-//! 4. Of the free chunks, appenders leave as many as they are told. What is left in any arena's chunk is anybody's.
-//! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none the one with most room, which then is the own
-//!    one of the opening before. No appender puts anything there, so that a full log can be opened, to be trimmed then.
+//! 1. A place is given to one appender at a time, and in one chunk. Whoever gives it back unused
+//!    has the arena still.
+//! 2. A chunk knows where the last of its records ends, as a position (`until`). It is used again,
+//!    from its beginning, only when the start has reached that: durably, and after the last reader
+//!    that could meet its records (`released`).
+//! 3. `until` is set while the arena is held, and before the record counts as filled; the start
+//!    cannot pass it before.
+//! 4. Of the free chunks, appenders leave as many as they are told. What is left in any arena's
+//!    chunk is anybody's.
+//! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none
+//!    the one with most room, which then is the own one of the opening before. No appender puts
+//!    anything there, so that a full log can be opened, to be trimmed then.
 
 use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, raise};
 use crossbeam_utils::CachePadded;
@@ -39,7 +46,8 @@ pub struct Arenas {
     chunks: u64,
     /// How many chunks are free: what `pool` has, for those who only ask. Stored under its lock.
     free: AtomicU64,
-    /// Up to here records are gone. Stored (Release) by who trims, after the start was moved; read (Acquire) before memory is used again.
+    /// Up to here records are gone. Stored (Release) by who trims, after the start was moved; read
+    /// (Acquire) before memory is used again.
     released: AtomicU64,
 }
 
@@ -85,7 +93,8 @@ impl Arenas {
         slots.min((chunks / 8).max(1) as usize)
     }
 
-    /// Of a heap whose chunks hold what `used` says, in any order, for a log that starts at `start`; all others are free.
+    /// Of a heap whose chunks hold what `used` says, in any order, for a log that starts at
+    /// `start`; all others are free.
     pub fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
         let mut taken = vec![false; chunks as usize];
         used.iter().for_each(|open| taken[open.chunk as usize] = true);
@@ -121,7 +130,8 @@ impl Arenas {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// A place of `bytes`, at most a chunk's, for the one appender of `slot`. `kept` says how many free chunks must stay.
+    /// A place of `bytes`, at most a chunk's, for the one appender of `slot`. `kept` says how many
+    /// free chunks must stay.
     ///
     /// # Errors
     /// [`Full`]: there is no such place.
@@ -215,7 +225,8 @@ impl Arenas {
         held(&self.pool).free.len() as u64 > kept || self.place_anywhere(bytes).is_ok()
     }
 
-    /// Records below `start` are gone, and nobody reads them any more (rule 2): what only they were in is free.
+    /// Records below `start` are gone, and nobody reads them any more (rule 2): what only they were
+    /// in is free.
     pub fn release(&self, start: u64) {
         raise(&self.released, start, Ordering::AcqRel);
         for arena in &self.arenas {

@@ -1,19 +1,25 @@
-//! Persist at commit: whoever wants to know that something is durable persists what everybody has filled before it.
+//! Persist at commit: whoever wants to know that something is durable persists what everybody has
+//! filled before it.
 //!
-//! Of `nv_ring` and `nv_entries`, where an append only copies; of `nv_logging` a pass moves the tail over what appenders persisted. Run by waits, by requests, and by an appender without room, on their own threads.
+//! Of `nv_ring` and `nv_entries`, where an append only copies; of `nv_logging` a pass moves the
+//! tail over what appenders persisted. Run by waits, by requests, and by an appender without room,
+//! on their own threads.
 //!
-//! 1. One thread at a time persists, and moves `written` and `durable`: the one that has the turn. Who finds it taken goes on waiting for
-//!    the frontier, and tries again: so nobody depends on one particular thread, and what a pass did not cover the next one does.
-//! 2. Under the turn it reads the durable frontier, and then the filled one (Acquire), whose Release came after the copies of everybody below. So
-//!    all stores below happened before it writes their lines back, for a write-back of a region follows the thread's earlier loads
-//!    on every processor (`device/nvram/cache.rs`). A fence ends only its own thread's write-backs: it writes back
-//!    itself what others have stored.
-//! 3. The frontiers move after the fence, and only where the memory has not crashed: what is below the durable frontier is persisted,
-//!    whoever reads it.
-//! 4. What is above the durable frontier is not trimmed, so what a pass reads and writes is nobody else's until it has moved it.
+//! 1. One thread at a time persists, and moves `written` and `durable`: the one that has the turn.
+//!    Who finds it taken goes on waiting for the frontier, and tries again: so nobody depends on
+//!    one particular thread, and what a pass did not cover the next one does.
+//! 2. Under the turn it reads the durable frontier, and then the filled one (Acquire), whose
+//!    Release came after the copies of everybody below. So all stores below happened before it
+//!    writes their lines back, for a write-back of a region follows the thread's earlier loads on
+//!    every processor (`device/nvram/cache.rs`). A fence ends only its own thread's write-backs: it
+//!    writes back itself what others have stored.
+//! 3. The frontiers move after the fence, and only where the memory has not crashed: what is below
+//!    the durable frontier is persisted, whoever reads it.
+//! 4. What is above the durable frontier is not trimmed, so what a pass reads and writes is nobody
+//!    else's until it has moved it.
 //!
-//! A crash within a pass leaves any words of what it was writing back: records whole or torn, entries set or not. The log ends before the
-//! first that is not whole; nobody was told of it.
+//! A crash within a pass leaves any words of what it was writing back: records whole or torn,
+//! entries set or not. The log ends before the first that is not whole; nobody was told of it.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
@@ -60,8 +66,8 @@ impl Committer {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Has `persist` persist what is filled and not durable, and says then that it is; not if somebody else is at it. `persist` says
-    /// whether it did.
+    /// Has `persist` persist what is filled and not durable, and says then that it is; not if
+    /// somebody else is at it. `persist` says whether it did.
     pub fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
         if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;

@@ -1,4 +1,5 @@
-//! The shared state of logs in NVRAM that is not in NVRAM itself, and needs no device: both are found again by opening.
+//! The shared state of logs in NVRAM that is not in NVRAM itself, and needs no device: both are
+//! found again by opening.
 //!
 //! | module | what is in it |
 //! |---|---|

@@ -1,7 +1,8 @@
-//! A page's `PageMeta` under the explorer: what a checkpoint or eviction concludes from it beside a change and a write-back.
+//! A page's `PageMeta` under the explorer: what a checkpoint or eviction concludes from it beside a
+//! change and a write-back.
 //!
-//! The page's latch, the log's frontier and the device are stand-ins: words of the shim. The mutants take one step too early, and show
-//! that the explorer would notice.
+//! The page's latch, the log's frontier and the device are stand-ins: words of the shim. The
+//! mutants take one step too early, and show that the explorer would notice.
 
 use super::*;
 use crate::checking::{catches, check, spawn};
@@ -96,8 +97,9 @@ impl Model {
         self.meta.finish_flush();
     }
 
-    /// What a checkpoint relies on: a change below its begin record is in place, or the page is said to be dirty from there on or earlier.
-    /// From where on it is redone, and the newest change in place.
+    /// What a checkpoint relies on: a change below its begin record is in place, or the page is
+    /// said to be dirty from there on or earlier. From where on it is redone, and the newest change
+    /// in place.
     fn checkpoint(&self, mutant: Mutant) -> (u64, u64) {
         let begin = self.reserved.fetch_add(1, Ordering::AcqRel);
         let dirty = if mutant == Mutant::FlushingFirst {

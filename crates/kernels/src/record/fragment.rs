@@ -7,11 +7,13 @@
 //! ```
 //!
 //! 1. A logical record that fits one physical record is a `Whole` one and has no link.
-//! 2. Otherwise its fragments are appended in order, each naming the one before it; the last one's LSN is the logical
-//!    record's identity. Readers walk backwards from it: links only ever point to smaller LSNs, so the walk ends.
-//! 3. Every fragment says the payload's total length, so a reader knows what it is in for before it allocates, and
-//!    refuses more than [`RECORD_BYTES_MAX`].
-//! 4. A crash, or a caller that gives up, leaves fragments without a last one: no record, skipped by readers.
+//! 2. Otherwise its fragments are appended in order, each naming the one before it; the last one's
+//!    LSN is the logical record's identity. Readers walk backwards from it: links only ever point
+//!    to smaller LSNs, so the walk ends.
+//! 3. Every fragment says the payload's total length, so a reader knows what it is in for before it
+//!    allocates, and refuses more than [`RECORD_BYTES_MAX`].
+//! 4. A crash, or a caller that gives up, leaves fragments without a last one: no record, skipped
+//!    by readers.
 
 use super::{HEADER_BYTES, HeaderFields, Part, PreparedRecord, RECORD_BYTES_MAX, prepare_header};
 use crate::checksum::{read_u32, read_u64};
@@ -41,7 +43,8 @@ impl Link {
         bytes
     }
 
-    /// Splits a fragment's body into link and part of the payload; `None` if the two contradict each other.
+    /// Splits a fragment's body into link and part of the payload; `None` if the two contradict
+    /// each other.
     pub fn decode(part: Part, body: &[u8]) -> Option<(Self, &[u8])> {
         let (link, piece) = body.split_at_checked(Self::BYTES)?;
         let link = Link {
@@ -84,7 +87,8 @@ impl<'a> Fragment<'a> {
         })
     }
 
-    /// The physical record, complete but for its position. `previous` is where the fragment before it was put.
+    /// The physical record, complete but for its position. `previous` is where the fragment before
+    /// it was put.
     pub fn prepare(&self, fields: &HeaderFields, previous: Lsn) -> PreparedRecord {
         let link = (self.part != Part::Whole).then_some(Link {
             previous,
@@ -99,7 +103,8 @@ impl<'a> Fragment<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oversized(pub u64);
 
-/// Cuts a payload so that no physical record, header and link included, exceeds `physical_bytes_max`.
+/// Cuts a payload so that no physical record, header and link included, exceeds
+/// `physical_bytes_max`.
 pub fn split<'a>(
     payload: &'a [&'a [u8]],
     physical_bytes_max: usize,

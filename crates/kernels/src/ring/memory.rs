@@ -2,7 +2,8 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. `base` comes from `alloc_zeroed` with [`RingMemory::layout`] of `bytes`, which is not 0. It is freed once, in `drop`, with that layout.
+//! 1. `base` comes from `alloc_zeroed` with [`RingMemory::layout`] of `bytes`, which is not 0. It
+//!    is freed once, in `drop`, with that layout.
 //! 2. All bytes are initialised from the start, so that a slice over them is always valid.
 
 use crate::lsn::BLOCK_BYTES;
@@ -18,7 +19,8 @@ pub(super) struct RingMemory {
 
 // SAFETY: by invariant 1 it owns its memory alone; bytes have no thread affinity.
 unsafe impl Send for RingMemory {}
-// SAFETY: a shared reference gives out an address and no reference to the bytes. Who writes through it is the ring's to justify.
+// SAFETY: a shared reference gives out an address and no reference to the bytes. Who writes through
+// it is the ring's to justify.
 unsafe impl Sync for RingMemory {}
 
 impl RingMemory {

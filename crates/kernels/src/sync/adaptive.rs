@@ -1,9 +1,11 @@
-//! Protocol `adaptive`: the first thread that waits leads, and needs no thread switch to commit alone.
+//! Protocol `adaptive`: the first thread that waits leads, and needs no thread switch to commit
+//! alone.
 //!
-//! A leader writes everything filled, durable as it is written where the device can. Then it appoints one waiter that is not covered yet, wakes
-//! that one first, and the covered waiters after it. Syncer threads serve requests that do not block. The policy (`policy`) may have the syncer
-//! lead in the place of waiters, may delay a write for a fuller batch, and may have several writes under way; the baton is then passed on
-//! before a write is performed.
+//! A leader writes everything filled, durable as it is written where the device can. Then it
+//! appoints one waiter that is not covered yet, wakes that one first, and the covered waiters after
+//! it. Syncer threads serve requests that do not block. The policy (`policy`) may have the syncer
+//! lead in the place of waiters, may delay a write for a fuller batch, and may have several writes
+//! under way; the baton is then passed on before a write is performed.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;

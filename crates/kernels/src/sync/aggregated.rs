@@ -1,20 +1,18 @@
-//! Protocol `aggregated`: requests with completion flags in a queue; who wins the sync lock syncs once for all of them, and
-//! they leave without
-//! taking the lock.
+//! Protocol `aggregated`: requests with completion flags in a queue; who wins the sync lock syncs
+//! once for all of them, and they leave without taking the lock.
 //!
-//! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary queue, and tries the sync lock.
-//! The
-//! winner closes the primary queue by swapping it with the empty secondary one, syncs for the largest LSN in it, and completes
-//! all.
-//! Ours to settle, since the paper does not say: who syncs for those that came after the swap. The winner wakes the first of them
-//! when it has given the lock back; that one competes for it with whoever comes by.
+//! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary
+//! queue, and tries the sync lock. The winner closes the primary queue by swapping it with the
+//! empty secondary one, syncs for the largest LSN in it, and completes all. Ours to settle, since
+//! the paper does not say: who syncs for those that came after the swap. The winner wakes the first
+//! of them when it has given the lock back; that one competes for it with whoever comes by.
 //!
 //! Invariants:
 //!
 //! 1. A request is in the primary queue, or in the winner's hands, until its flag is set.
-//! 2. Whoever gives the lock back looks at the primary queue afterwards; whoever enters a request tries the lock afterwards, or
-//!    is woken to. Both under the queue's
-//!    latch or in sequence with the lock's, so a request left behind is seen by one of them.
+//! 2. Whoever gives the lock back looks at the primary queue afterwards; whoever enters a request
+//!    tries the lock afterwards, or is woken to. Both under the queue's latch or in sequence with
+//!    the lock's, so a request left behind is seen by one of them.
 
 use super::consolidation::{FlushSlots, Part};
 use super::flag::Request;
@@ -32,7 +30,8 @@ use std::sync::{Arc, PoisonError};
 #[derive(Debug)]
 pub(super) struct Aggregated {
     writing: WriteStage,
-    /// The primary queue, and whether the sync lock is held. A leaf latch, held for a few instructions.
+    /// The primary queue, and whether the sync lock is held. A leaf latch, held for a few
+    /// instructions.
     queue: Mutex<Queue>,
 }
 

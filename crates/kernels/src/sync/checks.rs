@@ -1,7 +1,8 @@
-//! The baton, the leader and the syncer under the checkers: nobody waits for ever, nobody leads beside another, no request is lost.
+//! The baton, the leader and the syncer under the checkers: nobody waits for ever, nobody leads
+//! beside another, no request is lost.
 //!
-//! The model's "device" is a counter: a write makes everything reserved written, a sync makes that durable. Plain cells that
-//! every plan and every sync writes show two leaders at once as a race.
+//! The model's "device" is a counter: a write makes everything reserved written, a sync makes that
+//! durable. Plain cells that every plan and every sync writes show two leaders at once as a race.
 
 use super::*;
 
@@ -22,9 +23,8 @@ struct Model {
     /// Touched by whoever plans, and by whoever syncs.
     plans: PlainAccess,
     syncs: PlainAccess,
-    /// Writes under way, with whether they have ended, and where the last one ends. Not the checkers' kind of latch: no step is
-    /// taken, and
-    /// nothing is published, while it is held.
+    /// Writes under way, with whether they have ended, and where the last one ends. Not the
+    /// checkers' kind of latch: no step is taken, and nothing is published, while it is held.
     flights: std::sync::Mutex<(VecDeque<(Planned, bool)>, u64)>,
     /// Whether a write is durable by itself, as with direct files.
     direct: bool,
@@ -225,8 +225,8 @@ checked!(
 );
 
 checked!(
-    /// One committer is very many already: a later one gives the baton to the syncer instead of taking it, while the first one may still
-    /// lead.
+    /// One committer is very many already: a later one gives the baton to the syncer instead of
+    /// taking it, while the first one may still lead.
     loom_very_many explore_very_many miri_very_many,
     Some(1),
     || {
@@ -241,7 +241,8 @@ checked!(
 );
 
 checked!(
-    /// Very many committers and no syncer: the thread that would give it the baton stands in for it.
+    /// Very many committers and no syncer: the thread that would give it the baton stands in for
+    /// it.
     loom_very_many_without_a_syncer explore_very_many_without_a_syncer miri_very_many_without_a_syncer,
     Some(2),
     || {
@@ -267,7 +268,8 @@ checked!(
 );
 
 checked!(
-    /// A request and a committer: the request is served by the leader, the syncer, or both together.
+    /// A request and a committer: the request is served by the leader, the syncer, or both
+    /// together.
     loom_a_request_and_a_commit explore_a_request_and_a_commit miri_a_request_and_a_commit,
     Some(2),
     || {
@@ -323,7 +325,8 @@ checked!(
 );
 
 checked!(
-    /// Two writes under way: whoever ends last tells those whom the slower one held up, and its own leader.
+    /// Two writes under way: whoever ends last tells those whom the slower one held up, and its own
+    /// leader.
     loom_two_writes_under_way explore_two_writes_under_way miri_two_writes_under_way,
     Some(2),
     || {
@@ -373,7 +376,8 @@ checked!(
 );
 
 checked!(
-    /// `aggregated` with slots: the last thread of a slot makes the request for both, or each makes its own.
+    /// `aggregated` with slots: the last thread of a slot makes the request for both, or each makes
+    /// its own.
     loom_a_slot_makes_one_request explore_a_slot_makes_one_request miri_a_slot_makes_one_request,
     Some(2),
     || {
@@ -456,7 +460,8 @@ checked!(
 );
 
 checked!(
-    /// `inline`: a worker that offers to write what it has requested, beside one that waits, and the thread that carries what nobody writes.
+    /// `inline`: a worker that offers to write what it has requested, beside one that waits, and
+    /// the thread that carries what nobody writes.
     loom_an_offer_and_a_carrier explore_an_offer_and_a_carrier miri_an_offer_and_a_carrier,
     Some(1),
     || {
@@ -471,7 +476,8 @@ checked!(
 );
 
 checked!(
-    /// `inline`: two requests that nobody offers to write: the carrier takes both, or is given the second one anew.
+    /// `inline`: two requests that nobody offers to write: the carrier takes both, or is given the
+    /// second one anew.
     loom_requests_are_carried explore_requests_are_carried miri_requests_are_carried,
     Some(2),
     || {
@@ -484,8 +490,8 @@ checked!(
     }
 );
 
-/// The request of a session whose record lies above another session's hole; with the real marks, whose cutoff the soundness
-/// of leaving a request alone depends on.
+/// The request of a session whose record lies above another session's hole; with the real marks,
+/// whose cutoff the soundness of leaving a request alone depends on.
 struct Marked {
     reserved: AtomicU64,
     marks: Marks,

@@ -1,22 +1,28 @@
-//! The consolidation array before the sync: committers that meet at the log's latch form a slot, whose last thread writes and syncs while the
-//! slot's other threads wait (Efficient flushing, sections 2.1 and 2.2).
+//! The consolidation array before the sync: committers that meet at the log's latch form a slot,
+//! whose last thread writes and syncs while the slot's other threads wait (Efficient flushing,
+//! sections 2.1 and 2.2).
 //!
-//! A committing thread tries the latch for writing. If it is free, the thread writes alone and flushes for itself. If not, the thread joins
-//! the open slot. The slot's first thread waits for the latch, puts a fresh slot of the pool in its place and closes it. The last thread to
-//! leave the slot writes up to the slot's end, gives the latch back, and flushes for the slot. The others wait until `sync LSN` has reached
-//! their own LSN ("flushwait" in the paper).
+//! A committing thread tries the latch for writing. If it is free, the thread writes alone and
+//! flushes for itself. If not, the thread joins the open slot. The slot's first thread waits for
+//! the latch, puts a fresh slot of the pool in its place and closes it. The last thread to leave
+//! the slot writes up to the slot's end, gives the latch back, and flushes for the slot. The others
+//! wait until `sync LSN` has reached their own LSN ("flushwait" in the paper).
 //!
-//! The slots are those of Aether's consolidation array ([`Slots`]); a thread counts as one byte. Where this differs from the paper: the slots
-//! form when a thread commits, not when it appends, because only a commit says that a record must be synced. The copy into the log buffer has
-//! ended by then, so the last thread to leave is the last to run, not the last to copy.
+//! The slots are those of Aether's consolidation array ([`Slots`]); a thread counts as one byte.
+//! Where this differs from the paper: the slots form when a thread commits, not when it appends,
+//! because only a commit says that a record must be synced. The copy into the log buffer has ended
+//! by then, so the last thread to leave is the last to run, not the last to copy.
 //!
 //! Invariants:
 //!
-//! 1. A slot's end is raised by each member before it leaves, read by the last member after all have left, and reset before the slot is free.
-//! 2. A slot is free only after its flush: a pool whose slots are all being flushed makes a leader wait, and the open slot fill up. A flush
-//!    needs neither the latch nor a slot, so the leader's wait ends.
-//! 3. `synced.lsn` is raised only after a sync that covered it. A member looks at it and registers under one latch, and who raises it takes the
-//!    registered under the same latch: no member is missed.
+//! 1. A slot's end is raised by each member before it leaves, read by the last member after all
+//!    have left, and reset before the slot is free.
+//! 2. A slot is free only after its flush: a pool whose slots are all being flushed makes a leader
+//!    wait, and the open slot fill up. A flush needs neither the latch nor a slot, so the leader's
+//!    wait ends.
+//! 3. `synced.lsn` is raised only after a sync that covered it. A member looks at it and registers
+//!    under one latch, and who raises it takes the registered under the same latch: no member is
+//!    missed.
 
 use super::flag::Request;
 use super::per_commit::write_to;
@@ -77,7 +83,8 @@ impl FlushSlots {
         self.latch.give();
     }
 
-    /// Writes up to `end`, alone or as a member of a slot. A [`Part::Flush`] must be ended with [`FlushSlots::flushed`].
+    /// Writes up to `end`, alone or as a member of a slot. A [`Part::Flush`] must be ended with
+    /// [`FlushSlots::flushed`].
     pub(super) fn enter(&self, rounds: &dyn Rounds, end: Lsn) -> Part {
         self.begin(rounds);
         if self.latch.try_take() {

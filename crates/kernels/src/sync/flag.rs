@@ -1,7 +1,8 @@
 //! The completion flag of a committer that another thread syncs for.
 //!
-//! One atomic: `signal`, WAITING at first. Set by the thread that syncs (Release), read by the owner (Acquire), which takes TRY back.
-//! DONE is final: after it the syncing thread touches the request no more, except to wake its owner.
+//! One atomic: `signal`, WAITING at first. Set by the thread that syncs (Release), read by the
+//! owner (Acquire), which takes TRY back. DONE is final: after it the syncing thread touches the
+//! request no more, except to wake its owner.
 
 use crate::lsn::Lsn;
 use crate::sync_shim::{AtomicU32, Ordering, Thread, current, park, return_token};
@@ -24,7 +25,8 @@ impl Request {
         Request { end, thread: current(), signal: AtomicU32::new(WAITING) }
     }
 
-    /// Blocks the owner until the request is completed (true), or the owner is asked to try the lock (false).
+    /// Blocks the owner until the request is completed (true), or the owner is asked to try the
+    /// lock (false).
     pub(super) fn wait(&self) -> bool {
         let mut parked = false;
         let is_completed = loop {

@@ -1,7 +1,9 @@
-//! Protocol `grouped`: write; take the sync lock; sync, unless somebody else's sync has covered the own record meanwhile.
+//! Protocol `grouped`: write; take the sync lock; sync, unless somebody else's sync has covered the
+//! own record meanwhile.
 //!
-//! The locking of Efficient flushing's existing scheme (section 2.2), without its redundant syncs and its slots (`slotted` has both). Every
-//! committer takes the sync lock, also those that have nothing left to do.
+//! The locking of Efficient flushing's existing scheme (section 2.2), without its redundant syncs
+//! and its slots (`slotted` has both). Every committer takes the sync lock, also those that have
+//! nothing left to do.
 
 use super::per_commit::write_to;
 use super::requests::Committer;

@@ -1,27 +1,31 @@
-//! When a round of `pipelined` begins: after a number of commits, a number of bytes, or a number of microseconds, whichever is first.
+//! When a round of `pipelined` begins: after a number of commits, a number of bytes, or a number of
+//! microseconds, whichever is first.
 //!
-//! By default (all zero) at once, and then nothing here costs anything. The syncer waits here; committers count themselves. ELEDA's I/O unit
-//! (sections 4.3 and 6.5.3) is a group of as many bytes: the flusher waits until a unit is full, or for the group's time.
+//! By default (all zero) at once, and then nothing here costs anything. The syncer waits here;
+//! committers count themselves. ELEDA's I/O unit (sections 4.3 and 6.5.3) is a group of as many
+//! bytes: the flusher waits until a unit is full, or for the group's time.
 
 use super::rounds::Rounds;
 use crate::sync_shim::{AtomicU64, CHECKED, Instant, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Condition that begins a round for which a thread waits: a number of commits, of bytes or of microseconds, whichever is first. The default, all
-/// zero, begins it at once.
+/// Condition that begins a round for which a thread waits: a number of commits, of bytes or of
+/// microseconds, whichever is first. The default, all zero, begins it at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Group {
     /// Commits that begin a round; 0 for no such rule.
     pub commits: u64,
     /// Bytes of the log that begin a round; 0 for no such rule.
     pub bytes: u64,
-    /// The longest wait before a round begins, at most 10 seconds. With 0 a round begins at once, and the other two fields have no effect.
+    /// The longest wait before a round begins, at most 10 seconds. With 0 a round begins at once,
+    /// and the other two fields have no effect.
     pub microseconds: u64,
 }
 
 impl Group {
-    /// How long a round still has to wait that has waited for `waited`, with this many commits and bytes; none if it begins.
+    /// How long a round still has to wait that has waited for `waited`, with this many commits and
+    /// bytes; none if it begins.
     pub(super) fn left(self, commits: u64, bytes: u64, waited: Duration) -> Option<Duration> {
         let enough = |rule: u64, found: u64| rule > 0 && found >= rule;
         let left = Duration::from_micros(self.microseconds).saturating_sub(waited);
@@ -34,8 +38,8 @@ impl Group {
 #[derive(Debug)]
 pub(super) struct Grouping {
     group: Group,
-    // Commits since the last round began. Relaxed: a guess; who misses the syncer's look at it finds the latch held, and
-    // notifies.
+    // Commits since the last round began. Relaxed: a guess; who misses the syncer's look at it
+    // finds the latch held, and notifies.
     commits: AtomicU64,
     /// Whether the log is being closed. A leaf latch.
     over: Mutex<bool>,
@@ -76,7 +80,8 @@ impl Grouping {
         );
     }
 
-    /// Waits by a clock that says how long the wait has taken, and `sleep`, which ends after a time or a notification.
+    /// Waits by a clock that says how long the wait has taken, and `sleep`, which ends after a time
+    /// or a notification.
     fn wait_by<'a>(
         &'a self,
         rounds: &dyn Rounds,

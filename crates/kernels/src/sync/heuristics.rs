@@ -1,4 +1,5 @@
-//! The heuristics of protocol `adaptive`, each of which can be switched off to measure what it is worth.
+//! The heuristics of protocol `adaptive`, each of which can be switched off to measure what it is
+//! worth.
 //!
 //! Pure. `sync/policy` says what each one does.
 
@@ -9,7 +10,8 @@ use crate::words;
 pub enum Heuristic {
     /// A leader delays its write until the blocking committers of the last round are there again.
     Delay,
-    /// A leader that serves callbacks and futures delays its write until as many bytes are there as last time.
+    /// A leader that serves callbacks and futures delays its write until as many bytes are there as
+    /// last time.
     ServingDelay,
     /// After a delay in vain the leader tries no other for a growing number of rounds.
     Backoff,

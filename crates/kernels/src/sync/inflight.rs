@@ -1,17 +1,18 @@
-//! Writes under way of which the baton was let go: who is told when they have ended, and who waits for room for the next.
+//! Writes under way of which the baton was let go: who is told when they have ended, and who waits
+//! for room for the next.
 //!
 //! Run by leaders. With a depth of 1 nobody ever gets here but to find it empty.
 //!
 //! Invariants:
 //!
-//! 1. Groups lie in the order of their writes. One is entered under the baton, before its write is performed; so no frontier
-//!    passes its
-//!    end before it is here.
-//! 2. Whoever performed a write looks here afterwards, once the frontiers have advanced: what it or a slower one before it has
-//!    held up is told by the one who ended last. Waiters that join a group do so under the lock, having found it unsettled there.
-//! 3. At most one thread waits for a write to end without being of its group: the holder of the baton. It has read
-//!    [`InFlight::ended`] before it looked
-//!    at what is under way, so an end in between is seen.
+//! 1. Groups lie in the order of their writes. One is entered under the baton, before its write is
+//!    performed; so no frontier passes its end before it is here.
+//! 2. Whoever performed a write looks here afterwards, once the frontiers have advanced: what it or
+//!    a slower one before it has held up is told by the one who ended last. Waiters that join a
+//!    group do so under the lock, having found it unsettled there.
+//! 3. At most one thread waits for a write to end without being of its group: the holder of the
+//!    baton. It has read [`InFlight::ended`] before it looked at what is under way, so an end in
+//!    between is seen.
 
 use super::rounds::Rounds;
 use super::waiters::{Covered, Waiter};
@@ -25,11 +26,11 @@ use std::sync::PoisonError;
 pub(super) struct InFlight {
     /// Held for a moment; before the log's own latch of writes under way.
     state: Mutex<State>,
-    // How many writes of `state` have ended. Changed under its lock; read without it by the holder of the baton, who looks
-    // again under it.
+    // How many writes of `state` have ended. Changed under its lock; read without it by the holder
+    // of the baton, who looks again under it.
     ended: AtomicU64,
-    // How many groups `state` has; changed under its lock. Relaxed: whoever needs to see a group has entered it, or a frontier
-    // behind it.
+    // How many groups `state` has; changed under its lock. Relaxed: whoever needs to see a group
+    // has entered it, or a frontier behind it.
     groups: AtomicU64,
 }
 
@@ -69,7 +70,8 @@ impl InFlight {
         }
     }
 
-    /// After a write, of any kind, was performed: wakes the one who wants to plan the next, then those who are done.
+    /// After a write, of any kind, was performed: wakes the one who wants to plan the next, then
+    /// those who are done.
     pub(super) fn ended(&self, rounds: &dyn Rounds) {
         if self.is_empty() {
             return;
@@ -100,7 +102,8 @@ impl InFlight {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Holder of the baton only: blocks until more than `before` have ended, or nothing is under way.
+    /// Holder of the baton only: blocks until more than `before` have ended, or nothing is under
+    /// way.
     pub(super) fn wait_for_an_end(&self, before: u64) {
         let mut parked = false;
         loop {
@@ -120,9 +123,8 @@ impl InFlight {
         }
     }
 
-    /// Blocks until `waiter`, which was covered by a write that this thread has performed, is settled: a slower one before it
-    /// is under
-    /// way.
+    /// Blocks until `waiter`, which was covered by a write that this thread has performed, is
+    /// settled: a slower one before it is under way.
     pub(super) fn join(&self, rounds: &dyn Rounds, waiter: &Waiter) {
         {
             let mut state = self.lock();

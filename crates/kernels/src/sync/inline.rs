@@ -1,8 +1,10 @@
-//! Protocol `inline`: group commit by the workers that commit (Cicada with P-WAL, section III-B.2). No thread of the log writes for them.
+//! Protocol `inline`: group commit by the workers that commit (Cicada with P-WAL, section III-B.2).
+//! No thread of the log writes for them.
 //!
-//! A worker that commits looks at the group: if as many commits or bytes have come as the group asks for, or its time since the last write is over,
-//! the worker writes and syncs everything that is in the group, itself, and goes on with its next transaction afterwards. Otherwise it goes on at
-//! once, or waits, if it cannot go on. Three calls are such a look:
+//! A worker that commits looks at the group: if as many commits or bytes have come as the group
+//! asks for, or its time since the last write is over, the worker writes and syncs everything that
+//! is in the group, itself, and goes on with its next transaction afterwards. Otherwise it goes on
+//! at once, or waits, if it cannot go on. Three calls are such a look:
 //!
 //! | call | the worker | if the group is not complete |
 //! |---|---|---|
@@ -10,16 +12,21 @@
 //! | [`SyncProtocol::wait`] | blocks in its commit | it sleeps until its commit is settled or the group complete |
 //! | [`SyncProtocol::request`] | must not block | it goes on, also if the group is complete |
 //!
-//! Differences from the paper. A request must not block, and nobody need ever offer or wait: so a thread of the log, the carrier, writes what was
-//! requested and is still there when the group's time is over. The paper's worker looks also before it aborts a transaction that has waited for too
-//! long; here the carrier's clock ends that wait. Several threads may share a log; then one of them writes for all.
+//! Differences from the paper. A request must not block, and nobody need ever offer or wait: so a
+//! thread of the log, the carrier, writes what was requested and is still there when the group's
+//! time is over. The paper's worker looks also before it aborts a transaction that has waited for
+//! too long; here the carrier's clock ends that wait. Several threads may share a log; then one of
+//! them writes for all.
 //!
 //! Invariants:
 //!
-//! 1. A commit is a member from its request or wait until a write or sync has settled it. A waiting thread sleeps only as a member, and no longer than the
-//!    group's time, so no notification is needed for what it could miss but one: that the log is closed.
-//! 2. The holder of `turn` writes and syncs, and nobody else. It looks again whether that is still to be done.
-//! 3. While a requested commit is a member, the carrier runs, or a thread is about to give it the commit.
+//! 1. A commit is a member from its request or wait until a write or sync has settled it. A waiting
+//!    thread sleeps only as a member, and no longer than the group's time, so no notification is
+//!    needed for what it could miss but one: that the log is closed.
+//! 2. The holder of `turn` writes and syncs, and nobody else. It looks again whether that is still
+//!    to be done.
+//! 3. While a requested commit is a member, the carrier runs, or a thread is about to give it the
+//!    commit.
 
 use super::grouping::Group;
 use super::per_commit::write_to;
@@ -68,8 +75,8 @@ impl Members {
         *joined = level.max(*joined);
     }
 
-    /// Settled while it joined, a member is in the way of nobody, but of the count of the next group. Another thread may ask for more of the same position:
-    /// then it stays.
+    /// Settled while it joined, a member is in the way of nobody, but of the count of the next
+    /// group. Another thread may ask for more of the same position: then it stays.
     fn leave(&mut self, rounds: &dyn Rounds, end: Lsn) {
         if self.levels.get(&end).is_some_and(|level| rounds.settled(end, *level)) {
             self.levels.remove(&end);
@@ -159,7 +166,8 @@ impl Inline {
         }
     }
 
-    /// Writes what was requested, until nothing is left of that. In the carrier, when the time of the group is over.
+    /// Writes what was requested, until nothing is left of that. In the carrier, when the time of
+    /// the group is over.
     fn carry(&self, rounds: &dyn Rounds, waits: bool) {
         loop {
             if waits {

@@ -27,17 +27,20 @@ pub enum SyncKind {
     Adaptive,
     /// A thread of its own does (Aether's flush pipelining, ELEDA's flusher). See [`Group`].
     Pipelined,
-    /// Requests queue up; who wins the sync lock syncs for all of them (Efficient flushing, section 3.1).
+    /// Requests queue up; who wins the sync lock syncs for all of them (Efficient flushing, section
+    /// 3.1).
     Aggregated,
     /// Each takes the sync lock and looks whether the log is synced up to its record already.
     Grouped,
-    /// Threads that meet before the write form a slot, whose last thread writes and syncs for it; a thread that another one's sync covered
-    /// syncs again, unless its record is older than the other one's (the existing scheme of Efficient flushing, section 2.2).
+    /// Threads that meet before the write form a slot, whose last thread writes and syncs for it; a
+    /// thread that another one's sync covered syncs again, unless its record is older than the
+    /// other one's (the existing scheme of Efficient flushing, section 2.2).
     Slotted,
     /// Each writes and syncs for itself, in turn: the papers' baseline.
     PerCommit,
-    /// The thread that commits writes and syncs by itself when its group is complete (group commit of Cicada with P-WAL, section III-B.2). See
-    /// [`Group`]. Threads with commits in flight do so in `wait_below` and `drain`; what is left after the group's time a thread of the log writes.
+    /// The thread that commits writes and syncs by itself when its group is complete (group commit
+    /// of Cicada with P-WAL, section III-B.2). See [`Group`]. Threads with commits in flight do so
+    /// in `wait_below` and `drain`; what is left after the group's time a thread of the log writes.
     Inline,
 }
 
@@ -93,10 +96,11 @@ impl SyncKind {
 pub enum SyncDesign {
     /// See [`SyncKind::Adaptive`].
     Adaptive {
-        /// Maximum writes in flight, where the protocol finds that more writes serve committers. Default: 8; from 1 to 64. Each may take a
-        /// thread.
+        /// Maximum writes in flight, where the protocol finds that more writes serve committers.
+        /// Default: 8; from 1 to 64. Each may take a thread.
         depth_max: u32,
-        /// Writes that the protocol may have in flight whatever it finds. Default: 1; from 1 to `depth_max`.
+        /// Writes that the protocol may have in flight whatever it finds. Default: 1; from 1 to
+        /// `depth_max`.
         depth_min: u32,
         /// Heuristics in use. Default: all; for measuring what one of them is worth.
         #[doc(hidden)]
@@ -112,23 +116,25 @@ pub enum SyncDesign {
     },
     /// See [`SyncKind::Aggregated`].
     Aggregated {
-        /// Pool of slots in which committers meet before the write. Default 0: none, each committer writes for itself. From 2 to 64; the paper
-        /// has 16.
+        /// Pool of slots in which committers meet before the write. Default 0: none, each committer
+        /// writes for itself. From 2 to 64; the paper has 16.
         flush_slots: u32,
     },
     /// See [`SyncKind::Grouped`].
     Grouped,
     /// See [`SyncKind::Slotted`].
     Slotted {
-        /// Pool of slots in which committers meet before the write. Default 16, as in the paper; from 2 to 64. A slot is in use until it
-        /// is synced, so fewer slots mean more threads in each.
+        /// Pool of slots in which committers meet before the write. Default 16, as in the paper;
+        /// from 2 to 64. A slot is in use until it is synced, so fewer slots mean more threads in
+        /// each.
         flush_slots: u32,
     },
     /// See [`SyncKind::PerCommit`].
     PerCommit,
     /// See [`SyncKind::Inline`].
     Inline {
-        /// Condition that completes a group; its time counts from the last write on. Default: a group is complete with its first commit.
+        /// Condition that completes a group; its time counts from the last write on. Default: a
+        /// group is complete with its first commit.
         group: Group,
     },
 }

@@ -1,18 +1,20 @@
-//! What the holder of the baton does: rounds of write and sync, telling those it covered, passing the baton on.
+//! What the holder of the baton does: rounds of write and sync, telling those it covered, passing
+//! the baton on.
 //!
-//! Run by whoever leads: a waiting thread, or a syncer. Checked under loom and the explorer together with `waiters` and
-//! `inflight`.
+//! Run by whoever leads: a waiting thread, or a syncer. Checked under loom and the explorer
+//! together with `waiters` and `inflight`.
 //!
 //! Rules:
 //!
-//! 1. A leader whose own wait is over starts no further write or sync: it hands the baton to one uncovered waiter, or, if
-//!    only requests are left, to a syncer.
-//! 2. The one who leads next is woken before those who are done: its write overlaps with their waking.
-//!    Where the policy says so (`policy`, rules 5 and 6), that is a syncer in any case, and it goes on as long as a thread waits.
+//! 1. A leader whose own wait is over starts no further write or sync: it hands the baton to one
+//!    uncovered waiter, or, if only requests are left, to a syncer.
+//! 2. The one who leads next is woken before those who are done: its write overlaps with their
+//!    waking. Where the policy says so (`policy`, rules 5 and 6), that is a syncer in any case, and
+//!    it goes on as long as a thread waits.
 //! 3. The baton is released only when nobody is queued and nothing is requested.
-//! 4. While further writes may be planned beside a write, nobody holds the baton for that write's sake: it is passed on before,
-//!    and those it
-//!    covers are entered in `inflight`. With the last write that may be under way the baton is kept.
+//! 4. While further writes may be planned beside a write, nobody holds the baton for that write's
+//!    sake: it is passed on before, and those it covers are entered in `inflight`. With the last
+//!    write that may be under way the baton is kept.
 
 use super::grouping::Group;
 use super::grouping::Grouping;
@@ -110,7 +112,8 @@ impl Stage {
             self.grouping.wait(rounds);
             requests = requests.and(self.baton.take());
             let own = u64::from(!leader.serves());
-            // Those who made requests go on meanwhile, and are company enough; and so is a write under way.
+            // Those who made requests go on meanwhile, and are company enough; and so is a write
+            // under way.
             let alone = self.in_flight.is_empty();
             let serves = leader.serves() && requests.any() && alone && self.succession == Succession::Waiters;
             let (begun, more) = if serves {
@@ -129,7 +132,8 @@ impl Stage {
             loop {
                 requests = requests.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
-                // A serving leader goes on while there are requests, or were before this round: it runs already, and waking another takes longer.
+                // A serving leader goes on while there are requests, or were before this round: it
+                // runs already, and waking another takes longer.
                 let syncer_only = self.succession == Succession::Syncer;
                 let syncer_leads = self.pace.syncer_leads();
                 let serves = leader.serves() && (requests.any() || requested || syncer_only);
@@ -154,7 +158,8 @@ impl Stage {
                             found.covered.finish();
                             return;
                         }
-                        // No syncer thread (it could not be started, or the log is being closed): stand in for it.
+                        // No syncer thread (it could not be started, or the log is being closed):
+                        // stand in for it.
                         leader = Leader::Serving;
                     }
                     found.covered.finish();
@@ -169,7 +174,8 @@ impl Stage {
         }
     }
 
-    /// One write, and a sync if one is needed; or a wait for a write under way. `requests` become those that remain.
+    /// One write, and a sync if one is needed; or a wait for a write under way. `requests` become
+    /// those that remain.
     fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, requests: &mut SyncRequests) -> BatonOutcome {
         let (own, own_level) = leader.ask();
         let level = own_level.max(requests.level()).max(self.baton.pending_level());
@@ -223,7 +229,8 @@ impl Stage {
         BatonOutcome::Kept
     }
 
-    /// Passes the baton on before a write is performed (rule 4); false if this thread has to keep it.
+    /// Passes the baton on before a write is performed (rule 4); false if this thread has to keep
+    /// it.
     fn hand_over_before_write(
         &self,
         rounds: &dyn Rounds,

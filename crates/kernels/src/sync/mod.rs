@@ -1,4 +1,5 @@
-//! Stage three: the sync protocols. A protocol decides which thread writes and syncs, and wakes the committers that a write covers.
+//! Stage three: the sync protocols. A protocol decides which thread writes and syncs, and wakes the
+//! committers that a write covers.
 //!
 //! One trait, [`SyncProtocol`]; one file per design; all of them pass `testing::conformance`.
 //!
@@ -15,11 +16,13 @@
 //!
 //! Rules for every design:
 //!
-//! 1. One thread at a time calls [`Rounds::plan`]: the holder of the baton, or of the design's latch for writing. The thread that got a
-//!    [`Planned`] write performs it. One thread at a time calls [`Rounds::sync`], and none while writes are under way that it
-//!    planned.
-//! 2. After every write and sync the protocol looks at all queued waiters, and wakes those that are settled. After a failure all are settled.
-//! 3. A request (of a caller that does not block) is forgotten only when a write was planned that takes everything reserved before it.
+//! 1. One thread at a time calls [`Rounds::plan`]: the holder of the baton, or of the design's
+//!    latch for writing. The thread that got a [`Planned`] write performs it. One thread at a time
+//!    calls [`Rounds::sync`], and none while writes are under way that it planned.
+//! 2. After every write and sync the protocol looks at all queued waiters, and wakes those that are
+//!    settled. After a failure all are settled.
+//! 3. A request (of a caller that does not block) is forgotten only when a write was planned that
+//!    takes everything reserved before it.
 //! 4. With nobody queued and nothing requested, no thread runs: there is no timer.
 
 mod adaptive;

@@ -1,12 +1,15 @@
-//! The mechanism of `policy`: gives it the leaders' observations, with the time, and carries out its decisions.
+//! The mechanism of `policy`: gives it the leaders' observations, with the time, and carries out
+//! its decisions.
 //!
-//! Run by leaders, and by threads that have performed a write. Waiters and arriving committers read the decision's few numbers.
+//! Run by leaders, and by threads that have performed a write. Waiters and arriving committers read
+//! the decision's few numbers.
 //!
-//! 1. The policy's latch is a leaf, and is only tried. A thread that finds it held leaves its event out: the policy's figures are guesses,
-//!    and a leader must not wait for a thread that lost its processor.
+//! 1. The policy's latch is a leaf, and is only tried. A thread that finds it held leaves its event
+//!    out: the policy's figures are guesses, and a leader must not wait for a thread that lost its
+//!    processor.
 //! 2. The published numbers are relaxed for the same reason.
-//! 3. Under the checkers there is no time: no delay, no yield, the greatest depth, and events only where a model asks for very many
-//!    committers.
+//! 3. Under the checkers there is no time: no delay, no yield, the greatest depth, and events only
+//!    where a model asks for very many committers.
 
 use super::heuristics::Heuristics;
 use super::policy::{Decision, Delay, Event, FlowTotals, Policy};
@@ -111,8 +114,9 @@ impl Pace {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer. Delays it until enough committers are there, if
-    /// `may_delay`. Returns the requests that came meanwhile.
+    /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer.
+    /// Delays it until enough committers are there, if `may_delay`. Returns the requests that came
+    /// meanwhile.
     pub(super) fn begin(&self, baton: &Baton, leaders: u64, may_delay: bool) -> (Round, SyncRequests) {
         let mut requests = SyncRequests::NONE;
         if CHECKED {
@@ -131,7 +135,8 @@ impl Pace {
         (Round { start: Some(Instant::now()) }, requests)
     }
 
-    /// Begins a round of a leader that serves callers that do not block; `bytes` is how much of the log waits to be written.
+    /// Begins a round of a leader that serves callers that do not block; `bytes` is how much of the
+    /// log waits to be written.
     pub(super) fn begin_serving(&self, bytes: impl Fn() -> u64) -> Round {
         if CHECKED {
             return Round { start: None };

@@ -1,16 +1,19 @@
-//! Protocol `per_commit`: each committer writes up to its own record and syncs, in turn; nobody is covered by anybody else.
+//! Protocol `per_commit`: each committer writes up to its own record and syncs, in turn; nobody is
+//! covered by anybody else.
 //!
-//! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1; Cicada with P-WAL, the non-group commit of
-//! figures 4 and 5). Slow on purpose.
+//! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1;
+//! Cicada with P-WAL, the non-group commit of figures 4 and 5). Slow on purpose.
 //!
-//! A commit that no thread waits for is queued. One thread takes the queued commits in the order of their LSNs, and writes and syncs each by
-//! itself, so the durable frontier stops at the end of each.
+//! A commit that no thread waits for is queued. One thread takes the queued commits in the order of
+//! their LSNs, and writes and syncs each by itself, so the durable frontier stops at the end of
+//! each.
 //!
 //! Invariants:
 //!
-//! 1. A requested commit is queued until its turn has begun. Its frontier is reached when the turn ends.
-//! 2. The thread that finds the queue empty before its own entry makes sure that a thread serves it: the syncer, or itself. Whoever serves
-//!    goes on until the queue is empty.
+//! 1. A requested commit is queued until its turn has begun. Its frontier is reached when the turn
+//!    ends.
+//! 2. The thread that finds the queue empty before its own entry makes sure that a thread serves
+//!    it: the syncer, or itself. Whoever serves goes on until the queue is empty.
 
 use super::rounds::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
 use super::syncer::Syncers;
@@ -59,7 +62,8 @@ impl PerCommit {
     }
 }
 
-/// Writes until `end` is settled at `level`, with a sync where one is needed. By one thread at a time.
+/// Writes until `end` is settled at `level`, with a sync where one is needed. By one thread at a
+/// time.
 pub(super) fn write_to(rounds: &dyn Rounds, end: Lsn, level: Durability, only_own: bool) {
     let mut step = 0;
     while !rounds.settled(end, level) {

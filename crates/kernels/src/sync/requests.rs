@@ -1,9 +1,9 @@
-//! What callers that do not wait ask for, in designs where every committer acts for itself: one more committer, a thread, acts
-//! for them.
+//! What callers that do not wait ask for, in designs where every committer acts for itself: one
+//! more committer, a thread, acts for them.
 //!
-//! A request is a level; whoever takes it makes everything reserved by then get there. That is enough because of one order (all
-//! four sequentially
-//! consistent): the caller's reservation, its look at the request; the taking of the request, the look at what is reserved.
+//! A request is a level; whoever takes it makes everything reserved by then get there. That is
+//! enough because of one order (all four sequentially consistent): the caller's reservation, its
+//! look at the request; the taking of the request, the look at what is reserved.
 
 use super::rounds::{Rounds, SyncProtocol};
 use super::syncer::Syncers;

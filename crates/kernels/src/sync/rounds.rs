@@ -60,15 +60,15 @@ pub enum Plan {
 pub trait Rounds {
     /// Decides on the next write.
     fn plan(&self, ask: Ask) -> Plan;
-    /// Writes; the frontiers advance over all writes that have ended without a gap. Never returns an error: a failure settles
-    /// everybody.
+    /// Writes; the frontiers advance over all writes that have ended without a gap. Never returns
+    /// an error: a failure settles everybody.
     fn perform(&self, write: &Planned);
     /// Makes what is written durable. With `again`, the device is told to even if everything is.
     fn sync(&self, again: bool);
     /// Whether `end` has got to `level`, or never will.
     fn settled(&self, end: Lsn, level: Durability) -> bool;
-    /// Whether the writes up to where one ends, perhaps within a record, have ended too, and are durable by themselves; or
-    /// never will.
+    /// Whether the writes up to where one ends, perhaps within a record, have ended too, and are
+    /// durable by themselves; or never will.
     fn ended(&self, to: Lsn) -> bool;
     /// Where the next record will start.
     fn reserved(&self) -> Lsn;
@@ -76,7 +76,8 @@ pub trait Rounds {
     fn is_over(&self) -> bool;
     /// How far the log is written.
     fn written(&self) -> Lsn;
-    /// Starts a thread that calls [`SyncProtocol::serve`] with this number; false if that is impossible.
+    /// Starts a thread that calls [`SyncProtocol::serve`] with this number; false if that is
+    /// impossible.
     fn start_syncer(&self, number: usize) -> bool;
     /// Where what happens is counted.
     fn tally(&self) -> &SyncTally;
@@ -86,23 +87,26 @@ pub trait Rounds {
 pub trait SyncProtocol: Send + Sync + Debug {
     /// Blocks until `end`, which is reserved, is settled at `level`.
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
-    /// Makes sure that `end`, which is reserved, gets to `level`; does not wait for it. Most designs take everything reserved by now with it.
+    /// Makes sure that `end`, which is reserved, gets to `level`; does not wait for it. Most
+    /// designs take everything reserved by now with it.
     fn request(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
-    /// A thread whose commits are requested, and that may block, has time: it writes what is due, if that is its part. By default requests are met
-    /// by other threads.
+    /// A thread whose commits are requested, and that may block, has time: it writes what is due,
+    /// if that is its part. By default requests are met by other threads.
     fn offer(&self, _rounds: &dyn Rounds) {}
     /// The body of the syncer thread of this number.
     fn serve(&self, rounds: &dyn Rounds, number: usize);
-    /// Ends [`SyncProtocol::serve`], after what it has in hand. Later requests are served by whoever makes them.
+    /// Ends [`SyncProtocol::serve`], after what it has in hand. Later requests are served by
+    /// whoever makes them.
     fn stop(&self);
     /// How often syncer threads have woken up.
     fn syncer_wakeups(&self) -> u64;
-    /// Whether a position that the frontiers have reached needs no call of [`SyncProtocol::wait`]. Not so where a commit is synced by its own
-    /// LSN, whatever has been synced before.
+    /// Whether a position that the frontiers have reached needs no call of [`SyncProtocol::wait`].
+    /// Not so where a commit is synced by its own LSN, whatever has been synced before.
     fn looks_at_frontiers(&self) -> bool {
         true
     }
-    /// Whether each request is met by a write and sync of its own. If not, one request for everything reserved stands for several.
+    /// Whether each request is met by a write and sync of its own. If not, one request for
+    /// everything reserved stands for several.
     fn syncs_each(&self) -> bool {
         false
     }

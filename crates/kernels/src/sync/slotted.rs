@@ -1,14 +1,19 @@
-//! Protocol `slotted`: the existing scheme that Efficient flushing measures itself against (section 2.2), with its redundant syncs.
+//! Protocol `slotted`: the existing scheme that Efficient flushing measures itself against (section
+//! 2.2), with its redundant syncs.
 //!
-//! Committers form slots ([`consolidation`](super::consolidation)). Each slot's last thread takes the sync lock and compares the slot's
-//! end with the sync LSN. If the sync LSN is smaller, it syncs and raises the sync LSN to the slot's own end, although the sync has covered
-//! everything written. So a thread that was covered by another thread's sync syncs again, unless its end is smaller. That is what `aggregated`
-//! saves, and what `grouped`, which looks at the durable frontier, does not show.
+//! Committers form slots ([`consolidation`](super::consolidation)). Each slot's last thread takes
+//! the sync lock and compares the slot's end with the sync LSN. If the sync LSN is smaller, it
+//! syncs and raises the sync LSN to the slot's own end, although the sync has covered everything
+//! written. So a thread that was covered by another thread's sync syncs again, unless its end is
+//! smaller. That is what `aggregated` saves, and what `grouped`, which looks at the durable
+//! frontier, does not show.
 //!
 //! Invariants:
 //!
-//! 1. The sync LSN is never above the durable frontier: it is raised after a sync, to what the syncing thread had written before.
-//! 2. A failed sync raises it too: every waiter is then settled, and learns the failure from the log.
+//! 1. The sync LSN is never above the durable frontier: it is raised after a sync, to what the
+//!    syncing thread had written before.
+//! 2. A failed sync raises it too: every waiter is then settled, and learns the failure from the
+//!    log.
 
 use super::consolidation::{FlushSlots, Part};
 use super::requests::Committer;

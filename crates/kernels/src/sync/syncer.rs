@@ -1,11 +1,13 @@
-//! The syncers: threads that lead when nobody who waits can. Started when first needed, parked whenever they have nothing.
+//! The syncers: threads that lead when nobody who waits can. Started when first needed, parked
+//! whenever they have nothing.
 //!
-//! One, unless several writes are under way for callers that do not wait: a thread is needed for each.
+//! One, unless several writes are under way for callers that do not wait: a thread is needed for
+//! each.
 //!
 //! Invariants, of each:
 //!
-//! 1. `signal` is set, and `state` changed, under `state`'s lock; the thread ends only under it with no signal left. So a
-//!    baton given with `true` is always served.
+//! 1. `signal` is set, and `state` changed, under `state`'s lock; the thread ends only under it
+//!    with no signal left. So a baton given with `true` is always served.
 //! 2. Every return from `park` is counted: an idle log shows none.
 
 use super::rounds::Rounds;
@@ -24,9 +26,8 @@ impl Syncers {
         Syncers { all: (0..most.max(1)).map(|_| Syncer::new()).collect() }
     }
 
-    /// Hands the baton to one of the first `among`, an idle one rather than a busy one; false if there is none, and then the
-    /// caller still
-    /// holds it.
+    /// Hands the baton to one of the first `among`, an idle one rather than a busy one; false if
+    /// there is none, and then the caller still holds it.
     pub(super) fn give(&self, rounds: &dyn Rounds, among: u32) -> bool {
         self.give_to_idle(rounds, among) || self.all.iter().any(Syncer::give)
     }
@@ -73,10 +74,11 @@ enum State {
 pub(super) struct Syncer {
     /// Guards the thread's life (invariant 1). A leaf latch.
     state: Mutex<State>,
-    // Set by whoever gives the baton or stops the thread, taken by the thread; Release and Acquire: what the last leader left
-    // pending is seen by the thread.
+    // Set by whoever gives the baton or stops the thread, taken by the thread; Release and Acquire:
+    // what the last leader left pending is seen by the thread.
     signal: AtomicU32,
-    // 1 while the thread leads; written by it only. A guess for others: they may give it the baton all the same.
+    // 1 while the thread leads; written by it only. A guess for others: they may give it the baton
+    // all the same.
     busy: AtomicU32,
     // Written by the thread only; read by whoever counts.
     wakeups: AtomicU64,

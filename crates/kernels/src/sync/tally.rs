@@ -27,7 +27,8 @@ pub struct SyncTally {
     pub slots: Counter,
     /// Threads in those slots.
     pub slot_threads: Counter,
-    /// Time that threads had waited for the thread that syncs for their slot; it is in `completion_ns` too.
+    /// Time that threads had waited for the thread that syncs for their slot; it is in
+    /// `completion_ns` too.
     pub slot_wait_ns: Counter,
 }
 

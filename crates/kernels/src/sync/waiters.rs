@@ -1,6 +1,8 @@
-//! The hand-over kernel: who leads, who waits, and how each is woken. One baton, held by at most one thread.
+//! The hand-over kernel: who leads, who waits, and how each is woken. One baton, held by at most
+//! one thread.
 //!
-//! Run by every thread that waits for or asks for durability, and checked under loom and the explorer.
+//! Run by every thread that waits for or asks for durability, and checked under loom and the
+//! explorer.
 //!
 //! `state` is one word, so that no two words have to be read in the right order:
 //!
@@ -13,15 +15,18 @@
 //!
 //! Invariants:
 //!
-//! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a `signal`).
-//! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a [`Covered`] list. It does not
-//!    leave [`Waiter::wait`] before its `signal` is set, and nobody touches it after setting that (the thread handle is
-//!    taken out before). So the borrowed, stack-allocated waiter outlives every use. Should a panic unwind its frame before, the process
-//!    aborts.
-//! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one through `signal` (Release to
-//!    Acquire), or
-//!    through `state` (a release of the baton to the next taking of it).
-//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or request in between is seen.
+//! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a
+//!    `signal`).
+//! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a
+//!    [`Covered`] list. It does not leave [`Waiter::wait`] before its `signal` is set, and nobody
+//!    touches it after setting that (the thread handle is taken out before). So the borrowed,
+//!    stack-allocated waiter outlives every use. Should a panic unwind its frame before, the
+//!    process aborts.
+//! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one
+//!    through `signal` (Release to Acquire), or through `state` (a release of the baton to the next
+//!    taking of it).
+//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or request
+//!    in between is seen.
 //!
 //! A crash leaves nothing of this behind.
 
@@ -149,8 +154,9 @@ impl Waiter {
     }
 }
 
-/// Invariant 2 does not hold for a thread that unwinds: its waiter would be gone while others reach it. Nothing on the way is known to panic (the steps
-/// of a leader are guarded), so that is a bug of ours, and the process ends before it becomes one in memory.
+/// Invariant 2 does not hold for a thread that unwinds: its waiter would be gone while others reach
+/// it. Nothing on the way is known to panic (the steps of a leader are guarded), so that is a bug
+/// of ours, and the process ends before it becomes one in memory.
 impl Drop for Waiter {
     fn drop(&mut self) {
         // Checkers end a failed run by unwinding.
@@ -163,9 +169,11 @@ impl Drop for Waiter {
 /// Sets a waiter's signal and wakes it. The waiter is gone afterwards.
 ///
 /// # Safety
-/// By invariant 2 the caller must be the only one that can reach the waiter, and it must not have been signalled.
+/// By invariant 2 the caller must be the only one that can reach the waiter, and it must not have
+/// been signalled.
 unsafe fn signal(waiter: *const Waiter, signal: u32) {
-    // SAFETY: the caller vouches that the waiter has not been signalled, so it still exists (invariant 2).
+    // SAFETY: the caller vouches that the waiter has not been signalled, so it still exists
+    // (invariant 2).
     let waiter = unsafe { &*waiter };
     waiter.plain.write();
     let thread = waiter.thread.take();
@@ -183,7 +191,8 @@ pub(crate) struct Covered {
     count: u64,
 }
 
-// SAFETY: the waiters are reachable only from here (invariant 2), and made to be told by another thread.
+// SAFETY: the waiters are reachable only from here (invariant 2), and made to be told by another
+// thread.
 unsafe impl Send for Covered {}
 
 impl Covered {
@@ -192,7 +201,8 @@ impl Covered {
         Covered { head: ptr::null(), count: 0 }
     }
 
-    /// One more, who is queued nowhere else; the caller is its thread and calls [`Waiter::wait`] next.
+    /// One more, who is queued nowhere else; the caller is its thread and calls [`Waiter::wait`]
+    /// next.
     pub(crate) fn push(&mut self, waiter: &Waiter) {
         waiter.thread.set(Some(current()));
         waiter.queued.set(true);
@@ -230,7 +240,8 @@ impl Covered {
     pub(crate) fn finish(self) {
         let mut at = self.head;
         while !at.is_null() {
-            // SAFETY: invariant 2: on this list and not yet signalled, so alive; its successor is read before the signal.
+            // SAFETY: invariant 2: on this list and not yet signalled, so alive; its successor is
+            // read before the signal.
             let next = unsafe {
                 (*at).plain.read();
                 (*at).next.get()
@@ -250,7 +261,8 @@ pub(crate) struct Appointed(*const Waiter);
 impl Appointed {
     /// Hands the baton over. The caller holds it no longer.
     pub(crate) fn hand_over(self) {
-        // SAFETY: invariant 2: the waiter was on the pending list of the caller, and is now only here.
+        // SAFETY: invariant 2: the waiter was on the pending list of the caller, and is now only
+        // here.
         unsafe { signal(self.0, LEAD) }
     }
 }
@@ -273,7 +285,8 @@ pub(crate) struct Baton {
     plain: PlainAccess,
 }
 
-// SAFETY: `pending`, `kept` and `count` are touched only by the holder of the baton (invariant 3); the rest is atomic.
+// SAFETY: `pending`, `kept` and `count` are touched only by the holder of the baton (invariant 3);
+// the rest is atomic.
 unsafe impl Sync for Baton {}
 // SAFETY: the pointers lead to waiters that are shared between threads by design (invariant 2).
 unsafe impl Send for Baton {}
@@ -297,7 +310,8 @@ impl Baton {
         }
     }
 
-    /// Queues `waiter`; true if the baton was free, in which case the caller must give it to the syncer thread.
+    /// Queues `waiter`; true if the baton was free, in which case the caller must give it to the
+    /// syncer thread.
     pub(crate) fn enqueue(&self, waiter: &Waiter) -> bool {
         self.push(waiter, self.state.load(Ordering::Relaxed), false) == Arrival::Leads
     }
@@ -323,11 +337,13 @@ impl Baton {
         }
     }
 
-    /// Leaves a request. True if the baton was free and is now the caller's, to be given to somebody who serves the request.
+    /// Leaves a request. True if the baton was free and is now the caller's, to be given to
+    /// somebody who serves the request.
     ///
-    /// A request that is already there is not made again. That is sound because of one order (all four sequentially
-    /// consistent): the caller's reservation, this load; the leader's [`Baton::take`], its load of the reserved
-    /// frontier. Either this load sees the request cleared, or the leader's next scan sees the reservation.
+    /// A request that is already there is not made again. That is sound because of one order (all
+    /// four sequentially consistent): the caller's reservation, this load; the leader's
+    /// [`Baton::take`], its load of the reserved frontier. Either this load sees the request
+    /// cleared, or the leader's next scan sees the reservation.
     pub(crate) fn request(&self, request: SyncRequests) -> bool {
         let seen = self.state.load(Ordering::SeqCst);
         if seen & request.0 == request.0 {
@@ -342,7 +358,8 @@ impl Baton {
         self.kept.set(requests);
     }
 
-    /// Holder only: moves what has arrived to the pending list and returns the requests, which are cleared.
+    /// Holder only: moves what has arrived to the pending list and returns the requests, which are
+    /// cleared.
     pub(crate) fn take(&self) -> SyncRequests {
         let taken = self.state.swap(LED, Ordering::SeqCst);
         debug_assert!(taken & LED != 0, "only the holder takes");
@@ -350,8 +367,8 @@ impl Baton {
         let kept = self.kept.replace(SyncRequests::NONE);
         let mut at: *const Waiter = ptr::with_exposed_provenance(taken & !BITS);
         if !at.is_null() {
-            // The stack has the youngest on top; pushed one by one, the oldest ends up last here too, so the list stays
-            // newest first. Order is restored when it is settled.
+            // The stack has the youngest on top; pushed one by one, the oldest ends up last here
+            // too, so the list stays newest first. Order is restored when it is settled.
             let mut count = self.count.get();
             let first_in = loop {
                 count += 1;
@@ -365,7 +382,8 @@ impl Baton {
                 at = next;
             };
             self.count.set(count);
-            // SAFETY: as above; `first_in` is the oldest arrival, and the holder alone touches `pending` (invariant 3).
+            // SAFETY: as above; `first_in` is the oldest arrival, and the holder alone touches
+            // `pending` (invariant 3).
             unsafe {
                 (*first_in).plain.write();
                 (*first_in).next.set(*self.pending.get());
@@ -391,8 +409,9 @@ impl Baton {
         most
     }
 
-    /// Holder only: takes the waiters for whom `reached` holds off the pending list, and one other to lead next: the one
-    /// that waits for the lowest end, because nothing unfilled can lie below it that does not lie below the others.
+    /// Holder only: takes the waiters for whom `reached` holds off the pending list, and one other
+    /// to lead next: the one that waits for the lowest end, because nothing unfilled can lie below
+    /// it that does not lie below the others.
     pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
         self.plain.write();
         let mut covered = Covered::none();
@@ -454,7 +473,8 @@ impl Baton {
         self.state.load(Ordering::Relaxed) != LED
     }
 
-    /// Holder only, with nothing pending: frees the baton; false if somebody has arrived or requested meanwhile.
+    /// Holder only, with nothing pending: frees the baton; false if somebody has arrived or
+    /// requested meanwhile.
     pub(crate) fn release(&self) -> bool {
         debug_assert!(!self.has_pending(), "nobody is left behind");
         self.state.compare_exchange(LED, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -8,7 +8,8 @@ pub use std::sync::{Mutex, MutexGuard};
 pub use std::thread::{Thread, current, park, yield_now};
 pub use std::time::Instant;
 
-/// Says to a checker that plain (not atomic) bytes are read or written now, so that it can find races. Nothing here.
+/// Says to a checker that plain (not atomic) bytes are read or written now, so that it can find
+/// races. Nothing here.
 #[derive(Debug, Default)]
 pub struct PlainAccess;
 

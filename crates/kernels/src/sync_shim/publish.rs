@@ -1,8 +1,9 @@
 //! A barrier between a store and a reading of the clock.
 //!
-//! Any thread. A protocol may rely on this: whoever reads the clock later than this thread finds what this thread has stored before
-//! reading it. Memory models order atomic accesses by each other only. A sequentially consistent fence does not help either, where the
-//! clock is a register: on Arm `dmb` orders accesses to memory, and reading the counter is none.
+//! Any thread. A protocol may rely on this: whoever reads the clock later than this thread finds
+//! what this thread has stored before reading it. Memory models order atomic accesses by each other
+//! only. A sequentially consistent fence does not help either, where the clock is a register: on
+//! Arm `dmb` orders accesses to memory, and reading the counter is none.
 //!
 //! | processor | a sequentially consistent store, then the clock | so here |
 //! |---|---|---|
@@ -12,12 +13,13 @@
 //!
 //! Under loom and the explorer this does nothing: their clock is an atomic like the others.
 
-/// Waits until all processors see what this thread has stored so far with sequentially consistent ordering, and only then lets it read the
-/// clock.
+/// Waits until all processors see what this thread has stored so far with sequentially consistent
+/// ordering, and only then lets it read the clock.
 #[inline(always)]
 pub fn publish_stores() {
     #[cfg(all(target_arch = "aarch64", not(any(miri, loom, katydid_explore))))]
-    // SAFETY: it waits, and changes nothing. Without `nomem`, so that the compiler keeps stores that come before it there.
+    // SAFETY: it waits, and changes nothing. Without `nomem`, so that the compiler keeps stores
+    // that come before it there.
     unsafe {
         std::arch::asm!("dsb ish", options(nostack, preserves_flags))
     }

@@ -1,7 +1,8 @@
 //! The atomic maximum, which hands over what was written before it.
 //!
-//! Any thread. ThreadSanitizer does not instrument `fetch_max`, and so takes what such a hand-over orders for a race. Under
-//! `--cfg katydid_sanitized` the maximum is an exchange that is tried again, which ThreadSanitizer sees.
+//! Any thread. ThreadSanitizer does not instrument `fetch_max`, and so takes what such a hand-over
+//! orders for a race. Under `--cfg katydid_sanitized` the maximum is an exchange that is tried
+//! again, which ThreadSanitizer sees.
 
 use super::{AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! Copies and waits of every world but the simulated machine's, which charges for them in its own way.
+//! Copies and waits of every world but the simulated machine's, which charges for them in its own
+//! way.
 
 #[cfg(not(any(loom, katydid_explore)))]
 use super::current;
@@ -17,16 +18,18 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
-/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may have been left by somebody else than the log: by the waker of a
-/// program's own executor that runs on this thread and parks too. It would never wake up again; a token too many makes it look once more.
+/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may have
+/// been left by somebody else than the log: by the waker of a program's own executor that runs on
+/// this thread and parks too. It would never wake up again; a token too many makes it look once
+/// more.
 pub fn return_token() {
     // A token more would be a step more for the checkers, in which only the log parks.
     #[cfg(not(any(loom, katydid_explore)))]
     current().unpark();
 }
 
-/// One step of waiting for a thread that is running, or about to: first yields, then, should that take long, short
-/// sleeps. Nothing that is idle calls this.
+/// One step of waiting for a thread that is running, or about to: first yields, then, should that
+/// take long, short sleeps. Nothing that is idle calls this.
 pub fn rest(step: u32) {
     if CHECKED || step < 200 {
         yield_now();
@@ -36,8 +39,9 @@ pub fn rest(step: u32) {
     }
 }
 
-/// As [`rest`], for what another running thread is about to do in less time than a switch takes, and where others queue behind
-/// the caller: it spins a little first, and sleeps much later, for a sleeper would hold up all of them.
+/// As [`rest`], for what another running thread is about to do in less time than a switch takes,
+/// and where others queue behind the caller: it spins a little first, and sleeps much later, for a
+/// sleeper would hold up all of them.
 #[inline]
 pub fn pause(step: u32) {
     const SPINS: u32 = 32;

@@ -1,11 +1,14 @@
-//! Timestamps that every transaction makes for itself: time in the high bits, its slot's number in the low ones.
+//! Timestamps that every transaction makes for itself: time in the high bits, its slot's number in
+//! the low ones.
 //!
 //! Any thread; nothing is shared but the time. Invariants:
 //!
-//! 1. A tick handed out was the time when it was read: no timestamp lies ahead of the clock. So whoever reads the clock after a
-//!    timestamp's tick has passed gets a greater one, in whatever slot: that is how the order of timestamps keeps to real time.
+//! 1. A tick handed out was the time when it was read: no timestamp lies ahead of the clock. So
+//!    whoever reads the clock after a timestamp's tick has passed gets a greater one, in whatever
+//!    slot: that is how the order of timestamps keeps to real time.
 //! 2. Ticks of one slot grow, and slots differ in the low bits: timestamps are unique.
-//! 3. `base` is greater than the tick of every timestamp known from before this incarnation, and set before the first transaction.
+//! 3. `base` is greater than the tick of every timestamp known from before this incarnation, and
+//!    set before the first transaction.
 //!
 //! 52 bits of 64 ns are nine years of running, added up over all incarnations.
 
@@ -65,7 +68,8 @@ impl Timestamp {
     }
 }
 
-/// A clock that tests move, and that moves on by itself as it is read, so that nobody waits for it in vain.
+/// A clock that tests move, and that moves on by itself as it is read, so that nobody waits for it
+/// in vain.
 #[derive(Debug, Clone)]
 pub struct HandClock {
     readings: Arc<AtomicU64>,
@@ -110,7 +114,8 @@ impl Clock {
         Clock { source, base: AtomicU64::new(1) }
     }
 
-    /// Moves the clock beyond `known`, which a transaction of an earlier incarnation had (invariant 3).
+    /// Moves the clock beyond `known`, which a transaction of an earlier incarnation had (invariant
+    /// 3).
     pub fn set_base(&self, known: Timestamp) {
         raise(&self.base, known.tick() + 1, Ordering::SeqCst);
     }

@@ -1,6 +1,8 @@
-//! The memory engine's clock, its slots of running transactions, and the status in which a transaction ends (after Cicada).
+//! The memory engine's clock, its slots of running transactions, and the status in which a
+//! transaction ends (after Cicada).
 //!
-//! Any thread. Nothing here knows a record, an index or a log: what is asked of the log is in [`Waits`] and [`DurablePlaces`].
+//! Any thread. Nothing here knows a record, an index or a log: what is asked of the log is in
+//! [`Waits`] and [`DurablePlaces`].
 
 mod clock;
 mod deadline;
@@ -18,7 +20,8 @@ use crate::dependencies::StreamLsn;
 
 /// What a wait for another transaction asks of the log.
 pub trait Waits {
-    /// A transaction of this thread is about to wait for another: see to it that what this thread left to a group is written.
+    /// A transaction of this thread is about to wait for another: see to it that what this thread
+    /// left to a group is written.
     fn before_wait(&self);
 }
 

@@ -1,16 +1,22 @@
-//! Who is running: one slot for each open transaction, in which it says what it may read and what it may still write.
+//! Who is running: one slot for each open transaction, in which it says what it may read and what
+//! it may still write.
 //!
-//! A slot is written by its owner; readers that begin may set it from reading to overtaken; all scan it. Invariants:
+//! A slot is written by its owner; readers that begin may set it from reading to overtaken; all
+//! scan it. Invariants:
 //!
-//! 1. A writer says that it reads before it reads the clock for its timestamp. So who has read the clock and then found nothing in
-//!    the slot knows: what is written from there has a timestamp of its own tick or later. Language and processors order atomics by
-//!    each other, but not by the clock, so the writer waits until its word is visible (`publish_stores`).
-//! 2. A reader's bound is greater than every acknowledged timestamp when it began, and no version below it can come into being any
-//!    more: each writer of a lower timestamp has ended, has been overtaken and will take a new timestamp, or has all its
-//!    versions in place, to be waited for where they are met. So it reads a consistent state and raises nothing.
-//! 3. A version is kept as long as a slot's `reads_at` may need it: the horizon is at most the least of them and at most what was
-//!    acknowledged before the slots were scanned. A reader that a scan has missed published after the scan came by, and finds
-//!    out afterwards what is acknowledged: at least as much (both in the single order of SeqCst); so its bound is at least that horizon.
+//! 1. A writer says that it reads before it reads the clock for its timestamp. So who has read the
+//!    clock and then found nothing in the slot knows: what is written from there has a timestamp of
+//!    its own tick or later. Language and processors order atomics by each other, but not by the
+//!    clock, so the writer waits until its word is visible (`publish_stores`).
+//! 2. A reader's bound is greater than every acknowledged timestamp when it began, and no version
+//!    below it can come into being any more: each writer of a lower timestamp has ended, has been
+//!    overtaken and will take a new timestamp, or has all its versions in place, to be waited for
+//!    where they are met. So it reads a consistent state and raises nothing.
+//! 3. A version is kept as long as a slot's `reads_at` may need it: the horizon is at most the
+//!    least of them and at most what was acknowledged before the slots were scanned. A reader that
+//!    a scan has missed published after the scan came by, and finds out afterwards what is
+//!    acknowledged: at least as much (both in the single order of SeqCst); so its bound is at least
+//!    that horizon.
 
 use super::Waits;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
@@ -31,7 +37,8 @@ enum Phase {
     Idle,
     /// It reads, and may commit with this tick.
     Reading,
-    /// It reads, and may not commit with this tick: a reader has been promised that nothing changes there.
+    /// It reads, and may not commit with this tick: a reader has been promised that nothing changes
+    /// there.
     Overtaken,
     /// It is putting its versions in place.
     Installing,
@@ -85,7 +92,8 @@ thread_local! {
 #[derive(Debug)]
 pub struct Slots {
     slots: Box<[CachePadded<Slot>]>,
-    /// Slots from here on have never been used. Raised before the first use, so that a scan that misses it misses nothing published.
+    /// Slots from here on have never been used. Raised before the first use, so that a scan that
+    /// misses it misses nothing published.
     used: AtomicUsize,
     /// The greatest horizon computed. Only grows.
     horizon: AtomicU64,
@@ -159,7 +167,8 @@ impl Slots {
         slot
     }
 
-    /// Ends every wait for a slot, now and from now on, as if its time was over: open transactions may never end any more.
+    /// Ends every wait for a slot, now and from now on, as if its time was over: open transactions
+    /// may never end any more.
     pub fn shut(&self) {
         let _asleep_or_awake = self.latch.lock();
         self.is_shut.store(true, SeqCst);
@@ -191,7 +200,8 @@ impl Slots {
         timestamp
     }
 
-    /// Another timestamp for a writer that has no version in place. Its reads are kept for it as before.
+    /// Another timestamp for a writer that has no version in place. Its reads are kept for it as
+    /// before.
     #[inline]
     pub fn renew(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];
@@ -231,7 +241,8 @@ impl Slots {
 
     // ---- readers
 
-    /// The number of a reader that begins in `slot`, and the bound below which it reads (invariant 2).
+    /// The number of a reader that begins in `slot`, and the bound below which it reads (invariant
+    /// 2).
     ///
     /// # Errors
     /// A writer that it must wait for does not come to an end in time.
@@ -247,8 +258,8 @@ impl Slots {
         let acknowledged = self.acknowledged();
         let tick = clock.after(acknowledged.tick().max(own.last.load(SeqCst)));
         own.last.store(tick, SeqCst);
-        // The exchange takes the tick's value, so the scan below cannot begin before the clock was read: its loads come after the
-        // exchange's store, both being sequentially consistent.
+        // The exchange takes the tick's value, so the scan below cannot begin before the clock was
+        // read: its loads come after the exchange's store, both being sequentially consistent.
         own.word.swap(word(tick, Phase::ReadOnly), SeqCst);
         let mut bound = Timestamp::of(tick, 0);
         for at in 0..self.used.load(SeqCst) {
@@ -314,8 +325,9 @@ impl Slots {
         Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
     }
 
-    /// The least of `bound`, which [`Slots::begin_read`] has given, and the timestamps of writers that are putting versions in place or have, and have not
-    /// given their slots back: what such a writer does with its versions may still come.
+    /// The least of `bound`, which [`Slots::begin_read`] has given, and the timestamps of writers
+    /// that are putting versions in place or have, and have not given their slots back: what such a
+    /// writer does with its versions may still come.
     pub fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         let in_flight = self.in_use().iter().enumerate().filter_map(|(at, slot)| {
             let (tick, phase) = parts(slot.word.load(SeqCst));

@@ -3,10 +3,13 @@
 //! Shared by the transaction's versions and whoever waits for them. Invariants:
 //!
 //! 1. Pending goes to one of the others, pre-committed to committed; nothing else changes.
-//! 2. What a pre-committed transaction waits for is written before the state that says so (release), and never changes.
-//! 3. One waits only for a status of a lower timestamp than one's own, so no two wait for each other; and never for ever.
-//! 4. What a version knows ([`Outcome`]) is only made shorter: a status becomes the one place that it still waits for, and that, once it is
-//!    durable, nothing. So a reader of the version depends on what is not durable of the same places, and the status itself is soon gone.
+//! 2. What a pre-committed transaction waits for is written before the state that says so
+//!    (release), and never changes.
+//! 3. One waits only for a status of a lower timestamp than one's own, so no two wait for each
+//!    other; and never for ever.
+//! 4. What a version knows ([`Outcome`]) is only made shorter: a status becomes the one place that
+//!    it still waits for, and that, once it is durable, nothing. So a reader of the version depends
+//!    on what is not durable of the same places, and the status itself is soon gone.
 
 use super::DurablePlaces;
 use super::clock::Timestamp;
@@ -107,12 +110,14 @@ impl Outcome {
 #[derive(Debug)]
 pub struct TxnStatus {
     timestamp: Timestamp,
-    /// Written by the transaction's owner, and by readers from pre-committed to committed; read by all.
+    /// Written by the transaction's owner, and by readers from pre-committed to committed; read by
+    /// all.
     state: AtomicU32,
     waiters: AtomicU32,
     /// Invariant 2.
     place: OnceLock<(StreamLsn, Dependencies)>,
-    /// Guards nothing but the sleep of waiters. Rank: below every latch of this engine; taken with none held.
+    /// Guards nothing but the sleep of waiters. Rank: below every latch of this engine; taken with
+    /// none held.
     latch: Mutex<()>,
     decided: Condvar,
 }
@@ -200,7 +205,8 @@ impl TxnStatus {
             }
             yield_now();
         }
-        // The other may wait for a group of which records of this thread are a part (paper, section III-B.2).
+        // The other may wait for a group of which records of this thread are a part (paper, section
+        // III-B.2).
         log.before_wait();
         let deadline = Deadline::after(at_most);
         self.waiters.fetch_add(1, Ordering::SeqCst);

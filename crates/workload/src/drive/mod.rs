@@ -1,13 +1,16 @@
-//! Runs a workload on a store from several threads, for a time or a number of transactions, and measures it.
+//! Runs a workload on a store from several threads, for a time or a number of transactions, and
+//! measures it.
 //!
-//! The calling thread watches: it ends the run, asks for progress and collects. Each worker thread has a client of the
-//! store and a source of requests. With one transaction in flight a worker blocks in each commit; with more it hands a
-//! callback to the store and goes on until so many are unacknowledged.
+//! The calling thread watches: it ends the run, asks for progress and collects. Each worker thread
+//! has a client of the store and a source of requests. With one transaction in flight a worker
+//! blocks in each commit; with more it hands a callback to the store and goes on until so many are
+//! unacknowledged.
 //!
-//! 1. When `drive` returns without error every transaction that was begun has been acknowledged or rolled back.
+//! 1. When `drive` returns without error every transaction that was begun has been acknowledged or
+//!    rolled back.
 //! 2. A latency is recorded once for each acknowledged transaction, and for nothing else.
-//! 3. A request that conflicts is run again, the same one, a bounded number of times. So is one that finds something wrong: only what is
-//!    wrong each time ends the run.
+//! 3. A request that conflicts is run again, the same one, a bounded number of times. So is one
+//!    that finds something wrong: only what is wrong each time ends the run.
 
 mod pacing;
 mod watch;
@@ -37,8 +40,9 @@ pub enum Class {
 pub struct Planned {
     /// Whether it writes.
     pub class: Class,
-    /// Handed to [`Workload::acknowledged`] once it is acknowledged. A request that has one is made again after a conflict until it is;
-    /// in place of another one that conflicts with callbacks under way a new one is planned.
+    /// Handed to [`Workload::acknowledged`] once it is acknowledged. A request that has one is made
+    /// again after a conflict until it is; in place of another one that conflicts with callbacks
+    /// under way a new one is planned.
     pub ticket: Option<u64>,
 }
 
@@ -80,13 +84,14 @@ pub trait Source {
     /// Chooses the next request, or ends.
     fn plan(&mut self) -> Option<Planned>;
 
-    /// Plans the request with this ticket once more: its commit met a conflict when others had been planned already. Called only where
-    /// requests have tickets.
+    /// Plans the request with this ticket once more: its commit met a conflict when others had been
+    /// planned already. Called only where requests have tickets.
     fn again(&mut self, ticket: u64) -> Planned {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
-    /// Does what was planned last, up to but without the commit, and says how it ends. May be called again after a conflict.
+    /// Does what was planned last, up to but without the commit, and says how it ends. May be
+    /// called again after a conflict.
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError>;
 }
 
@@ -105,8 +110,9 @@ pub enum CommitsFrom {
     /// The call of commit: what durability costs.
     #[default]
     Commit,
-    /// The beginning of its first attempt, as that of one that only reads: what its user waits. Stores that let one writer in at a time,
-    /// or that find conflicts late, are compared fairly only so.
+    /// The beginning of its first attempt, as that of one that only reads: what its user waits.
+    /// Stores that let one writer in at a time, or that find conflicts late, are compared fairly
+    /// only so.
     Begin,
 }
 
@@ -200,11 +206,13 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Transactions acknowledged.
     pub transactions: u64,
-    /// Transactions that were meant to roll back and did: not acknowledged, but counted where the number of transactions is limited.
+    /// Transactions that were meant to roll back and did: not acknowledged, but counted where the
+    /// number of transactions is limited.
     pub rolled_back: u64,
     /// Times a request met a conflict, or saw what could not be, and was run again.
     pub conflicts: u64,
-    /// Processor time that the worker threads used, all together; not that of the store's own threads.
+    /// Processor time that the worker threads used, all together; not that of the store's own
+    /// threads.
     pub cpu: Duration,
     /// All latencies.
     pub latencies: Latencies,
@@ -249,14 +257,16 @@ impl DriveError {
 
 /// What the threads of a run share.
 struct Shared {
-    /// Set by the watching thread, or by the first worker that fails; every worker looks before each request.
+    /// Set by the watching thread, or by the first worker that fails; every worker looks before
+    /// each request.
     stop: Arc<AtomicBool>,
     /// Transactions that may still be begun; `u64::MAX` if there is no limit.
     remaining: AtomicU64,
     begin: Barrier,
 }
 
-/// Runs `workload` on `tables` of `store`, of which it knows the order, as `plan` says, until its limits are reached, its source ends or `stop` is set.
+/// Runs `workload` on `tables` of `store`, of which it knows the order, as `plan` says, until its
+/// limits are reached, its source ends or `stop` is set.
 pub fn drive<S: Store, W: Workload>(
     store: &S,
     tables: &[&str],
@@ -282,7 +292,8 @@ pub fn drive<S: Store, W: Workload>(
             let rng = seeds.fork();
             let name = format!("worker-{thread}");
             let body = move || {
-                // Dropped last, also when the thread panics: the watching thread waits for all of these to be gone.
+                // Dropped last, also when the thread panics: the watching thread waits for all of
+                // these to be gone.
                 let _finished = Finished(finished);
                 worker_main(store, tables, workload, plan, shared, thread, rng, sink);
             };

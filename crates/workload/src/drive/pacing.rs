@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// The timetable of one thread. Requests that are late do not move those after them, so that a slow store is measured as
-/// its users would see it and not as a patient caller would ("coordinated omission").
+/// The timetable of one thread. Requests that are late do not move those after them, so that a slow
+/// store is measured as its users would see it and not as a patient caller would ("coordinated
+/// omission").
 #[derive(Debug)]
 pub(super) struct Pacing {
     interval: Duration,
@@ -11,7 +12,8 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Every `threads / target` seconds, thread number `thread` its share of an interval later than the first.
+    /// Every `threads / target` seconds, thread number `thread` its share of an interval later than
+    /// the first.
     pub(super) fn new(target: f64, threads: usize, thread: usize, start: Instant) -> Self {
         let seconds = (threads as f64 / target).min(1e9);
         let interval = Duration::from_secs_f64(seconds);

@@ -1,7 +1,8 @@
-//! The watching thread: ends the run at its limits, asks for progress, and collects what the workers recorded.
+//! The watching thread: ends the run at its limits, asks for progress, and collects what the
+//! workers recorded.
 //!
-//! It sleeps until the next of these is due or a worker ends. Time limits are its business alone, so that workers need not
-//! look at the clock.
+//! It sleeps until the next of these is due or a worker ends. Time limits are its business alone,
+//! so that workers need not look at the clock.
 
 use super::worker::Sink;
 use super::{Interval, Plan, Progress, Shared, Workload, transactions};

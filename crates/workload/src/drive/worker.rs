@@ -1,7 +1,9 @@
-//! One worker thread: plans, runs and commits requests, and records what their acknowledgements took.
+//! One worker thread: plans, runs and commits requests, and records what their acknowledgements
+//! took.
 //!
-//! The callbacks of commits run on this thread (or, for other stores, on any) and write into the thread's [`Sink`], which
-//! the watching thread empties now and then: hence its latch, which is practically never contended.
+//! The callbacks of commits run on this thread (or, for other stores, on any) and write into the
+//! thread's [`Sink`], which the watching thread empties now and then: hence its latch, which is
+//! practically never contended.
 
 use super::LatencyFrom;
 use super::pacing::Pacing;
@@ -20,13 +22,15 @@ const DOUBTS_MAX: u32 = 100;
 pub(super) struct Sink<W> {
     workload: Arc<W>,
     latencies: Mutex<Latencies>,
-    /// Written by the worker's callbacks, read by the watching thread for progress: no ordering is needed.
+    /// Written by the worker's callbacks, read by the watching thread for progress: no ordering is
+    /// needed.
     transactions: AtomicU64,
     conflicts: AtomicU64,
     rolled_back: AtomicU64,
     /// Nanoseconds of processor time, once the worker has ended.
     cpu: AtomicU64,
-    /// Requests whose commits met a conflict after others had been begun: to be made again, or replaced.
+    /// Requests whose commits met a conflict after others had been begun: to be made again, or
+    /// replaced.
     refused: Mutex<Vec<Planned>>,
     failure: Mutex<Option<StoreError>>,
     /// That of the run: a failure ends it.
@@ -112,7 +116,8 @@ impl<W: Workload> Sink<W> {
     }
 }
 
-/// A claim on the transactions that a run may still begin, taken in pieces so that the shared count stays cold.
+/// A claim on the transactions that a run may still begin, taken in pieces so that the shared count
+/// stays cold.
 #[derive(Debug)]
 struct Budget {
     left: u64,
@@ -168,7 +173,8 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
 
     pub(super) fn run(mut self) -> Result<(), StoreError> {
         let result = self.requests();
-        // Also after a failure: callbacks of commits that did succeed are counted, and none is left behind.
+        // Also after a failure: callbacks of commits that did succeed are counted, and none is left
+        // behind.
         let drained = self.client.wait_below(1);
         result.and(drained)?;
         self.those_with_tickets()
@@ -219,14 +225,16 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             };
             self.request(planned, measured_from)?;
             if self.plan.in_flight > 1 {
-                // Asked also while there is room: where committing threads write by themselves, this is when they do.
+                // Asked also while there is room: where committing threads write by themselves,
+                // this is when they do.
                 self.client.wait_below(self.plan.in_flight)?;
             }
         }
         Ok(())
     }
 
-    /// Waits until `at`, running callbacks as they become due; `false` if the run was stopped meanwhile.
+    /// Waits until `at`, running callbacks as they become due; `false` if the run was stopped
+    /// meanwhile.
     fn wait_until(&mut self, at: Instant) -> Result<bool, StoreError> {
         /// How long a worker sleeps before it looks whether it should stop.
         const NAP: Duration = Duration::from_millis(50);

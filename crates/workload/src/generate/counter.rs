@@ -1,11 +1,12 @@
-//! Hands out the numbers of new records, and knows up to which all of them are acknowledged, so that a reader is never
-//! sent to a record whose insert is still in flight.
+//! Hands out the numbers of new records, and knows up to which all of them are acknowledged, so
+//! that a reader is never sent to a record whose insert is still in flight.
 //!
-//! Shared by all threads. `next` is one `fetch_add`; an acknowledgement sets a flag in a ring and whoever finds the
-//! latch free moves the frontier over the flags that are set.
+//! Shared by all threads. `next` is one `fetch_add`; an acknowledgement sets a flag in a ring and
+//! whoever finds the latch free moves the frontier over the flags that are set.
 //!
 //! 1. Every number below `acknowledged()` was given to `acknowledge`.
-//! 2. At most `WINDOW` numbers may be handed out and not acknowledged; the driver refuses more transactions in flight.
+//! 2. At most `WINDOW` numbers may be handed out and not acknowledged; the driver refuses more
+//!    transactions in flight.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -17,8 +18,9 @@ const WINDOW: usize = 1 << 20;
 #[derive(Debug)]
 pub struct AcknowledgedCounter {
     next: AtomicU64,
-    /// Written under `latch` only; read by everybody. Release and Acquire: who sees a number acknowledged also sees
-    /// what its transaction did, as far as the store's own clocks do not say so anyway.
+    /// Written under `latch` only; read by everybody. Release and Acquire: who sees a number
+    /// acknowledged also sees what its transaction did, as far as the store's own clocks do not say
+    /// so anyway.
     frontier: AtomicU64,
     flags: Box<[AtomicBool]>,
     latch: Mutex<()>,
@@ -57,8 +59,9 @@ impl AcknowledgedCounter {
     pub fn acknowledge(&self, number: u64) {
         self.flags[number as usize % WINDOW].store(true, Ordering::SeqCst);
         loop {
-            // Pairs with itself: between setting a flag and finding the latch taken, and between dropping the latch and
-            // looking at the flags again. Without it two acknowledgements could each leave the frontier to the other.
+            // Pairs with itself: between setting a flag and finding the latch taken, and between
+            // dropping the latch and looking at the flags again. Without it two acknowledgements
+            // could each leave the frontier to the other.
             fence(Ordering::SeqCst);
             if !self.flags[self.frontier.load(Ordering::SeqCst) as usize % WINDOW].load(Ordering::SeqCst) {
                 return;

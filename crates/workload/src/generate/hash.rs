@@ -1,4 +1,5 @@
-//! The hash that scatters record numbers, bit for bit YCSB's, so that keys and popular records are the same ones.
+//! The hash that scatters record numbers, bit for bit YCSB's, so that keys and popular records are
+//! the same ones.
 
 /// FNV-1a of the eight bytes of `value`, lowest first, as a non-negative number.
 pub fn fnv64(value: u64) -> u64 {

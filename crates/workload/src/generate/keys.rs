@@ -1,7 +1,9 @@
 //! Chooses the record of each request, by the distributions of YCSB's core workload.
 //!
-//! 1. Every number chosen is that of an acknowledged record: at least `first`, less than the frontier given.
-//! 2. Choosing always ends: after a bounded number of draws outside the acknowledged records, one is drawn uniformly.
+//! 1. Every number chosen is that of an acknowledged record: at least `first`, less than the
+//!    frontier given.
+//! 2. Choosing always ends: after a bounded number of draws outside the acknowledged records, one
+//!    is drawn uniformly.
 
 use super::hash::fnv64;
 use super::zipfian::{ZIPFIAN_CONSTANT, Zipfian};
@@ -21,7 +23,8 @@ const REDRAWS: usize = 1000;
 pub enum KeyDistribution {
     /// All records alike.
     Uniform,
-    /// Few records very often, scattered over all records; the skew, from 0 up to but not including 1.
+    /// Few records very often, scattered over all records; the skew, from 0 up to but not including
+    /// 1.
     Zipfian(f64),
     /// The newest records most often, with a zipfian skew.
     Latest(f64),
@@ -29,7 +32,8 @@ pub enum KeyDistribution {
     Hotspot(f64, f64),
     /// One after the other, all threads together.
     Sequential,
-    /// The newest records most often: this percentage (first) of the requests goes to this share (second) of them.
+    /// The newest records most often: this percentage (first) of the requests goes to this share
+    /// (second) of them.
     Exponential(f64, f64),
 }
 
@@ -60,8 +64,8 @@ pub struct KeyChooser {
 }
 
 impl KeyChooser {
-    /// Chooses among the records from `first` on, of which there are `count` (at least one) at the beginning and
-    /// `expected` more to come.
+    /// Chooses among the records from `first` on, of which there are `count` (at least one) at the
+    /// beginning and `expected` more to come.
     pub fn new(distribution: KeyDistribution, first: u64, count: u64, expected: u64) -> Self {
         let count = count.max(1);
         let drawing = match distribution {
@@ -80,7 +84,8 @@ impl KeyChooser {
         KeyChooser { drawing, first, count, spread: count.saturating_add(expected) }
     }
 
-    /// The number of the record to use, where all from the first up to but not including `end` are acknowledged.
+    /// The number of the record to use, where all from the first up to but not including `end` are
+    /// acknowledged.
     pub fn next(&mut self, rng: &mut Rng, end: u64) -> u64 {
         let end = end.max(self.first + 1);
         for _ in 0..REDRAWS {

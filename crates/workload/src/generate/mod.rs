@@ -1,5 +1,6 @@
-//! Generators of numbers with a given distribution. Deterministic: all randomness comes from the caller's generator,
-//! so that a seed replays a run. One per thread; what threads share is in [`AcknowledgedCounter`] and the sequence.
+//! Generators of numbers with a given distribution. Deterministic: all randomness comes from the
+//! caller's generator, so that a seed replays a run. One per thread; what threads share is in
+//! [`AcknowledgedCounter`] and the sequence.
 
 mod counter;
 mod hash;

@@ -1,10 +1,13 @@
-//! Zipfian numbers: item 0 is the most popular, item `i` is drawn in proportion to `1 / (i + 1)^skew`, for any skew from 0 (all alike).
+//! Zipfian numbers: item 0 is the most popular, item `i` is drawn in proportion to
+//! `1 / (i + 1)^skew`, for any skew from 0 (all alike).
 //!
-//! By rejection-inversion, after Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
-//! distributions", TOMACS 1996. A point is drawn under the curve `x^-skew` between 1/2 and `items + 1/2` by inverting its integral; the
-//! item next to it is taken if the point also lies in the part that the item owns, which is nearly always, else another is drawn. So
-//! the proportions are exact, neither tables nor sums are made, and ten thousand million items cost no more than ten. (YCSB's generator,
-//! after Gray et al., SIGMOD 1994, is exact for the first two items only and needs a skew below 1.)
+//! By rejection-inversion, after Hörmann and Derflinger, "Rejection-inversion to generate variates
+//! from monotone discrete distributions", TOMACS 1996. A point is drawn under the curve `x^-skew`
+//! between 1/2 and `items + 1/2` by inverting its integral; the item next to it is taken if the
+//! point also lies in the part that the item owns, which is nearly always, else another is drawn.
+//! So the proportions are exact, neither tables nor sums are made, and ten thousand million items
+//! cost no more than ten. (YCSB's generator, after Gray et al., SIGMOD 1994, is exact for the first
+//! two items only and needs a skew below 1.)
 
 use fastrand::Rng;
 
@@ -19,7 +22,8 @@ pub struct Zipfian {
     /// The integral at the left and at the right end.
     from: f64,
     to: f64,
-    /// An item that lies no further to the right of the point than this is taken without a look at its part.
+    /// An item that lies no further to the right of the point than this is taken without a look at
+    /// its part.
     surely: f64,
 }
 
@@ -60,7 +64,8 @@ impl Zipfian {
         (-self.skew * x.ln()).exp()
     }
 
-    /// Of the curve from 1 to `x`: `(x^(1 - skew) - 1) / (1 - skew)`, and the logarithm for a skew of 1.
+    /// Of the curve from 1 to `x`: `(x^(1 - skew) - 1) / (1 - skew)`, and the logarithm for a skew
+    /// of 1.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         by_itself((1.0 - self.skew) * log, f64::exp_m1) * log
@@ -83,7 +88,8 @@ fn by_itself(x: f64, of: fn(f64) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Skews on both sides of 1, at it, and so near that a division by their distance would lose all places.
+    /// Skews on both sides of 1, at it, and so near that a division by their distance would lose
+    /// all places.
     const SKEWS: [f64; 9] = [0.0, 0.5, 0.85, ZIPFIAN_CONSTANT, 1.0 - 1e-12, 1.0, 1.0 + 1e-9, 1.25, 2.0];
 
     fn exact(items: u64, skew: f64) -> Vec<f64> {
@@ -92,7 +98,8 @@ mod tests {
         parts.iter().map(|part| part / sum).collect()
     }
 
-    /// Pearson's statistic over single items while at least 20 draws of each are expected, and the others together.
+    /// Pearson's statistic over single items while at least 20 draws of each are expected, and the
+    /// others together.
     #[test]
     fn every_item_is_drawn_in_proportion() {
         const DRAWS: usize = 1_000_000;
@@ -128,7 +135,8 @@ mod tests {
 
     #[test]
     fn very_many_items_are_as_exact() {
-        // Shares of the first item: one by the sum that YCSB carries for its ten thousand million items, one by zeta(2).
+        // Shares of the first item: one by the sum that YCSB carries for its ten thousand million
+        // items, one by zeta(2).
         for (items, skew, share) in [(10_000_000_000, 0.99, 1.0 / 26.469_028), (1 << 40, 2.0, 0.607_927)] {
             let zipfian = Zipfian::new(items, skew);
             let mut rng = Rng::with_seed(7);

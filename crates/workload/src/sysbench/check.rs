@@ -1,4 +1,5 @@
-//! What must be so after any number of transactions: all rows are there, and the indexes lead to each and to nothing else.
+//! What must be so after any number of transactions: all rows are there, and the indexes lead to
+//! each and to nothing else.
 
 use super::{Settings, Table, rows};
 use crate::row;

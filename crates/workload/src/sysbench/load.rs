@@ -1,4 +1,5 @@
-//! The load phase: all rows, many of one table in a transaction. What one loads follows from the seed and its ticket.
+//! The load phase: all rows, many of one table in a transaction. What one loads follows from the
+//! seed and its ticket.
 
 use super::{Settings, Table, rows};
 use crate::drive::{Class, Ending, Planned, Source, Workload};

@@ -1,14 +1,15 @@
-//! The transactions of sysbench's OLTP scripts: `oltp_read_write`, `oltp_write_only` and `oltp_update_index`, on tables with a secondary
-//! index each.
+//! The transactions of sysbench's OLTP scripts: `oltp_read_write`, `oltp_write_only` and
+//! `oltp_update_index`, on tables with a secondary index each.
 //!
-//! A row has a number, another number `k` that the index is on, and two texts. As in the scripts a transaction reads ten rows and four
-//! ranges of a hundred, changes `k` of one row and the text of another, and puts a row in the place of one that it deletes; or only the
-//! last three, or only the first of these; the table is drawn anew for each of these kinds of things. After any number of transactions
-//! there are as many rows as were loaded, and the indexes lead to each of them and to nothing else ([`State`]); where only `k` is changed
-//! its sum grows by one with each transaction.
+//! A row has a number, another number `k` that the index is on, and two texts. As in the scripts a
+//! transaction reads ten rows and four ranges of a hundred, changes `k` of one row and the text of
+//! another, and puts a row in the place of one that it deletes; or only the last three, or only the
+//! first of these; the table is drawn anew for each of these kinds of things. After any number of
+//! transactions there are as many rows as were loaded, and the indexes lead to each of them and to
+//! nothing else ([`State`]); where only `k` is changed its sum grows by one with each transaction.
 //!
-//! Different here: rows are drawn all alike or with a zipfian skew; sums, sorting and doubles of ranges are left to nobody, for they cost
-//! the store nothing.
+//! Different here: rows are drawn all alike or with a zipfian skew; sums, sorting and doubles of
+//! ranges are left to nobody, for they cost the store nothing.
 
 mod check;
 mod load;
@@ -28,13 +29,14 @@ pub struct Settings {
     pub tables: u32,
     /// Rows of each table; at least 1.
     pub rows: u64,
-    /// How much more often popular rows are chosen: the exponent of a zipfian distribution, at least 0.
+    /// How much more often popular rows are chosen: the exponent of a zipfian distribution, at
+    /// least 0.
     pub skew: f64,
 }
 
 impl Settings {
-    /// The names of the tables, in the order in which the workload knows them: a table, then its index, whose keys are `k` and the number
-    /// of each row, with nothing in them.
+    /// The names of the tables, in the order in which the workload knows them: a table, then its
+    /// index, whose keys are `k` and the number of each row, with nothing in them.
     pub fn table_names(&self) -> Vec<String> {
         (1..=self.tables)
             .flat_map(|table| [format!("sbtest{table}"), format!("sbtest{table}_by_k")])

@@ -1,7 +1,7 @@
 //! Keys and rows. Pure.
 //!
-//! Keys are numbers, big-endian. A row is `k`, 4 bytes, little-endian, then `c`, 120 bytes, and `pad`, 60: groups of eleven digits parted
-//! by dashes.
+//! Keys are numbers, big-endian. A row is `k`, 4 bytes, little-endian, then `c`, 120 bytes, and
+//! `pad`, 60: groups of eleven digits parted by dashes.
 
 use fastrand::Rng;
 

@@ -1,6 +1,7 @@
 //! The run phase: transactions of a script.
 //!
-//! Running a planned transaction again (after a conflict) does the same: what is random was drawn when it was planned.
+//! Running a planned transaction again (after a conflict) does the same: what is random was drawn
+//! when it was planned.
 
 use super::load::draw_k;
 use super::rows::{self, Row};

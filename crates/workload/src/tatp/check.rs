@@ -1,4 +1,5 @@
-//! What must be so after any number of transactions: rows belong to each other, and none is missing or too many.
+//! What must be so after any number of transactions: rows belong to each other, and none is missing
+//! or too many.
 
 use super::population::{Counts, START_TIMES};
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
@@ -124,7 +125,8 @@ impl State {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        // Keys are told apart by the store, and each was found to be of a subscriber: so none is missing if there are as many.
+        // Keys are told apart by the store, and each was found to be of a subscriber: so none is
+        // missing if there are as many.
         let expected = [
             expected.subscribers,
             expected.access_infos,

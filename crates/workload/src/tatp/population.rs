@@ -1,6 +1,7 @@
 //! What there is in the beginning, by the standard's rules. Pure.
 //!
-//! All of a subscriber follows from the seed and the subscriber alone, so that whoever loads it, and whoever counts it, sees the same.
+//! All of a subscriber follows from the seed and the subscriber alone, so that whoever loads it,
+//! and whoever counts it, sees the same.
 
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
 use super::settings::Settings;

@@ -1,6 +1,7 @@
 //! Keys and rows. Pure.
 //!
-//! Keys are a subscriber, 4 bytes, big-endian, then the type and the start time, a byte each; or a number, 15 digits.
+//! Keys are a subscriber, 4 bytes, big-endian, then the type and the start time, a byte each; or a
+//! number, 15 digits.
 
 use super::tables::{ACCESS_INFO, CALL_FORWARDING, SPECIAL_FACILITY, SUBSCRIBER, TABLES};
 use crate::row::rows;

@@ -1,8 +1,11 @@
 //! The run phase: requests of the network, which the driver has run.
 //!
-//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn when it was planned.
-//! 2. A request whose commit conflicts when others were planned already is replaced by one of its kind, so that the mix stays.
-//! 3. A request counts either as acknowledged or as failed, once; one that a failure of the store ends, as neither.
+//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn
+//!    when it was planned.
+//! 2. A request whose commit conflicts when others were planned already is replaced by one of its
+//!    kind, so that the mix stays.
+//! 3. A request counts either as acknowledged or as failed, once; one that a failure of the store
+//!    ends, as neither.
 
 use super::request::Request;
 use super::settings::Settings;
@@ -84,7 +87,8 @@ impl Mix {
 pub struct TatpRun {
     settings: Settings,
     mix: Mix,
-    /// Written by callbacks and by sources, read when the run is over: no ordering is needed beyond that of the threads' ends.
+    /// Written by callbacks and by sources, read when the run is over: no ordering is needed beyond
+    /// that of the threads' ends.
     acknowledged: [AtomicU64; Kind::ALL.len()],
     failed: [AtomicU64; Kind::ALL.len()],
 }
@@ -105,7 +109,8 @@ impl TatpRun {
         self.acknowledged[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// How many transactions of a kind failed as the standard expects of some; known when the run is over.
+    /// How many transactions of a kind failed as the standard expects of some; known when the run
+    /// is over.
     pub fn failed(&self, kind: Kind) -> u64 {
         self.failed[kind as usize].load(Ordering::Relaxed)
     }
@@ -137,7 +142,8 @@ pub struct TatpSource {
     run: Arc<TatpRun>,
     rng: Rng,
     planned: Option<(Kind, Request)>,
-    /// What the last run came to, until it is known to be over: another plan is asked for, or none any more.
+    /// What the last run came to, until it is known to be over: another plan is asked for, or none
+    /// any more.
     failed: Option<Kind>,
 }
 

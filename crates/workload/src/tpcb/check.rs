@@ -50,7 +50,8 @@ impl Totals {
         Ok(Totals { branches, tellers, accounts, history, transfers })
     }
 
-    /// Checks that all sums are the same, where `carried` is what histories added up to that are not there any more.
+    /// Checks that all sums are the same, where `carried` is what histories added up to that are
+    /// not there any more.
     ///
     /// # Errors
     /// [`StoreError::Inconsistent`] with all sums.

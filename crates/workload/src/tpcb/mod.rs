@@ -1,16 +1,22 @@
-//! TPC-B: a bank's transfers, the workload on which Aether (3.2, 4.2) measures early lock release and flush pipelining.
+//! TPC-B: a bank's transfers, the workload on which Aether (3.2, 4.2) measures early lock release
+//! and flush pipelining.
 //!
-//! A transaction adds an amount to an account, to the teller where that happens and to the teller's branch, and notes it in the
-//! history. So after any number of transactions the balances of all branches, of all tellers and of all accounts and the amounts of
-//! the history have the same sum: a lost, doubled or torn transaction is found by adding up ([`Totals`]).
+//! A transaction adds an amount to an account, to the teller where that happens and to the teller's
+//! branch, and notes it in the history. So after any number of transactions the balances of all
+//! branches, of all tellers and of all accounts and the amounts of the history have the same sum: a
+//! lost, doubled or torn transaction is found by adding up ([`Totals`]).
 //!
-//! As the benchmark has it: 10 tellers to a branch, an account of the teller's own branch in 85 of 100 transactions and of any other
-//! in the rest, amounts from -999,999 to 999,999, rows of 100 bytes, notes of 50. Different here:
+//! As the benchmark has it: 10 tellers to a branch, an account of the teller's own branch in 85 of
+//! 100 transactions and of any other in the rest, amounts from -999,999 to 999,999, rows of 100
+//! bytes, notes of 50. Different here:
 //!
-//! 1. The number of branches does not follow the rate, and that of accounts to a branch can be chosen: 100,000 in the benchmark.
-//! 2. Tellers, and the accounts of a branch, are drawn with a zipfian skew; 0 draws all alike, as the benchmark does. The most
-//!    popular tellers belong to different branches, so it is rows that are popular and not one branch.
-//! 3. A transaction locks its account, its teller and its branch in that order, so that none waits for another in a circle.
+//! 1. The number of branches does not follow the rate, and that of accounts to a branch can be
+//!    chosen: 100,000 in the benchmark.
+//! 2. Tellers, and the accounts of a branch, are drawn with a zipfian skew; 0 draws all alike, as
+//!    the benchmark does. The most popular tellers belong to different branches, so it is rows that
+//!    are popular and not one branch.
+//! 3. A transaction locks its account, its teller and its branch in that order, so that none waits
+//!    for another in a circle.
 
 mod check;
 mod load;
@@ -29,7 +35,8 @@ pub(crate) const TELLERS: usize = 1;
 pub(crate) const ACCOUNTS: usize = 2;
 pub(crate) const HISTORY: usize = 3;
 
-/// The names of the tables, with the history in one called `history`: a run may have one of its own.
+/// The names of the tables, with the history in one called `history`: a run may have one of its
+/// own.
 pub fn tables(history: &str) -> [&str; 4] {
     ["branches", "tellers", "accounts", history]
 }
@@ -44,7 +51,8 @@ pub struct Settings {
     pub branches: u64,
     /// Accounts of each branch; at least 1.
     pub accounts_of_branch: u64,
-    /// How much more often popular tellers and accounts are chosen: the exponent of a zipfian distribution, at least 0.
+    /// How much more often popular tellers and accounts are chosen: the exponent of a zipfian
+    /// distribution, at least 0.
     pub skew: f64,
 }
 

@@ -1,6 +1,7 @@
 //! Keys and rows. Pure.
 //!
-//! Keys are numbers, 8 bytes, big-endian. A row begins with its balance, a note with its amount: 8 bytes, little-endian.
+//! Keys are numbers, 8 bytes, big-endian. A row begins with its balance, a note with its amount: 8
+//! bytes, little-endian.
 
 /// Bytes of a branch's, teller's or account's row.
 pub(super) const ROW_BYTES: usize = 100;

@@ -1,6 +1,7 @@
 //! The run phase: transfers.
 //!
-//! 1. Running a planned transfer again (after a conflict) does the same: what is random was drawn when it was planned.
+//! 1. Running a planned transfer again (after a conflict) does the same: what is random was drawn
+//!    when it was planned.
 //! 2. Its note has a number that no other transfer of any thread and run has.
 
 use super::{ACCOUNTS, BRANCHES, HISTORY, Settings, TELLERS, TELLERS_OF_BRANCH, rows};
@@ -26,8 +27,8 @@ pub struct TpcbRun {
 }
 
 impl TpcbRun {
-    /// Transfers in a bank that is loaded. `run` must be another one each time the same history is written to, and less than
-    /// [`RUNS_MAX`](crate::insert::RUNS_MAX).
+    /// Transfers in a bank that is loaded. `run` must be another one each time the same history is
+    /// written to, and less than [`RUNS_MAX`](crate::insert::RUNS_MAX).
     pub fn new(settings: &Settings, run: u64) -> Arc<Self> {
         let Settings { branches, accounts_of_branch, skew } = *settings;
         Arc::new(TpcbRun {

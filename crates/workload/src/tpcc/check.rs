@@ -1,4 +1,5 @@
-//! The consistency conditions 1 to 4 of the standard (3.3.2), of all warehouses and districts, read in one transaction.
+//! The consistency conditions 1 to 4 of the standard (3.3.2), of all warehouses and districts, read
+//! in one transaction.
 
 use super::keys::{self, DistrictId};
 use super::rows::{District, Order, Warehouse};

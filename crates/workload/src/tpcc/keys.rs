@@ -49,7 +49,8 @@ pub(super) fn stock(warehouse: u32, item: u32) -> [u8; 8] {
     join(&[&warehouse.to_be_bytes(), &item.to_be_bytes()])
 }
 
-/// What the keys of all customers of a last name begin with, who end before the next of these bytes.
+/// What the keys of all customers of a last name begin with, who end before the next of these
+/// bytes.
 pub(super) fn last_name(of: DistrictId, last: &[u8]) -> Vec<u8> {
     [&district(of)[..], last, &[0]].concat()
 }

@@ -1,6 +1,7 @@
 //! The load phase: the standard's population (4.3.3), many rows in a transaction.
 //!
-//! What a transaction loads follows from the seed and its ticket alone, so that one that conflicts is made again the same.
+//! What a transaction loads follows from the seed and its ticket alone, so that one that conflicts
+//! is made again the same.
 
 use super::keys::{self, DistrictId};
 use super::random;

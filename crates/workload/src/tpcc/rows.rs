@@ -1,7 +1,8 @@
-//! The rows of the tables, with the fields that the standard gives them and that their keys do not say: those of orders that were not
-//! delivered yet have none. Pure.
+//! The rows of the tables, with the fields that the standard gives them and that their keys do not
+//! say: those of orders that were not delivered yet have none. Pure.
 //!
-//! Money is in cents, taxes and discounts in hundredths of a per cent, dates in microseconds since 1970; 0 is no date and no carrier.
+//! Money is in cents, taxes and discounts in hundredths of a per cent, dates in microseconds since
+//! 1970; 0 is no date and no carrier.
 
 use super::settings::DISTRICTS;
 use super::tables::{CUSTOMER, DISTRICT, HISTORY, ITEM, ORDER_LINE, ORDERS, STOCK, TABLES, WAREHOUSE};

@@ -1,7 +1,9 @@
 //! The run phase: requests of terminals, which the driver has run.
 //!
-//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn when it was planned.
-//! 2. A request whose commit conflicts when others were planned already is replaced by one of its kind, so that the mix stays.
+//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn
+//!    when it was planned.
+//! 2. A request whose commit conflicts when others were planned already is replaced by one of its
+//!    kind, so that the mix stays.
 //! 3. A payment has a number that no other of any thread and run has.
 
 use super::delivery::Delivery;

@@ -1,4 +1,5 @@
-//! A terminal: the warehouse and the random numbers that requests are planned with, and what they share when they run.
+//! A terminal: the warehouse and the random numbers that requests are planned with, and what they
+//! share when they run.
 
 use super::keys::DistrictId;
 use super::settings::{DISTRICTS, Settings};

@@ -1,5 +1,5 @@
-//! The core workload of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010): its settings,
-//! its load phase and its run phase.
+//! The core workload of YCSB (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC
+//! 2010): its settings, its load phase and its run phase.
 
 mod load;
 mod record;

@@ -4,8 +4,9 @@
 //! width (1 byte: 1, 2 or 4) | count (2 bytes) | length of each field (width bytes each) | the fields, end to end
 //! ```
 //!
-//! All little-endian. A field rewritten with the same length changes its own bytes and nothing else of the value, so that
-//! a store which logs differences logs one field. Decoders refuse any other bytes and never allocate.
+//! All little-endian. A field rewritten with the same length changes its own bytes and nothing else
+//! of the value, so that a store which logs differences logs one field. Decoders refuse any other
+//! bytes and never allocate.
 
 use std::ops::Range;
 

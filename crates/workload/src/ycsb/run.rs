@@ -1,9 +1,12 @@
-//! The run phase: requests of the kinds and in the proportions asked for, each a transaction of its own.
+//! The run phase: requests of the kinds and in the proportions asked for, each a transaction of its
+//! own.
 //!
-//! An update locks the record, changes one field of what it read and writes the record back, in one transaction; with
-//! `writeallfields` it writes a new record without reading. A read-modify-write always reads.
+//! An update locks the record, changes one field of what it read and writes the record back, in one
+//! transaction; with `writeallfields` it writes a new record without reading. A read-modify-write
+//! always reads.
 //!
-//! 1. A record is asked for only after its insert was acknowledged; if it is not there then, that is an error.
+//! 1. A record is asked for only after its insert was acknowledged; if it is not there then, that
+//!    is an error.
 //! 2. Running a planned request again (after a conflict) does the same.
 
 use super::record;
@@ -24,8 +27,9 @@ pub struct YcsbRun {
 }
 
 impl YcsbRun {
-    /// The run phase of a workload, on a table that holds the records from `insert_start` up to but not including
-    /// `next`, which is where new ones go on. `expected` requests are made, as far as one knows.
+    /// The run phase of a workload, on a table that holds the records from `insert_start` up to but
+    /// not including `next`, which is where new ones go on. `expected` requests are made, as far as
+    /// one knows.
     pub fn new(settings: &Settings, next: u64, expected: u64) -> Arc<Self> {
         let first = settings.insert_start;
         let inserts = (expected as f64 * settings.share(Operation::Insert) * 2.0) as u64;

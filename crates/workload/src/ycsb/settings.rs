@@ -1,5 +1,6 @@
-//! What a properties file asks for. Every property of YCSB's core workload and client is known here: it is honoured, or
-//! it is one that only concerns YCSB's own output and is listed as ignored. Anything else is an error that names it.
+//! What a properties file asks for. Every property of YCSB's core workload and client is known
+//! here: it is honoured, or it is one that only concerns YCSB's own output and is listed as
+//! ignored. Anything else is an error that names it.
 //!
 //! 1. A value out of range is an error that names the property, the value and where it stands.
 //! 2. What is not given has YCSB's default.
@@ -122,7 +123,8 @@ pub struct Settings {
     pub field_count: u32,
     /// Bytes in a field.
     pub field_length: FieldLength,
-    /// What the names of fields begin with; names are not stored, but checked values follow from them.
+    /// What the names of fields begin with; names are not stored, but checked values follow from
+    /// them.
     pub field_name_prefix: String,
     /// Records in a scan.
     pub scan_length: ScanLength,

@@ -1,4 +1,5 @@
-//! Makes the contents of fields: printable bytes, random or, for `dataintegrity`, following from key and field name.
+//! Makes the contents of fields: printable bytes, random or, for `dataintegrity`, following from
+//! key and field name.
 
 use super::record;
 use super::settings::{FieldLength, Settings};

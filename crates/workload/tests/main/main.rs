@@ -1,4 +1,5 @@
-//! The workloads on Katydid itself, small. One program, because each further one is linked by itself.
+//! The workloads on Katydid itself, small. One program, because each further one is linked by
+//! itself.
 
 mod sysbench;
 mod tatp;

@@ -1,4 +1,5 @@
-//! Sysbench's OLTP scripts on Katydid itself: with both engines rows and index agree, and no update is lost, also after opening again.
+//! Sysbench's OLTP scripts on Katydid itself: with both engines rows and index agree, and no update
+//! is lost, also after opening again.
 
 use katydid::{Database, EngineKind, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;

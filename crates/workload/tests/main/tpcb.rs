@@ -1,4 +1,5 @@
-//! TPC-B on Katydid itself: whatever lock release, however commits are waited for, everything adds up, also after opening again.
+//! TPC-B on Katydid itself: whatever lock release, however commits are waited for, everything adds
+//! up, also after opening again.
 
 use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions};
 use katydid_workload::KatydidStore;

@@ -1,4 +1,5 @@
-//! The memory engine: validation, checkpoints, restart. What both engines have: the control file, sequences, typed tables.
+//! The memory engine: validation, checkpoints, restart. What both engines have: the control file,
+//! sequences, typed tables.
 
 use super::tests::{
     CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, LOG_ROOM, MEMORY,

@@ -1,7 +1,9 @@
-//! The mutants: rules of `docs/recovery.md`, of the log and of the device layer, each broken in one place.
+//! The mutants: rules of `docs/recovery.md`, of the log and of the device layer, each broken in one
+//! place.
 //!
-//! One file for each area. A name that begins with `drop_cache` or `order` says which rule it is about. Those that begin with `audit-1` to
-//! `audit-10` are the bugs that a reading of the tests once found nothing to notice: each must stay in the list.
+//! One file for each area. A name that begins with `drop_cache` or `order` says which rule it is
+//! about. Those that begin with `audit-1` to `audit-10` are the bugs that a reading of the tests
+//! once found nothing to notice: each must stay in the list.
 
 mod copies;
 mod device;

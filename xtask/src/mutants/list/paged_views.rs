@@ -1,4 +1,5 @@
-//! The paged engine's read views: images kept and published in time, the instant of a commit, and what needs an image.
+//! The paged engine's read views: images kept and published in time, the instant of a commit, and
+//! what needs an image.
 
 use super::tests::{VIEWS, VIEWS_IN_ORDERS, VIEWS_MODEL};
 use crate::mutants::mutant::Mutant;

@@ -15,7 +15,8 @@ pub const CICADA_RULES: &[&str] = &["-p", "katydid", "--test", "memory", "papers
 pub const CLOSING: &[&str] = &["-p", "katydid", "--test", "closing"];
 pub const CONSUMERS: &[&str] = &["-p", "katydid-wal", "--test", "main", "consumers::"];
 pub const CONTROL: &[&str] = &["-p", "katydid-wal", "--lib", "control::"];
-/// On the simulated device. Over logs in NVRAM the same tests take minutes, and notice nothing here that these do not.
+/// On the simulated device. Over logs in NVRAM the same tests take minutes, and notice nothing here
+/// that these do not.
 pub const CRASH: &[&str] = &["-p", "katydid", "--test", "crash", "--", "--skip", "in_nvram"];
 pub const DAMAGE: &[&str] = &["-p", "katydid", "--test", "damage"];
 pub const DATABASE_CONTROL: &[&str] = &["-p", "katydid", "--lib", "control::"];

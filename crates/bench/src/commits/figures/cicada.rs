@@ -1,6 +1,8 @@
-//! The figures of Cicada over P-WAL (section IV), and read-only transactions beside writers: their cases.
+//! The figures of Cicada over P-WAL (section IV), and read-only transactions beside writers: their
+//! cases.
 //!
-//! Pure. One case for each kind of log, protocol and release of locks, number of threads, and way to wait.
+//! Pure. One case for each kind of log, protocol and release of locks, number of threads, and way
+//! to wait.
 
 use super::spec::{ListFlag, Spec};
 use crate::commits::case::{Case, Work};
@@ -52,7 +54,8 @@ const PLAIN: Spec = Spec {
 
 /// The paper's group: five transactions, or half a millisecond since the last write.
 pub const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
-/// Durability of transactions that nothing waits for: their records go into the log's memory, and to the device later.
+/// Durability of transactions that nothing waits for: their records go into the log's memory, and
+/// to the device later.
 const LOGGING_OFF: Durability = Durability::Buffered;
 const STREAMS_MAX: usize = 256;
 const MICRO: Duration = Duration::from_micros(1);
@@ -172,7 +175,8 @@ fn per_thread(case: &Case, choice: &Choice) -> Case {
     Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
 }
 
-/// Groups that the workers write, and Cicada with its contention regulation. The oldest record that waits for its group keeps old versions (section III-C).
+/// Groups that the workers write, and Cicada with its contention regulation. The oldest record that
+/// waits for its group keeps old versions (section III-C).
 fn grouped(case: &Case, choice: &Choice) -> Case {
     Case {
         sync: SyncKind::Inline,

@@ -1,6 +1,7 @@
 //! The papers' figures: what each varies, and what its paper saw.
 //!
-//! Pure. A file for each paper. A list that the command line gives replaces the figure's own; one that the figure does not vary is refused.
+//! Pure. A file for each paper. A list that the command line gives replaces the figure's own; one
+//! that the figure does not vary is refused.
 
 mod aether;
 pub mod cicada;

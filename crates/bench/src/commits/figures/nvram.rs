@@ -1,8 +1,8 @@
 //! The figures of the report on NV-Logging, and ELEDA's beside logs in NVRAM: their cases.
 //!
-//! Pure. The baseline of the report is a central log under one mutex on a memory disk, here our disk log with the inserter `mutex` on
-//! the device `memory`, each durable write of which takes as much longer as a persist in NVRAM. ELEDA's is the best disk log on the
-//! real device.
+//! Pure. The baseline of the report is a central log under one mutex on a memory disk, here our
+//! disk log with the inserter `mutex` on the device `memory`, each durable write of which takes as
+//! much longer as a persist in NVRAM. ELEDA's is the best disk log on the real device.
 
 use super::spec::{ListFlag, Spec, fill};
 use super::systems::UNIT;

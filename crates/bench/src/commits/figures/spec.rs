@@ -48,7 +48,8 @@ pub struct Spec {
     pub method: MethodName,
     /// Where the log is, if nothing else is asked for.
     pub device: Device,
-    /// Of each run, and how many of each: about a minute together, with opening, reading and adding up.
+    /// Of each run, and how many of each: about a minute together, with opening, reading and adding
+    /// up.
     pub seconds: f64,
     pub rounds: usize,
 }
@@ -73,7 +74,8 @@ pub const BLOCKING: usize = 1;
 /// What transactions the clients of a figure have in flight, if they do not block in each.
 pub const IN_FLIGHT: &[usize] = &[100];
 
-/// ELEDA's I/O unit (4.3, 6.5.3): the flusher writes when a unit is full, or after a time that the paper does not give.
+/// ELEDA's I/O unit (4.3, 6.5.3): the flusher writes when a unit is full, or after a time that the
+/// paper does not give.
 pub fn fill(unit: usize) -> Group {
     Group { commits: 0, bytes: unit as u64, microseconds: FILL_US }
 }

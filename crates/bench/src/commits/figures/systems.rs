@@ -1,7 +1,8 @@
 //! ELEDA's figures that set whole systems beside each other: a store before, after, and ours.
 //!
-//! Pure. `vanilla` is what WiredTiger does: groups form in the log buffer, and whoever gets the sync lock syncs. `ELEDA` has a list of what is
-//! filled for each thread, a flusher of its own with a unit of 64 KiB, and clients that are called back.
+//! Pure. `vanilla` is what WiredTiger does: groups form in the log buffer, and whoever gets the
+//! sync lock syncs. `ELEDA` has a list of what is filled for each thread, a flusher of its own with
+//! a unit of 64 KiB, and clients that are called back.
 
 use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec, fill};
 use crate::commits::case::{Case, Work};
@@ -125,7 +126,8 @@ pub fn side_by_side(lists: &Lists, plain: &Case, work: Work) -> Vec<Case> {
     every(lists, plain, &[work], |of| vec![of.vanilla, of.in_memory, of.eleda, of.ours, of.blocking])
 }
 
-/// Vanilla on the device and in memory, ELEDA with this unit, and ours, of one work with one number of threads.
+/// Vanilla on the device and in memory, ELEDA with this unit, and ours, of one work with one number
+/// of threads.
 pub fn one_work(plain: &Case, work: Work, threads: usize, in_flight: usize, unit: usize) -> [Case; 4] {
     let of = Systems::of(plain, work, threads, in_flight, unit);
     [of.vanilla, of.in_memory, of.eleda, of.ours]

@@ -1,7 +1,8 @@
 //! The report: one HTML file that needs nothing else.
 //!
-//! Pure. No script and no network: charts lie in it as SVG. Colours follow what the reader's browser prefers. On a narrow screen a table's rows become
-//! lists and charts shrink, so that nothing scrolls sideways.
+//! Pure. No script and no network: charts lie in it as SVG. Colours follow what the reader's
+//! browser prefers. On a narrow screen a table's rows become lists and charts shrink, so that
+//! nothing scrolls sideways.
 
 use super::criterion::{Answer, Finding, Verdict};
 use super::experiment::{Experiment, Judged, Paper, SkippedFigure, Threads};
@@ -135,7 +136,8 @@ fn contents(chapters: &[Chapter]) -> String {
     list + "</ul>\n</nav>\n"
 }
 
-/// A table's head, and its rows; each field has the column's name for screens that are too narrow for columns.
+/// A table's head, and its rows; each field has the column's name for screens that are too narrow
+/// for columns.
 fn table(columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let names: String = columns.iter().map(|name| format!("<th>{name}</th>")).collect();
     let mut table = format!("<table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n");

@@ -1,7 +1,9 @@
 //! The benchmarks of transactions: loaded once, run, and checked by what must be so afterwards.
 //!
-//! 1. What a run leaves is known before the next begins: a run that did not come to its end, whatever ended it, is noticed.
-//! 2. Each run has a number of its own, written down before its first transaction: keys made from it never repeat.
+//! 1. What a run leaves is known before the next begins: a run that did not come to its end,
+//!    whatever ended it, is noticed.
+//! 2. Each run has a number of its own, written down before its first transaction: keys made from
+//!    it never repeat.
 
 pub mod sysbench;
 pub mod tatp;
@@ -61,7 +63,8 @@ trait Benchmark {
 
     fn kinds(&self, run: &Self::Run, outcome: &Outcome) -> Kinds;
 
-    /// Checks what must be so of what was loaded with this seed; how many there are of what is counted.
+    /// Checks what must be so of what was loaded with this seed; how many there are of what is
+    /// counted.
     fn count(&self, store: &KatydidStore, seed: u64) -> Result<u64>;
 
     /// Its own options, to be reported.

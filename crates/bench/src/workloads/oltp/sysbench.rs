@@ -18,7 +18,8 @@ use std::sync::Arc;
 enum MixName {
     /// oltp_read_write: ten rows and four ranges are read, then as write-only
     ReadWrite,
-    /// oltp_write_only: an update of an indexed number, one of a text, and a row deleted and inserted
+    /// oltp_write_only: an update of an indexed number, one of a text, and a row deleted and
+    /// inserted
     WriteOnly,
     /// oltp_update_index: an update of an indexed number
     UpdateIndex,
@@ -26,8 +27,8 @@ enum MixName {
 
 /// Run the transactions of sysbench's OLTP scripts, on tables with a secondary index each
 ///
-/// Afterwards rows and indexes must agree, and there must be as many rows as were loaded. Without limits it runs for 10 seconds. A folder
-/// that holds tables of the same size is used again.
+/// Afterwards rows and indexes must agree, and there must be as many rows as were loaded. Without
+/// limits it runs for 10 seconds. A folder that holds tables of the same size is used again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +42,8 @@ pub struct Sysbench {
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     table_size: u64,
-    /// How much more often popular rows are chosen: the exponent of a zipfian distribution, from 0 to 10
+    /// How much more often popular rows are chosen: the exponent of a zipfian distribution, from 0
+    /// to 10
     #[arg(long, value_name = "S", default_value = "0", value_parser = skew)]
     skew: f64,
     /// What a transaction does

@@ -23,9 +23,10 @@ enum MixName {
 
 /// Run TATP: what a mobile network asks of its register of subscribers
 ///
-/// Very small transactions, some of which the standard has fail: these roll back and are not among those acknowledged. Afterwards all rows
-/// must belong to each other, and there must be as many as were loaded, inserted and not deleted. Without limits it runs for 10 seconds. A
-/// folder that holds a register of the same size is used again.
+/// Very small transactions, some of which the standard has fail: these roll back and are not among
+/// those acknowledged. Afterwards all rows must belong to each other, and there must be as many as
+/// were loaded, inserted and not deleted. Without limits it runs for 10 seconds. A folder that
+/// holds a register of the same size is used again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

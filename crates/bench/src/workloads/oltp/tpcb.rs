@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 /// Run TPC-B: transfers between the accounts, tellers and branches of a bank
 ///
-/// A transfer changes three balances and notes it in a history. Afterwards the sums of all balances and of the history must be the same.
-/// Without limits it runs for 10 seconds. A folder that holds a bank of the same size is used again.
+/// A transfer changes three balances and notes it in a history. Afterwards the sums of all balances
+/// and of the history must be the same. Without limits it runs for 10 seconds. A folder that holds
+/// a bank of the same size is used again.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +30,8 @@ pub struct Tpcb {
     /// Accounts of each branch: 100000 in the standard
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     accounts: u64,
-    /// How much more often popular tellers and accounts are chosen: the exponent of a zipfian distribution, from 0 to 10
+    /// How much more often popular tellers and accounts are chosen: the exponent of a zipfian
+    /// distribution, from 0 to 10
     #[arg(long, value_name = "S", default_value = "0", value_parser = skew)]
     skew: f64,
     #[command(flatten)]

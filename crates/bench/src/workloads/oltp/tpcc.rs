@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// Which transactions there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MixName {
-    /// The standard's: of a hundred 45 NewOrders, 43 Payments, 4 each of OrderStatus, Delivery and StockLevel
+    /// The standard's: of a hundred 45 NewOrders, 43 Payments, 4 each of OrderStatus, Delivery and
+    /// StockLevel
     Standard,
     /// Half NewOrders, half Payments
     Pair,
@@ -23,9 +24,10 @@ enum MixName {
 
 /// Run TPC-C: orders, payments and deliveries of a wholesale supplier
 ///
-/// Each thread is a terminal of one warehouse that does not think. Afterwards the standard's consistency conditions 1 to 4 must hold, and
-/// every acknowledged order must be there. Without limits it runs for 10 seconds. A folder that holds a company of the same size is used
-/// again. What it tells as tpmC is not audited, nor comparable to what is.
+/// Each thread is a terminal of one warehouse that does not think. Afterwards the standard's
+/// consistency conditions 1 to 4 must hold, and every acknowledged order must be there. Without
+/// limits it runs for 10 seconds. A folder that holds a company of the same size is used again.
+/// What it tells as tpmC is not audited, nor comparable to what is.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -69,7 +69,8 @@ pub struct Measured {
     pub cpu: Duration,
     /// What the transactions were, where there are kinds of them.
     pub kinds: Kinds,
-    /// Waits for locks, and of those the ones that a deadlock ended, where the engine has locks and the bench asked.
+    /// Waits for locks, and of those the ones that a deadlock ended, where the engine has locks and
+    /// the bench asked.
     pub lock_waits: Option<(u64, u64)>,
     /// All options, in the order they are shown.
     pub options: Vec<(&'static str, Value)>,
@@ -77,7 +78,8 @@ pub struct Measured {
     pub counted: Option<Counted>,
 }
 
-/// The version of the report's JSON object. Raised when a field goes away or means something else; not when one is added.
+/// The version of the report's JSON object. Raised when a field goes away or means something else;
+/// not when one is added.
 const SCHEMA: u32 = 1;
 
 /// All that is reported.

@@ -1,7 +1,8 @@
-//! The designs under the checkers: nobody's bytes overlap, `filled` passes them in order and after they were copied, nobody waits
-//! for ever, and a group that is refused leaves nothing behind.
+//! The designs under the checkers: nobody's bytes overlap, `filled` passes them in order and after
+//! they were copied, nobody waits for ever, and a group that is refused leaves nothing behind.
 //!
-//! One unit is one "byte"; each position has a plain cell that its owner writes and whoever reads `filled` reads.
+//! One unit is one "byte"; each position has a plain cell that its owner writes and whoever reads
+//! `filled` reads.
 
 use super::super::mutants::Built;
 use super::*;
@@ -75,7 +76,8 @@ struct Model<O> {
     aether: Aether<O>,
 }
 
-// SAFETY: each cell is accessed as the design allows, which is what is being checked; the checker itself sees every access.
+// SAFETY: each cell is accessed as the design allows, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl<O: Sync> Sync for Model<O> {}
 // SAFETY: as above.
 unsafe impl<O: Send> Send for Model<O> {}
@@ -136,8 +138,8 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
     }
 }
 
-/// A slow owner holds the first of two nodes while another thread takes the second and then needs a third: it must not hold the latch while
-/// it waits, so that whoever needs no node gets it.
+/// A slow owner holds the first of two nodes while another thread takes the second and then needs a
+/// third: it must not hold the latch while it waits, so that whoever needs no node gets it.
 fn a_wait_for_a_node_leaves_the_latch(model: &Arc<Model<ReleaseQueue>>) {
     model.aether.latch.take();
     let slow = model.aether.reserve(&model.log, 1).expect("there is room");

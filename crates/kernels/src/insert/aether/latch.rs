@@ -1,11 +1,12 @@
-//! A latch that one thread may take and another may give back: the last of a group need not be its leader.
+//! A latch that one thread may take and another may give back: the last of a group need not be its
+//! leader.
 //!
 //! | word | written by | ordering, and its partner |
 //! |---|---|---|
 //! | `held` | whoever takes it (compare-and-swap), and whoever gives it back | Release when given back; Acquire when taken |
 //!
-//! Waiting spins for a moment, then yields, then sleeps by turns (`sync_shim::pause`): never without bound, so that a holder
-//! who was preempted gets the processor.
+//! Waiting spins for a moment, then yields, then sleeps by turns (`sync_shim::pause`): never
+//! without bound, so that a holder who was preempted gets the processor.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicBool, Ordering, pause};

@@ -1,6 +1,8 @@
-//! Aether's log buffers (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki: PVLDB 2010; sections 5 and A.1 to A.4), in pieces.
+//! Aether's log buffers (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki: PVLDB 2010; sections 5
+//! and A.1 to A.4), in pieces.
 //!
-//! One latch guards the end of the log. The designs differ in two ways, and are put together from these:
+//! One latch guards the end of the log. The designs differ in two ways, and are put together from
+//! these:
 //!
 //! | | where contenders for the latch go | how ranges become filled |
 //! |---|---|---|
@@ -11,19 +13,22 @@
 //!
 //! Run by every appending thread. Invariants:
 //!
-//! 1. `reserved` is changed only under the latch, after admission for exactly the bytes that are reserved.
-//! 2. `filled` is advanced by one thread at a time, from the start of a range to its end, after all of it was copied. So it needs
-//!    no search, and the advance is a plain store.
-//! 3. Whoever waits inside a reservation waits only for ranges below its own, whose owners wait for nothing else: the lowest is
-//!    never held up.
+//! 1. `reserved` is changed only under the latch, after admission for exactly the bytes that are
+//!    reserved.
+//! 2. `filled` is advanced by one thread at a time, from the start of a range to its end, after all
+//!    of it was copied. So it needs no search, and the advance is a plain store.
+//! 3. Whoever waits inside a reservation waits only for ranges below its own, whose owners wait for
+//!    nothing else: the lowest is never held up.
 //!
 //! Where the paper leaves something open, or this code differs:
 //!
-//! - The paper waits for buffer space under the mutex. Here nobody waits there: a reservation that is not admitted is refused, and a
-//!   group that is refused dissolves, for its total may not fit where a member's own bytes would. Each member then asks for
-//!   itself, once, and is told `Stalled` if that is refused too. Records that may use the reserve form no groups.
+//! - The paper waits for buffer space under the mutex. Here nobody waits there: a reservation that
+//!   is not admitted is refused, and a group that is refused dissolves, for its total may not fit
+//!   where a member's own bytes would. Each member then asks for itself, once, and is told
+//!   `Stalled` if that is refused too. Records that may use the reserve form no groups.
 //! - Its slots are chosen at random; here by the session's number, and by turns from there.
-//! - It lets a group grow without bound; here to an eighth of the ring, which any record fits: a larger group would often be refused.
+//! - It lets a group grow without bound; here to an eighth of the ring, which any record fits: a
+//!   larger group would often be refused.
 
 mod latch;
 mod order;
@@ -198,7 +203,8 @@ impl BufferAccess for OnBuffer<'_> {
 
 /// `open` slots in which groups form.
 pub(super) fn slots(open: usize, sizes: &BufferSizes) -> Slots {
-    // Each slot that is not in the array is being used by a thread at least; beyond these many, leaders wait for one.
+    // Each slot that is not in the array is being used by a thread at least; beyond these many,
+    // leaders wait for one.
     const SPARE: usize = 64;
     let most = (sizes.ring_bytes / 8) as u64;
     Slots::new(open, open + SPARE, most, Built::default())
@@ -218,8 +224,9 @@ impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
         let bytes = record.bytes();
         let may_group = class == AppendClass::Normal;
         let start = self.reserve_and_fill(&OnBuffer { buffer, class }, slot, bytes, may_group, |start| {
-            // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the ring): under the latch, and
-            // a group's members divide theirs by their offsets. Admission let exactly that in (rule 3 of the ring).
+            // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the
+            // ring): under the latch, and a group's members divide theirs by their offsets.
+            // Admission let exactly that in (rule 3 of the ring).
             unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))

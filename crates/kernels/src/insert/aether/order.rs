@@ -1,6 +1,7 @@
 //! How ranges become filled: the second half of an insert.
 //!
-//! `filled` must pass ranges in the order of their positions (Aether, section 5.2), each after it was copied.
+//! `filled` must pass ranges in the order of their positions (Aether, section 5.2), each after it
+//! was copied.
 
 use super::super::mutants::{Built, Mutant};
 use super::latch::Latch;
@@ -9,11 +10,13 @@ use crate::sync_shim::pause;
 
 /// A way to keep the order.
 pub trait Order {
-    /// Before the reservation: whether the range can enter. Only with the latch that stays so; without it a thread waits until it looks so.
+    /// Before the reservation: whether the range can enter. Only with the latch that stays so;
+    /// without it a thread waits until it looks so.
     fn has_room(&self) -> bool {
         true
     }
-    /// Under the latch, after a reservation that ends at `end`. Gives the latch back, or keeps it for [`Order::release`].
+    /// Under the latch, after a reservation that ends at `end`. Gives the latch back, or keeps it
+    /// for [`Order::release`].
     fn enter(&self, latch: &Latch, end: u64) -> u64;
     /// The range has been copied.
     fn release(&self, buffer: &impl BufferAccess, latch: &Latch, range: Range);
@@ -36,9 +39,10 @@ impl Order for UnderLatch {
 
 /// Each waits for the range before its own (Algorithm 3): `filled` itself says whose turn it is.
 ///
-/// A thread reads its own start in `filled` with Acquire and then stores its end with Release, so what all before it copied is
-/// passed on. When threads outnumber cores the wait yields for long before it sleeps: everybody behind waits for a sleeper, and a queue of
-/// sleepers took 0.1 ms a record where one of yielding threads took 0.2 us.
+/// A thread reads its own start in `filled` with Acquire and then stores its end with Release, so
+/// what all before it copied is passed on. When threads outnumber cores the wait yields for long
+/// before it sleeps: everybody behind waits for a sleeper, and a queue of sleepers took 0.1 ms a
+/// record where one of yielding threads took 0.2 us.
 #[derive(Debug, Default)]
 pub struct InTurn {
     pub(super) built: Built,

@@ -1,7 +1,9 @@
-//! The release queue of CDME (Aether, Algorithm 4 and A.3): a range may be left to the owner of the one before it.
+//! The release queue of CDME (Aether, Algorithm 4 and A.3): a range may be left to the owner of the
+//! one before it.
 //!
-//! The paper uses linked nodes after Scott's abortable queue lock. Ranges enter in the order of their positions, under the latch,
-//! so a circle of nodes numbered by tickets does the same without a list: the successor of ticket `k` is `k + 1`, come or not.
+//! The paper uses linked nodes after Scott's abortable queue lock. Ranges enter in the order of
+//! their positions, under the latch, so a circle of nodes numbered by tickets does the same without
+//! a list: the successor of ticket `k` is `k + 1`, come or not.
 //!
 //! Each node is one word, a ticket and its state:
 //!
@@ -14,18 +16,22 @@
 //!
 //! Invariants:
 //!
-//! 1. Exactly one ticket that is not released is granted, or will be by whoever is releasing: the lowest. So `filled` is stored by
-//!    one thread at a time, in order.
-//! 2. WAITING is left by a compare-and-swap of its owner or a swap of the one before, never by both: either the owner has
-//!    delegated and the other goes on, or the owner was granted and releases.
-//! 3. A node is vacant for `k + nodes` only after `k` was released. A thread whose node is not vacant waits before it reserves, without
-//!    the latch, so that no other thread waits behind it for anything but the node.
+//! 1. Exactly one ticket that is not released is granted, or will be by whoever is releasing: the
+//!    lowest. So `filled` is stored by one thread at a time, in order.
+//! 2. WAITING is left by a compare-and-swap of its owner or a swap of the one before, never by
+//!    both: either the owner has delegated and the other goes on, or the owner was granted and
+//!    releases.
+//! 3. A node is vacant for `k + nodes` only after `k` was released. A thread whose node is not
+//!    vacant waits before it reserves, without the latch, so that no other thread waits behind it
+//!    for anything but the node.
 //!
-//! The paper's list has no length. A log's circle has more nodes than its run-ahead limit admits ranges
-//! ([`ReleaseQueue::for_run_ahead`]): there the wait of rule 3 does not occur, and admission limits how far a slow owner lets others go.
+//! The paper's list has no length. A log's circle has more nodes than its run-ahead limit admits
+//! ranges ([`ReleaseQueue::for_run_ahead`]): there the wait of rule 3 does not occur, and admission
+//! limits how far a slow owner lets others go.
 //!
-//! One in [`KEEPS`] owners does not delegate and waits for its turn, so that no thread releases for others without end (the
-//! treadmill). The paper draws that at random; here it follows from a hash of the ticket.
+//! One in [`KEEPS`] owners does not delegate and waits for its turn, so that no thread releases for
+//! others without end (the treadmill). The paper draws that at random; here it follows from a hash
+//! of the ticket.
 
 use super::super::mutants::{Built, Mutant};
 use super::latch::Latch;
@@ -49,10 +55,11 @@ fn word(ticket: u64, state: u64) -> u64 {
 
 #[derive(Debug)]
 struct Node {
-    // By the owner, the entering thread and the owner before: see the table. Read-modify-writes are AcqRel: what was copied goes with
-    // a delegation, the order of `filled` with a grant.
+    // By the owner, the entering thread and the owner before: see the table. Read-modify-writes are
+    // AcqRel: what was copied goes with a delegation, the order of `filled` with a grant.
     word: AtomicU64,
-    // Written under the latch by who enters; read by who releases, after the owner's delegation or its own entering.
+    // Written under the latch by who enters; read by who releases, after the owner's delegation or
+    // its own entering.
     end: AtomicU64,
 }
 
@@ -67,7 +74,8 @@ const BESIDE: usize = 8;
 /// 16 MiB of nodes: enough for a run-ahead limit of 48 MiB.
 const NODES_MAX: usize = 1 << 20;
 
-/// Where the node of a ticket lies among `nodes`: neighbours in time are `1 << spread` places apart.
+/// Where the node of a ticket lies among `nodes`: neighbours in time are `1 << spread` places
+/// apart.
 #[inline]
 fn place_of(ticket: u64, nodes: usize, spread: u32) -> usize {
     let at = ticket as usize & (nodes - 1);
@@ -78,7 +86,8 @@ fn place_of(ticket: u64, nodes: usize, spread: u32) -> usize {
 /// See the head of this file.
 #[derive(Debug)]
 pub struct ReleaseQueue {
-    /// A power of two of them. Consecutive tickets are [`BESIDE`] nodes apart, if there are that many: on lines of their own.
+    /// A power of two of them. Consecutive tickets are [`BESIDE`] nodes apart, if there are that
+    /// many: on lines of their own.
     nodes: Box<[Node]>,
     /// How far apart, as a power of two.
     spread: u32,
@@ -89,7 +98,8 @@ pub struct ReleaseQueue {
 }
 
 impl ReleaseQueue {
-    /// For a log in which ranges of at least `least` bytes lie within `run_ahead` bytes of the filled frontier when another one enters.
+    /// For a log in which ranges of at least `least` bytes lie within `run_ahead` bytes of the
+    /// filled frontier when another one enters.
     pub fn for_run_ahead(run_ahead: usize, least: usize) -> Self {
         // One more is entering, and one more may be released but not vacant yet.
         let nodes = (run_ahead / least + 2).next_power_of_two().min(NODES_MAX);
@@ -152,7 +162,8 @@ impl Order for ReleaseQueue {
         let ticket = self.next.load(Ordering::Relaxed);
         let node = self.node(ticket);
         node.end.store(end, Ordering::Relaxed);
-        // Fails if the owner before has left meanwhile, or had when this was vacant: then it is granted already.
+        // Fails if the owner before has left meanwhile, or had when this was vacant: then it is
+        // granted already.
         let _entered = node.word.compare_exchange(
             word(ticket, VACANT),
             word(ticket, WAITING),

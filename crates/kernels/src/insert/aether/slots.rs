@@ -1,6 +1,8 @@
-//! The consolidation array (Aether, Algorithm 5 and Figure 10): threads that cannot have the latch form a group.
+//! The consolidation array (Aether, Algorithm 5 and Figure 10): threads that cannot have the latch
+//! form a group.
 //!
-//! The array holds the numbers of open slots; the pool holds all slots. A slot is one word, a state and a count of bytes:
+//! The array holds the numbers of open slots; the pool holds all slots. A slot is one word, a state
+//! and a count of bytes:
 //!
 //! | state | count | next, and who does it |
 //! |---|---|---|
@@ -12,14 +14,18 @@
 //!
 //! The member that found a count of 0 leads. Invariants:
 //!
-//! 1. Joining and closing are read-modify-writes of one word: the total that the leader reserves is the sum of exactly those who
-//!    joined, and a member's offset is what had been joined before it.
-//! 2. `start`, `end` and `ticket` are written between PENDING and COPYING (Release), and read after COPYING was seen (Acquire).
-//! 3. A slot is FREE only after all members have left (their subtractions are AcqRel, so the last one sees every copy).
+//! 1. Joining and closing are read-modify-writes of one word: the total that the leader reserves is
+//!    the sum of exactly those who joined, and a member's offset is what had been joined before it.
+//! 2. `start`, `end` and `ticket` are written between PENDING and COPYING (Release), and read after
+//!    COPYING was seen (Acquire).
+//! 3. A slot is FREE only after all members have left (their subtractions are AcqRel, so the last
+//!    one sees every copy).
 //!
-//! The paper's text sets a fresh slot to OPEN before the array shows it and never sets the array index in it. A thread that had read
-//! the same slot's number in an earlier life may so join, and lead, a slot that is not in the array yet. That is harmless here:
-//! `place` is written before OPEN, and the leader does nothing with it before it holds the latch, which the replacing one still has.
+//! The paper's text sets a fresh slot to OPEN before the array shows it and never sets the array
+//! index in it. A thread that had read the same slot's number in an earlier life may so join, and
+//! lead, a slot that is not in the array yet. That is harmless here: `place` is written before
+//! OPEN, and the leader does nothing with it before it holds the latch, which the replacing one
+//! still has.
 
 use super::super::mutants::{Built, Mutant};
 use super::Range;
@@ -107,8 +113,8 @@ impl Slots {
         Slots::new(open, all, !STATE, Built::default())
     }
 
-    /// Joins a group, and probes until one is open and has room. While all are full or closing, their leaders have the latch or wait for it,
-    /// and replace them.
+    /// Joins a group, and probes until one is open and has room. While all are full or closing,
+    /// their leaders have the latch or wait for it, and replace them.
     pub(crate) fn join(&self, session: usize, bytes: u64) -> Member {
         let mut step = 0;
         loop {
@@ -144,7 +150,8 @@ impl Slots {
         open.map(|word| word & !STATE).sum()
     }
 
-    /// The leader, under the latch: puts a fresh slot into the array and closes this one; the group's bytes.
+    /// The leader, under the latch: puts a fresh slot into the array and closes this one; the
+    /// group's bytes.
     pub(crate) fn close(&self, leader: Member) -> u64 {
         let slot = &self.pool[leader.slot];
         let place = slot.place.load(Ordering::Relaxed);
@@ -208,7 +215,8 @@ impl Slots {
         })
     }
 
-    /// A member of `bytes` has copied; whether it was the last one, which frees the slot. No other member touches the slot after this.
+    /// A member of `bytes` has copied; whether it was the last one, which frees the slot. No other
+    /// member touches the slot after this.
     pub(crate) fn leave(&self, member: Member, bytes: u64) -> bool {
         let word = &self.pool[member.slot].word;
         let old = word.fetch_sub(bytes, self.built.order(Mutant::RelaxedLeave, Ordering::AcqRel));

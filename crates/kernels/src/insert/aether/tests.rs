@@ -38,7 +38,8 @@ fn insert<O: Order + Send + Sync + Debug>(
     let payload = [payload.as_slice()];
     let prepared = prepare_header(&fields, Part::Whole, None, payload.into_iter());
     let mut record = PhysicalRecord { prepared: &prepared, payload: &payload, after: Lsn::ZERO };
-    // SAFETY: one thread for each session; the buffer is of the sizes that the inserter was made with, and the records of all sessions fit it.
+    // SAFETY: one thread for each session; the buffer is of the sizes that the inserter was made
+    // with, and the records of all sessions fit it.
     let inserted = unsafe { aether.insert(buffer, session, &mut record, AppendClass::Normal) };
     inserted.expect("there is room")
 }
@@ -53,7 +54,8 @@ fn one_group_forms<O: Order + Send + Sync + Debug>(aether: &Aether<O>, buffer: &
         let threads: Vec<_> = (0..THREADS)
             .map(|session| scope.spawn(move || insert(aether, buffer, session, bytes).get()))
             .collect();
-        // Bounded: threads that form no group wait for the latch, and would never be seen in a slot.
+        // Bounded: threads that form no group wait for the latch, and would never be seen in a
+        // slot.
         let joined = (0..1_000_000).any(|step| {
             pause(step % 1000);
             slots.joined_bytes() == total

@@ -1,7 +1,8 @@
 //! The bitmap: one bit for each byte of the ring says that it is filled (ELEDA, section 6.5.4).
 //!
-//! Owners set the bits of what they have copied; one scanner at a time, under `scanner`'s lock, goes from the frontier over set bits,
-//! clears them, and stops at the first that is not set. Checked under loom and the explorer.
+//! Owners set the bits of what they have copied; one scanner at a time, under `scanner`'s lock,
+//! goes from the frontier over set bits, clears them, and stops at the first that is not set.
+//! Checked under loom and the explorer.
 //!
 //! | step | ordering | failure if it is weaker or left out |
 //! |---|---|---|
@@ -11,12 +12,14 @@
 //!
 //! Invariants:
 //!
-//! 1. A bit is set only by the owner of the byte at or above the frontier it stands for, and only once the byte's place in the ring is
-//!    free, which is after the scanner has passed it on the round before.
-//! 2. The frontier is the end of a record: a record's first bit is set after its others, and the scanner comes from below.
+//! 1. A bit is set only by the owner of the byte at or above the frontier it stands for, and only
+//!    once the byte's place in the ring is free, which is after the scanner has passed it on the
+//!    round before.
+//! 2. The frontier is the end of a record: a record's first bit is set after its others, and the
+//!    scanner comes from below.
 //!
-//! The paper says no more than "one bit for each byte". It leaves open how a record that spans words is kept from being passed by
-//! halves (invariant 2 here), and who clears.
+//! The paper says no more than "one bit for each byte". It leaves open how a record that spans
+//! words is kept from being passed by halves (invariant 2 here), and who clears.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, Mutex, Ordering};

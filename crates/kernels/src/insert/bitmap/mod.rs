@@ -1,7 +1,9 @@
-//! Inserter `bitmap`: one `fetch_add` reserves; a bit for each byte says what is filled (ELEDA, section 6.5.4, its slow rival).
+//! Inserter `bitmap`: one `fetch_add` reserves; a bit for each byte says what is filled (ELEDA,
+//! section 6.5.4, its slow rival).
 //!
-//! The algorithm is in [`kernel`]. Here: admission and the copy. The paper's dedicated scanning thread is in `tracker`, and whoever else needs
-//! the frontier; and where its threads stop before they outrun the scanner, admission stops them here as with every design.
+//! The algorithm is in [`kernel`]. Here: admission and the copy. The paper's dedicated scanning
+//! thread is in `tracker`, and whoever else needs the frontier; and where its threads stop before
+//! they outrun the scanner, admission stops them here as with every design.
 
 mod kernel;
 
@@ -41,8 +43,9 @@ impl Inserter for BitmapInserter {
     ) -> Result<Lsn, Stalled> {
         let bytes = record.bytes();
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
-        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in, with the
-        // slack that covers what others added meanwhile (rule 3 of the ring).
+        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring);
+        // admission let it in, with the slack that covers what others added meanwhile (rule 3 of
+        // the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.bitmap.set(start, start + bytes);
         self.tracker.filled(start, start + bytes);

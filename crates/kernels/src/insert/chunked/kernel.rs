@@ -1,6 +1,8 @@
-//! Chunks: each session reserves some space at a time and fills it record by record, so that most records touch no shared word.
+//! Chunks: each session reserves some space at a time and fills it record by record, so that most
+//! records touch no shared word.
 //!
-//! Run by every appender and every scanner; checked under loom and the explorer. A session has one word, a state and a position:
+//! Run by every appender and every scanner; checked under loom and the explorer. A session has one
+//! word, a state and a position:
 //!
 //! | state | position | meaning | next, and who does it |
 //! |---|---|---|---|
@@ -11,31 +13,39 @@
 //!
 //! Invariants:
 //!
-//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word, whose change to BUSY is visible (Release) before the
-//!    reservation is. So a scan that reads `reserved` first (the cutoff) and then the words misses none.
-//! 2. Only the owner leaves CLEAN and BUSY. OPEN is left by one of the two; whoever wins owns the chunk's rest, and is the only one
-//!    to touch it. So a record and a padding never overlap.
-//! 3. `end` is written by the owner while BUSY or CLEAN, read by it and by the scanner that won. Positions of a word only grow, so a
-//!    compare-and-swap never takes one chunk for another.
-//! 4. What a scan vouches for needs no append to get filled: each chunk below the cutoff is full, padded by it, or named as a hole.
-//!    A chunk that is open where the scan before saw it is padded. So a session that does nothing delays nobody: the second scan
-//!    passes it, and whoever needs to pass scans until it has.
-//! 5. Of two records of which the second names the first in `after`, the second lies above: its position in an open chunk is
-//!    compared, and a new chunk starts at what `reserved` is then, which is above every record there is.
-//! 6. A rest is nothing or at least `least` bytes, so that a padding record fits. A chunk never grows, not even where nobody has
-//!    reserved behind it: each value of `reserved` is the end of a record, and so is what a scan returns.
+//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word, whose change to
+//!    BUSY is visible (Release) before the reservation is. So a scan that reads `reserved` first
+//!    (the cutoff) and then the words misses none.
+//! 2. Only the owner leaves CLEAN and BUSY. OPEN is left by one of the two; whoever wins owns the
+//!    chunk's rest, and is the only one to touch it. So a record and a padding never overlap.
+//! 3. `end` is written by the owner while BUSY or CLEAN, read by it and by the scanner that won.
+//!    Positions of a word only grow, so a compare-and-swap never takes one chunk for another.
+//! 4. What a scan vouches for needs no append to get filled: each chunk below the cutoff is full,
+//!    padded by it, or named as a hole. A chunk that is open where the scan before saw it is
+//!    padded. So a session that does nothing delays nobody: the second scan passes it, and whoever
+//!    needs to pass scans until it has.
+//! 5. Of two records of which the second names the first in `after`, the second lies above: its
+//!    position in an open chunk is compared, and a new chunk starts at what `reserved` is then,
+//!    which is above every record there is.
+//! 6. A rest is nothing or at least `least` bytes, so that a padding record fits. A chunk never
+//!    grows, not even where nobody has reserved behind it: each value of `reserved` is the end of a
+//!    record, and so is what a scan returns.
 //!
-//! The owner waits for a scanner that is padding its chunk; it owns no hole then. The scanner waits for nobody.
+//! The owner waits for a scanner that is padding its chunk; it owns no hole then. The scanner waits
+//! for nobody.
 //!
-//! How large: 1/[`SHARE`] of what the session has appended between two losses of a rest (the lesser of the last two times), because
-//! about half a chunk is lost to each. A session that waits for each of its records loses a rest each time, and gets chunks of one
-//! record: nothing is lost. One that streams is never found idle, and gets the largest. A new one gets [`FIRST`] bytes. Where a record
-//! does not fit any more about half of one is lost, unless records are alike (a chunk is a multiple of the first); so a chunk is for at
-//! least [`MIXED`] if they are not. All open chunks together are kept below a quarter of what may be reserved ahead of the filled
-//! frontier, for that stands still at the lowest of them.
+//! How large: 1/[`SHARE`] of what the session has appended between two losses of a rest (the lesser
+//! of the last two times), because about half a chunk is lost to each. A session that waits for
+//! each of its records loses a rest each time, and gets chunks of one record: nothing is lost. One
+//! that streams is never found idle, and gets the largest. A new one gets [`FIRST`] bytes. Where a
+//! record does not fit any more about half of one is lost, unless records are alike (a chunk is a
+//! multiple of the first); so a chunk is for at least [`MIXED`] if they are not. All open chunks
+//! together are kept below a quarter of what may be reserved ahead of the filled frontier, for that
+//! stands still at the lowest of them.
 //!
-//! Small chunks are reserved by addition, for which the word holds a lower bound of the position (invariant 1 asks for no more); large
-//! ones by compare-and-swap, with longer and longer pauses: among many threads nearly every attempt fails otherwise.
+//! Small chunks are reserved by addition, for which the word holds a lower bound of the position
+//! (invariant 1 asks for no more); large ones by compare-and-swap, with longer and longer pauses:
+//! among many threads nearly every attempt fails otherwise.
 
 use super::super::mutants::{Built, Mutant};
 use super::super::{Admitted, Scan, Stalled};
@@ -68,14 +78,16 @@ pub(super) trait Ground: Admitted {
 
 #[derive(Debug)]
 struct Session {
-    // See the table. Stores that end a copy are Release; scanners' loads and all compare-and-swaps acquire.
+    // See the table. Stores that end a copy are Release; scanners' loads and all compare-and-swaps
+    // acquire.
     word: CachePadded<AtomicU64>,
     // Invariant 3.
     end: AtomicU64,
     // The rest is the owner's alone. Where it left its chunk open; 0 if it did not.
     left: AtomicU64,
-    // Where what was not yet counted in `since` begins. Bytes appended since it last lost a rest, and between that loss and the one
-    // before; the lesser of the last two such numbers; the size of the last chunk's first record.
+    // Where what was not yet counted in `since` begins. Bytes appended since it last lost a rest,
+    // and between that loss and the one before; the lesser of the last two such numbers; the size
+    // of the last chunk's first record.
     begin: AtomicU64,
     since: AtomicU64,
     last: AtomicU64,
@@ -155,7 +167,8 @@ pub(super) struct Wanted {
 }
 
 impl Chunks {
-    /// Room for `sessions`; paddings of at least `least` and chunks of at most `most` bytes, all of them together `together`.
+    /// Room for `sessions`; paddings of at least `least` and chunks of at most `most` bytes, all of
+    /// them together `together`.
     pub(super) fn new(sessions: usize, least: u64, most: u64, together: u64, built: Built) -> Self {
         Chunks {
             sessions: (0..sessions).map(|_| CachePadded::new(Session::new())).collect(),
@@ -180,7 +193,8 @@ impl Chunks {
         }
     }
 
-    /// Reserves, in the session's chunk or anew, and calls `fill` once. Returns where the record starts.
+    /// Reserves, in the session's chunk or anew, and calls `fill` once. Returns where the record
+    /// starts.
     #[inline]
     pub(super) fn insert(
         &self,
@@ -259,14 +273,15 @@ impl Chunks {
         if records >= if alike { 2 } else { MIXED } { wanted.bytes * records } else { wanted.bytes }
     }
 
-    /// A new chunk, of which the record is the first. The session is clean, and is again if it is refused.
+    /// A new chunk, of which the record is the first. The session is clean, and is again if it is
+    /// refused.
     fn reserve(&self, ground: &impl Ground, session: &Session, wanted: Wanted) -> Result<u64, Stalled> {
         session.left.store(0, Ordering::Relaxed);
         let size = self.size(session, wanted);
         let reserved = ground.reserved();
         let announced = self.built.order(Mutant::RelaxedBusy, Ordering::Release);
-        // At least AcqRel, as in `marks`: the release shows the announcement, and the acquire is what rule 3 of the ring needs where bytes are added
-        // against an older limit.
+        // At least AcqRel, as in `marks`: the release shows the announcement, and the acquire is
+        // what rule 3 of the ring needs where bytes are added against an older limit.
         let success = self.built.reserves(Mutant::RelaxedChunk, Mutant::ReleaseOnlyChunk);
         let mut attempts = 0;
         loop {
@@ -297,7 +312,8 @@ impl Chunks {
         }
     }
 
-    /// Finds out how far `reserved` is filled; seals what has been open below it since the last scan.
+    /// Finds out how far `reserved` is filled; seals what has been open below it since the last
+    /// scan.
     pub(super) fn scan(&self, ground: &impl Ground) -> Scan {
         let reserved = ground.reserved();
         let mut cutoff = reserved.load(Ordering::SeqCst);

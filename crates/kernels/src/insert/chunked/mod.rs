@@ -1,10 +1,12 @@
-//! Inserter `chunked`: a session reserves a chunk at a time and fills it with its own records. Ours.
+//! Inserter `chunked`: a session reserves a chunk at a time and fills it with its own records.
+//! Ours.
 //!
-//! The algorithm and its orderings are in [`kernel`]. Here: admission, the copy, and the padding record that fills what is left of
-//! a chunk when a record does not fit, must lie higher (`Append::after`), or somebody needs to pass.
+//! The algorithm and its orderings are in [`kernel`]. Here: admission, the copy, and the padding
+//! record that fills what is left of a chunk when a record does not fit, must lie higher
+//! (`Append::after`), or somebody needs to pass.
 //!
-//! What differs for users: a record appended later may lie lower than one appended earlier by another session, unless it says what
-//! it comes after. Each session's records are in order.
+//! What differs for users: a record appended later may lie lower than one appended earlier by
+//! another session, unless it says what it comes after. Each session's records are in order.
 
 mod kernel;
 
@@ -74,7 +76,8 @@ impl Ground for Padded<'_> {
         };
         let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(body));
         let record = PhysicalRecord { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
-        // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel), which was reserved and admitted with it.
+        // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel), which was
+        // reserved and admitted with it.
         unsafe { record.copy_to(&self.log.buffer.memory, Lsn::new(from)) };
         self.inserter.padding.add(to - from);
     }
@@ -105,7 +108,8 @@ impl Inserter for ChunkedInserter {
         };
         let ground = Padded { log: OnBuffer { buffer, slot, class }, inserter: self };
         let start = self.chunks.insert(&ground, slot, wanted, |start| {
-            // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the kernel); admission let it in.
+            // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the
+            // kernel); admission let it in.
             unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))

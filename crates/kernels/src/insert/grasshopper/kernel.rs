@@ -1,11 +1,13 @@
-//! GRASSHOPPER: how the filled frontier is found by crawling over lists and hopping over ranges (ELEDA, sections 4.1 and 4.2).
+//! GRASSHOPPER: how the filled frontier is found by crawling over lists and hopping over ranges
+//! (ELEDA, sections 4.1 and 4.2).
 //!
-//! Run by every appender, and by one tracker at a time: the log's tracker thread or whoever else scans, under `tracked`'s lock. Checked
-//! under loom and the explorer.
+//! Run by every appender, and by one tracker at a time: the log's tracker thread or whoever else
+//! scans, under `tracked`'s lock. Checked under loom and the explorer.
 //!
-//! Each session has a crawling list of what it has filled, in order, and a hopping list that holds, for each range of 2^H bytes
-//! in which one of its nodes starts, the number of the first such node. Both are circles with one producer, the owner, and one
-//! consumer, the tracked. The hopping index has a count of filled bytes for each range. After its copy an owner
+//! Each session has a crawling list of what it has filled, in order, and a hopping list that holds,
+//! for each range of 2^H bytes in which one of its nodes starts, the number of the first such node.
+//! Both are circles with one producer, the owner, and one consumer, the tracked. The hopping index
+//! has a count of filled bytes for each range. After its copy an owner
 //!
 //! 1. puts a node into its crawling list,
 //! 2. puts its number into the hopping list, if it is the session's first that starts in its range,
@@ -21,31 +23,35 @@
 //! Invariants:
 //!
 //! 1. The frontier is the end of a record, and everything below has been in a node.
-//! 2. Crawling: the frontier moves from a node's start to its end. The lowest start of all heads is on top of the heap.
-//! 3. Hopping: if a range's count is full, every record that starts in it is in a list, for 1 comes before 3. So the frontier may go to
-//!    the range's end, or to the end of the record that lies across it.
+//! 2. Crawling: the frontier moves from a node's start to its end. The lowest start of all heads is
+//!    on top of the heap.
+//! 3. Hopping: if a range's count is full, every record that starts in it is in a list, for 1 comes
+//!    before 3. So the frontier may go to the range's end, or to the end of the record that lies
+//!    across it.
 //! 4. A list has room before its owner reserves: nobody waits while owning a hole.
 //!
 //! Where the paper leaves something open, or this code differs:
 //!
-//! - It sets an index entry to zero after a hop, though its Table 2 lets the tracker only read it, and does not say what becomes of the entry of
-//!   a range that was crawled through, to which an owner may still add in step 3. Here entries are never reset: they count
-//!   all uses, and a use is full when the sum is. Ranges that share an entry lie so far apart ([`Lists::new`]) that nobody adds for the
-//!   next use before the frontier has passed the last one.
-//! - It adds a record's size to one entry, also if the record lies across a boundary; then a range may never become exactly full. Here
-//!   the size is divided.
-//! - After a hop it moves heads to the hopping lists' first node beyond the boundary. A session between steps 1 and 2 has no such
-//!   node yet though it has filled beyond: here the tracker, where the hopping list does not lead beyond, walks the rest of the
-//!   crawling list.
-//! - Its worker is a thread that never rests, and alone. Here a thread that sleeps when the log is idle (`insert/tracker.rs`) tracks, and so does
-//!   whoever needs the frontier, in turn.
-//! - Its lists have no end. Here they are circles of a node for each KiB of the run-ahead limit, at least 1,024 and at most 131,072. An owner whose list is
-//!   full tracks by itself.
-//! - Its threads are as far ahead of the worker as the log buffer has bytes (32 MiB, eight ranges of 4 MiB). Here as far as the run-ahead limit
-//!   allows, at most half of the ring. Hopping needs a limit of several ranges: the default ring of 2 MiB has no room for one. ELEDA's figures have a
-//!   ring of 32 MiB and half of it as the limit, on simulated cores 128 MiB and a quarter.
-//! - Its third pointer, `gc`, and the callbacks that it is for, are `completion::Completions`, which the owner works off up to the
-//!   durable frontier.
+//! - It sets an index entry to zero after a hop, though its Table 2 lets the tracker only read it,
+//!   and does not say what becomes of the entry of a range that was crawled through, to which an
+//!   owner may still add in step 3. Here entries are never reset: they count all uses, and a use is
+//!   full when the sum is. Ranges that share an entry lie so far apart ([`Lists::new`]) that nobody
+//!   adds for the next use before the frontier has passed the last one.
+//! - It adds a record's size to one entry, also if the record lies across a boundary; then a range
+//!   may never become exactly full. Here the size is divided.
+//! - After a hop it moves heads to the hopping lists' first node beyond the boundary. A session
+//!   between steps 1 and 2 has no such node yet though it has filled beyond: here the tracker,
+//!   where the hopping list does not lead beyond, walks the rest of the crawling list.
+//! - Its worker is a thread that never rests, and alone. Here a thread that sleeps when the log is
+//!   idle (`insert/tracker.rs`) tracks, and so does whoever needs the frontier, in turn.
+//! - Its lists have no end. Here they are circles of a node for each KiB of the run-ahead limit, at
+//!   least 1,024 and at most 131,072. An owner whose list is full tracks by itself.
+//! - Its threads are as far ahead of the worker as the log buffer has bytes (32 MiB, eight ranges
+//!   of 4 MiB). Here as far as the run-ahead limit allows, at most half of the ring. Hopping needs
+//!   a limit of several ranges: the default ring of 2 MiB has no room for one. ELEDA's figures have
+//!   a ring of 32 MiB and half of it as the limit, on simulated cores 128 MiB and a quarter.
+//! - Its third pointer, `gc`, and the callbacks that it is for, are `completion::Completions`,
+//!   which the owner works off up to the durable frontier.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -162,8 +168,8 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Lists of `nodes` for each of `sessions`, ranges of 2^`shift` bytes, for a log that is filled up to `frontier` and never more than
-    /// `ahead` bytes beyond.
+    /// Lists of `nodes` for each of `sessions`, ranges of 2^`shift` bytes, for a log that is filled
+    /// up to `frontier` and never more than `ahead` bytes beyond.
     pub(super) fn new(
         sessions: usize,
         nodes: usize,
@@ -172,7 +178,8 @@ impl Lists {
         ahead: u64,
         built: Built,
     ) -> Self {
-        // So many that a use of an entry is over, the frontier being beyond its range, before anybody adds for the next.
+        // So many that a use of an entry is over, the frontier being beyond its range, before
+        // anybody adds for the next.
         let entries = (ahead >> shift) + 2;
         let first_range = frontier >> shift;
         let index: Box<[_]> = (0..entries).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
@@ -202,7 +209,8 @@ impl Lists {
         let nodes = self.nodes;
         self.sessions[index].get_or_init(|| Session {
             crawling: List::new(nodes),
-            // One more: the tracker may pass a node between steps 1 and 2, and the entry stays until it passes the next.
+            // One more: the tracker may pass a node between steps 1 and 2, and the entry stays
+            // until it passes the next.
             hopping: List::new(nodes + 1),
             range: AtomicU64::new(0),
         });
@@ -268,7 +276,8 @@ impl Lists {
         loop {
             let range = tracked.frontier >> self.shift;
             let before = tracked.frontier;
-            // Within the range that is being reserved, crawling; behind it, hopping where it can be.
+            // Within the range that is being reserved, crawling; behind it, hopping where it can
+            // be.
             if cutoff >> self.shift > range && self.is_full(range) {
                 self.hop(&mut tracked, range, cutoff);
                 tracked.hopped += tracked.frontier - before;
@@ -346,7 +355,8 @@ impl Lists {
     }
 }
 
-/// Moves the heads beyond all nodes that start below `boundary`, the begin of `range`; the end of the last of them, or 0.
+/// Moves the heads beyond all nodes that start below `boundary`, the begin of `range`; the end of
+/// the last of them, or 0.
 fn skip(session: &Session, range: u64, boundary: u64) -> u64 {
     let mut end = 0;
     // As far as the hopping list leads, without looking at the nodes between but the last.
@@ -370,7 +380,8 @@ fn skip(session: &Session, range: u64, boundary: u64) -> u64 {
     end
 }
 
-/// The crawling list's head is about to be dropped: so is what of the hopping list leads no further.
+/// The crawling list's head is about to be dropped: so is what of the hopping list leads no
+/// further.
 fn drop_hopping(session: &Session) {
     let head = session.crawling.head.load(Ordering::Relaxed);
     while let Some((_, number)) = session.hopping.peek()

@@ -1,8 +1,9 @@
-//! Inserter `grasshopper`: one `fetch_add` reserves; lists and an index of ranges tell what is filled (ELEDA: Jung, Han, Kang,
-//! PVLDB 2017, sections 3 and 4).
+//! Inserter `grasshopper`: one `fetch_add` reserves; lists and an index of ranges tell what is
+//! filled (ELEDA: Jung, Han, Kang, PVLDB 2017, sections 3 and 4).
 //!
-//! The algorithm, its invariants and what differs from the paper are in [`kernel`]; the thread that tracks, in `tracker`. Here:
-//! admission and the copy. A session whose list is full tracks by itself until there is room, before it reserves.
+//! The algorithm, its invariants and what differs from the paper are in [`kernel`]; the thread that
+//! tracks, in `tracker`. Here: admission and the copy. A session whose list is full tracks by
+//! itself until there is room, before it reserves.
 
 mod kernel;
 
@@ -16,11 +17,13 @@ use kernel::Lists;
 const NODES_MIN: usize = 1024;
 /// Likewise, at most: 2 MiB.
 const NODES_MAX: usize = 1 << 17;
-/// The list has a node for so many bytes of run-ahead: with records of 128 bytes, eight sessions together use all of it.
+/// The list has a node for so many bytes of run-ahead: with records of 128 bytes, eight sessions
+/// together use all of it.
 const BYTES_A_NODE: usize = 1024;
 
-/// Records of one session between its list's head and tail. With a fixed number the frontier could not be a range of 2^H bytes behind small
-/// records, however large the ring, and hopping would have no work.
+/// Records of one session between its list's head and tail. With a fixed number the frontier could
+/// not be a range of 2^H bytes behind small records, however large the ring, and hopping would have
+/// no work.
 fn nodes(sizes: &BufferSizes) -> usize {
     (sizes.run_ahead_bytes / BYTES_A_NODE).clamp(NODES_MIN, NODES_MAX)
 }
@@ -76,8 +79,9 @@ impl Inserter for GrasshopperInserter {
         }
         let bytes = record.bytes();
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
-        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring); admission let it in, with the
-        // slack that covers what others added meanwhile (rule 3 of the ring).
+        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring);
+        // admission let it in, with the slack that covers what others added meanwhile (rule 3 of
+        // the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.lists.filled(slot, start, start + bytes);
         self.tracker.filled(start, start + bytes);

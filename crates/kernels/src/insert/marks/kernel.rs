@@ -1,8 +1,9 @@
 //! The marks: how the filled frontier is found without a shared word per record.
 //!
-//! After Border-Collie (Kim, Jang, Kim, Jung, Kang: SIGMOD 2019), with our own rules. Each session owns one mark. It is *busy*
-//! with a lower bound of what the session is filling, or *clean* with the end of what it filled last. Run by every appender
-//! and every scanner; checked under loom, Miri and the explorer.
+//! After Border-Collie (Kim, Jang, Kim, Jung, Kang: SIGMOD 2019), with our own rules. Each session
+//! owns one mark. It is *busy* with a lower bound of what the session is filling, or *clean* with
+//! the end of what it filled last. Run by every appender and every scanner; checked under loom,
+//! Miri and the explorer.
 //!
 //! | step of a session | value of its mark | ordering | failure if it is weaker or left out |
 //! |---|---|---|---|
@@ -12,9 +13,10 @@
 //! | 4. copy | | | |
 //! | 5. finish | clean(end) | Release | the scan vouches for bytes it does not see |
 //!
-//! A scan reads `reserved` first (the cutoff), then the number of marks, then each mark (all Acquire or stronger). Every
-//! reservation below the cutoff is visible with its announcement, so a mark that looks clean has nothing unfinished below the
-//! cutoff and counts as the cutoff. The minimum is filled. Reading the cutoff last, or having none, loses holes.
+//! A scan reads `reserved` first (the cutoff), then the number of marks, then each mark (all
+//! Acquire or stronger). Every reservation below the cutoff is visible with its announcement, so a
+//! mark that looks clean has nothing unfinished below the cutoff and counts as the cutoff. The
+//! minimum is filled. Reading the cutoff last, or having none, loses holes.
 
 use super::super::mutants::{Built, Mutant};
 use super::super::{Admitted, Stalled};
@@ -27,8 +29,9 @@ const BUSY: u64 = 1 << 63;
 #[derive(Debug)]
 pub struct Marks {
     marks: Box<[CachePadded<AtomicU64>]>,
-    /// Marks `[0, used)` have been in use. Written (Release) before a new mark's first announcement; read (Acquire)
-    /// by scans after the cutoff, so that a reservation below the cutoff has its mark counted.
+    /// Marks `[0, used)` have been in use. Written (Release) before a new mark's first
+    /// announcement; read (Acquire) by scans after the cutoff, so that a reservation below the
+    /// cutoff has its mark counted.
     used: CachePadded<AtomicUsize>,
     built: Built,
 }
@@ -63,10 +66,11 @@ impl Marks {
         }
     }
 
-    /// Steps 1 to 3, after admission. Returns where the reservation starts; [`Marks::finish`] must follow as soon as it is filled.
+    /// Steps 1 to 3, after admission. Returns where the reservation starts; [`Marks::finish`] must
+    /// follow as soon as it is filled.
     ///
-    /// Where bytes may be added, the reservation may overshoot the position that was admitted by the slack that admission keeps. All others
-    /// compare and swap.
+    /// Where bytes may be added, the reservation may overshoot the position that was admitted by
+    /// the slack that admission keeps. All others compare and swap.
     #[inline]
     pub fn reserve(&self, log: &impl Admitted, index: usize, bytes: u64) -> Result<u64, Stalled> {
         let reserved = log.reserved();

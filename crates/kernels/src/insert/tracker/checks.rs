@@ -1,4 +1,5 @@
-//! The tracker's sleep under the checkers: what was filled before a notification is found by the tracker alone, and it ends when it is stopped.
+//! The tracker's sleep under the checkers: what was filled before a notification is found by the
+//! tracker alone, and it ends when it is stopped.
 
 use super::*;
 use crate::checked;
@@ -109,7 +110,8 @@ mod mutants {
         loom_catches_mutants_of_the_tracker explore_catches_mutants_of_the_tracker,
         [(Mutant::RelaxedNotification, Detectors::Both), (Mutant::SleptUnlooked, Detectors::Both)],
         |mutant| {
-            // As many preemptions as it takes: with more it is found too, after very many executions.
+            // As many preemptions as it takes: with more it is found too, after very many
+            // executions.
             let preemptions = if mutant == Mutant::RelaxedNotification { 0 } else { 2 };
             catches(preemptions, move || the_tracker_finds_all(1, Built::with(mutant)))
         }

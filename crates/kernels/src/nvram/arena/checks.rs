@@ -1,7 +1,9 @@
-//! The arenas under the checkers: memory that holds a record is given to nobody else before the record is released.
+//! The arenas under the checkers: memory that holds a record is given to nobody else before the
+//! record is released.
 //!
-//! One unit is a record's place; each has a plain cell that appenders write and who reads before a release reads, so that a place given too
-//! early is a data race. Who waits for a place here gives up instead.
+//! One unit is a record's place; each has a plain cell that appenders write and who reads before a
+//! release reads, so that a place given too early is a data race. Who waits for a place here gives
+//! up instead.
 
 use super::*;
 use crate::checked;
@@ -22,7 +24,8 @@ struct Model {
     cells: [(PlainAccess, Cell<u64>); 2 + OWN as usize],
 }
 
-// SAFETY: each cell is accessed as the arenas allow, which is what is being checked; the checker itself sees every access.
+// SAFETY: each cell is accessed as the arenas allow, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}

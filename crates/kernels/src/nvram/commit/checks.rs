@@ -1,9 +1,11 @@
-//! Persist at commit under the checkers: what the durable frontier says is persisted, one thread at a time persists it, and only what is
-//! nobody else's yet.
+//! Persist at commit under the checkers: what the durable frontier says is persisted, one thread at
+//! a time persists it, and only what is nobody else's yet.
 //!
-//! One unit is one "byte". Each position has a plain cell that its appender writes, a pass reads, and whoever uses the memory again writes; and
-//! one that a pass writes and whoever was told reads. So a pass over what is not filled, two at once, one over what was trimmed, and a
-//! frontier that tells too early are data races, or a cell found empty. Nobody waits: a pass that finds the turn taken is given up.
+//! One unit is one "byte". Each position has a plain cell that its appender writes, a pass reads,
+//! and whoever uses the memory again writes; and one that a pass writes and whoever was told reads.
+//! So a pass over what is not filled, two at once, one over what was trimmed, and a frontier that
+//! tells too early are data races, or a cell found empty. Nobody waits: a pass that finds the turn
+//! taken is given up.
 
 use super::*;
 use crate::checked;
@@ -23,7 +25,8 @@ struct Model {
     kept: [(PlainAccess, Cell<bool>); CELLS],
 }
 
-// SAFETY: each cell is accessed as the frontiers allow, which is what is being checked; the checker itself sees every access.
+// SAFETY: each cell is accessed as the frontiers allow, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}
@@ -110,7 +113,8 @@ impl Model {
         }
     }
 
-    /// Whoever was told that something is durable finds it so; the memory of the first may be used again then.
+    /// Whoever was told that something is durable finds it so; the memory of the first may be used
+    /// again then.
     fn told(&self) -> Lsn {
         let durable = self.frontiers.durable();
         for kept in &self.kept[..durable.get() as usize] {

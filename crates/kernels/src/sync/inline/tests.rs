@@ -1,4 +1,5 @@
-//! Who writes, and when: over a log that is only counted, with groups whose time does not end during a test unless it is over at once.
+//! Who writes, and when: over a log that is only counted, with groups whose time does not end
+//! during a test unless it is over at once.
 
 use super::super::rounds::{Ask, Plan, Planned};
 use super::super::tally::SyncTally;

@@ -1,12 +1,14 @@
-//! How many writes may be under way at once: found by trying, and judged by how long committers wait.
+//! How many writes may be under way at once: found by trying, and judged by how long committers
+//! wait.
 //!
-//! Pure. The measure is the mean time from a byte's reservation to its durability, by Little's law: the bytes on their way, integrated over
-//! time, by the bytes that arrived. It counts callers that block and callers that do not alike, and needs one look at the clock for each
-//! write.
+//! Pure. The measure is the mean time from a byte's reservation to its durability, by Little's law:
+//! the bytes on their way, integrated over time, by the bytes that arrived. It counts callers that
+//! block and callers that do not alike, and needs one look at the clock for each write.
 //!
-//! A depth is measured for a window of writes, then a neighbour is tried for a shorter one. A greater depth is kept if committers wait less,
-//! twice in a row; a smaller one if they do not wait longer. After a trial in vain, trials become rarer. A greater depth is tried only where
-//! writes ended while whole blocks waited that could have been under way beside them.
+//! A depth is measured for a window of writes, then a neighbour is tried for a shorter one. A
+//! greater depth is kept if committers wait less, twice in a row; a smaller one if they do not wait
+//! longer. After a trial in vain, trials become rarer. A greater depth is tried only where writes
+//! ended while whole blocks waited that could have been under way beside them.
 
 /// Writes of a window.
 const WINDOW: u64 = 64;
@@ -22,7 +24,8 @@ const BETTER: f64 = 0.95;
 const NO_WORSE: f64 = 1.02;
 /// Trials in a row that must say so.
 const WINS: u32 = 2;
-/// Where committers wait no longer than so many nanoseconds, a thread more costs them more than a write more gains.
+/// Where committers wait no longer than so many nanoseconds, a thread more costs them more than a
+/// write more gains.
 const SHORT: f64 = 1e6;
 /// Most windows between two trials.
 const RESTS_MAX: u32 = 256;
@@ -53,7 +56,8 @@ pub(super) struct Climb {
     wins: u32,
 }
 
-/// Sums of what passed through the log: bytes that became durable, and byte nanoseconds that they were on their way.
+/// Sums of what passed through the log: bytes that became durable, and byte nanoseconds that they
+/// were on their way.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct FlowTotals {
     pub(crate) bytes: u64,
@@ -89,7 +93,8 @@ impl Climb {
         }
     }
 
-    /// A write has ended; the sums after it, and whether it left whole blocks behind that could have been under way beside it.
+    /// A write has ended; the sums after it, and whether it left whole blocks behind that could
+    /// have been under way beside it.
     pub(super) fn observe(&mut self, totals: FlowTotals, held_up: bool) {
         if self.least == self.most {
             return;
@@ -153,7 +158,8 @@ impl Climb {
 mod tests {
     use super::*;
 
-    /// Climbs for so many windows over a device that has this measure at each depth; the depth kept, and the number of trials.
+    /// Climbs for so many windows over a device that has this measure at each depth; the depth
+    /// kept, and the number of trials.
     fn climb(measure: impl Fn(u32) -> f64, wanted: bool, windows: u32) -> (u32, u32) {
         let mut climb = Climb::new(1, 16);
         let mut now = FlowTotals::default();

@@ -1,24 +1,33 @@
-//! What protocol `adaptive` does next: who leads, how long a leader delays its write, how often a waiter yields, how many writes are under way.
+//! What protocol `adaptive` does next: who leads, how long a leader delays its write, how often a
+//! waiter yields, how many writes are under way.
 //!
-//! Pure: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what leaders saw ([`Event`]), and acts on its [`Decision`].
-//! Everything here is a guess about the load. A wrong guess, or an event that is missing, costs time and never durability.
+//! Pure: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what leaders saw
+//! ([`Event`]), and acts on its [`Decision`]. Everything here is a guess about the load. A wrong
+//! guess, or an event that is missing, costs time and never durability.
 //!
 //! Each rule is a [`Heuristic`], so that an ablation can switch it off:
 //!
-//! 1. `Delay`: committers that take turns with a device split into two convoys. While the write of one is under way the records of the other
-//!    arrive, and each sync carries half of what it could. A leader that delays its write until all committers of the last round are
-//!    there carries all of them. It delays by at most half of what the last round took, and by at most 0.5 ms.
-//! 2. `ServingDelay`: callers that do not block split in the same way. A leader that serves them waits for as many bytes as they had under way
-//!    at the end of the last round, by at most a quarter of that round. It does not if they fill more than [`SERVED_BYTES_MAX`]
-//!    meanwhile: the device is busy in any case.
-//! 3. `Backoff`: after a delay in vain the leader skips one, then two, then four, at most [`BACKOFF_MAX`] delays.
-//! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets another committer run; a futex sleep and its
-//!    wake-up cost both sides more. With fewer committers there is no other thread to run, and beside a long round a sleep costs little.
-//! 5. `ManyCommitters`: very many committers keep the processors busy by waking, and an appointed committer waits for a
-//!    processor while the device is idle. The syncer sleeps in the device and gets a processor at once, so it leads. It does not delay:
-//!    all committers would have to run first, while the device is idle. Two convoys in turn keep both busy.
-//! 6. `SlowHandOver`: where transactions take time themselves, an appointed waiter may wait for a processor that another
-//!    transaction has. Where hand-overs took long on average, the syncer leads the next [`SYNCER_LED_ROUNDS`] rounds.
+//! 1. `Delay`: committers that take turns with a device split into two convoys. While the write of
+//!    one is under way the records of the other arrive, and each sync carries half of what it
+//!    could. A leader that delays its write until all committers of the last round are there
+//!    carries all of them. It delays by at most half of what the last round took, and by at most
+//!    0.5 ms.
+//! 2. `ServingDelay`: callers that do not block split in the same way. A leader that serves them
+//!    waits for as many bytes as they had under way at the end of the last round, by at most a
+//!    quarter of that round. It does not if they fill more than [`SERVED_BYTES_MAX`] meanwhile: the
+//!    device is busy in any case.
+//! 3. `Backoff`: after a delay in vain the leader skips one, then two, then four, at most
+//!    [`BACKOFF_MAX`] delays.
+//! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets
+//!    another committer run; a futex sleep and its wake-up cost both sides more. With fewer
+//!    committers there is no other thread to run, and beside a long round a sleep costs little.
+//! 5. `ManyCommitters`: very many committers keep the processors busy by waking, and an appointed
+//!    committer waits for a processor while the device is idle. The syncer sleeps in the device and
+//!    gets a processor at once, so it leads. It does not delay: all committers would have to run
+//!    first, while the device is idle. Two convoys in turn keep both busy.
+//! 6. `SlowHandOver`: where transactions take time themselves, an appointed waiter may wait for a
+//!    processor that another transaction has. Where hand-overs took long on average, the syncer
+//!    leads the next [`SYNCER_LED_ROUNDS`] rounds.
 //! 7. `Depth`: the number of writes under way is found by trying (`climb`).
 
 mod climb;
@@ -40,10 +49,12 @@ const SLOW_SHARE: u64 = 6;
 const SYNCER_LED_ROUNDS: u64 = 4096;
 /// Longest delay.
 const DELAY_NS_MAX: u64 = 500_000;
-/// The part of the last round that a delay may take: for blocking committers, and for callers that do not block.
+/// The part of the last round that a delay may take: for blocking committers, and for callers that
+/// do not block.
 const DELAY_SHARE: u64 = 2;
 const SERVING_DELAY_SHARE: u64 = 4;
-/// Callers that do not block and fill more than this in a round keep the device busy without a delay.
+/// Callers that do not block and fill more than this in a round keep the device busy without a
+/// delay.
 const SERVED_BYTES_MAX: u64 = 128 << 10;
 /// How often a waiter yields, at most, before it parks.
 const YIELDS: u32 = 300;
@@ -51,7 +62,8 @@ const YIELDS: u32 = 300;
 const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
 /// Very many committers: this number for each processor.
 const MANY_FOR_EACH_CORE: u64 = 20;
-/// The largest number of committers seen lately decays by this part in each round: committers split into convoys now and then.
+/// The largest number of committers seen lately decays by this part in each round: committers split
+/// into convoys now and then.
 const DECAY: u64 = 16;
 /// Delays that are skipped after many in vain.
 const BACKOFF_MAX: u64 = 256;
@@ -59,7 +71,8 @@ const BACKOFF_MAX: u64 = 256;
 /// An observation of a leader.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
-    /// A round is over at `now_ns`. Its write and sync took `took_ns`; `released` committers were covered, and `left` still wait.
+    /// A round is over at `now_ns`. Its write and sync took `took_ns`; `released` committers were
+    /// covered, and `left` still wait.
     Round { now_ns: u64, took_ns: u64, released: u64, left: u64 },
     /// The leader passed the baton on before its write; `active` committers were there.
     PassedOn { active: u64 },
@@ -69,9 +82,11 @@ pub(super) enum Event {
     Skipped,
     /// An appointed waiter runs, `took_ns` after its appointment.
     HandedOver { took_ns: u64 },
-    /// A write for callers that do not block has ended; they filled `bytes` since it began, those written included.
+    /// A write for callers that do not block has ended; they filled `bytes` since it began, those
+    /// written included.
     Served { bytes: u64 },
-    /// A durable write has ended. `held_up`: whole blocks waited that could have been under way beside it.
+    /// A durable write has ended. `held_up`: whole blocks waited that could have been under way
+    /// beside it.
     Write { totals: FlowTotals, held_up: bool },
 }
 
@@ -194,7 +209,8 @@ impl Policy {
                 }
             }
             Event::Served { bytes } => {
-                // An eighth less: otherwise one caller that was left out each time would be waited for.
+                // An eighth less: otherwise one caller that was left out each time would be waited
+                // for.
                 self.served_bytes = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
             }
             Event::Write { totals, held_up } => self.climb.observe(totals, held_up),

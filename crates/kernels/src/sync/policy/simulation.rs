@@ -1,8 +1,11 @@
-//! The policy under arrival patterns, in simulated time: clients that work, commit and think, processors to run on, a device that takes a while.
+//! The policy under arrival patterns, in simulated time: clients that work, commit and think,
+//! processors to run on, a device that takes a while.
 //!
-//! What is modelled: a client that was released waits for a processor, works, thinks without one, and commits. A leader takes what has arrived,
-//! after the delay that the policy decides on, and the device is busy for one write. A waiter that is told to lead waits for a processor;
-//! the syncer does not. What is not modelled: the cost of waking and of yielding, which only the real machine shows.
+//! What is modelled: a client that was released waits for a processor, works, thinks without one,
+//! and commits. A leader takes what has arrived, after the delay that the policy decides on, and
+//! the device is busy for one write. A waiter that is told to lead waits for a processor; the
+//! syncer does not. What is not modelled: the cost of waking and of yielding, which only the real
+//! machine shows.
 
 use super::super::heuristics::{Heuristic, Heuristics};
 use super::*;

@@ -1,7 +1,8 @@
 //! The slots under the explorer: what a reader's bound promises, and what a horizon does.
 //!
-//! A version is a word that its writer sets between `may_install` and `installed`. The clock ticks with each reading. The mutants leave one
-//! step out, or take it too early, and show that the explorer would notice.
+//! A version is a word that its writer sets between `may_install` and `installed`. The clock ticks
+//! with each reading. The mutants leave one step out, or take it too early, and show that the
+//! explorer would notice.
 
 use super::super::clock::{HandClock, Source};
 use super::super::testing::FakeLog;

@@ -1,7 +1,8 @@
 //! The virtual world: what `sync_shim` of `katydid-kernels` exports, on the simulated machine.
 //!
-//! Values live in ordinary atomics of the same size as std's, so that words share lines as they do in production. What a thread does is
-//! told to [`vm`] before it happens. The memory is sequentially consistent: orderings only decide what a store costs.
+//! Values live in ordinary atomics of the same size as std's, so that words share lines as they do
+//! in production. What a thread does is told to [`vm`] before it happens. The memory is
+//! sequentially consistent: orderings only decide what a store costs.
 
 mod atomics;
 mod mutex;
@@ -55,7 +56,8 @@ pub fn park() {
     vm::park();
 }
 
-/// One step of waiting: yields, then naps. Ends early when the line that was looked at last changes.
+/// One step of waiting: yields, then naps. Ends early when the line that was looked at last
+/// changes.
 pub fn rest(step: u32) {
     vm::rest(step);
 }

@@ -3,7 +3,8 @@
 //! Invariants:
 //!
 //! 1. A line has an owner, or any number of holders that may read, or nobody.
-//! 2. Lines are numbered by their first access, so nothing depends on addresses but which words share 64 bytes.
+//! 2. Lines are numbered by their first access, so nothing depends on addresses but which words
+//!    share 64 bytes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

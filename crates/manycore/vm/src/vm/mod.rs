@@ -1,9 +1,11 @@
-//! The virtual machine: runs closures as threads of a simulated machine, and is told of everything they do.
+//! The virtual machine: runs closures as threads of a simulated machine, and is told of everything
+//! they do.
 //!
-//! The world in [`sync_shim`](crate::sync_shim) calls the functions here. Outside of a simulation they do nothing, so that what a test or a driver sets up
-//! beforehand costs no simulated time.
+//! The world in [`sync_shim`](crate::sync_shim) calls the functions here. Outside of a simulation
+//! they do nothing, so that what a test or a driver sets up beforehand costs no simulated time.
 //!
-//! Each thread is a coroutine on a stack of its own; all of them, and the scheduler, run on the calling thread.
+//! Each thread is a coroutine on a stack of its own; all of them, and the scheduler, run on the
+//! calling thread.
 
 mod costs;
 mod lines;
@@ -36,7 +38,8 @@ pub struct Report {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// Nobody can run, or nothing changes any more; each thread that has not ended, and what it does.
+    /// Nobody can run, or nothing changes any more; each thread that has not ended, and what it
+    /// does.
     #[error("the threads wait for each other, or for nothing: {0}")]
     Deadlock(String),
     /// The system has no memory for the threads' stacks.
@@ -52,8 +55,8 @@ thread_local! {
     static YIELDER: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
 }
 
-/// Takes the machinery away when the simulation ends, however it does: what runs afterwards, as coroutines are dropped, is not part
-/// of it.
+/// Takes the machinery away when the simulation ends, however it does: what runs afterwards, as
+/// coroutines are dropped, is not part of it.
 struct Installed;
 
 impl Drop for Installed {
@@ -125,8 +128,8 @@ pub(crate) fn active() -> bool {
 
 fn suspend() {
     let yielder = YIELDER.get();
-    // SAFETY: only virtual threads get here, and the scheduler sets the word to the yielder of the one it resumes, which lives on
-    // that one's stack until its body has ended.
+    // SAFETY: only virtual threads get here, and the scheduler sets the word to the yielder of the
+    // one it resumes, which lives on that one's stack until its body has ended.
     unsafe { (*yielder).suspend(()) }
 }
 

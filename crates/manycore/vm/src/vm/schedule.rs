@@ -2,10 +2,13 @@
 //!
 //! One operating system thread runs all of this. Invariants:
 //!
-//! 1. A thread acts on shared memory only while its clock is the least of all threads that run; so accesses happen in the order of
-//!    simulated time, and the simulated memory is sequentially consistent.
-//! 2. Each core has at most one thread that runs; the others are queued at it, or sleep. Threads never change their core.
-//! 3. An entry of `agenda` whose number is not the thread's is stale. A thread that runs or has a time-out has one that is not.
+//! 1. A thread acts on shared memory only while its clock is the least of all threads that run; so
+//!    accesses happen in the order of simulated time, and the simulated memory is sequentially
+//!    consistent.
+//! 2. Each core has at most one thread that runs; the others are queued at it, or sleep. Threads
+//!    never change their core.
+//! 3. An entry of `agenda` whose number is not the thread's is stale. A thread that runs or has a
+//!    time-out has one that is not.
 
 mod waiting;
 
@@ -272,7 +275,8 @@ impl Machinery {
 
     // ---- memory
 
-    /// The running thread accesses the line of `address`. Only after [`Machinery::turn`] said to go on.
+    /// The running thread accesses the line of `address`. Only after [`Machinery::turn`] said to go
+    /// on.
     pub(super) fn access(&mut self, address: usize, access: Access) {
         self.events += 1;
         let number = self.lines.number(address);

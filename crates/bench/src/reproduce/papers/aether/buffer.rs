@@ -1,4 +1,5 @@
-//! What Aether's text claims of its figures on the log buffer, with the paper's numbers and the systems that a claim must reject.
+//! What Aether's text claims of its figures on the log buffer, with the paper's numbers and the
+//! systems that a claim must reject.
 //!
 //! Pure. All rows are simulated.
 
@@ -7,7 +8,8 @@ use crate::reproduce::quantity::{difference, greatest, least, mean, ratio};
 use crate::reproduce::rows::Rows;
 use crate::reproduce::simulator::{LATCH, ONE_THREAD};
 
-/// The share of the transactions of a log for each thread that one log behind a lock loses; both take timestamps from one counter.
+/// The share of the transactions of a log for each thread that one log behind a lock loses; both
+/// take timestamps from one counter.
 fn lost(rows: &Rows, threads: &str) -> Option<f64> {
     let of = |design| rows.with(&[("threads", threads)]).only(design);
     Some(1.0 - ratio(of("serial"), of("parallel-counter"))?)

@@ -1,4 +1,5 @@
-//! What Aether's text claims of a log that is distributed (A.5), with shares that agree with its drawing and the system that a claim must reject.
+//! What Aether's text claims of a log that is distributed (A.5), with shares that agree with its
+//! drawing and the system that a claim must reject.
 //!
 //! Pure. Counted in logs of real threads.
 

@@ -1,4 +1,5 @@
-//! What Aether's text claims of its figures on whole transactions, with the paper's numbers and the systems that a claim must reject.
+//! What Aether's text claims of its figures on whole transactions, with the paper's numbers and the
+//! systems that a claim must reject.
 //!
 //! Pure.
 

@@ -1,10 +1,12 @@
-//! What the text of Cicada with parallel write-ahead logs claims of its figures, with its numbers and the systems that a claim must reject.
+//! What the text of Cicada with parallel write-ahead logs claims of its figures, with its numbers
+//! and the systems that a claim must reject.
 //!
 //! Pure. The paper has pictures and hardly a number; rates are estimates that agree with its text.
 //!
-//! In the paper a worker goes on with its next transaction until a group is full, then writes it, and waits for each record where there are no groups.
-//! Hence the arms with group commit are rows of protocol `inline` and clients that have transactions in flight, and the others rows of clients that
-//! block, with a stream for each thread in all.
+//! In the paper a worker goes on with its next transaction until a group is full, then writes it,
+//! and waits for each record where there are no groups. Hence the arms with group commit are rows
+//! of protocol `inline` and clients that have transactions in flight, and the others rows of
+//! clients that block, with a stream for each thread in all.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};
@@ -123,7 +125,8 @@ const FOUR_ALIKE: CounterExample = CounterExample {
      lock_release=after-durable, sync=inline, in_flight=64, inserter=marks, streams=16: - - 60000",
 };
 
-/// The order of the four arms with 2 threads, as many as there are processors, and the growth of the best.
+/// The order of the four arms with 2 threads, as many as there are processors, and the growth of
+/// the best.
 pub const FOUR: &[Criterion] = &[
     Criterion::new(
         "group commit makes the difference with early release; to single commit, 2 threads",

@@ -1,4 +1,5 @@
-//! What ELEDA's text claims of many cores, with the paper's numbers and the systems that a claim must reject.
+//! What ELEDA's text claims of many cores, with the paper's numbers and the systems that a claim
+//! must reject.
 //!
 //! Pure. All rows are simulated.
 

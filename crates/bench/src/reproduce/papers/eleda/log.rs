@@ -1,4 +1,5 @@
-//! What ELEDA's text claims of its log alone and beside a log in NVRAM, with the paper's numbers and the systems that a claim must reject.
+//! What ELEDA's text claims of its log alone and beside a log in NVRAM, with the paper's numbers
+//! and the systems that a claim must reject.
 //!
 //! Pure.
 

@@ -1,7 +1,8 @@
-//! What ELEDA's text claims of its figures that set systems beside each other, with the paper's numbers and the systems that a claim must reject.
+//! What ELEDA's text claims of its figures that set systems beside each other, with the paper's
+//! numbers and the systems that a claim must reject.
 //!
-//! Pure. `vanilla` is WiredTiger on a device, `vanilla in memory` the same on tmpfs; rates with 32 threads of Figures 8 and 10 are threads divided
-//! by the latencies of Figures 9 and 11.
+//! Pure. `vanilla` is WiredTiger on a device, `vanilla in memory` the same on tmpfs; rates with 32
+//! threads of Figures 8 and 10 are threads divided by the latencies of Figures 9 and 11.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{greatest, least, ratio};

@@ -1,6 +1,8 @@
-//! What the text claims of each figure of efficient flushing, with the paper's numbers and the systems that a claim must reject.
+//! What the text claims of each figure of efficient flushing, with the paper's numbers and the
+//! systems that a claim must reject.
 //!
-//! Pure. Rates of Figure 5a are clients divided by the latencies of Table 1; where the text has only ratios, rows are rates with these ratios.
+//! Pure. Rates of Figure 5a are clients divided by the latencies of Table 1; where the text has
+//! only ratios, rows are rates with these ratios.
 
 use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, Unit};
 use crate::reproduce::quantity::{difference, greatest, least, mean, ratio, steps};
@@ -207,7 +209,8 @@ fn fewer(rows: &Rows, threads: &str, column: &str) -> Option<f64> {
     ratio(each(PROPOSED), each(EXISTING))
 }
 
-/// Counts of operations are in the paper's tens of thousands, and commits its 50,000 for each thread.
+/// Counts of operations are in the paper's tens of thousands, and commits its 50,000 for each
+/// thread.
 const TABLE_PAPER: PaperRows = PaperRows(
     "commits over threads 8 16 32 64 128
      work=insert, sync=slotted: 400000 800000 1600000 3200000 6400000

@@ -69,7 +69,8 @@ pub const NOT_RUN: &[SkippedFigure] = &[
     },
 ];
 
-/// Commits a second of the best protocol, and how far it is ahead of the proposed scheme at its best.
+/// Commits a second of the best protocol, and how far it is ahead of the proposed scheme at its
+/// best.
 fn best(rows: &Rows, work: &str) -> String {
     let of = |sync: Option<&str>| {
         let rows = rows.with(&[("work", work)]);

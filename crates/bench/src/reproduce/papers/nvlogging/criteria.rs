@@ -1,4 +1,5 @@
-//! What the report on NV-Logging claims of its figures, with its numbers and the systems that a claim must reject.
+//! What the report on NV-Logging claims of its figures, with its numbers and the systems that a
+//! claim must reject.
 //!
 //! Pure. The report has pictures and few numbers; rates are estimates that agree with its text.
 
@@ -13,7 +14,8 @@ fn of(rows: &Rows, log: &str, threads: &str, delay_us: &str, column: &str) -> Op
     rows.with(&[("log", log), ("threads", threads), ("delay_us", delay_us)]).only(column)
 }
 
-/// Its rate with ten clients to that of the central log on a memory disk, to which no latency is added.
+/// Its rate with ten clients to that of the central log on a memory disk, to which no latency is
+/// added.
 fn speed_up(rows: &Rows, delay_us: &str) -> Option<f64> {
     let rate = |log, delay_us| of(rows, log, "10", delay_us, "commits_per_second");
     ratio(rate(PAPERS, delay_us), rate(CENTRAL, "0"))

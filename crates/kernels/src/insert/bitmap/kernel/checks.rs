@@ -1,4 +1,5 @@
-//! The bitmap under the checkers: the frontier passes what is filled, whole records at a time, round after round.
+//! The bitmap under the checkers: the frontier passes what is filled, whole records at a time,
+//! round after round.
 //!
 //! One unit is one "byte", a word has two bits and the ring four; each position has a plain cell.
 
@@ -21,7 +22,8 @@ struct Model {
     ends: [AtomicU64; CELLS],
 }
 
-// SAFETY: each cell is accessed as the bitmap allows, which is what is being checked; the checker itself sees every access.
+// SAFETY: each cell is accessed as the bitmap allows, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}
@@ -74,7 +76,8 @@ impl Model {
     }
 }
 
-/// A session appends records of these sizes while another appends one, and a third thread scans until all is passed.
+/// A session appends records of these sizes while another appends one, and a third thread scans
+/// until all is passed.
 fn sessions_and_a_scanner(first: &'static [u64], second: u64, built: Built) {
     let model = Model::new(built);
     let all = first.iter().sum::<u64>() + second;

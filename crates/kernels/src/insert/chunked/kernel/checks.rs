@@ -1,7 +1,8 @@
-//! Chunks under the checkers: no scan claims bytes that are neither copied nor padded, nobody fills what another fills, and what is
-//! left open is always filled by whoever looks.
+//! Chunks under the checkers: no scan claims bytes that are neither copied nor padded, nobody fills
+//! what another fills, and what is left open is always filled by whoever looks.
 //!
-//! Production's reservation, admission and frontiers, on a ring of a few blocks (`insert/small_log.rs`).
+//! Production's reservation, admission and frontiers, on a ring of a few blocks
+//! (`insert/small_log.rs`).
 
 use super::*;
 use crate::checked;
@@ -39,8 +40,8 @@ impl Ground for Slot<'_> {
 }
 
 impl Model {
-    /// Sessions that are given chunks of two records, in a ring of 8 blocks. With `adds` they add chunks of so many blocks, otherwise they compare
-    /// and swap.
+    /// Sessions that are given chunks of two records, in a ring of 8 blocks. With `adds` they add
+    /// chunks of so many blocks, otherwise they compare and swap.
     fn new(sessions: usize, adds: u64, built: Built) -> Arc<Self> {
         Self::with_ring(8, sessions, if adds > 0 { (sessions, adds) } else { (0, 1) }, built)
     }
@@ -216,7 +217,8 @@ checked!(
     }
 );
 
-/// As in `marks`: a session that was admitted when nothing was written yet adds its record when the ring has gone round.
+/// As in `marks`: a session that was admitted when nothing was written yet adds its record when the
+/// ring has gone round.
 fn the_ring_goes_round(built: Built) {
     let model = Model::with_ring(3, 2, (2, 1), built);
     let wanted = Wanted { bytes: BLOCK, after: 0, exactly: true };
@@ -274,7 +276,8 @@ checked!(
 );
 
 checked!(
-    /// A session ends with its chunk open, and another thread gets its slot, and the chunk's rest unless a scan has sealed it.
+    /// A session ends with its chunk open, and another thread gets its slot, and the chunk's rest
+    /// unless a scan has sealed it.
     loom_chunked_a_slot_is_handed_on explore_chunked_a_slot_is_handed_on miri_chunked_a_slot_is_handed_on,
     Some(2),
     || {

@@ -1,7 +1,8 @@
-//! Crawling and hopping under the checkers: the frontier never passes bytes that are not filled, stands at ends of records only, and gets
-//! to the end once all is filled.
+//! Crawling and hopping under the checkers: the frontier never passes bytes that are not filled,
+//! stands at ends of records only, and gets to the end once all is filled.
 //!
-//! One unit is one "byte", a range is two; each position has a plain cell that its owner writes and whoever tracks reads.
+//! One unit is one "byte", a range is two; each position has a plain cell that its owner writes and
+//! whoever tracks reads.
 
 use super::*;
 use crate::checked;
@@ -20,7 +21,8 @@ struct Model {
     ends: [AtomicU64; CELLS],
 }
 
-// SAFETY: each cell is accessed as the lists allow, which is what is being checked; the checker itself sees every access.
+// SAFETY: each cell is accessed as the lists allow, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Sync for Model {}
 // SAFETY: as above.
 unsafe impl Send for Model {}

@@ -1,8 +1,8 @@
-//! The marks under the checkers: no scan may claim bytes that are not filled, none may be forgotten, and no byte of the ring is used again before
-//! it was written out.
+//! The marks under the checkers: no scan may claim bytes that are not filled, none may be
+//! forgotten, and no byte of the ring is used again before it was written out.
 //!
-//! Production's reservation, admission and frontiers, on a ring of a few blocks (`insert/small_log.rs`). The mutants show that the checkers would
-//! notice.
+//! Production's reservation, admission and frontiers, on a ring of a few blocks
+//! (`insert/small_log.rs`). The mutants show that the checkers would notice.
 
 use super::*;
 use crate::checked;
@@ -98,7 +98,8 @@ checked!(
 );
 
 checked!(
-    /// A session opens its mark while a scan runs: the scan that sees its reservation counts its mark.
+    /// A session opens its mark while a scan runs: the scan that sees its reservation counts its
+    /// mark.
     loom_a_session_comes_during_a_scan explore_a_session_comes_during_a_scan miri_a_session_comes_during_a_scan,
     Some(2),
     || {
@@ -134,7 +135,8 @@ checked!(
     }
 );
 
-/// A session that was admitted when nothing was written yet stands still, and adds its record when the ring has gone round.
+/// A session that was admitted when nothing was written yet stands still, and adds its record when
+/// the ring has gone round.
 fn the_ring_goes_round(built: Built) {
     let model = Model::new(3, 2, 2, built);
     let theirs = model.clone();

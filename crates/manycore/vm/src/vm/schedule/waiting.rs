@@ -1,6 +1,7 @@
 //! Waiting: spinning, yielding, napping, parking and sleeping on a word.
 //!
-//! All waits end by another thread's act or by a time-out, or the scheduler reports that nobody can run.
+//! All waits end by another thread's act or by a time-out, or the scheduler reports that nobody can
+//! run.
 
 use super::{Machinery, Next, State};
 use crate::vm::costs::Ps;
@@ -121,7 +122,8 @@ impl Machinery {
         }
     }
 
-    /// Sleeps until somebody wakes a sleeper of this word. The caller has seen, in this turn, that it should.
+    /// Sleeps until somebody wakes a sleeper of this word. The caller has seen, in this turn, that
+    /// it should.
     pub(in crate::vm) fn sleep_on(&mut self, address: usize) -> Next {
         self.events += 1;
         self.sleepers.entry(address).or_default().push_back(self.current);
