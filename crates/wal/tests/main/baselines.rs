@@ -153,23 +153,25 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     let group = Group { commits: 5, bytes: 0, microseconds: 10_000_000 };
     let log = open(SyncDesign::Inline { group });
     let mut session = log.session().expect("session");
+    let mut append = || session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
+    // The time of the first group is over, because there was no write before it: a thread that waits
+    // writes that group, so that no thread of the log does.
+    log.first().wait(append(), Durability::Durable).expect("durable");
     let before = log.counters();
     let mut told = Vec::new();
     let mut queue = log.completions();
-    for number in 0..11 {
-        let end = session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
-        queue.push(log.first().at(end), &Dependencies::default(), Durability::Durable, number);
+    for number in 0..10 {
+        queue.push(log.first().at(append()), &Dependencies::default(), Durability::Durable, number);
         queue.poll_with(|number, _| panic!("{number} was written by another thread"));
         queue.wait_below_with(100, |number, outcome| {
             outcome.expect("durable");
             told.push(number);
         });
-        // The log's first commit has no write before it, so its group is complete.
-        let complete = [1, 6, 11].into_iter().rfind(|complete| *complete <= number + 1);
-        assert_eq!(told.len(), complete.unwrap_or(0), "after {number}");
+        let complete = (number + 1) / 5 * 5;
+        assert_eq!(told.len(), complete, "after {number}");
     }
     let after = log.counters();
-    assert_eq!((after.syncs - before.syncs, after.sync_locks - before.sync_locks), (3, 3));
+    assert_eq!((after.syncs - before.syncs, after.sync_locks - before.sync_locks), (2, 2));
 }
 
 /// Writes for four units of commits that nobody waits for, the last of which is then waited for.
