@@ -106,7 +106,10 @@ pub fn as_lines(stat: &Value) -> Lines {
         line("page size", shown(page_bytes));
         line("pages", pages("pages"));
         line("pages free", pages("pages_free"));
-        line("cache", pages("cache_pages"));
+        let share = stat["cache_share_of_bytes"].as_u64();
+        let share = share.map_or(String::new(), |bytes| format!(", a share of {}", shown(bytes)));
+        line("page I/O", text(&stat["page_method"]));
+        line("cache", pages("cache_pages") + &share);
         line("cached", pages("cached"));
         line("dirty", pages("dirty"));
         line("cache misses", grouped(number(&stat["cache_misses"])));
@@ -144,6 +147,9 @@ pub fn as_lines(stat: &Value) -> Lines {
     }
     let log = &stat["log"];
     line("log", format!("{} in {}", shown(number(&log["bytes"])), text(&log["kind"])));
+    if log["nvram"].is_null() {
+        line("log I/O", text(&log["method"]));
+    }
     match (log["nvram"].as_str(), log["fullness_per_mille"].as_u64()) {
         (Some(form), Some(fullness)) => {
             line("log memory", form.to_owned());

@@ -15,7 +15,8 @@
 //!
 //! Memory that keeps its bytes is apart, for it has no calls that write: see [`nvram`].
 //!
-//! [`Device::auto`] finds out how to use the device that a folder is on.
+//! [`Device::auto`] finds out how to use the device that a folder is on, and [`memory_limit`] how
+//! much memory this process may use.
 
 mod aligned;
 mod caught;
@@ -30,6 +31,7 @@ mod id;
 #[cfg(unix)]
 mod lock;
 mod memory;
+mod memory_limit;
 mod name;
 pub mod nvram;
 mod os;
@@ -55,6 +57,7 @@ pub use file::FileDirectory;
 pub use gate::Gate;
 pub use id::Id;
 pub use memory::MemoryDirectory;
+pub use memory_limit::memory_limit;
 pub use overlay::OverlayDirectory;
 pub use probe::Device;
 pub use sim::{Fault, SimDevice};

@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::ids::EngineKind;
+use katydid_device::Method;
 use std::fmt;
 
 /// An engine and its settings.
@@ -23,8 +24,19 @@ pub struct PagedOptions {
     /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With 4,096, keys have at most
     /// 512 bytes.
     pub page_bytes: usize,
-    /// Bytes of pages kept in memory; at least 16 pages, default 256 MiB.
+    /// Bytes of pages kept in memory; at least 16 pages. 0, the default, is a share of the memory
+    /// that this process may use when it opens the database
+    /// ([`device::memory_limit`](crate::device::memory_limit)): a quarter if pages go through the
+    /// system's page cache, which holds pages too, and half otherwise; at least 16 MiB. Where the
+    /// system does not say how much there is, it is 256 MiB. The memory is taken as pages are read.
+    /// A process that opens several databases, or needs the memory for something else, sets it.
     pub cache_bytes: usize,
+    /// Method by which pages travel between the cache and the device. Default:
+    /// [`Method::Buffered`], through the system's page cache, so that free memory holds pages.
+    /// [`Method::Direct`] is for a process that is given the memory: with `cache_bytes` of most of
+    /// it no page is in memory twice. Commits are as durable with each, and the log does not travel
+    /// that way ([`LogOptions::method`](crate::LogOptions::method)). Each opening may choose another.
+    pub page_method: Method,
     /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit roll back without reading the log; the
     /// rest is read back from the log.
     pub undo_bytes: usize,
@@ -39,7 +51,8 @@ impl Default for PagedOptions {
     fn default() -> Self {
         PagedOptions {
             page_bytes: 8192,
-            cache_bytes: 256 << 20,
+            cache_bytes: 0,
+            page_method: Method::Buffered,
             undo_bytes: 1 << 20,
             view_bytes_max: 256 << 20,
         }
@@ -170,7 +183,8 @@ impl EngineOptions {
             EngineOptions::Paged(PagedOptions { page_bytes: page, cache_bytes, view_bytes_max, .. }) => {
                 let good = page.is_power_of_two() && (4096..=32768).contains(&page);
                 check(good, "page_bytes", "must be a power of two from 4096 to 32768")?;
-                check(cache_bytes / page >= 16, "cache_bytes", "must hold at least 16 pages")?;
+                let good = cache_bytes == 0 || cache_bytes / page >= 16;
+                check(good, "cache_bytes", "must hold at least 16 pages, or be 0")?;
                 check(view_bytes_max >= 64 << 10, "view_bytes_max", "must be at least 65536")
             }
             EngineOptions::Memory(MemoryOptions { memory_bytes, streams, .. }) => {

@@ -267,7 +267,7 @@ fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: Eng
         let outcome = match (random.u8(..4), kind) {
             (0, _) => database.checkpoint().map(drop),
             (1, EngineKind::Paged) => Call::enter(database.paged())
-                .and_then(|call| call.engine().pool.flush_batch(usize::MAX, Lsn::new(u64::MAX)).map(drop)),
+                .and_then(|call| call.engine().pool.flush_older(Lsn::new(u64::MAX)).map(drop)),
             (1, EngineKind::Memory) => {
                 database.memory().engine().store.collect();
                 Ok(())

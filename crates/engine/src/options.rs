@@ -157,7 +157,7 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The engine, with how much memory it may use and its other settings. The kind of engine is fixed when the database is created. Default: the
-    /// paged engine with a cache of 256 MiB.
+    /// paged engine with a cache of a quarter of the memory that this process may use.
     pub engine: EngineOptions,
     /// How far a commit must have come to be reported. Default: durable. What less means: [`TransactionOptions::durability`].
     pub durability: Durability,
@@ -221,9 +221,13 @@ pub struct AdvancedOptions {
     pub contention: Contention,
     /// How long the memory engine keeps a version that was replaced. Default: until no transaction can read it.
     pub old_versions: OldVersions,
-    /// The log: its medium, with segments, inserter and sync protocol. Its `method` is also how pages travel; its `log_id` becomes the id of a
-    /// new database. Default: the log's own. With inserter `Chunked` commits of different threads of which none has seen or replaced
-    /// what the other wrote have no order: after a crash the later one may be there without the earlier, if that was not durable.
+    /// The log: its medium, with segments, inserter and sync protocol. Its `method` is also how
+    /// other files travel whose bytes must be durable at once (control files, the double-write
+    /// area, checkpoints of the memory engine), but not pages
+    /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)); its `log_id` becomes the
+    /// id of a new database. Default: the log's own. With inserter `Chunked` commits of different
+    /// threads of which none has seen or replaced what the other wrote have no order: after a crash
+    /// the later one may be there without the earlier, if that was not durable.
     ///
     /// Its `medium` is what the log is kept in; the rest of the database is in files whatever that is. A log in NVRAM has at least 64 pages, or
     /// 64 KiB in the memory engine, whose streams share it out (at least 1 MiB each, if it is so large; each a power of two), and

@@ -3,8 +3,8 @@
 use crate::Lsn;
 use crate::contested::Contested;
 use crate::ids::TxnId;
-use katydid_device::Stalls;
 use katydid_device::nvram::Form;
+use katydid_device::{Method, Stalls};
 use katydid_wal::LogKind;
 use std::fmt;
 use std::panic::Location;
@@ -159,13 +159,20 @@ pub struct PagedStat {
     pub pages: u64,
     /// Pages of the store that are free.
     pub pages_free: u64,
+    /// Method by which pages travel: [`PagedOptions::page_method`](crate::PagedOptions::page_method), or what
+    /// it fell back to.
+    pub page_method: Method,
     /// Pages the cache has room for.
     pub cache_pages: u64,
+    /// Bytes of memory that this process might use when it opened the database, of which the cache
+    /// is a share. None if [`PagedOptions::cache_bytes`](crate::PagedOptions::cache_bytes) gave the
+    /// size, or the system does not say.
+    pub cache_share_of: Option<u64>,
     /// Pages in the cache.
     pub cached: u64,
     /// Pages in the cache that differ from the device.
     pub dirty: u64,
-    /// Pages read from the device.
+    /// Pages read from the device, or from the system's page cache.
     pub cache_misses: u64,
     /// Pages given up for others.
     pub evicted: u64,
@@ -237,6 +244,8 @@ pub struct LogStat {
     pub streams: Vec<StreamStat>,
     /// What it is kept in.
     pub kind: LogKind,
+    /// Method by which its bytes travel: the log option `method`, or what it fell back to.
+    pub method: Method,
     /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None on disk.
     pub nvram: Option<Form>,
     /// Of a log in NVRAM, per mille taken of what writes may take; of the stream of which it is most. None on disk.

@@ -70,6 +70,7 @@ pub(crate) fn as_json(stat: &Stat) -> Value {
         },
         "log": {
             "kind": stat.log.kind.to_string(),
+            "method": stat.log.method.to_string(),
             "nvram": stat.log.nvram.map(|form| form.to_string()),
             "fullness_per_mille": stat.log.fullness,
             "bytes": stat.log.bytes,
@@ -105,7 +106,9 @@ fn paged_json(paged: &PagedStat) -> Value {
         "page_bytes": paged.page_bytes,
         "pages": paged.pages,
         "pages_free": paged.pages_free,
+        "page_method": paged.page_method.to_string(),
         "cache_pages": paged.cache_pages,
+        "cache_share_of_bytes": paged.cache_share_of,
         "cached": paged.cached,
         "dirty": paged.dirty,
         "cache_misses": paged.cache_misses,

@@ -113,6 +113,9 @@ pub struct Setup {
     /// How the log's bytes travel
     #[arg(long, value_enum, default_value = "direct")]
     pub method: MethodName,
+    /// Paged engine: how pages travel
+    #[arg(long, value_enum, default_value = "buffered")]
+    pub page_method: MethodName,
     /// What all random choices come from
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
@@ -180,7 +183,12 @@ impl Setup {
         let found = folder::look(&self.dir)?;
         let cache_bytes = usize::try_from(self.cache).unwrap_or(usize::MAX);
         let mut options = Options {
-            engine: PagedOptions { cache_bytes, ..PagedOptions::default() }.into(),
+            engine: PagedOptions {
+                cache_bytes,
+                page_method: self.page_method.method(),
+                ..PagedOptions::default()
+            }
+            .into(),
             durability: self.durability,
             advanced: AdvancedOptions {
                 lock_release: self.lock_release,
@@ -303,6 +311,7 @@ impl Setup {
             EngineStat::Paged(paged) => options.extend([
                 ("engine", Value::from(EngineKind::Paged.to_string())),
                 ("cache_bytes", self.cache.into()),
+                ("page_method", paged.page_method.name().into()),
                 ("page_bytes", paged.page_bytes.into()),
             ]),
             EngineStat::Memory(memory) => options.extend([

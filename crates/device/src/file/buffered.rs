@@ -1,6 +1,6 @@
 //! A file through the page cache; durable by `fdatasync`, or `RWF_DSYNC` for the bytes of one write.
 
-use super::handle::{Handle, PIECE_BYTES};
+use super::handle::{Handle, PIECE_BYTES, UNSYNCED_MAX};
 use crate::aligned::AlignedBuffer;
 use crate::directory::{File, Method, WriteMode};
 use crate::error::Result;
@@ -37,7 +37,7 @@ impl File for BufferedFile {
 
     fn prepare(&self, from: u64, to: u64) -> Result<()> {
         let zeros = AlignedBuffer::new_zeroed(PIECE_BYTES);
-        self.handle.prepare_with(from, to, &zeros, |_, _| self.handle.fd())
+        self.handle.prepare_with(from, to, &zeros, UNSYNCED_MAX, |_, _| self.handle.fd())
     }
 
     fn truncate(&self, length: u64) -> Result<()> {

@@ -139,7 +139,8 @@ impl File for DirectFile {
 
     fn prepare(&self, from: u64, to: u64) -> Result<()> {
         let zeros = AlignedBuffer::new_zeroed(PIECE_BYTES);
-        self.handle.prepare_with(from, to, &zeros, |left, at| self.choose(left, at))
+        // Past the page cache: nothing piles up there.
+        self.handle.prepare_with(from, to, &zeros, u64::MAX, |left, at| self.choose(left, at))
     }
 
     fn truncate(&self, length: u64) -> Result<()> {

@@ -20,6 +20,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Zeros are written in pieces of this many bytes.
 pub(super) const PIECE_BYTES: usize = 128 << 10;
 
+/// Bytes of zeros in the page cache that preparing a file leaves without a sync at most. A sync of
+/// tens of megabytes keeps the device busy for as long as ten commits of a log take that lies on
+/// it.
+pub(super) const UNSYNCED_MAX: u64 = 1 << 20;
+
 /// Writes all of `parts` at `offset` by calling `write` until nothing is left.
 pub(super) fn write_all(
     parts: &[IoSlice<'_>],
@@ -135,12 +140,14 @@ impl Handle {
         retry(|| rustix::fs::ftruncate(&self.fd, length)).map_err(|errno| self.fail(Verb::Length, errno))
     }
 
-    /// Writes zeros to `[from, to)` in pieces and syncs. `zeros` is one piece; `choose` as in [`Handle::write_with`].
+    /// Writes zeros to `[from, to)` in pieces and syncs, also in between, whenever `unsynced_max`
+    /// bytes were written. `zeros` is one piece; `choose` as in [`Handle::write_with`].
     pub(super) fn prepare_with<'a>(
         &'a self,
         from: u64,
         to: u64,
         zeros: &[u8],
+        unsynced_max: u64,
         choose: impl Fn(&[IoSlice<'_>], u64) -> &'a OwnedFd,
     ) -> Result<()> {
         if to <= from {
@@ -157,8 +164,12 @@ impl Handle {
                 full,
             ));
         }
-        let mut at = from;
+        let (mut at, mut synced) = (from, from);
         while at < to {
+            if at - synced >= unsynced_max {
+                self.sync()?;
+                synced = at;
+            }
             let piece = usize::try_from(to - at).map_or(zeros.len(), |left| left.min(zeros.len()));
             let parts = [IoSlice::new(&zeros[..piece])];
             let wrote = write_all(&parts, at, |rest, at| rustix::io::pwritev(choose(rest, at), rest, at));

@@ -48,6 +48,7 @@ impl MemoryDatabase {
             log: LogStat {
                 streams: engine.log.streams().iter().map(stream).collect(),
                 kind: options.advanced.log.medium.kind(),
+                method: engine.log.first().method(),
                 nvram: engine.log.streams().iter().find_map(Stream::nvram),
                 fullness: engine.log.streams().iter().filter_map(Stream::fullness).max(),
                 pinned_by: engine.pinned_by(),

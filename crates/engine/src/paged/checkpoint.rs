@@ -77,12 +77,12 @@ impl TakesCheckpoints for Engine {
             self.pool.flush_all()?;
             return self.capture();
         }
-        let previous = self.last_checkpoint();
-        loop {
-            let written = self.pool.flush_batch(FLUSH_PAGES, previous)?;
-            if written < FLUSH_PAGES || self.schedule.worker.is_stopping() {
+        let older = self.pool.dirty_before(self.last_checkpoint());
+        for pages in older.chunks(FLUSH_PAGES) {
+            if self.schedule.worker.is_stopping() {
                 break;
             }
+            self.pool.flush_pages(pages.to_vec())?;
         }
         self.capture()
     }
@@ -158,7 +158,7 @@ impl Engine {
                 // Also those that somebody is changing at the moment: each keeps the log.
                 self.pool.flush_all()?;
             } else {
-                self.pool.flush_batch(usize::MAX, self.log.reserved())?;
+                self.pool.flush_older(self.log.reserved())?;
             }
             self.capture()?;
         }

@@ -21,6 +21,7 @@ use crate::lock::{Conflict, Locks, TxnLocks};
 use crate::opening::{Opening, Visit};
 use crate::options::Options;
 use crate::paged::active::ActiveTable;
+use crate::paged::cache_size::CacheSize;
 use crate::paged::committed::Committed;
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::{Pool, WalBarrier};
@@ -70,6 +71,8 @@ pub(crate) struct Engine {
     pub(crate) whole_log: Log,
     pub(crate) barrier: Arc<LogBarrier>,
     pub(crate) pool: Arc<Pool>,
+    /// Memory that the pool may take, and why.
+    pub(crate) cache: CacheSize,
     pub(crate) space: Arc<Space>,
     pub(crate) locks: Locks,
     pub(crate) active: ActiveTable,

@@ -34,7 +34,7 @@ fn change(database: &Database, table: &Table, round: u8) -> Result<()> {
 }
 
 fn write_back(database: &Database) -> Result<usize> {
-    database.paged().engine().pool.flush_batch(usize::MAX, Lsn::new(u64::MAX))
+    database.paged().engine().pool.flush_older(Lsn::new(u64::MAX))
 }
 
 /// Makes two rounds of changes, the first of which is in place and durable; the steps of the device at which the second is written back.

@@ -1,6 +1,7 @@
 //! The paged engine: pages, the B+tree on them, and ARIES around both.
 
 pub(crate) mod active;
+pub(crate) mod cache_size;
 pub(crate) mod catalog;
 pub(crate) mod change;
 pub(crate) mod changes;

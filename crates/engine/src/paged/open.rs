@@ -19,6 +19,7 @@ use crate::log_entry::LogEntry;
 use crate::opening::Closes;
 use crate::options::{Access, Options, Phase};
 use crate::paged::active::ActiveTable;
+use crate::paged::cache_size::CacheSize;
 use crate::paged::database::PagedDatabase;
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::{Engine, LogBarrier};
@@ -33,7 +34,7 @@ use crate::paged::{compact, copy, dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
 use crate::waits::Waits;
-use katydid_device::{self as device, Create, Directory, File, Id, Method, Verb};
+use katydid_device::{self as device, Create, Directory, File, Id, Method, Verb, memory_limit};
 use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -59,14 +60,21 @@ fn open(
 ) -> Result<Arc<Engine>> {
     let progress = Progress::new(options.advanced.on_recovery.clone());
     let files = match control {
-        Some(control) => existing(&place, &options, control, &progress)?,
-        None => create(&place, &options, own.page_bytes)?,
+        Some(control) => existing(&place, &options, own, control, &progress)?,
+        None => create(&place, &options, own)?,
     };
     restart(files, options, own, place, &progress)
 }
 
-fn open_pages(directory: &dyn Directory, options: &Options, create: Create) -> Result<Arc<dyn File>> {
-    Ok(directory.open(space::FILE_NAME, create, options.advanced.log.method)?)
+fn open_pages(directory: &dyn Directory, own: PagedOptions, create: Create) -> Result<Arc<dyn File>> {
+    Ok(directory.open(space::FILE_NAME, create, own.page_method)?)
+}
+
+/// The double-write area travels as the log does: each batch must be durable when its write
+/// returns, and is read by recovery only.
+fn open_area(directory: &dyn Directory, options: &Options, control: &Control) -> Result<DoubleWrite> {
+    let method = options.advanced.log.method;
+    DoubleWrite::open(directory, method, control.database, control.page_bytes as usize)
 }
 
 fn open_log(place: &DatabaseDir, options: &Options, database: Id) -> Result<Log> {
@@ -76,16 +84,21 @@ fn open_log(place: &DatabaseDir, options: &Options, database: Id) -> Result<Log>
     Ok(Log::open_behind(folder, options, place.gate.clone(), place.watch.clone())?)
 }
 
-fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress: &Progress) -> Result<Files> {
+fn existing(
+    at: &DatabaseDir,
+    options: &Options,
+    own: PagedOptions,
+    control: ControlFile,
+    progress: &Progress,
+) -> Result<Files> {
     let DatabaseDir { directory, name: place, .. } = at;
     let Control { database, page_bytes, .. } = control.get();
-    let page_bytes = page_bytes as usize;
     let missing = |file: &str| Error::Corrupt {
         place: place.clone(),
         page: None,
         finding: format!("{file} is missing, without which the database cannot be opened"),
     };
-    let pages = match open_pages(directory.as_ref(), options, Create::Never) {
+    let pages = match open_pages(directory.as_ref(), own, Create::Never) {
         Err(Error::Device(error)) if error.is_not_found() => return Err(missing(space::FILE_NAME)),
         pages => pages?,
     };
@@ -97,11 +110,10 @@ fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress:
     pages.sync()?;
     pages.drop_cache()?;
     progress.tell(Phase::Restore, 0, 1);
-    let double_write =
-        DoubleWrite::open(directory.as_ref(), options.advanced.log.method, database, page_bytes)?;
+    let double_write = open_area(directory.as_ref(), options, &control.get())?;
     double_write.restore(pages.as_ref())?;
     progress.tell(Phase::Restore, 1, 1);
-    space::check_file(pages.as_ref(), place, database, page_bytes)?;
+    space::check_file(pages.as_ref(), place, database, page_bytes as usize)?;
     let log = open_log(at, options, database)?;
     if log.id() != database {
         return Err(Error::Foreign { place: place.clone(), what: Foreign::Identity(LOG_FOLDER.to_owned()) });
@@ -118,18 +130,17 @@ fn existing(at: &DatabaseDir, options: &Options, control: ControlFile, progress:
     Ok(Files { control, pages, double_write, log })
 }
 
-fn create(at: &DatabaseDir, options: &Options, page_bytes: usize) -> Result<Files> {
+fn create(at: &DatabaseDir, options: &Options, own: PagedOptions) -> Result<Files> {
     let directory = &at.directory;
     // An interrupted creation may have made a log already, and with it the database's id.
     let id = options.advanced.log.log_id.unwrap_or_else(Id::random);
     let log = open_log(at, options, id)?;
     let database = log.id();
-    let pages = open_pages(directory.as_ref(), options, Create::IfMissing)?;
-    first_pages::create(pages.as_ref(), database, page_bytes)?;
-    let double_write =
-        DoubleWrite::open(directory.as_ref(), options.advanced.log.method, database, page_bytes)?;
+    let pages = open_pages(directory.as_ref(), own, Create::IfMissing)?;
+    first_pages::create(pages.as_ref(), database, own.page_bytes)?;
+    let control = Control::paged(database, own.page_bytes as u32);
+    let double_write = open_area(directory.as_ref(), options, &control)?;
     directory.sync()?;
-    let control = Control::paged(database, page_bytes as u32);
     let control = ControlFile::create(directory.as_ref(), options.advanced.log.method, control)?;
     Ok(Files { control, pages, double_write, log })
 }
@@ -150,7 +161,8 @@ fn restart(
     let keeps_order = options.advanced.log.medium.keeps_order();
     let barrier = LogBarrier::new(log.clone(), keeps_order, opening.clone(), gate.clone(), place.clone());
     let barrier = Arc::new(barrier);
-    let pool = Arc::new(Pool::new(pages, double_write, page_bytes, own.cache_bytes, barrier.clone()));
+    let cache = CacheSize::of(own.cache_bytes, pages.method(), memory_limit);
+    let pool = Arc::new(Pool::new(pages, double_write, page_bytes, cache.bytes, barrier.clone()));
     let is_rewritten = compact::is_rewritten(pool.file().as_ref(), begin, page_bytes)?;
     let checkpoint = recovery::read_checkpoint(&log, begin, progress)?;
     let analysis = recovery::repeat(&log, &pool, &checkpoint, Analysis::new(begin), background, progress)?;
@@ -177,6 +189,7 @@ fn restart(
         whole_log,
         barrier,
         pool,
+        cache,
         space,
         active: ActiveTable::new(TxnId::new(next_txn), sessions_max),
         metrics: Metrics::default(),

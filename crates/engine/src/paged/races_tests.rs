@@ -74,7 +74,7 @@ fn a_checkpoint_beside_a_write_back_keeps_the_log_of_its_pages() {
         database.put(&table, "k", "new").expect("put");
         let write_back = || {
             // The device may be gone by then.
-            let _written = database.paged().engine().pool.flush_batch(usize::MAX, Lsn::new(u64::MAX));
+            let _written = database.paged().engine().pool.flush_older(Lsn::new(u64::MAX));
         };
         let checkpoint = || {
             database.checkpoint().expect("checkpoint");

@@ -5,7 +5,7 @@ pub mod uses;
 
 use katydid::{
     AdvancedOptions, CommitStamp, Database, EngineKind, Error, FileOptions, LogKind, MediumSettings,
-    MemoryOptions, Options, PagedOptions, Table, VerifyReport,
+    MemoryOptions, Method, Options, PagedOptions, Table, VerifyReport,
 };
 use katydid_device::Directory;
 use std::cell::Cell;
@@ -86,8 +86,13 @@ pub fn key(number: u64) -> Vec<u8> {
 }
 
 /// The smallest pages and cache.
-pub const SMALL_PAGES: PagedOptions =
-    PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, undo_bytes: 4 << 10, view_bytes_max: 64 << 20 };
+pub const SMALL_PAGES: PagedOptions = PagedOptions {
+    page_bytes: 4096,
+    cache_bytes: 16 * 4096,
+    page_method: Method::Buffered,
+    undo_bytes: 4 << 10,
+    view_bytes_max: 64 << 20,
+};
 
 /// The smallest cache, small segments, frequent checkpoints.
 pub fn small_options() -> Options {

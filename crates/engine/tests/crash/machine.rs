@@ -9,7 +9,7 @@ use katydid::testing::{Background, Beginning, begin_at};
 use katydid::{
     CommitDependencies, Contention, Database, EngineKind, Error, FileOptions, Group, InserterDesign,
     InserterKind, InserterSettings, LockRelease, LogKind, MediumSettings, MemoryOptions, NvramOptions,
-    OldVersions, Options, Persistence, SyncDesign, SyncKind,
+    OldVersions, Options, PagedOptions, Persistence, SyncDesign, SyncKind,
 };
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::{
@@ -31,6 +31,8 @@ pub struct Kind {
     pub commit_dependencies: CommitDependencies,
     pub lock_release: LockRelease,
     pub method: Method,
+    /// Method of the paged engine's pages.
+    pub page_method: Method,
     pub inserter: InserterKind,
 }
 
@@ -69,13 +71,15 @@ impl Kind {
         all as u64
     }
 
-    /// The kind of a seed. Numbers are counted up like those of a clock, but for the inserter's and that of streams: they move with the
-    /// lowest, and are shifted at each round, so that few seeds have all of them.
+    /// The kind of a seed. Numbers are counted up like those of a clock, but for the inserter's and
+    /// that of streams: they move with the lowest, and are shifted at each round, so that few seeds
+    /// have all of them. How pages travel is a bit of a product.
     pub fn of(engine: EngineKind, seed: u64) -> Kind {
         let round = seed / Self::without_inserters(engine);
         let methods = METHODS.len() as u64;
         let inserter = InserterKind::ALL[pick((seed / methods).wrapping_add(round), InserterKind::ALL.len())];
         let method = METHODS[pick(seed, METHODS.len())];
+        let page_method = METHODS[pick(seed.wrapping_mul(0xa076_1d64_78bd_642f) >> 40, METHODS.len())];
         if engine == EngineKind::Paged {
             let releases = RELEASES.len() as u64;
             let sync = SyncKind::ALL[pick(seed / (methods * releases), SyncKind::ALL.len())];
@@ -89,6 +93,7 @@ impl Kind {
                 commit_dependencies,
                 lock_release,
                 method,
+                page_method,
                 inserter,
             };
         }
@@ -101,6 +106,7 @@ impl Kind {
             commit_dependencies: RULES[pick(seed / 16, RULES.len())],
             lock_release: MEMORY_RELEASES[pick(seed / methods, MEMORY_RELEASES.len())],
             method,
+            page_method,
             inserter,
         }
     }
@@ -114,7 +120,8 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
         commit_dependencies: kind.commit_dependencies,
         ..MemoryOptions::default()
     };
-    options.engine = kind.engine.with(crate::common::SMALL_PAGES, memory);
+    let pages = PagedOptions { page_method: kind.page_method, ..crate::common::SMALL_PAGES };
+    options.engine = kind.engine.with(pages, memory);
     // The least there may be; of the memory engine each stream has its share.
     options.advanced.checkpoint_bytes = 64 << 10;
     options.advanced.log.medium = settings(seed, kind).files.into();

@@ -207,8 +207,10 @@ fn kinds(engine: EngineKind, seed: u64) -> impl Iterator<Item = (u64, Kind)> {
     let all = (seed..seed + Kind::without_inserters(engine)).map(move |seed| (seed, Kind::of(engine, seed)));
     let mut seen: Vec<Kind> = Vec::new();
     all.filter(move |(_, kind)| {
-        let same =
-            |other: &Kind| Kind { inserter: other.inserter, streams: other.streams, ..*kind } == *other;
+        let same = |other: &Kind| {
+            let Kind { inserter, streams, page_method, .. } = *other;
+            Kind { inserter, streams, page_method, ..*kind } == *other
+        };
         let new = !seen.iter().any(same);
         if new {
             seen.push(*kind);

@@ -40,6 +40,8 @@ pub struct Setting {
     pub release: LockRelease,
     /// How bytes travel. Another device is another line in [`Setting::all`].
     pub method: Method,
+    /// Method of the paged engine's pages. The methods take turns.
+    pub page_method: Method,
     /// Of the log: one but for the memory engine.
     pub streams: u16,
     /// What a commit of the memory engine waits for.
@@ -73,11 +75,13 @@ impl Setting {
                         [CommitDependencies::Tracked, CommitDependencies::All][(number / 3) % 2];
                     // Shifted at each round, so that each size meets every release and method.
                     let page_bytes = 4096 << ((number + number / 4) % 4);
+                    let page_method = [Method::Buffered, Method::Direct][(number + number / 2) % 2];
                     all.push(Setting {
                         engine,
                         sync,
                         release,
                         method,
+                        page_method,
                         streams,
                         commit_dependencies,
                         page_bytes,
@@ -93,7 +97,12 @@ impl Setting {
         let mut options = common::small_options();
         let page_bytes = self.page_bytes;
         options.engine = self.engine.with(
-            PagedOptions { page_bytes, cache_bytes: 16 * page_bytes, ..common::SMALL_PAGES },
+            PagedOptions {
+                page_bytes,
+                cache_bytes: 16 * page_bytes,
+                page_method: self.page_method,
+                ..common::SMALL_PAGES
+            },
             MemoryOptions {
                 streams: self.streams,
                 commit_dependencies: self.commit_dependencies,

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Store {
     engine: EngineKind,
     method: Method,
+    /// Method of pages: another one than the log's.
+    page_method: Method,
     /// Over how many directories it is striped.
     directories: usize,
 }
@@ -24,7 +26,8 @@ struct Store {
 impl Store {
     /// In one directory.
     fn new(engine: EngineKind, method: Method) -> Store {
-        Store { engine, method, directories: 1 }
+        let page_method = if method == Method::Buffered { Method::Direct } else { Method::Buffered };
+        Store { engine, method, page_method, directories: 1 }
     }
 
     fn open(self, device: &SimDevice) -> Result<Database, Error> {
@@ -36,12 +39,15 @@ impl Store {
                 Arc::new(StripedDirectory::open(directories, 4096)?)
             }
         };
-        Database::open_in(directory, options(self.engine, self.method))
+        Database::open_in(directory, options(self))
     }
 }
 
-fn options(engine: EngineKind, method: Method) -> Options {
-    let mut options = common::with_streams(common::options_for(engine), 2);
+fn options(store: Store) -> Options {
+    let mut options = common::with_streams(common::options_for(store.engine), 2);
+    if let Some(paged) = options.engine.paged_mut() {
+        paged.page_method = store.page_method;
+    }
     options.advanced.log = options.advanced.log.map_files(|files| katydid::FileOptions {
         segment_bytes: 64 << 10,
         ring_bytes: 16 << 10,
@@ -51,7 +57,7 @@ fn options(engine: EngineKind, method: Method) -> Options {
     options.advanced.log.run_ahead_bytes = 8 << 10;
     options.advanced.log.background = katydid::testing::Background::Caller;
     options.advanced.log.log_id = Some(Id::new(1));
-    options.advanced.log.method = method;
+    options.advanced.log.method = store.method;
     options
 }
 

@@ -32,6 +32,8 @@ const PHASES: [End; 5] = [End::Close, End::Exit, End::Drop, End::Exit, End::Exit
 pub struct Life {
     pub engine: EngineKind,
     pub method: Method,
+    /// Method of the paged engine's pages.
+    pub page_method: Method,
     pub seed: u64,
     /// Of one client in one phase.
     pub units: usize,
@@ -111,6 +113,9 @@ impl Life {
         options.advanced.log.run_ahead_bytes = 8 << 10;
         options.advanced.log.log_id = Some(Id::new(1));
         options.advanced.log.method = self.method;
+        if let Some(paged) = options.engine.paged_mut() {
+            paged.page_method = self.page_method;
+        }
         options.advanced.log.background = background;
         options
     }

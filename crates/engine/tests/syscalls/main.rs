@@ -84,22 +84,23 @@ impl Case {
     /// The case in words for the child.
     fn words(self) -> String {
         match self {
-            Case::Store(Life { engine, method, seed, units }) => {
-                format!("store {engine} {method} {seed} {units}")
+            Case::Store(Life { engine, method, page_method, seed, units }) => {
+                format!("store {engine} {method} {page_method} {seed} {units}")
             }
             Case::Log(LogLife { sync, method, seed, records }) => {
-                format!("log {sync} {method} {seed} {records}")
+                format!("log {sync} {method} {method} {seed} {records}")
             }
         }
     }
 
     fn of_words(words: &[&str]) -> Case {
-        let [kind, what, method, seed, length] = words else { panic!("five words: {words:?}") };
+        let [kind, what, method, page_method, seed, length] = words else { panic!("six words: {words:?}") };
         let (method, seed) = (method.parse().expect("a method"), seed.parse().expect("a seed"));
+        let page_method = page_method.parse().expect("a method");
         match *kind {
             "store" => {
                 let (engine, units) = (what.parse().expect("an engine"), length.parse().expect("a number"));
-                Case::Store(Life { engine, method, seed, units })
+                Case::Store(Life { engine, method, page_method, seed, units })
             }
             _ => {
                 let (sync, records) = (what.parse().expect("a protocol"), length.parse().expect("a number"));
@@ -209,7 +210,7 @@ impl Judge {
         match self.case {
             Case::Log(life) => life.check(directory, said.acknowledged[0], said.trimmed),
             Case::Store(life) => {
-                let life = Life { method: Method::Buffered, ..life };
+                let life = Life { method: Method::Buffered, page_method: Method::Buffered, ..life };
                 let database = Database::open_in(directory, life.options(Background::Caller))
                     .unwrap_or_else(|error| panic!("what the crash left does not open: {error}"));
                 let mut found: Vec<Model> = vec![Model::new(); CLIENTS];
@@ -326,13 +327,13 @@ fn available(method: Method) -> bool {
     file.method() == method
 }
 
-fn lives(engine: EngineKind, method: Method, is_striped: bool) {
+fn lives(engine: EngineKind, method: Method, page_method: Method, is_striped: bool) {
     if !is_permitted() {
         return;
     }
     let seed = common::seed(common::fresh_seed());
     println!("KATYDID_SEED={seed}");
-    let seen = live(Case::Store(Life { engine, method, seed, units: 12 }), is_striped);
+    let seen = live(Case::Store(Life { engine, method, page_method, seed, units: 12 }), is_striped);
     expect(method, &seen);
 }
 
@@ -358,19 +359,20 @@ suite! {
 }
 
 fn what_buffered_files_keep_is_what_was_acknowledged(engine: EngineKind) {
-    lives(engine, Method::Buffered, false);
+    lives(engine, Method::Buffered, Method::Buffered, false);
 }
 
 fn what_direct_files_keep_is_what_was_acknowledged(engine: EngineKind) {
-    lives(engine, Method::Direct, false);
+    // Pages as they travel by default.
+    lives(engine, Method::Direct, Method::Buffered, false);
 }
 
 fn what_rings_keep_is_what_was_acknowledged(engine: EngineKind) {
-    lives(engine, Method::Uring, false);
+    lives(engine, Method::Uring, Method::Uring, false);
 }
 
 fn what_striped_files_keep_is_what_was_acknowledged(engine: EngineKind) {
-    lives(engine, Method::Direct, true);
+    lives(engine, Method::Direct, Method::Direct, true);
 }
 
 #[test]

@@ -31,22 +31,25 @@ impl Flusher {
 }
 
 impl Pool {
-    /// Writes back up to `limit` dirty pages whose recovery LSN is below `older_than`, the oldest first. Returns how many were
-    /// written: a page whose latch is held exclusively is left out.
-    pub(crate) fn flush_batch(&self, limit: usize, older_than: Lsn) -> Result<usize> {
-        let mut dirty: Vec<(Lsn, PageId)> = Vec::new();
+    /// The dirty pages whose recovery LSN is below `older_than`, in the order of their places in
+    /// the file. One walk over all frames.
+    pub(crate) fn dirty_before(&self, older_than: Lsn) -> Vec<PageId> {
+        let mut dirty = Vec::new();
         for shard in &self.shards {
             shard.each(|meta| {
-                if let Some(rec_lsn) = meta.recovery_lsn().filter(|rec_lsn| *rec_lsn < older_than) {
-                    dirty.push((rec_lsn, PageId::new(meta.page())));
+                if meta.recovery_lsn().is_some_and(|rec_lsn| rec_lsn < older_than) {
+                    dirty.push(PageId::new(meta.page()));
                 }
             });
         }
-        if dirty.len() > limit && limit > 0 {
-            dirty.select_nth_unstable(limit - 1);
-        }
-        dirty.truncate(limit);
-        self.flush_pages(dirty.into_iter().map(|(_, page)| page).collect())
+        dirty.sort_unstable();
+        dirty
+    }
+
+    /// Writes back the dirty pages whose recovery LSN is below `older_than`. Returns how many were
+    /// written: a page whose latch is held exclusively is left out.
+    pub(crate) fn flush_older(&self, older_than: Lsn) -> Result<usize> {
+        self.flush_pages(self.dirty_before(older_than))
     }
 
     /// Writes back every page that is dirty now; the number of pages written. Waits for page latches: the caller holds none.
@@ -60,17 +63,10 @@ impl Pool {
         let older_than = Lsn::new(reserved.get().saturating_add(1));
         let mut written = 0;
         loop {
-            let round = self.flush_batch(usize::MAX, older_than)?;
+            let round = self.flush_older(older_than)?;
             written += round;
-            let mut left = None;
-            for shard in &self.shards {
-                shard.each(|meta| {
-                    if meta.recovery_lsn().is_some_and(|rec_lsn| rec_lsn < older_than) {
-                        left = Some(PageId::new(meta.page()));
-                    }
-                });
-            }
-            let Some(page) = left else { return Ok(written) };
+            let left = self.dirty_before(older_than);
+            let Some(page) = left.first().copied() else { return Ok(written) };
             if round == 0
                 && let Some(latch) = self.shard(page).with(page, |frame| frame.latch.clone())
             {
@@ -81,7 +77,7 @@ impl Pool {
     }
 
     /// Writes those of `pages` back that are in memory, dirty, and not latched exclusively. Returns how many.
-    pub(super) fn flush_pages(&self, mut pages: Vec<PageId>) -> Result<usize> {
+    pub(crate) fn flush_pages(&self, mut pages: Vec<PageId>) -> Result<usize> {
         pages.sort_unstable();
         pages.dedup();
         let mut written = 0;

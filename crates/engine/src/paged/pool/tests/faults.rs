@@ -94,7 +94,7 @@ fn failed_write_back_keeps_pages_dirty_and_reads_going() {
                 assert_eq!(rig::counter(&pool.read(PageId::new(page)).expect("a page")), expected);
             }
         }
-        assert!(pool.flush_batch(10, Lsn::new(u64::MAX)).is_err());
+        assert!(pool.flush_older(Lsn::new(u64::MAX)).is_err());
     }
 }
 
