@@ -1,8 +1,10 @@
-//! Who does what no caller waits for: writing and syncing what was requested without blocking, and preparing segments.
+//! Who does what no caller waits for: writing and syncing what was requested without blocking, and
+//! preparing segments.
 //!
-//! Threads, in production. A test that must do the same in every run chooses [`Background::Caller`]: then no thread is
-//! started, requests wait until [`crate::Log::run_background`] is called, and whoever needs a segment prepares it. The
-//! protocols themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
+//! Threads, in production. A test that must do the same in every run chooses
+//! [`Background::Caller`]: then no thread is started, requests wait until
+//! [`crate::Log::run_background`] is called, and whoever needs a segment prepares it. The protocols
+//! themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
 
 use crate::options::Background;
 use katydid_kernels::durability::Durability;
@@ -13,11 +15,11 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 impl Background {
-    /// Limits a single-threaded run to one write in flight: `Adaptive` reads the clock to find how many pay.
+    /// Limits a single-threaded run to one write in flight: no other thread performs a second one.
     pub(crate) fn limit(self, sync: SyncDesign) -> SyncDesign {
         match (self, sync) {
             (Background::Caller, SyncDesign::Adaptive { heuristics, .. }) => {
-                SyncDesign::adaptive(1, 1).with_heuristics(heuristics)
+                SyncDesign::adaptive(1).with_heuristics(heuristics)
             }
             _ => sync,
         }
@@ -36,7 +38,8 @@ impl Background {
 #[derive(Debug)]
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,
-    /// The highest level requested for each end; one end stands for all unless the protocol syncs each by itself. A leaf latch.
+    /// The highest level requested for each end; one end stands for all unless the protocol syncs
+    /// each by itself. A leaf latch.
     requested: Mutex<BTreeMap<Lsn, Durability>>,
 }
 

@@ -1,23 +1,25 @@
 //! Options for opening a log.
 //!
-//! Pure; any thread. Designs that exist side by side are variants of enums, with their own settings. The kind of the log and the number of
-//! its streams are fixed when the log is created; all other options may differ at each opening.
+//! Pure; any thread. Designs that exist side by side are variants of enums, with their own
+//! settings. The kind of the log and the number of its streams are fixed when the log is created;
+//! all other options may differ at each opening.
 
 use crate::medium_options::{FileOptions, MediumOptions, NvramOptions, entries_valid, reserve_bytes_max};
 use katydid_device::nvram::Persistence;
 use katydid_device::{Device, Id, Method};
 use katydid_kernels::insert::{BufferSizes, OutOfRange};
 use katydid_kernels::record::RECORD_ALIGNMENT;
-use katydid_kernels::sync::SyncDesign;
 use std::time::Duration;
 
-/// Who does what no caller waits for: preparing segments, and writing and syncing what was requested without blocking.
+/// Who does what no caller waits for: preparing segments, and writing and syncing what was
+/// requested without blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Background {
     /// Threads of the log's own.
     #[default]
     Threads,
-    /// The caller, when it says so or cannot go on without: for tests that must do the same in every run.
+    /// The caller, when it says so or cannot go on without: for tests that must do the same in
+    /// every run.
     Caller,
 }
 
@@ -33,27 +35,37 @@ pub enum Background {
 pub struct Options {
     /// What the log is kept in, and the settings of that. Default: files.
     pub medium: MediumOptions,
-    /// Streams of the log: each has its own ring, files, sessions and syncs, so the sizes below count once for each. Default 1; from 1 to 1,024.
-    /// Fixed when the log is created: another number is refused. Appends to different streams share no word. Recovery orders records of
-    /// different streams only by what they say of each other ([`Append::commit`](crate::Append::commit)).
+    /// Streams of the log: each has its own ring, files, sessions and syncs, so the sizes below
+    /// count once for each. Default 1; from 1 to 1,024. Fixed when the log is created: another
+    /// number is refused. Appends to different streams share no word. Recovery orders records of
+    /// different streams only by what they say of each other
+    /// ([`Append::commit`](crate::Append::commit)).
     pub streams: u16,
-    /// How far reservations may run ahead of the filled frontier, in positions. Default an eighth of the default ring; from 4 KiB to half of
-    /// `ring_bytes`; in NVRAM half of the ring is a limit as well. Smaller bounds the time a preempted thread can hold others up.
+    /// How far reservations may run ahead of the filled frontier, in positions. Default an eighth
+    /// of the default ring; from 4 KiB to half of `ring_bytes`; in NVRAM half of the ring is a
+    /// limit as well. Smaller bounds the time a preempted thread can hold others up.
     pub run_ahead_bytes: usize,
-    /// How bytes travel to files: of the log, and of a database with its log in NVRAM. Default `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
-    /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says what is in use. See [`Options::device`].
+    /// How bytes travel to files: of the log, and of a database with its log in NVRAM. Default
+    /// `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
+    /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says
+    /// what is in use. See [`Options::device`].
     pub method: Method,
-    /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory for its mark.
+    /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory
+    /// for its mark.
     pub sessions_max: usize,
-    /// Prepared bytes that only critical appends (those that finish or undo what is already in the log) may use.
-    /// Default 16 MiB, or less while the log is young: 256 KiB and three times what was ever appended, for what is not in the log needs no
-    /// record that undoes it. At most 1,024 segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvEntries` and `NvLogging` entries are kept for them too, as
-    /// many as there may be records in so many bytes; at most half of all.
+    /// Prepared bytes that only critical appends (those that finish or undo what is already in the
+    /// log) may use. Default 16 MiB, or less while the log is young: 256 KiB and three times what
+    /// was ever appended, for what is not in the log needs no record that undoes it. At most 1,024
+    /// segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvEntries` and `NvLogging`
+    /// entries are kept for them too, as many as there may be records in so many bytes; at most
+    /// half of all.
     pub reserve_bytes: u64,
-    /// How long a device call may take before it is reported as a stall: as an event (`log`, target `katydid::device`) and in
-    /// [`Log::device_stalls`](crate::Log::device_stalls). Default 1 s; zero: never. Of no other effect.
+    /// How long a device call may take before it is reported as a stall: as an event (`log`, target
+    /// `katydid::device`) and in [`Log::device_stalls`](crate::Log::device_stalls). Default 1 s;
+    /// zero: never. Of no other effect.
     pub stall_after: Duration,
-    /// The id of a new log. Default none: a random one. Set it where files must come out the same in every run.
+    /// The id of a new log. Default none: a random one. Set it where files must come out the same
+    /// in every run.
     pub log_id: Option<Id>,
     /// Who does what nobody waits for. For tests that must do the same in every run.
     #[doc(hidden)]
@@ -127,8 +139,9 @@ impl Options {
         self
     }
 
-    /// These options with the method that suits a device, and, for a log in files, with its write size and number of writes in flight. Choose
-    /// the medium and the sync protocol before: a later choice replaces these settings.
+    /// These options with the method that suits a device, and, for a log in files, with its write
+    /// size. Choose the medium before: a later choice replaces these settings. The number of writes
+    /// in flight stays: see [`SyncDesign::Adaptive`](crate::SyncDesign::Adaptive).
     ///
     /// ```no_run
     /// use katydid_wal::{Device, Log, Options};
@@ -138,20 +151,8 @@ impl Options {
     /// ```
     pub fn device(self, device: &Device) -> Self {
         let blocks = (device.write_bytes / 4096).clamp(1, (64 << 20) / 4096);
-        let tuned = |sync| match sync {
-            // The protocol finds under load how many writes in flight pay.
-            SyncDesign::Adaptive { depth_min, heuristics, .. } => SyncDesign::Adaptive {
-                depth_max: u32::try_from(device.depth).map_or(64, |depth| depth.clamp(1, 64)).max(depth_min),
-                depth_min,
-                heuristics,
-            },
-            other => other,
-        };
-        Options { method: device.method, ..self }.map_files(|files| FileOptions {
-            write_bytes_max: blocks * 4096,
-            sync: tuned(files.sync),
-            ..files
-        })
+        Options { method: device.method, ..self }
+            .map_files(|files| FileOptions { write_bytes_max: blocks * 4096, ..files })
     }
 
     /// Refuses settings outside their documented ranges.
@@ -246,7 +247,8 @@ impl Options {
         }
     }
 
-    /// Sizes of the log buffer of a log with so many entries, and a heap of so many bytes, in NVRAM. Positions are those of entries.
+    /// Sizes of the log buffer of a log with so many entries, and a heap of so many bytes, in
+    /// NVRAM. Positions are those of entries.
     pub(crate) fn entry_sizes(&self, entries: u64, heap: u64) -> BufferSizes {
         let sizes = self.nvram_sizes(entries * RECORD_ALIGNMENT as u64);
         let reserve_bytes = self.reserve_bytes.min(heap / 4).min(reserve_bytes_max(entries));
@@ -259,7 +261,7 @@ mod tests {
     use super::*;
     use crate::medium_options::{LogKind, MediumSettings};
     use katydid_kernels::insert::InserterDesign;
-    use katydid_kernels::sync::{Group, SyncKind};
+    use katydid_kernels::sync::{Group, SyncDesign, SyncKind};
 
     fn in_files(change: impl FnOnce(&mut FileOptions)) -> Options {
         let mut files = FileOptions::default();
@@ -318,8 +320,8 @@ mod tests {
                     ..Options::default()
                 },
             ),
-            ("depth_max", sync(SyncDesign::adaptive(1, 0))),
-            ("depth_min", sync(SyncDesign::adaptive(9, 8))),
+            ("depth", sync(SyncDesign::adaptive(0))),
+            ("depth", sync(SyncDesign::adaptive(65))),
             ("group.microseconds", sync(SyncDesign::pipelined(group))),
             ("write_bytes_max", in_files(|files| files.write_bytes_max = 5000)),
             ("sessions_max", Options { sessions_max: 0, ..Options::default() }),

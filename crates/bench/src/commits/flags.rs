@@ -51,12 +51,9 @@ pub struct Common {
     /// Segments kept prepared beyond the one that is written to
     #[arg(long, value_name = "N", default_value = "4", value_parser = spare)]
     spare: usize,
-    /// Most writes that adaptive has under way at once [default: the log's own]
-    #[arg(long, value_name = "N", value_parser = depth_max)]
-    depth_max: Option<u32>,
-    /// As many it may have under way whatever it finds
-    #[arg(long, value_name = "N", default_value = "1")]
-    depth_min: u32,
+    /// Maximum writes that adaptive has in flight
+    #[arg(long, value_name = "N", default_value = "1", value_parser = depth)]
+    depth: u32,
     /// When pipelined begins a round: after so many commits, bytes or microseconds, whichever is
     /// first
     #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
@@ -109,16 +106,11 @@ impl Common {
             slots: self.tuning.slots,
             hop_bytes: self.tuning.hop_bytes,
             chunk_bytes: self.tuning.chunk_bytes,
-            depth_max: self.depth_max.unwrap_or(DEPTH_MAX),
-            depth_min: self.depth_min,
+            depth: self.depth,
             group: self.group,
             nvram: self.nvram.apply(NvramOptions { bytes: NVRAM_BYTES, ..NvramOptions::default() })?,
             waiting: self.waiting,
         };
-        // The two belong together: either is in its range only beside the other.
-        SyncDesign::adaptive(tuned.depth_min, tuned.depth_max)
-            .validate()
-            .map_err(|error| Failure::usage(format_args!("--depth-min must be {}", error.range)))?;
         let device = self.device.unwrap_or(Device::File);
         Stage::new(self.dir.clone(), self.nvram_dir(), &self.stripe, device, tuned)
     }
@@ -139,12 +131,11 @@ impl Common {
     pub fn options(&self) -> String {
         let own = FileOptions::default();
         format!(
-            "ring={} segment={} spare={} depth={}..{} group={},{},{} waiting={}",
+            "ring={} segment={} spare={} depth={} group={},{},{} waiting={}",
             self.ring.unwrap_or(own.ring_bytes),
             self.segment.unwrap_or(own.segment_bytes),
             self.spare,
-            self.depth_min,
-            self.depth_max.unwrap_or(DEPTH_MAX),
+            self.depth,
             self.group.commits,
             self.group.bytes,
             self.group.microseconds,
@@ -153,12 +144,9 @@ impl Common {
     }
 }
 
-/// The default of the log.
-const DEPTH_MAX: u32 = 8;
-
-fn depth_max(text: &str) -> std::result::Result<u32, String> {
+fn depth(text: &str) -> std::result::Result<u32, String> {
     let number = text.parse().map_err(|_| "expected a whole number".to_owned())?;
-    file_option(number, |files, depth| files.sync = SyncDesign::adaptive(1, depth))
+    file_option(number, |files, depth| files.sync = SyncDesign::adaptive(depth))
 }
 
 fn group(text: &str) -> std::result::Result<Group, String> {

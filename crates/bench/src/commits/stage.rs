@@ -29,8 +29,7 @@ pub struct Tuned {
     pub slots: usize,
     pub hop_bytes: u64,
     pub chunk_bytes: usize,
-    pub depth_max: u32,
-    pub depth_min: u32,
+    pub depth: u32,
     pub group: Group,
     /// Of logs in NVRAM.
     pub nvram: NvramOptions,
@@ -186,7 +185,7 @@ impl Stage {
     pub fn options(&self, case: &Case) -> Options {
         let tuned = &self.tuned;
         let sync = match case.sync {
-            SyncKind::Adaptive => SyncDesign::adaptive(tuned.depth_min, tuned.depth_max),
+            SyncKind::Adaptive => SyncDesign::adaptive(tuned.depth),
             SyncKind::Pipelined => SyncDesign::pipelined(case.group.unwrap_or(tuned.group)),
             SyncKind::Inline => SyncDesign::Inline { group: case.group.unwrap_or(tuned.group) },
             SyncKind::Aggregated => SyncDesign::Aggregated { flush_slots: case.slots.unwrap_or_default() },

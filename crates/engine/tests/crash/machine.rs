@@ -142,9 +142,9 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
 /// The settings of every medium that the log may be in.
 fn settings(seed: u64, kind: Kind) -> MediumSettings {
     // By itself `adaptive` has several writes under way only on slow devices.
-    let depth_min = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
+    let depth = [4, 1][(seed / Kind::without_inserters(kind.engine)) as usize % 2];
     let sync = match kind.sync {
-        SyncKind::Adaptive => SyncDesign::adaptive(depth_min, 8),
+        SyncKind::Adaptive => SyncDesign::adaptive(depth),
         SyncKind::Pipelined if kind.group => SyncDesign::pipelined(GROUP),
         SyncKind::Inline if kind.group => SyncDesign::Inline { group: GROUP },
         other => other.into(),

@@ -4,8 +4,8 @@
 //! A leader writes everything filled, durable as it is written where the device can. Then it
 //! appoints one waiter that is not covered yet, wakes that one first, and the covered waiters after
 //! it. Syncer threads serve requests that do not block. The policy (`policy`) may have the syncer
-//! lead in the place of waiters, may delay a write for a fuller batch, and may have several writes
-//! under way; the baton is then passed on before a write is performed.
+//! lead in the place of waiters, and may delay a write for a fuller batch. Where the options allow
+//! several writes in flight, the baton is passed on before a write is performed.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;
@@ -14,7 +14,6 @@ use super::rounds::{Rounds, Stopwatch, SyncProtocol};
 use super::waiters::{Arrival, Signal, SyncRequests, Waiter};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
-use std::ops::RangeInclusive;
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -23,7 +22,7 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(super) fn new(heuristics: Heuristics, depth: RangeInclusive<u32>) -> Self {
+    pub(super) fn new(heuristics: Heuristics, depth: u32) -> Self {
         Adaptive { stage: Stage::new(Succession::Waiters, heuristics, depth, Group::default()) }
     }
 
@@ -33,7 +32,7 @@ impl Adaptive {
         if !stage.pace.syncer_leads() {
             return stage.baton.arrive(waiter) == Arrival::Leads;
         }
-        if stage.baton.enqueue(waiter) && !stage.syncers.give(rounds, stage.pace.depth()) {
+        if stage.baton.enqueue(waiter) && !stage.syncers.give(rounds, stage.depth) {
             stage.lead(rounds, Leader::Serving);
         }
         false
@@ -62,7 +61,7 @@ impl SyncProtocol for Adaptive {
 
     fn request(&self, rounds: &dyn Rounds, _: Lsn, level: Durability) {
         let stage = &self.stage;
-        if stage.baton.request(SyncRequests::of(level)) && !stage.syncers.give(rounds, stage.pace.depth()) {
+        if stage.baton.request(SyncRequests::of(level)) && !stage.syncers.give(rounds, stage.depth) {
             stage.lead(rounds, Leader::Serving);
         }
     }
@@ -80,6 +79,6 @@ impl SyncProtocol for Adaptive {
     }
 
     fn depth(&self) -> u32 {
-        self.stage.pace.depth()
+        self.stage.depth
     }
 }

@@ -41,9 +41,9 @@ impl Model {
         Model::with_depth(sync, direct, threads, 1)
     }
 
-    fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth_max: u32) -> Arc<Model> {
+    fn with_depth(sync: SyncKind, direct: bool, threads: bool, depth: u32) -> Arc<Model> {
         let design = match sync {
-            SyncKind::Adaptive => SyncDesign::adaptive(1, depth_max),
+            SyncKind::Adaptive => SyncDesign::adaptive(depth),
             other => other.into(),
         };
         Model::with(design.protocol(), direct, threads)
@@ -51,7 +51,7 @@ impl Model {
 
     /// In which the syncer leads from so many active committers on.
     fn with_many(many: u64, threads: bool) -> Arc<Model> {
-        let mut protocol = adaptive::Adaptive::new(Heuristics::ALL, 1..=1);
+        let mut protocol = adaptive::Adaptive::new(Heuristics::ALL, 1);
         protocol.stage.pace = protocol.stage.pace.with_many(many);
         Model::with(Box::new(protocol), true, threads)
     }
@@ -591,7 +591,7 @@ checked!(
             marks: Marks::new(2),
             durable: AtomicU64::new(0),
             plans: PlainAccess::new(),
-            protocol: Box::new(adaptive::Adaptive::new(Heuristics::ALL, 1..=1)),
+            protocol: Box::new(adaptive::Adaptive::new(Heuristics::ALL, 1)),
             syncer: std::sync::Mutex::new(None),
             tally: SyncTally::default(),
             me: OnceLock::new(),

@@ -21,32 +21,28 @@ pub enum Heuristic {
     ManyCommitters,
     /// The syncer leads for a while where appointed waiters ran late.
     SlowHandOver,
-    /// Several writes may be under way, as many as serve committers best.
-    Depth,
 }
 
 words!(
     Heuristic,
-    "delay, serving-delay, backoff, yield, many-committers, slow-hand-over, depth",
+    "delay, serving-delay, backoff, yield, many-committers, slow-hand-over",
     Delay = "delay",
     ServingDelay = "serving-delay",
     Backoff = "backoff",
     Yield = "yield",
     ManyCommitters = "many-committers",
-    SlowHandOver = "slow-hand-over",
-    Depth = "depth"
+    SlowHandOver = "slow-hand-over"
 );
 
 impl Heuristic {
     /// Every heuristic.
-    pub const ALL: [Heuristic; 7] = [
+    pub const ALL: [Heuristic; 6] = [
         Heuristic::Delay,
         Heuristic::ServingDelay,
         Heuristic::Backoff,
         Heuristic::Yield,
         Heuristic::ManyCommitters,
         Heuristic::SlowHandOver,
-        Heuristic::Depth,
     ];
 }
 

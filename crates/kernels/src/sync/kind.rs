@@ -96,12 +96,9 @@ impl SyncKind {
 pub enum SyncDesign {
     /// See [`SyncKind::Adaptive`].
     Adaptive {
-        /// Maximum writes in flight, where the protocol finds that more writes serve committers.
-        /// Default: 8; from 1 to 64. Each may take a thread.
-        depth_max: u32,
-        /// Writes that the protocol may have in flight whatever it finds. Default: 1; from 1 to
-        /// `depth_max`.
-        depth_min: u32,
+        /// Maximum writes in flight. Default: 1; from 1 to 64. Each may take a thread. More than
+        /// one needs a device that performs several durable writes at once, and a larger ring.
+        depth: u32,
         /// Heuristics in use. Default: all; for measuring what one of them is worth.
         #[doc(hidden)]
         heuristics: Heuristics,
@@ -148,7 +145,7 @@ impl Default for SyncDesign {
 impl From<SyncKind> for SyncDesign {
     fn from(kind: SyncKind) -> Self {
         match kind {
-            SyncKind::Adaptive => SyncDesign::adaptive(1, 8),
+            SyncKind::Adaptive => SyncDesign::adaptive(1),
             SyncKind::Pipelined => SyncDesign::pipelined(Group::default()),
             SyncKind::Aggregated => SyncDesign::Aggregated { flush_slots: 0 },
             SyncKind::Grouped => SyncDesign::Grouped,
@@ -160,9 +157,9 @@ impl From<SyncKind> for SyncDesign {
 }
 
 impl SyncDesign {
-    /// `Adaptive` with these limits on writes in flight.
-    pub const fn adaptive(depth_min: u32, depth_max: u32) -> Self {
-        SyncDesign::Adaptive { depth_max, depth_min, heuristics: Heuristics::ALL }
+    /// `Adaptive` with at most `depth` writes in flight.
+    pub const fn adaptive(depth: u32) -> Self {
+        SyncDesign::Adaptive { depth, heuristics: Heuristics::ALL }
     }
 
     /// `Pipelined` with this condition that begins a round.
@@ -175,9 +172,7 @@ impl SyncDesign {
     #[must_use]
     pub const fn with_heuristics(self, heuristics: Heuristics) -> Self {
         match self {
-            SyncDesign::Adaptive { depth_max, depth_min, .. } => {
-                SyncDesign::Adaptive { depth_max, depth_min, heuristics }
-            }
+            SyncDesign::Adaptive { depth, .. } => SyncDesign::Adaptive { depth, heuristics },
             SyncDesign::Pipelined { group, .. } => SyncDesign::Pipelined { group, heuristics },
             other => other,
         }
@@ -205,14 +200,8 @@ impl SyncDesign {
             if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
         };
         match *self {
-            SyncDesign::Adaptive { depth_max, depth_min, .. } => {
-                check((1..=64).contains(&depth_max), "depth_max", depth_max.into(), "from 1 to 64")?;
-                check(
-                    (1..=depth_max).contains(&depth_min),
-                    "depth_min",
-                    depth_min.into(),
-                    "from 1 to depth_max",
-                )
+            SyncDesign::Adaptive { depth, .. } => {
+                check((1..=64).contains(&depth), "depth", depth.into(), "from 1 to 64")
             }
             SyncDesign::Pipelined { group: Group { microseconds, .. }, .. }
             | SyncDesign::Inline { group: Group { microseconds, .. } } => {
@@ -229,9 +218,7 @@ impl SyncDesign {
     #[doc(hidden)]
     pub fn protocol(&self) -> Box<dyn SyncProtocol> {
         match *self {
-            SyncDesign::Adaptive { depth_max, depth_min, heuristics } => {
-                Box::new(Adaptive::new(heuristics, depth_min..=depth_max))
-            }
+            SyncDesign::Adaptive { depth, heuristics } => Box::new(Adaptive::new(heuristics, depth)),
             SyncDesign::Pipelined { group, heuristics } => Box::new(Pipelined::new(heuristics, group)),
             SyncDesign::Aggregated { flush_slots } => Box::new(Requested::new(Aggregated::new(flush_slots))),
             SyncDesign::Grouped => Box::new(Requested::new(Grouped::new())),

@@ -26,7 +26,6 @@ use super::syncer::Syncers;
 use super::waiters::{Baton, SyncRequests, Waiter};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
-use std::ops::RangeInclusive;
 
 /// Who leads.
 #[derive(Clone, Copy)]
@@ -51,6 +50,8 @@ pub(super) enum Succession {
 pub(super) struct Stage {
     pub(super) baton: Baton,
     pub(super) pace: Pace,
+    /// Maximum writes in flight.
+    pub(super) depth: u32,
     pub(super) grouping: Grouping,
     pub(super) syncers: Syncers,
     pub(super) in_flight: InFlight,
@@ -88,18 +89,14 @@ enum BatonOutcome {
 }
 
 impl Stage {
-    pub(super) fn new(
-        succession: Succession,
-        heuristics: Heuristics,
-        depth: RangeInclusive<u32>,
-        group: Group,
-    ) -> Self {
+    pub(super) fn new(succession: Succession, heuristics: Heuristics, depth: u32, group: Group) -> Self {
         Stage {
             baton: Baton::new(),
             grouping: Grouping::new(group),
-            syncers: Syncers::new(*depth.end()),
+            syncers: Syncers::new(depth),
             in_flight: InFlight::new(),
-            pace: Pace::new(heuristics, depth),
+            pace: Pace::new(heuristics),
+            depth,
             succession,
         }
     }
@@ -154,7 +151,7 @@ impl Stage {
                 if own_open || self.baton.has_pending() || requests.any() {
                     if !own_open && !leader.serves() {
                         self.baton.keep(requests);
-                        if self.syncers.give(rounds, self.pace.depth()) {
+                        if self.syncers.give(rounds, self.depth) {
                             found.covered.finish();
                             return;
                         }
@@ -180,7 +177,7 @@ impl Stage {
         let (own, own_level) = leader.ask();
         let level = own_level.max(requests.level()).max(self.baton.pending_level());
         let ended = self.in_flight.so_far();
-        let ask = Ask { level, own, only_own: false, depth: self.pace.depth() };
+        let ask = Ask { level, own, only_own: false, depth: self.depth };
         let (all, needs_sync) = match rounds.plan(ask) {
             Plan::Blocked => {
                 self.in_flight.wait_for_an_end(ended);
@@ -195,7 +192,6 @@ impl Stage {
                 if write.parallel && self.hand_over_before_write(rounds, leader, &write, requests) {
                     rounds.perform(&write);
                     self.in_flight.ended(rounds);
-                    self.pace.wrote(rounds, &write);
                     if let Leader::Waiting(waiter) = leader {
                         self.in_flight.join(rounds, waiter);
                     }
@@ -203,7 +199,6 @@ impl Stage {
                 }
                 rounds.perform(&write);
                 self.in_flight.ended(rounds);
-                self.pace.wrote(rounds, &write);
                 if leader.serves() {
                     self.pace.served(rounds.reserved().since(write.from));
                 }
@@ -260,7 +255,7 @@ impl Stage {
             }
             if requests.any() || self.baton.has_pending() {
                 self.baton.keep(*requests);
-                return self.syncers.give_to_idle(rounds, self.pace.depth());
+                return self.syncers.give_to_idle(rounds, self.depth);
             }
             if self.baton.release() {
                 return true;

@@ -8,16 +8,13 @@
 //!    out: the policy's figures are guesses, and a leader must not wait for a thread that lost its
 //!    processor.
 //! 2. The published numbers are relaxed for the same reason.
-//! 3. Under the checkers there is no time: no delay, no yield, the greatest depth, and events only
-//!    where a model asks for very many committers.
+//! 3. Under the checkers there is no time: no delay, no yield, and events only where a model
+//!    asks for very many committers.
 
 use super::heuristics::Heuristics;
-use super::policy::{Decision, Delay, Event, FlowTotals, Policy};
-use super::rounds::{Planned, Rounds};
+use super::policy::{Decision, Delay, Event, Policy};
 use super::waiters::{Baton, SyncRequests};
-use crate::lsn::BLOCK_BYTES;
 use crate::sync_shim::{AtomicU32, AtomicU64, CHECKED, Instant, Ordering, yield_now};
-use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -27,9 +24,6 @@ pub(super) struct Pace {
     policy: Mutex<Policy>,
     syncer_leads: AtomicU32,
     yields: AtomicU32,
-    depth: AtomicU32,
-    /// Whether more than one write may ever be under way.
-    climbs: bool,
     /// Whether the policy is asked at all.
     observes: bool,
     /// When the baton was last handed to a waiter. Written by the holder of the baton.
@@ -44,18 +38,15 @@ pub(super) struct Round {
 }
 
 impl Pace {
-    pub(super) fn new(heuristics: Heuristics, depth: RangeInclusive<u32>) -> Self {
+    pub(super) fn new(heuristics: Heuristics) -> Self {
         // Counting them reads files, and checkers make very many logs.
         let cores =
             if CHECKED { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) as u64 };
-        let most = *depth.end();
-        let policy = Policy::new(heuristics, cores, depth);
+        let policy = Policy::new(heuristics, cores);
         let first = policy.decide();
         Pace {
             syncer_leads: AtomicU32::new(u32::from(first.syncer_leads)),
             yields: AtomicU32::new(first.yields),
-            depth: AtomicU32::new(if CHECKED { most } else { first.depth }),
-            climbs: most > 1,
             observes: !CHECKED,
             policy: Mutex::new(policy),
             handed_ns: AtomicU64::new(0),
@@ -66,7 +57,7 @@ impl Pace {
     /// The syncer leads from `many` active committers on, under the checkers too.
     #[cfg(test)]
     pub(super) fn with_many(self, many: u64) -> Self {
-        let policy = Policy::new(Heuristics::ALL, 1, 1..=1).with_many(many);
+        let policy = Policy::new(Heuristics::ALL, 1).with_many(many);
         Pace { policy: Mutex::new(policy), observes: true, ..self }
     }
 
@@ -80,11 +71,10 @@ impl Pace {
 
     fn tell(&self, event: Event) {
         if let Some(mut policy) = self.policy() {
-            let Decision { syncer_leads, yields, depth, .. } = policy.observe(event);
+            let Decision { syncer_leads, yields, .. } = policy.observe(event);
             self.syncer_leads.store(u32::from(syncer_leads), Ordering::Relaxed);
             if !CHECKED {
                 self.yields.store(yields, Ordering::Relaxed);
-                self.depth.store(depth, Ordering::Relaxed);
             }
         }
     }
@@ -107,11 +97,6 @@ impl Pace {
     /// Whether the syncer leads, not a waiter.
     pub(super) fn syncer_leads(&self) -> bool {
         self.observes && self.syncer_leads.load(Ordering::Relaxed) != 0
-    }
-
-    /// Most writes under way.
-    pub(super) fn depth(&self) -> u32 {
-        self.depth.load(Ordering::Relaxed)
     }
 
     /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer.
@@ -203,17 +188,6 @@ impl Pace {
             let took_ns = self.now_ns().saturating_sub(self.handed_ns.load(Ordering::Relaxed));
             self.tell(Event::HandedOver { took_ns });
         }
-    }
-
-    /// A write has ended.
-    pub(super) fn wrote(&self, rounds: &dyn Rounds, write: &Planned) {
-        if CHECKED || !self.climbs || !write.durable {
-            return;
-        }
-        let held_up = !write.parallel && rounds.reserved().since(write.to) >= BLOCK_BYTES;
-        let tally = rounds.tally();
-        let totals = FlowTotals { bytes: tally.durable_bytes.get(), byte_ns: tally.byte_ns.get() };
-        self.tell(Event::Write { totals, held_up });
     }
 }
 

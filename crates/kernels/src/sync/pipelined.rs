@@ -20,7 +20,7 @@ pub(super) struct Pipelined {
 
 impl Pipelined {
     pub(super) fn new(heuristics: Heuristics, group: Group) -> Self {
-        Pipelined { stage: Stage::new(Succession::Syncer, heuristics, 1..=1, group) }
+        Pipelined { stage: Stage::new(Succession::Syncer, heuristics, 1, group) }
     }
 
     fn lead(&self, rounds: &dyn Rounds) {

@@ -1,5 +1,5 @@
-//! Sync protocols of the papers, as their counters show them: the existing scheme of Efficient flushing (section 2.2), the non-group commit, and
-//! ELEDA's I/O unit.
+//! Sync protocols of the papers, as their counters show them: the existing scheme of Efficient
+//! flushing (section 2.2), the non-group commit, and ELEDA's I/O unit.
 
 use katydid_device::{MemoryDirectory, Method, SimDevice};
 use katydid_wal::{
@@ -147,15 +147,16 @@ fn commits_that_queue_behind_a_slow_write_are_synced_one_by_one() {
     assert_eq!(log.counters().syncs - before, 5);
 }
 
-/// Group commit by the worker (Cicada with P-WAL, III-B.2): five commits a group, and a time that is never over.
+/// Group commit by the worker (Cicada with P-WAL, III-B.2): five commits a group, and a time that
+/// is never over.
 #[test]
 fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     let group = Group { commits: 5, bytes: 0, microseconds: 10_000_000 };
     let log = open(SyncDesign::Inline { group });
     let mut session = log.session().expect("session");
     let mut append = || session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
-    // The time of the first group is over, because there was no write before it: a thread that waits
-    // writes that group, so that no thread of the log does.
+    // The time of the first group is over, because there was no write before it: a thread that
+    // waits writes that group, so that no thread of the log does.
     log.first().wait(append(), Durability::Durable).expect("durable");
     let before = log.counters();
     let mut told = Vec::new();

@@ -17,7 +17,7 @@ fn check_with(inserter: InserterDesign, sync: SyncDesign) {
 #[test]
 fn four_writes_under_way() {
     for inserter in [InserterKind::Marks, InserterKind::Chunked, InserterKind::Mutex] {
-        check_with(inserter.into(), SyncDesign::adaptive(4, 8));
+        check_with(inserter.into(), SyncDesign::adaptive(4));
     }
 }
 

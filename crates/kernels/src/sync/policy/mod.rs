@@ -1,5 +1,5 @@
 //! What protocol `adaptive` does next: who leads, how long a leader delays its write, how often a
-//! waiter yields, how many writes are under way.
+//! waiter yields.
 //!
 //! Pure: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what leaders saw
 //! ([`Event`]), and acts on its [`Decision`]. Everything here is a guess about the load. A wrong
@@ -28,18 +28,13 @@
 //! 6. `SlowHandOver`: where transactions take time themselves, an appointed waiter may wait for a
 //!    processor that another transaction has. Where hand-overs took long on average, the syncer
 //!    leads the next [`SYNCER_LED_ROUNDS`] rounds.
-//! 7. `Depth`: the number of writes under way is found by trying (`climb`).
 
-mod climb;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tests;
 
 use super::heuristics::{Heuristic, Heuristics};
-use climb::Climb;
-pub(super) use climb::FlowTotals;
-use std::ops::RangeInclusive;
 
 /// The number of hand-overs and rounds in an average.
 const AVERAGED: u64 = 16;
@@ -85,9 +80,6 @@ pub(super) enum Event {
     /// A write for callers that do not block has ended; they filled `bytes` since it began, those
     /// written included.
     Served { bytes: u64 },
-    /// A durable write has ended. `held_up`: whole blocks waited that could have been under way
-    /// beside it.
-    Write { totals: FlowTotals, held_up: bool },
 }
 
 /// How long a leader may delay its write.
@@ -106,8 +98,6 @@ pub(super) struct Decision {
     pub(super) syncer_leads: bool,
     /// How often a waiter yields before it parks.
     pub(super) yields: u32,
-    /// Most writes under way.
-    pub(super) depth: u32,
     /// Of a leader of blocking committers; `enough` counts committers.
     pub(super) delay: Delay,
     /// Of a leader that serves callers that do not block; `enough` counts bytes.
@@ -140,7 +130,6 @@ pub(super) struct Policy {
     cycle_ns: u64,
     /// Rounds that the syncer still leads because hand-overs were slow.
     syncer_led: u64,
-    climb: Climb,
 }
 
 /// Takes one more value into an average.
@@ -150,9 +139,8 @@ fn average(of: &mut u64, value: u64) -> u64 {
 }
 
 impl Policy {
-    /// A policy for `cores` processors and for this range of writes under way.
-    pub(super) fn new(uses: Heuristics, cores: u64, depth: RangeInclusive<u32>) -> Self {
-        let (least, most) = depth.into_inner();
+    /// A policy for `cores` processors.
+    pub(super) fn new(uses: Heuristics, cores: u64) -> Self {
         Policy {
             uses,
             oversubscribed: cores + 1,
@@ -167,7 +155,6 @@ impl Policy {
             ended_ns: 0,
             cycle_ns: 0,
             syncer_led: 0,
-            climb: Climb::new(least, if uses.has(Heuristic::Depth) { most } else { least }),
         }
     }
 
@@ -213,7 +200,6 @@ impl Policy {
                 // for.
                 self.served_bytes = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
             }
-            Event::Write { totals, held_up } => self.climb.observe(totals, held_up),
         }
         self.decide()
     }
@@ -234,7 +220,6 @@ impl Policy {
         Decision {
             syncer_leads: are_many || self.syncer_led > 0,
             yields: if yields { YIELDS } else { 0 },
-            depth: self.climb.depth(),
             delay: self.delay(if delays { self.committers } else { 0 }, DELAY_SHARE),
             serving_delay: self.delay(
                 if uses(Heuristic::ServingDelay) { self.served_bytes } else { 0 },

@@ -41,7 +41,7 @@ impl Load {
     fn run(self, uses: Heuristics) -> Outcome {
         const ROUNDS: u64 = 1_500;
         let mut random = fastrand::Rng::with_seed(18);
-        let mut policy = Policy::new(uses, self.cores as u64, 1..=1);
+        let mut policy = Policy::new(uses, self.cores as u64);
         let mut cores = vec![0_u64; self.cores];
         let mut arrivals: Vec<u64> = (0..self.clients).map(|_| random.u64(0..=self.device_ns)).collect();
         let (mut now, mut commits, mut longest_delay_ns, mut syncer_led) = (0, 0, 0, 0);

@@ -9,7 +9,7 @@ const MILLISECOND: u64 = 1_000_000;
 /// A policy on two processors that has seen `rounds` rounds of `took_ns` with so many committers, 1
 /// ms apart.
 fn after(uses: Heuristics, rounds: u64, took_ns: u64, committers: u64) -> Policy {
-    let mut policy = Policy::new(uses, 2, 1..=1);
+    let mut policy = Policy::new(uses, 2);
     for round in 1..=rounds {
         policy.observe(Event::Round { now_ns: round * MILLISECOND, took_ns, released: committers, left: 0 });
     }
@@ -118,21 +118,4 @@ fn the_syncer_leads_for_a_while_after_slow_hand_overs() {
     assert!(!few.observe(slow).syncer_leads, "two committers have a processor each");
     let mut without = after(Heuristics::ALL.without(Heuristic::SlowHandOver), 100, 100 * MICROSECOND, 8);
     assert!(!without.observe(slow).syncer_leads);
-}
-
-#[test]
-fn the_depth_is_the_one_that_serves_committers_best() {
-    let depth = |uses: Heuristics| {
-        let mut policy = Policy::new(uses, 2, 1..=8);
-        let mut totals = FlowTotals::default();
-        for _ in 0..100_000 {
-            let depth = u64::from(policy.decide().depth);
-            totals.bytes += 4096;
-            totals.byte_ns += 4096 * 100 * MILLISECOND / depth;
-            policy.observe(Event::Write { totals, held_up: true });
-        }
-        policy.decide().depth
-    };
-    assert!(depth(Heuristics::ALL) >= 7);
-    assert_eq!(depth(Heuristics::ALL.without(Heuristic::Depth)), 1);
 }
