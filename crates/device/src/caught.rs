@@ -9,7 +9,7 @@
 //!
 //! A crash leaves nothing of this.
 
-use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
 use std::any::Any;
@@ -140,6 +140,15 @@ impl File for CaughtFile {
 
     fn drop_cache(&self) -> Result<()> {
         caught(Verb::Read, &self.name, || self.inner.drop_cache())
+    }
+
+    fn advise(&self, advice: Advice) {
+        let advised = caught(Verb::Read, &self.name, || {
+            self.inner.advise(advice);
+            Ok(())
+        });
+        // The read itself tells what is wrong.
+        advised.ok();
     }
 
     fn method(&self) -> Method {

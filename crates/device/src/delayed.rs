@@ -14,7 +14,7 @@
 //!
 //! A crash leaves what the device beneath leaves.
 
-use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::Result;
 use crate::nvram::{NvRegion, Persistence};
 use crate::os;
@@ -208,6 +208,10 @@ impl File for DelayedFile {
 
     fn drop_cache(&self) -> Result<()> {
         self.inner.drop_cache()
+    }
+
+    fn advise(&self, advice: Advice) {
+        self.inner.advise(advice);
     }
 
     fn method(&self) -> Method {

@@ -103,6 +103,20 @@ pub enum WriteMode {
     Durable,
 }
 
+/// A caller's advice about the reads that it is going to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Reads come in no order, so reading ahead by the system's own guess is of no use.
+    Random,
+    /// These bytes will be read soon.
+    Soon {
+        /// First byte.
+        offset: u64,
+        /// Number of bytes.
+        bytes: u64,
+    },
+}
+
 /// Held for as long as the directory is in use; dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync + Debug {}
 
@@ -166,6 +180,10 @@ pub trait File: Send + Sync + Debug {
     fn truncate(&self, length: u64) -> Result<()>;
     /// Forgets cached clean bytes so that the next read comes from the device. Call after `sync`, at open.
     fn drop_cache(&self) -> Result<()>;
+    /// Tells the system of coming reads. It starts to read what is needed soon into the page cache,
+    /// and does not wait for it. Changes no result, and does nothing for files past the page cache
+    /// and where the system takes no advice.
+    fn advise(&self, _advice: Advice) {}
     /// The method in use.
     fn method(&self) -> Method;
     /// Alignment in bytes for writes that need no copy: 4,096 for direct files, 1 otherwise.

@@ -36,7 +36,7 @@ mod calls;
 pub(crate) use calls::Caller;
 
 use crate::caught;
-use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
 use calls::{Call, Calls};
@@ -308,6 +308,10 @@ impl File for GatedFile {
 
     fn drop_cache(&self) -> Result<()> {
         self.inner.drop_cache()
+    }
+
+    fn advise(&self, advice: Advice) {
+        self.inner.advise(advice);
     }
 
     fn method(&self) -> Method {

@@ -2,7 +2,7 @@
 
 use super::handle::{Handle, PIECE_BYTES, UNSYNCED_MAX};
 use crate::aligned::AlignedBuffer;
-use crate::directory::{File, Method, WriteMode};
+use crate::directory::{Advice, File, Method, WriteMode};
 use crate::error::Result;
 use std::io::IoSlice;
 
@@ -46,6 +46,10 @@ impl File for BufferedFile {
 
     fn drop_cache(&self) -> Result<()> {
         self.handle.drop_cache()
+    }
+
+    fn advise(&self, advice: Advice) {
+        self.handle.advise(advice);
     }
 
     fn method(&self) -> Method {

@@ -6,11 +6,12 @@
 //!    after a failed [`Handle::prepare_with`] never cuts bytes another such call has added.
 //! 2. Once the system has refused a write that is durable by itself, a durable write is a write followed by a sync.
 
-use crate::directory::WriteMode;
+use crate::directory::{Advice, WriteMode};
 use crate::error::{Error, Result, Verb};
 use crate::os::{self, retry};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -206,6 +207,18 @@ impl Handle {
         {
             retry(|| rustix::fs::ftruncate(&self.fd, before)).ok();
         }
+    }
+
+    pub(super) fn advise(&self, advice: Advice) {
+        let advised = retry(|| match advice {
+            Advice::Random => os::expect_random_reads(&self.fd),
+            Advice::Soon { offset, bytes } => match NonZeroU64::new(bytes) {
+                Some(bytes) => os::read_ahead(&self.fd, offset, bytes),
+                None => Ok(()),
+            },
+        });
+        // A refusal only makes the reads slower.
+        advised.ok();
     }
 
     pub(super) fn drop_cache(&self) -> Result<()> {

@@ -31,6 +31,16 @@ pub(crate) fn drop_cache(fd: impl AsFd) -> Result<()> {
     rustix::fs::fadvise(fd, 0, None, Advice::DontNeed)
 }
 
+/// Keeps the kernel from reading ahead in an open file by its own guess.
+pub(crate) fn expect_random_reads(fd: impl AsFd) -> Result<()> {
+    rustix::fs::fadvise(fd, 0, None, Advice::Random)
+}
+
+/// Has the kernel begin to read these bytes into the page cache.
+pub(crate) fn read_ahead(fd: impl AsFd, offset: u64, bytes: NonZeroU64) -> Result<()> {
+    rustix::fs::fadvise(fd, offset, Some(bytes), Advice::WillNeed)
+}
+
 /// The kind of file system that an open file or directory is on.
 pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
     match rustix::fs::fstatfs(fd).map(|status| status.f_type as u64) {

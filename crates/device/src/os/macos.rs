@@ -9,6 +9,7 @@
 use rustix::io::{Errno, Result};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
 use std::io::IoSlice;
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
 /// Flags of a mapping whose bytes are durable once their cache lines are written back: there is no such mapping.
@@ -44,6 +45,17 @@ pub(crate) fn drop_cache(fd: impl AsFd) -> Result<()> {
     // SAFETY: mapped above with this length, and nothing refers into it.
     let unmapped = unsafe { rustix::mm::munmap(start, bytes) };
     dropped.and(unmapped)
+}
+
+/// Keeps the kernel from reading ahead in an open file by its own guess: its call for that was not
+/// tried.
+pub(crate) fn expect_random_reads(_fd: impl AsFd) -> Result<()> {
+    Ok(())
+}
+
+/// Has the kernel begin to read these bytes: its call for that was not tried.
+pub(crate) fn read_ahead(_fd: impl AsFd, _offset: u64, _bytes: NonZeroU64) -> Result<()> {
+    Ok(())
 }
 
 /// The kind of file system that an open file or directory is on.

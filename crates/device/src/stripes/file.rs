@@ -6,7 +6,7 @@
 use super::label::HEADER_BYTES;
 use super::layout::FILE_BYTES_MAX;
 use super::set::Set;
-use crate::directory::{File, Method, WriteMode};
+use crate::directory::{Advice, File, Method, WriteMode};
 use crate::error::{Error, Result, Verb};
 use std::io::{self, IoSlice};
 use std::sync::{Arc, OnceLock};
@@ -265,6 +265,24 @@ impl File for StripedFile {
     fn drop_cache(&self) -> Result<()> {
         self.look()?;
         self.parts().try_for_each(|file| file.drop_cache())
+    }
+
+    fn advise(&self, advice: Advice) {
+        let Advice::Soon { offset, bytes } = advice else {
+            return self.parts().for_each(|file| file.advise(advice));
+        };
+        // Parts that this handle does not know yet are found by the read itself.
+        let (layout, mut at, mut left) = (self.set.layout, offset, bytes.min(FILE_BYTES_MAX));
+        while left > 0 && at < FILE_BYTES_MAX {
+            let here = layout.left(at).min(left);
+            let nth = layout.directory(at);
+            if nth > 0 && self.others.get().is_none() {
+                break;
+            }
+            let (file, base) = self.part(nth);
+            file.advise(Advice::Soon { offset: base + layout.share(nth, at), bytes: here });
+            (at, left) = (at + here, left - here);
+        }
     }
 
     fn method(&self) -> Method {

@@ -1,7 +1,7 @@
 //! The directory and the files that calls are watched through.
 
 use super::Shared;
-use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
+use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Result, Verb};
 use crate::nvram::{NvRegion, Persistence};
 use std::fmt;
@@ -131,6 +131,10 @@ impl File for WatchedFile {
 
     fn drop_cache(&self) -> Result<()> {
         self.inner.drop_cache()
+    }
+
+    fn advise(&self, advice: Advice) {
+        self.inner.advise(advice);
     }
 
     fn method(&self) -> Method {

@@ -34,7 +34,7 @@ use crate::paged::{compact, copy, dump, verify};
 use crate::report::{VerifyProgress, VerifyReport};
 use crate::sharded::Metrics;
 use crate::waits::Waits;
-use katydid_device::{self as device, Create, Directory, File, Id, Method, Verb, memory_limit};
+use katydid_device::{self as device, Advice, Create, Directory, File, Id, Method, Verb, memory_limit};
 use katydid_wal::{Background, Log};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -67,7 +67,11 @@ fn open(
 }
 
 fn open_pages(directory: &dyn Directory, own: PagedOptions, create: Create) -> Result<Arc<dyn File>> {
-    Ok(directory.open(space::FILE_NAME, create, own.page_method)?)
+    let pages = directory.open(space::FILE_NAME, create, own.page_method)?;
+    // Neighbours in the file are seldom neighbours in a tree; scans say themselves what they will
+    // read.
+    pages.advise(Advice::Random);
+    Ok(pages)
 }
 
 /// The double-write area travels as the log does: each batch must be durable when its write

@@ -10,7 +10,7 @@ use super::frame::Body;
 use crate::body_threads::while_blocked;
 use crate::error::{Error, Result};
 use crate::paged::page::{FaultReason, PageFault, PageId, check};
-use katydid_device::AlignedBuffer;
+use katydid_device::{Advice, AlignedBuffer};
 use parking_lot::{ArcRwLockWriteGuard, RawRwLock};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,13 @@ const RUN_BYTES_MAX: usize = 1 << 20;
 /// Pages not asked for that one read may pass over: cheaper than another read.
 const RUN_GAP_MAX: u64 = 4;
 
+/// Reads of `prefetch` that the system is told of at once.
+const RUNS_MAX: usize = 32;
+
 pub(super) type Exclusive = ArcRwLockWriteGuard<RawRwLock, Body>;
+
+/// Frames for pages that are about to be read.
+type Frames = Vec<(PageId, Exclusive)>;
 
 impl Pool {
     /// A frame for `page`, in its table, latched exclusively, not loaded. `None` if the page got a frame from somebody else
@@ -89,73 +95,112 @@ impl Pool {
         Ok(())
     }
 
-    /// Reads those of `pages` that are not in memory, with few large reads, as far as there is room for them without writing
-    /// anything back. Returns how many. For restart: a page that cannot be read here, or is corrupt, is left out, and
-    /// `read` will say so.
+    /// Reads those of `pages` that are not in memory, neighbours with one read, as far as there is
+    /// room for them without writing anything back. Returns how many. The system is told of several
+    /// reads before the first is made, so that it has them under way together. A page that cannot
+    /// be read here, or is corrupt, is left out, and `read` will say so.
+    ///
+    /// Waits for the device, and for no latch. The caller best holds none.
     pub(crate) fn prefetch(&self, pages: &[PageId]) -> Result<usize> {
+        let _visit = self.shared.wal.visit()?;
         let mut wanted = pages.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
         // Made when there is something to read, and not larger than needed: zeroing it is most of a call's cost.
         let mut buffer = AlignedBuffer::new_zeroed(0);
-        let run_pages = (RUN_BYTES_MAX / self.page_bytes).max(1) as u64;
-        let mut loaded = 0;
-        let mut frames: Vec<(PageId, Exclusive)> = Vec::new();
-        let mut rest = wanted.as_slice();
-        while let Some(first) = rest.first().copied() {
-            let mut last = first;
-            let near = rest.iter().take_while(|page| {
-                let fits = page.get() - first.get() < run_pages && page.get() - last.get() <= RUN_GAP_MAX;
-                last = if fits { **page } else { last };
-                fits
-            });
-            let (run, tail) = rest.split_at(near.count());
-            rest = tail;
-            let mut full = false;
-            for page in run.iter().copied() {
-                if self.shard(page).with(page, |_| ()).is_some() {
-                    continue;
-                }
-                match self.admit(page, Need::IfRoom)? {
-                    Some(body) => frames.push((page, body)),
-                    None => full = self.shard(page).with(page, |_| ()).is_none(),
-                }
-                if full {
-                    break;
+        let (mut rest, mut loaded, mut is_full) = (wanted.as_slice(), 0, false);
+        while !rest.is_empty() && !is_full {
+            let mut runs: Vec<Frames> = Vec::new();
+            while runs.len() < RUNS_MAX && !rest.is_empty() && !is_full {
+                let (run, tail) = rest.split_at(self.run_length(rest));
+                rest = tail;
+                let mut frames = Frames::new();
+                is_full = self.admit_run(run, &mut frames)?;
+                if !frames.is_empty() {
+                    runs.push(frames);
                 }
             }
-            loaded += self.fill_run(&mut buffer, &mut frames);
-            if full {
-                break;
+            if runs.len() > 1 {
+                for (offset, span) in runs.iter().filter_map(|frames| self.place_of(frames)) {
+                    self.file.advise(Advice::Soon { offset, bytes: span as u64 });
+                }
+            }
+            for frames in runs {
+                loaded += self.fill_run(&mut buffer, frames);
             }
         }
         Ok(loaded)
     }
 
-    /// Reads the pages of `frames`, neighbours, with one read into `buffer`, which grows to hold them, and empties `frames`.
-    fn fill_run(&self, buffer: &mut AlignedBuffer, frames: &mut Vec<(PageId, Exclusive)>) -> usize {
-        let (Some((first, _)), Some((last, _))) = (frames.first(), frames.last()) else { return 0 };
-        let first = *first;
-        let span = (last.get() - first.get() + 1) as usize * self.page_bytes;
-        if buffer.len() < span {
-            *buffer = AlignedBuffer::new_zeroed(span);
+    /// Number of these pages, which are sorted, that one read takes.
+    fn run_length(&self, pages: &[PageId]) -> usize {
+        let run_pages = (RUN_BYTES_MAX / self.page_bytes).max(1) as u64;
+        let Some(first) = pages.first().copied() else { return 0 };
+        let mut last = first;
+        let near = pages.iter().take_while(|page| {
+            let fits = page.get() - first.get() < run_pages && page.get() - last.get() <= RUN_GAP_MAX;
+            last = if fits { **page } else { last };
+            fits
+        });
+        near.count()
+    }
+
+    /// Adds frames for those pages of a run that are not in memory; whether there was no room for
+    /// one.
+    fn admit_run(&self, run: &[PageId], frames: &mut Frames) -> Result<bool> {
+        for page in run.iter().copied() {
+            if self.is_in_memory(page) {
+                continue;
+            }
+            match self.admit(page, Need::IfRoom)? {
+                Some(body) => frames.push((page, body)),
+                None if !self.is_in_memory(page) => return Ok(true),
+                None => {}
+            }
         }
-        // A failure leaves `read` at 0: each page is then refused here and reported by whoever asks for it by itself.
-        let read = first
-            .offset(self.page_bytes)
-            .and_then(|at| self.file.read_at(&mut buffer[..span], at).ok())
-            .unwrap_or(0);
+        Ok(false)
+    }
+
+    /// Place in the file and length in bytes of the pages of `frames`, which are neighbours.
+    fn place_of(&self, frames: &[(PageId, Exclusive)]) -> Option<(u64, usize)> {
+        let ((first, _), (last, _)) = (frames.first()?, frames.last()?);
+        let span = (last.get() - first.get() + 1) as usize * self.page_bytes;
+        Some((first.offset(self.page_bytes)?, span))
+    }
+
+    /// Reads the pages of `frames`, neighbours, with one read: into `buffer`, which grows to hold
+    /// them, if there are several. Returns how many.
+    fn fill_run(&self, buffer: &mut AlignedBuffer, mut frames: Frames) -> usize {
         let mut loaded = 0;
-        for (page, mut body) in frames.drain(..) {
-            let at = (page.get() - first.get()) as usize * self.page_bytes;
-            let bytes = buffer[..read].get(at..at + self.page_bytes);
-            match bytes.filter(|bytes| check(bytes, page, self.page_bytes).is_ok()) {
-                Some(bytes) => {
-                    body.bytes.copy_from_slice(bytes);
+        if let [(page, body)] = frames.as_mut_slice() {
+            match self.read_page(*page, &mut body.bytes) {
+                Ok(()) => {
                     body.loaded = true;
-                    loaded += 1;
+                    loaded = 1;
                 }
-                None => self.reject(page, &body),
+                Err(_) => self.reject(*page, body),
+            }
+        } else {
+            // A failure leaves `read` at 0: each page is then refused here and reported by the
+            // thread that asks for it by itself.
+            let (mut read, first) = (0, frames.first().map_or(0, |(page, _)| page.get()));
+            if let Some((offset, span)) = self.place_of(&frames) {
+                if buffer.len() < span {
+                    *buffer = AlignedBuffer::new_zeroed(span);
+                }
+                read = while_blocked(|| self.file.read_at(&mut buffer[..span], offset)).unwrap_or(0);
+            }
+            for (page, mut body) in frames {
+                let at = (page.get() - first) as usize * self.page_bytes;
+                let bytes = buffer[..read].get(at..at + self.page_bytes);
+                match bytes.filter(|bytes| check(bytes, page, self.page_bytes).is_ok()) {
+                    Some(bytes) => {
+                        body.bytes.copy_from_slice(bytes);
+                        body.loaded = true;
+                        loaded += 1;
+                    }
+                    None => self.reject(page, &body),
+                }
             }
         }
         self.counters.loaded.fetch_add(loaded as u64, Ordering::Relaxed);

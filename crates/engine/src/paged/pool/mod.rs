@@ -39,7 +39,7 @@ use crate::error::Result;
 use crate::latch::{Mutex, read_arc, write_arc};
 use crossbeam_utils::CachePadded;
 use frame::{Frame, FrameShared};
-use katydid_device::{File, Slab};
+use katydid_device::{File, Method, Slab};
 use load::Exclusive;
 use shard::Shard;
 use std::collections::VecDeque;
@@ -135,6 +135,15 @@ impl Pool {
         self.page_bytes
     }
 
+    /// Pages that are worth reading ahead at once: more would push each other out. None past the
+    /// page cache, where the reads would follow each other as they do anyway.
+    pub(crate) fn ahead_max(&self) -> usize {
+        match self.file.method() {
+            Method::Buffered => self.capacity / 4,
+            _ => 0,
+        }
+    }
+
     /// The database file.
     pub(crate) fn file(&self) -> &Arc<dyn File> {
         &self.file
@@ -191,6 +200,11 @@ impl Pool {
             }
             body.check_whole()?;
         }
+    }
+
+    /// True if the page has a frame at the moment.
+    pub(crate) fn is_in_memory(&self, page: PageId) -> bool {
+        self.shard(page).with(page, |_| ()).is_some()
     }
 
     /// The page with its latch held shared, if it is in memory and that takes no waiting.

@@ -5,6 +5,9 @@
 //! by the fence. No latch is held between two batches. What happens to the pages meanwhile does not matter: the next batch
 //! is found from the root, by the last key or the leaf's fence. Keys that come or go between two batches are the business of locks.
 //!
+//! If the next leaf is not in memory, the scan asks for it together with those behind it that it is
+//! likely to need (`Pool::prefetch`), holding no latch, and then goes on from the root.
+//!
 //! Who has locked what a batch covers has to know that it is still so. Every change of a leaf raises its page LSN, under its latch, and
 //! a leaf that is merged away is formatted as a free page; so a leaf of the same LSN has the same entries, and is the leaf of its keys.
 //! Leaves may be looked at one after the other: what is locked no longer changes, only where it lies.
@@ -17,9 +20,12 @@ use super::descend::{Target, expect_node};
 use super::handle::{Tree, corrupt};
 use crate::direction::Direction;
 use crate::error::{Error, Result};
-use crate::paged::page::{LeafRef, Value, header};
+use crate::paged::page::{InnerRef, LeafRef, PageId, Value, header};
 use crate::paged::pool::Pool;
 use std::ops::Bound;
+
+/// Leaves that a scan reads ahead at once.
+const AHEAD_MAX: usize = 32;
 
 /// What to scan, and how much of it at once.
 #[derive(Debug, Clone, Copy)]
@@ -203,6 +209,36 @@ impl<'a> ScanRequest<'a> {
         !batch.is_empty() && (batch.len() >= self.entries || batch.weight() >= self.bytes)
     }
 
+    /// About how many further leaves will fill the batch, if each has `entries` entries.
+    fn leaves_wanted(&self, entries: usize, page_bytes: usize, batch: &Batch) -> usize {
+        let by_entries = self.entries.saturating_sub(batch.len()).div_ceil(entries.max(1));
+        let by_bytes = self.bytes.saturating_sub(batch.weight()).div_ceil(page_bytes);
+        by_entries.min(by_bytes).min(AHEAD_MAX)
+    }
+
+    /// The children from number `at` on, in the direction of the request, that may have something
+    /// of it; at most `most`.
+    fn leaves_from(&self, inner: InnerRef<'_>, at: usize, most: usize) -> Vec<PageId> {
+        let is_within = |index: &usize| match self.direction {
+            Direction::Up => match (inner.child_fences(*index).0, self.high) {
+                (_, Bound::Unbounded) => true,
+                (lower, Bound::Included(high)) => lower <= high,
+                (lower, Bound::Excluded(high)) => lower < high,
+            },
+            Direction::Down => match (inner.child_fences(*index).1, self.low) {
+                (None, _) | (_, Bound::Unbounded) => true,
+                (Some(upper), Bound::Included(low) | Bound::Excluded(low)) => upper > low,
+            },
+        };
+        let mut up = at..inner.len() + 1;
+        let mut down = (0..at + 1).rev();
+        let indexes: &mut dyn Iterator<Item = usize> = match self.direction {
+            Direction::Up => &mut up,
+            Direction::Down => &mut down,
+        };
+        indexes.take_while(is_within).take(most).map(|index| inner.child(index)).collect()
+    }
+
     /// Whether the place at which the request begins lies between the fences of this leaf.
     fn begins_in(&self, leaf: LeafRef<'_>) -> bool {
         let (lower, upper) = (leaf.lower_fence(), leaf.upper_fence());
@@ -308,7 +344,22 @@ impl Tree {
                 }
                 _ => None,
             };
-            let Some(next) = next else { return Ok(request.onward(stand, leaf, batch)) };
+            let Some(next) = next else {
+                let onward = request.onward(stand, leaf, batch);
+                let ahead = match sibling {
+                    Some(at) if stand == CopyEnd::Behind && !request.is_full(batch) => {
+                        let most = request.leaves_wanted(leaf.len(), pool.page_bytes(), batch);
+                        request.leaves_from(inner, at, most.min(pool.ahead_max()))
+                    }
+                    _ => Vec::new(),
+                };
+                // No thread has to wait for a latch until the device has read.
+                drop((page, parent));
+                if !ahead.is_empty() {
+                    pool.prefetch(&ahead)?;
+                }
+                return Ok(onward);
+            };
             expect_node(&next, self.table, 0)?;
             let adjoins = match request.direction {
                 Direction::Up => leaf.upper_fence() == Some(next.leaf()?.lower_fence()),

@@ -1,5 +1,6 @@
-//! Tests of the tree: against a model, with threads, through crashes and rollbacks.
+//! Tests of the tree: against a model, with threads, through crashes and rollbacks; what they read.
 
+mod ahead;
 mod model;
 mod recovery;
 mod rig;

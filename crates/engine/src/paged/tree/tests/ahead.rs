@@ -1,0 +1,194 @@
+//! Scans of a tree that is not in memory: which pages they read, and how many reads the system is
+//! told of at once.
+
+use super::super::batch::Batch;
+use super::rig::{EVERYTHING, Rig, TREE};
+use crate::direction::Direction;
+use crate::paged::double_write::DoubleWrite;
+use crate::paged::pool::Pool;
+use crate::paged::tree::ScanRequest;
+use fastrand::Rng;
+use katydid_device::{Advice, File, Id, MemoryDirectory, Method, Result, WriteMode};
+use parking_lot::Mutex;
+use std::io::IoSlice;
+use std::ops::Bound;
+use std::sync::Arc;
+
+const PAGE_BYTES: usize = 4096;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Read { offset: u64, bytes: u64 },
+    Told { offset: u64, bytes: u64 },
+}
+
+/// A file that notes reads, and what it was told of them.
+#[derive(Debug)]
+struct NotingFile {
+    inner: Arc<dyn File>,
+    method: Method,
+    calls: Mutex<Vec<Call>>,
+}
+
+impl File for NotingFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.calls.lock().push(Call::Read { offset, bytes: buffer.len() as u64 });
+        self.inner.read_at(buffer, offset)
+    }
+
+    fn advise(&self, advice: Advice) {
+        if let Advice::Soon { offset, bytes } = advice {
+            self.calls.lock().push(Call::Told { offset, bytes });
+        }
+    }
+
+    fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()> {
+        self.inner.write_at(parts, offset, mode)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.inner.len()
+    }
+
+    fn prepare(&self, from: u64, to: u64) -> Result<()> {
+        self.inner.prepare(from, to)
+    }
+
+    fn truncate(&self, length: u64) -> Result<()> {
+        self.inner.truncate(length)
+    }
+
+    fn drop_cache(&self) -> Result<()> {
+        self.inner.drop_cache()
+    }
+
+    fn method(&self) -> Method {
+        self.method
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+}
+
+/// A tree with these keys, whose leaves lie anywhere in the file; on the device.
+fn tree(keys: u32) -> Rig {
+    let rig = Rig::new(PAGE_BYTES, 2000);
+    let mut numbers: Vec<u32> = (0..keys).collect();
+    Rng::with_seed(3).shuffle(&mut numbers);
+    let mut txn = rig.begin();
+    for number in numbers {
+        TREE.insert(rig.pages(), &number.to_be_bytes(), &[7; 120], &mut txn).expect("an insert");
+    }
+    rig.pool.flush_all().expect("all");
+    rig
+}
+
+/// Another pool over the same file, with nothing in it.
+fn cold(rig: &Rig, method: Method, cache_pages: usize) -> (Arc<NotingFile>, Pool) {
+    let inner = rig.pool.file().clone();
+    let file = Arc::new(NotingFile { inner, method, calls: Mutex::default() });
+    let area = DoubleWrite::open(&MemoryDirectory::new(), Method::Direct, Id::new(1), PAGE_BYTES);
+    let area = area.expect("an area");
+    let pool = Pool::new(file.clone(), area, PAGE_BYTES, cache_pages * PAGE_BYTES, rig.log.clone());
+    (file, pool)
+}
+
+fn key(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+/// One scan with a cold pool of this size: the entries, the leaves they came from, the pages that
+/// were read, and the calls.
+fn scanned(rig: &Rig, request: ScanRequest<'_>, cache_pages: usize) -> (usize, usize, usize, Vec<Call>) {
+    let (file, pool) = cold(rig, Method::Buffered, cache_pages);
+    let mut batch = Batch::default();
+    TREE.scan(&pool, request, &mut batch).expect("a scan");
+    let mut warm = Batch::default();
+    TREE.scan(&rig.pool, request, &mut warm).expect("a scan");
+    assert!(batch.iter().eq(warm.iter()), "what is read ahead is what is there");
+    let leaves: std::collections::BTreeSet<_> = batch.leaves().iter().map(|(leaf, _)| *leaf).collect();
+    let calls = file.calls.lock().clone();
+    (batch.len(), leaves.len(), pool.stat().loaded as usize, calls)
+}
+
+#[test]
+fn the_leaves_behind_the_first_are_asked_for_together() {
+    let rig = tree(12_000);
+    for direction in [Direction::Up, Direction::Down] {
+        let (entries, leaves, loaded, calls) =
+            scanned(&rig, ScanRequest { direction, entries: 600, ..EVERYTHING }, 500);
+        assert_eq!(entries, 600);
+        assert!(leaves > 20, "{leaves} leaves");
+        assert!(loaded <= leaves + 8, "{loaded} pages for {leaves} leaves");
+        let told = |call: &Call| matches!(call, Call::Told { .. });
+        let groups = calls.chunk_by(|one, next| told(one) == told(next));
+        let together = groups.filter(|group| told(&group[0])).map(<[Call]>::len).max();
+        assert!(together > Some(10), "{calls:?}");
+        for (at, call) in calls.iter().enumerate() {
+            if let Call::Told { offset, bytes } = *call {
+                assert!(calls[at..].contains(&Call::Read { offset, bytes }), "told of, and not read");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_behind_the_range_is_read() {
+    let rig = tree(1000);
+    for (low, high) in [(0, 0), (0, 300), (400, 470), (500, 999), (990, 999)] {
+        for direction in [Direction::Up, Direction::Down] {
+            for is_included in [false, true] {
+                let (low, high) = (key(low), key(high));
+                let bound = |key| if is_included { Bound::Included(key) } else { Bound::Excluded(key) };
+                let request =
+                    ScanRequest { low: bound(&low[..]), high: bound(&high[..]), direction, ..EVERYTHING };
+                let (_, leaves, loaded, calls) = scanned(&rig, request, 500);
+                assert_eq!(loaded, leaves + 1, "{request:?}: {calls:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_short_scan_reads_what_it_needs() {
+    let rig = tree(1000);
+    for entries in [1, 5, 30, 100] {
+        let low = key(500);
+        let request = ScanRequest { low: Bound::Included(&low), entries, ..EVERYTHING };
+        let (found, leaves, loaded, _) = scanned(&rig, request, 500);
+        assert_eq!(found, entries);
+        assert!(loaded <= leaves + 3, "{entries} entries: {loaded} pages for {leaves} leaves");
+    }
+}
+
+#[test]
+fn a_small_cache_is_not_filled_with_what_is_read_ahead() {
+    let rig = tree(12_000);
+    let (entries, _, _, calls) = scanned(&rig, EVERYTHING, 16);
+    assert_eq!(entries, 12_000);
+    let mut told = 0;
+    for call in calls {
+        match call {
+            Call::Told { bytes, .. } => told += bytes,
+            Call::Read { .. } => told = 0,
+        }
+        // At most four pages, each with as many before it that one read passes over.
+        assert!(told <= 20 * PAGE_BYTES as u64, "{told} bytes at once");
+    }
+}
+
+#[test]
+fn past_the_page_cache_nothing_is_read_ahead() {
+    let rig = tree(1000);
+    let (file, pool) = cold(&rig, Method::Direct, 500);
+    let mut batch = Batch::default();
+    TREE.scan(&pool, EVERYTHING, &mut batch).expect("a scan");
+    assert_eq!(batch.len(), 1000);
+    let is_page = |call: &Call| matches!(call, Call::Read { bytes, .. } if *bytes == PAGE_BYTES as u64);
+    assert!(file.calls.lock().iter().all(is_page));
+}
