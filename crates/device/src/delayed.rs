@@ -1,11 +1,13 @@
-//! A device that takes longer: a delay added to whatever makes bytes or names durable, as in the papers' experiments
-//! (0, 15 us, 50 us, 100 us, 1 ms and 10 ms).
+//! A device that takes longer: a delay added to whatever makes bytes or names durable, as in the
+//! papers' experiments (0, 15 us, 50 us, 100 us, 1 ms and 10 ms).
 //!
 //! Any thread. Invariants:
 //!
-//! 1. Each call that promises durability (a durable write, a sync of a file or a directory, a preparation, the making of a
-//!    subdirectory) is delayed once, after the device has done it and before it is reported. Nothing else is.
-//! 2. Calls that run beside each other are delayed beside each other: this is a device with latency, not one with a queue.
+//! 1. Each call that promises durability (a durable write, a sync of a file or a directory, a
+//!    preparation, the making of a subdirectory) is delayed once, after the device has done it and
+//!    before it is reported. Nothing else is.
+//! 2. Calls that run beside each other are delayed beside each other: this is a device with
+//!    latency, not one with a queue.
 //! 3. A failed call is not delayed.
 //!
 //! | atomic | written by | read by | ordering |
@@ -24,22 +26,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How a delay is waited out.
+/// Method of waiting out a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Waiting {
     /// On the processor: as exact as the clock, and a processor less for everybody else.
     Spin,
-    /// Asleep (`clock_nanosleep`, with the calling thread's timer slack lowered to a nanosecond for good), as a real device
-    /// is waited for. Wakes up late by what the kernel takes for it: some microseconds on bare metal, 25 to 40 us where this was tried, a virtual machine.
+    /// Asleep (`clock_nanosleep`, with the calling thread's timer slack lowered to a nanosecond for
+    /// good), as a real device is waited for. Wakes up late by what the kernel takes for it: some
+    /// microseconds on bare metal, 25 to 40 us where this was tried, a virtual machine.
     Timer,
-    /// Asleep until [`Waiting::TAIL`] before the end, then on the processor: exact, and long delays are hardly noticed by
-    /// others. Delays no longer than that are spent on the processor alone.
+    /// Asleep until [`Waiting::TAIL`] before the end, then on the processor: exact, and long delays
+    /// are hardly noticed by others. Delays no longer than that are spent on the processor alone.
     #[default]
     Auto,
 }
 
 impl Waiting {
-    /// How long [`Waiting::Auto`] stays on the processor at the end of a delay: longer than a sleeper wakes up late.
+    /// How long [`Waiting::Auto`] stays on the processor at the end of a delay: longer than a
+    /// sleeper wakes up late.
     pub const TAIL: Duration = Duration::from_micros(50);
 
     /// Blocks the calling thread for `delay`.
@@ -60,7 +64,8 @@ impl Waiting {
     }
 }
 
-/// By default Linux lets timers of a thread expire up to 50 us late, so that it can serve several at once.
+/// By default Linux lets timers of a thread expire up to 50 us late, so that it can serve several
+/// at once.
 fn lower_timer_slack() {
     thread_local!(static LOWERED: Cell<bool> = const { Cell::new(false) });
     if !LOWERED.replace(true) {
@@ -85,7 +90,8 @@ impl Delay {
     }
 }
 
-/// A directory whose durable writes and syncs take longer. See the rules above; with no delay everything passes through.
+/// A directory whose durable writes and syncs take longer. See the rules above; with no delay
+/// everything passes through.
 ///
 /// ```
 /// use katydid_device::{DelayedDirectory, MemoryDirectory, Waiting};
@@ -100,12 +106,13 @@ pub struct DelayedDirectory {
 }
 
 impl DelayedDirectory {
-    /// Adds `delay` to each call to `inner` that promises durability, also in directories inside it.
+    /// Adds `delay` to each call to `inner` that promises durability, also in directories inside
+    /// it.
     pub fn new(inner: Arc<dyn Directory>, delay: Duration, waiting: Waiting) -> Self {
         DelayedDirectory { inner, delay: Arc::new(Delay { delay, waiting, delays: AtomicU64::new(0) }) }
     }
 
-    /// How many calls were delayed so far, in directories inside this one too.
+    /// Number of calls delayed so far, those of directories inside this one included.
     pub fn delays(&self) -> u64 {
         self.delay.delays.load(Ordering::Relaxed)
     }

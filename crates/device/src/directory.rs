@@ -2,12 +2,15 @@
 //!
 //! Rules for every implementation:
 //!
-//! 1. Bytes written with [`WriteMode::Written`] survive a crash of this process, and may be lost, torn at 512 bytes or
-//!    reordered by a crash of the machine until a later `sync` of the same file returned.
-//! 2. Bytes written with [`WriteMode::Durable`] survive a crash of the machine once the call returned. The call
-//!    promises nothing for bytes written earlier.
-//! 3. A created, renamed or removed name survives a crash of the machine once `Directory::sync` returned.
-//! 4. `write_at` writes all or fails; a short write of the operating system is continued, never reported as success.
+//! 1. Bytes written with [`WriteMode::Written`] survive a crash of this process, and may be lost,
+//!    torn at 512 bytes or reordered by a crash of the machine until a later `sync` of the same
+//!    file returned.
+//! 2. Bytes written with [`WriteMode::Durable`] survive a crash of the machine once the call
+//!    returned. The call promises nothing for bytes written earlier.
+//! 3. A created, renamed or removed name survives a crash of the machine once `Directory::sync`
+//!    returned.
+//! 4. `write_at` writes all or fails; a short write of the operating system is continued, never
+//!    reported as success.
 //! 5. `read_at` is short only at the end of the file.
 //! 6. No call panics on any content of a device.
 
@@ -18,18 +21,19 @@ use std::io::{self, IoSlice};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How a file's bytes travel.
+/// I/O method of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Method {
     /// Through the page cache; durable by `fdatasync`.
     Buffered,
-    /// Past the page cache (`O_DIRECT`), durable per write (`O_DSYNC` semantics). Falls back to `Buffered` where the
-    /// file system refuses; [`File::method`] says which is in use.
+    /// Past the page cache (`O_DIRECT`), durable per write (`O_DSYNC` semantics). Falls back to
+    /// `Buffered` where the file system refuses; [`File::method`] says which is in use.
     #[default]
     Direct,
-    /// As `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a large write at once. Falls back to
-    /// `Direct` where the kernel has none or is told to give none, and then as that does.
+    /// As `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a large
+    /// write at once. Falls back to `Direct` where the kernel has none or is told to give none, and
+    /// then as that does.
     Uring,
 }
 
@@ -46,8 +50,8 @@ impl Method {
         }
     }
 
-    /// Whether a durable write past the page cache is the cheap way to make bytes durable: it is so by itself, and nobody
-    /// else's bytes are waited for. Otherwise write, then [`File::sync`].
+    /// Whether a durable write past the page cache is the cheap way to make bytes durable: it is so
+    /// by itself, and nobody else's bytes are waited for. Otherwise write, then [`File::sync`].
     pub fn durable_writes(self) -> bool {
         match self {
             Method::Buffered => false,
@@ -83,7 +87,7 @@ impl FromStr for Method {
     }
 }
 
-/// Whether opening may create the file.
+/// Permission to create the file when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Create {
     /// The file must exist.
@@ -94,7 +98,7 @@ pub enum Create {
     New,
 }
 
-/// What a write promises when it returns.
+/// Promise of a write that has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteMode {
     /// Handed to the operating system.
@@ -134,10 +138,12 @@ pub trait Directory: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes created, renamed and removed names durable.
     fn sync(&self) -> Result<()>;
-    /// Takes the directory for this process; `Cause::Locked` if another has it, or reads it under [`Directory::lock_to_read`].
+    /// Takes the directory for this process; `Cause::Locked` if another has it, or reads it under
+    /// [`Directory::lock_to_read`].
     fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
-    /// Keeps every process from taking the directory while it is only read; `Cause::Locked` if one has it. A directory of files is not
-    /// changed, and several may read it; one that never had a lock is not guarded. Other directories take their ordinary lock.
+    /// Keeps every process from taking the directory while it is only read; `Cause::Locked` if one
+    /// has it. A directory of files is not changed, and several may read it; one that never had a
+    /// lock is not guarded. Other directories take their ordinary lock.
     fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
         self.lock()
     }
@@ -145,10 +151,12 @@ pub trait Directory: Send + Sync + Debug {
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>>;
     /// A directory inside this one if it exists; creates nothing.
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>>;
-    /// Opens the region of non-volatile memory of this name, and makes it, of `bytes` zeros, if there is none; durably, all or
-    /// nothing. It is listed like a file. Until everybody has dropped it nobody else can open it: `Cause::Locked`.
+    /// Opens the region of non-volatile memory of this name, and makes it, of `bytes` zeros, if
+    /// there is none; durably, all or nothing. It is listed like a file. Until everybody has
+    /// dropped it nobody else can open it: `Cause::Locked`.
     ///
-    /// A region fails no store, so nothing stands before it: no gate, no watch, no added delay, no stripes.
+    /// A region fails no store, so nothing stands before it: no gate, no watch, no added delay, no
+    /// stripes.
     fn nvram(&self, name: &str, _bytes: u64, _want: Persistence) -> Result<Arc<NvRegion>> {
         Err(Error::from_io(Verb::Map, name, io::ErrorKind::Unsupported.into()))
     }
@@ -158,11 +166,13 @@ pub trait Directory: Send + Sync + Debug {
 
 /// One file. All methods take `&self` and may be called from several threads.
 pub trait File: Send + Sync + Debug {
-    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file. `buffer` needs no alignment.
+    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file. `buffer`
+    /// needs no alignment.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
-    /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] and [`Method::Uring`], parts whose address or length is
-    /// no multiple of [`File::alignment`] are copied through an aligned buffer, and a write whose `offset` or total length
-    /// is none goes through the page cache: both are correct, neither is quick.
+    /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] and
+    /// [`Method::Uring`], parts whose address or length is no multiple of [`File::alignment`] are
+    /// copied through an aligned buffer, and a write whose `offset` or total length is none goes
+    /// through the page cache: both are correct, neither is quick.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;
     /// Makes all bytes written so far durable (`fdatasync`).
     fn sync(&self) -> Result<()>;
@@ -172,13 +182,16 @@ pub trait File: Send + Sync + Debug {
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes that durable. Out of room
-    /// is `Cause::NoSpace` with `Verb::Prepare`, does not shut the gate, gives the growth back and leaves the file
-    /// usable; old bytes from `from` on may be zeros then. Nobody may write at or after `from` meanwhile.
+    /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes that
+    /// durable. Out of room is `Cause::NoSpace` with `Verb::Prepare`, does not shut the gate, gives
+    /// the growth back and leaves the file usable; old bytes from `from` on may be zeros then.
+    /// Nobody may write at or after `from` meanwhile.
     fn prepare(&self, from: u64, to: u64) -> Result<()>;
-    /// Cuts the file to `length` bytes, durably once a later `sync` returned. A file shorter than that is an error.
+    /// Cuts the file to `length` bytes, durably once a later `sync` returned. A file shorter than
+    /// that is an error.
     fn truncate(&self, length: u64) -> Result<()>;
-    /// Forgets cached clean bytes so that the next read comes from the device. Call after `sync`, at open.
+    /// Forgets cached clean bytes so that the next read comes from the device. Call after `sync`,
+    /// at open.
     fn drop_cache(&self) -> Result<()>;
     /// Tells the system of coming reads. It starts to read what is needed soon into the page cache,
     /// and does not wait for it. Changes no result, and does nothing for files past the page cache

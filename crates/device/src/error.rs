@@ -1,7 +1,7 @@
 //! Errors of the device layer: what was being done to what, and why it failed.
 //!
-//! One type for all device calls. It is `Clone` because the first failure is latched by the gate and handed to every
-//! later caller.
+//! One type for all device calls. It is `Clone` because the first failure is latched by the gate
+//! and handed to every later caller.
 
 use crate::id::Id;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The result of a device call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What was being done when a device call failed.
+/// Operation of a device call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Verb {
@@ -60,11 +60,12 @@ impl fmt::Display for Verb {
     }
 }
 
-/// Why a device call failed.
+/// Cause of a failed device call.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The device or a quota has no room, or the file may not grow. Never latched by the gate when met while preparing space ahead.
+    /// The device or a quota has no room, or the file may not grow. Never latched by the gate when
+    /// met while preparing space ahead.
     NoSpace,
     /// No such file.
     NotFound,
@@ -76,19 +77,21 @@ pub enum Cause {
     Crashed,
     /// An earlier write or sync failed and shut the gate; that first failure.
     Poisoned(Arc<Error>),
-    /// The gate that the call goes through was closed: the directory may be another opening's by now.
+    /// The gate that the call goes through was closed: the directory may be another opening's by
+    /// now.
     Closed,
     /// A directory or file does not belong where it was found in a striped set.
     Stripes(StripesFault),
     /// A file is not the region of non-volatile memory that was asked for, or cannot be one.
     Nvram(NvramFault),
-    /// The code of the directory or file panicked; its message. The call's effect is unknown, as after an I/O error.
+    /// The code of the directory or file panicked; its message. The call's effect is unknown, as
+    /// after an I/O error.
     Panicked(Arc<str>),
     /// Any other failure of the operating system or of the simulated device.
     Io(Arc<io::Error>),
 }
 
-/// What is wrong with a directory, or a file, of a striped set.
+/// Fault of a directory or file of a striped set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StripesFault {
@@ -145,7 +148,7 @@ impl fmt::Display for StripesFault {
     }
 }
 
-/// Why a file cannot be used as the region of non-volatile memory that was asked for.
+/// Reason why a file cannot be used as the requested region of non-volatile memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NvramFault {
@@ -169,9 +172,11 @@ pub enum NvramFault {
         /// Bytes that it has.
         found: u64,
     },
-    /// No region has so many bytes: they are no multiple of a cache line, none, or more than can be mapped.
+    /// No region has so many bytes: they are no multiple of a cache line, none, or more than can be
+    /// mapped.
     Bytes(u64),
-    /// Real persistence was asked for, and the file system (its kind) does not map files with `MAP_SYNC`.
+    /// Real persistence was asked for, and the file system (its kind) does not map files with
+    /// `MAP_SYNC`.
     NoDax(&'static str),
     /// Real persistence was asked for, and there is no instruction for it on this processor.
     NoInstruction,
@@ -204,11 +209,11 @@ impl fmt::Display for NvramFault {
 /// A failed device call.
 #[derive(Debug, Clone)]
 pub struct Error {
-    /// What was being done.
+    /// Operation that failed.
     pub verb: Verb,
     /// The file or directory it was done to, with the byte range where there is one.
     pub subject: String,
-    /// Why it failed.
+    /// Cause of the failure.
     pub cause: Cause,
 }
 
@@ -216,7 +221,8 @@ impl Error {
     /// A failure of the operating system, sorted into a [`Cause`].
     pub fn from_io(verb: Verb, subject: impl Into<String>, error: io::Error) -> Self {
         let cause = match error.kind() {
-            // A file that may not grow has no room, whatever the device has: a file system or `ulimit -f` bounds it.
+            // A file that may not grow has no room, whatever the device has: a file system or
+            // `ulimit -f` bounds it.
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 Cause::NoSpace
             }
@@ -232,12 +238,13 @@ impl Error {
         Error { verb, subject: subject.into(), cause }
     }
 
-    /// Whether the device had no room.
+    /// Returns true if the device had no room.
     pub fn is_no_space(&self) -> bool {
         matches!(self.cause, Cause::NoSpace)
     }
 
-    /// The failure that everything later goes back to: of a refusal by the gate, what shut it; otherwise this one.
+    /// The failure that everything later goes back to: of a refusal by the gate, what shut it;
+    /// otherwise this one.
     pub fn into_first(self) -> Error {
         match self.cause {
             Cause::Poisoned(first) => Error::clone(&first).into_first(),
@@ -245,13 +252,13 @@ impl Error {
         }
     }
 
-    /// Whether the device had no room for what is made ahead of use: nothing was lost, and the gate stays open. A write or a
-    /// sync that finds no room is a failure like any other.
+    /// Whether the device had no room for what is made ahead of use: nothing was lost, and the gate
+    /// stays open. A write or a sync that finds no room is a failure like any other.
     pub fn is_no_space_ahead(&self) -> bool {
         self.is_no_space() && matches!(self.verb, Verb::Prepare | Verb::Open | Verb::Rename)
     }
 
-    /// Whether the file does not exist.
+    /// Returns true if the file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self.cause, Cause::NotFound)
     }

@@ -1,33 +1,41 @@
-//! The gate: nothing is acknowledged after the first failed write or sync, and nothing is changed after the gate was closed.
+//! The gate: nothing is acknowledged after the first failed write or sync, and nothing is changed
+//! after the gate was closed.
 //!
-//! Any thread. After a failed `fdatasync` the kernel marks the pages clean, so a second one succeeds without having
-//! written anything: a caller that tries again, or that syncs after another caller's failure, acknowledges what was lost. So every
-//! call that could acknowledge or change something goes through here.
+//! Any thread. After a failed `fdatasync` the kernel marks the pages clean, so a second one
+//! succeeds without having written anything: a caller that tries again, or that syncs after another
+//! caller's failure, acknowledges what was lost. So every call that could acknowledge or change
+//! something goes through here.
 //!
 //! Invariants:
 //!
-//! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation that failed for any
-//!    reason but a lack of room, or whose sync failed for any reason, counts as one; so does an opening of a file whose sync failed.
-//! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename, removal, mapping of NVRAM or taking of the
-//!    directory's lock begin. Reads, lengths and listings go on. A file is opened for reading only then.
-//! 3. A sync, or a durable write, that ended after the gate was shut does not report success, whatever the device said.
-//! 4. Of one open file, only one call at a time is in a sync of the page cache. The kernel reports a write-back error
-//!    once for each open file, to whichever sync comes first; a second one running beside it could otherwise see
-//!    success before the first has latched the failure.
+//! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation
+//!    that failed for any reason but a lack of room, or whose sync failed for any reason, counts as
+//!    one; so does an opening of a file whose sync failed.
+//! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename, removal, mapping
+//!    of NVRAM or taking of the directory's lock begin. Reads, lengths and listings go on. A file
+//!    is opened for reading only then.
+//! 3. A sync, or a durable write, that ended after the gate was shut does not report success,
+//!    whatever the device said.
+//! 4. Of one open file, only one call at a time is in a sync of the page cache. The kernel reports
+//!    a write-back error once for each open file, to whichever sync comes first; a second one
+//!    running beside it could otherwise see success before the first has latched the failure.
 //! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
-//! 6. A closed gate refuses what a shut gate refuses. [`Gate::close`] returns when the calls that were inside have returned, so a
-//!    directory's lock that is given back afterwards is given back for good (`gate/calls.rs` counts the calls).
+//! 6. A closed gate refuses what a shut gate refuses. [`Gate::close`] returns when the calls that
+//!    were inside have returned, so a directory's lock that is given back afterwards is given back
+//!    for good (`gate/calls.rs` counts the calls).
 //!
-//! A directory has one gate, made where it is opened: a database hands its gate down to its log. Where gates stand in series all the same, each
-//! counts the calls that pass it and is closed by itself, and a refusal of the inner one is no failure to the outer one.
+//! A directory has one gate, made where it is opened: a database hands its gate down to its log.
+//! Where gates stand in series all the same, each counts the calls that pass it and is closed by
+//! itself, and a refusal of the inner one is no failure to the outer one.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `first` (a `OnceLock`) | the first failing caller, once | every call, before and, where it acknowledges, after the device's | release by `set`, acquire by `get`: the thread that sees it shut sees the whole cause |
 //!
-//! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes past the page cache do not take
-//! it, their errors come back with the write itself (Linux 4.7 and later, which have `RWF_DSYNC`). A call that waits for its turn
-//! is not inside yet, so a gate that is closed meanwhile refuses it.
+//! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes past the
+//! page cache do not take it, their errors come back with the write itself (Linux 4.7 and later,
+//! which have `RWF_DSYNC`). A call that waits for its turn is not inside yet, so a gate that is
+//! closed meanwhile refuses it.
 //!
 //! A crash leaves nothing of the gate: the next open starts with a new one and recovers.
 
@@ -57,7 +65,8 @@ struct Shared {
 }
 
 impl Gate {
-    /// Puts a new gate before `directory`: all files and directories opened through the returned one share it.
+    /// Puts a new gate before `directory`: all files and directories opened through the returned
+    /// one share it.
     pub fn wrap(directory: Arc<dyn Directory>) -> (Arc<dyn Directory>, Gate) {
         let gate = Gate::default();
         (gate.before(directory), gate)
@@ -73,7 +82,7 @@ impl Gate {
         self.shared.first.get().map(|first| Error::clone(first))
     }
 
-    /// Whether it is shut: one load.
+    /// Returns true if the gate is shut. Costs one load.
     pub fn is_shut(&self) -> bool {
         self.shared.first.get().is_some()
     }
@@ -86,21 +95,23 @@ impl Gate {
         }
     }
 
-    /// Refuses, from now on, every call that changes something, with [`Cause::Closed`]; waits until those inside have returned; then drops
-    /// `lock`. Reads, lengths and listings go on. Closing again is allowed, waits as the first does, and drops its own `lock`.
+    /// Refuses, from now on, every call that changes something, with [`Cause::Closed`]; waits until
+    /// those inside have returned; then drops `lock`. Reads, lengths and listings go on. Closing
+    /// again is allowed, waits as the first does, and drops its own `lock`.
     ///
-    /// A thread that is itself inside a call, as a logger or a panic hook run by the device is, does not wait for itself: the last call
-    /// inside drops `lock` when it returns.
+    /// A thread that is itself inside a call, as a logger or a panic hook run by the device is,
+    /// does not wait for itself: the last call inside drops `lock` when it returns.
     pub fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
         self.shared.calls.close(lock);
     }
 
-    /// Whether [`Gate::close`] was called.
+    /// Returns true if [`Gate::close`] was called.
     pub fn is_closed(&self) -> bool {
         self.shared.calls.is_closed()
     }
 
-    /// Whether this thread is inside a call of this gate: it must not wait for its calls to return then.
+    /// Whether this thread is inside a call of this gate: it must not wait for its calls to return
+    /// then.
     pub fn is_inside(&self) -> bool {
         self.shared.calls.is_inside()
     }
@@ -163,7 +174,8 @@ impl Directory for GatedDirectory {
             (Err(refused), Create::New) => return Err(refused),
             (Err(refused), _) => refused,
         };
-        // Reading what exists goes on; creating does not, nor does the sync of what is opened to be changed.
+        // Reading what exists goes on; creating does not, nor does the sync of what is opened to be
+        // changed.
         match self.inner.open_read_only(name) {
             Err(Error { cause: Cause::NotFound, .. }) if create == Create::IfMissing => Err(refused),
             other => Ok(self.file(name, other?)),
@@ -245,15 +257,16 @@ impl GatedFile {
         self.gate.check(verb, || self.name.clone())
     }
 
-    /// Whether a write goes through the page cache: all do but those of direct files that are aligned as a whole.
+    /// Whether a write goes through the page cache: all do but those of direct files that are
+    /// aligned as a whole.
     fn is_cached(&self, parts: &[IoSlice<'_>], offset: u64) -> bool {
         let block = self.inner.alignment() as u64;
         let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
         self.inner.method() == Method::Buffered || !(offset | total).is_multiple_of(block)
     }
 
-    /// Runs a call that syncs the page cache, alone (invariant 4), and reports success only if the gate is still open
-    /// (invariant 3).
+    /// Runs a call that syncs the page cache, alone (invariant 4), and reports success only if the
+    /// gate is still open (invariant 3).
     fn in_turn(
         &self,
         verb: Verb,

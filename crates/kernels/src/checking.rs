@@ -83,7 +83,7 @@ pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> boo
     std::thread::spawn(move || check(Some(preemptions), body)).join().is_err()
 }
 
-/// Which checkers notice a mutant.
+/// Checkers that notice a mutant.
 #[cfg(any(loom, katydid_explore))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detectors {

@@ -47,7 +47,7 @@ impl fmt::Display for StreamId {
 pub struct StreamLsn {
     /// The stream.
     pub stream: StreamId,
-    /// Where the record ends, exclusively.
+    /// Exclusive end of the record.
     pub end: Lsn,
 }
 
@@ -98,7 +98,7 @@ impl Dependencies {
         self.positions.iter().copied()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }

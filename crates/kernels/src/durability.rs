@@ -2,7 +2,7 @@
 //!
 //! Pure.
 
-/// How far a record must have got before a caller is told so. Ordered: each level includes those
+/// Progress of a record before its caller is acknowledged. Ordered: each level includes those
 /// before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Durability {

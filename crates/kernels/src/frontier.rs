@@ -65,7 +65,7 @@ impl Frontiers {
         Lsn::new(self.durable.load(Ordering::Acquire))
     }
 
-    /// Whether everything below `end` has got to `level`.
+    /// Returns true if everything below `end` has reached `level`.
     #[inline]
     pub fn reached(&self, end: Lsn, level: Durability) -> bool {
         match level {
@@ -75,7 +75,8 @@ impl Frontiers {
         }
     }
 
-    /// What a scan found; any thread. Returns the frontier afterwards.
+    /// Advances the filled frontier to the result of a scan. Any thread. Returns the frontier
+    /// afterwards.
     #[inline]
     pub fn advance_filled(&self, to: u64) -> Lsn {
         let before = self.filled.load(Ordering::Acquire);
@@ -126,7 +127,7 @@ impl Frontiers {
         self.validate();
     }
 
-    /// What a scan found of a log whose appends persist; any thread.
+    /// Advances the frontiers of a log whose appends persist to the result of a scan. Any thread.
     pub fn advance_persisted(&self, to: Lsn) {
         raise(&self.written, to.get(), Ordering::AcqRel);
         raise(&self.durable, to.get(), Ordering::AcqRel);

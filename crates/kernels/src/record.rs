@@ -93,7 +93,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Which part of a logical record a physical one is.
+/// Part of a logical record that a physical one holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// All of it.
@@ -198,7 +198,7 @@ impl Chain {
     }
 }
 
-/// Where a record's bytes lie.
+/// Placement of a record's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// At its position, and it takes as many positions as it has bytes.
@@ -266,7 +266,7 @@ fn bound_to(lsn: Lsn) -> u32 {
 pub struct HeaderFields {
     /// Incarnation of the log it is written in.
     pub incarnation: u32,
-    /// What it is about.
+    /// Kind of the record.
     pub kind: Kind,
     /// Its transaction, as its appender names it.
     pub txn: u64,
@@ -369,7 +369,7 @@ pub struct Header {
     pub lsn: Lsn,
     /// Incarnation of the log it was written in.
     pub incarnation: u32,
-    /// What it is about.
+    /// Kind of the record.
     pub kind: Kind,
     /// Which part of a logical record it is.
     pub part: Part,

@@ -6,9 +6,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{word}` is not one of {known}")]
 pub struct UnknownWord {
-    /// What was given.
+    /// Word that was given.
     pub word: String,
-    /// What would have been understood.
+    /// Words that are known.
     pub known: &'static str,
 }
 

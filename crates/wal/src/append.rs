@@ -20,16 +20,18 @@ pub struct Append<'a> {
     pub kind: Kind,
     /// Id of the transaction it belongs to; the log only carries it.
     pub txn: u64,
-    /// The highest record that this one depends on, by its LSN: it is put above. [`Lsn::ZERO`] for none. All inserters but
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything appended before. `Chunked`
-    /// does so within a session only; for records of other sessions it reads this field.
+    /// The highest record that this one depends on, by its LSN: it is put above. [`Lsn::ZERO`] for
+    /// none. All inserters but [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record
+    /// above everything appended before. `Chunked` does so within a session only; for records of
+    /// other sessions it reads this field.
     pub after: Lsn,
     /// The payload, in pieces that are joined. At most 64 MiB less the header's 48 bytes.
     pub payload: &'a [&'a [u8]],
-    /// Whether it may use the reserve.
+    /// Permission to use the reserve.
     pub class: AppendClass,
-    /// The previous record of the transaction, or the commit stamp. The session also counts the dependencies here that it puts before the
-    /// payload, so callers do not set the field as a whole.
+    /// The previous record of the transaction, or the commit stamp. The session also counts the
+    /// dependencies here that it puts before the payload, so callers do not set the field as a
+    /// whole.
     pub(crate) chain: Chain,
     /// Positions to be named before the payload; none that is empty.
     pub(crate) dependencies: Option<&'a Dependencies>,
@@ -47,19 +49,21 @@ impl<'a> Append<'a> {
         Append { txn, ..self }
     }
 
-    /// The record, with this previous record of its transaction. The log carries its LSN, and puts this record above it. [`Lsn::ZERO`]: there
-    /// is none.
+    /// The record, with this previous record of its transaction. The log carries its LSN, and puts
+    /// this record above it. [`Lsn::ZERO`]: there is none.
     pub fn prev(self, prev: Lsn) -> Self {
         Append { chain: Chain::Previous(prev), dependencies: None, ..self }
     }
 
-    /// The record, as the only one of a transaction that has this stamp; it names no previous record. The log only carries the stamp.
+    /// The record, as the only one of a transaction that has this stamp; it names no previous
+    /// record. The log only carries the stamp.
     pub fn stamp(self, stamp: CommitStamp) -> Self {
         Append { chain: Chain::Commit { stamp, dependencies: 0 }, dependencies: None, ..self }
     }
 
-    /// The record, as the only one of a transaction that has this stamp and depends on these positions. Those that are not durable when it is
-    /// appended are written before its payload, 16 bytes each, and recovery keeps it only if they have survived.
+    /// The record, as the only one of a transaction that has this stamp and depends on these
+    /// positions. Those that are not durable when it is appended are written before its payload, 16
+    /// bytes each, and recovery keeps it only if they have survived.
     pub fn commit(self, stamp: CommitStamp, dependencies: &'a Dependencies) -> Self {
         Append { dependencies: Some(dependencies).filter(|set| !set.is_empty()), ..self.stamp(stamp) }
     }
@@ -81,18 +85,22 @@ impl<'a> Append<'a> {
     }
 }
 
-/// Where a record was put.
+/// Positions of an appended record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
     /// The stream that it is in.
     pub stream: StreamId,
-    /// Where it starts. Trimming up to here keeps it.
+    /// Start of its first fragment. Trimming up to here keeps the record.
     pub first: Lsn,
-    /// The LSN that identifies the record: the start of its last fragment. It equals `first` for all but large records.
+    /// The LSN that identifies the record: the start of its last fragment. It equals `first` for
+    /// all but large records.
     pub lsn: Lsn,
-    /// Where it ends, exclusively: it is durable when [`Stream::durable`](crate::Stream::durable) has got here.
+    /// Where it ends, exclusively: it is durable when [`Stream::durable`](crate::Stream::durable)
+    /// has got here.
     pub end: Lsn,
-    /// Bytes of the log's memory or files that it takes, headers and padding included, without entries of logs whose records lie apart ([`LogKind::lies_apart`](crate::LogKind::lies_apart)).
+    /// Bytes of the log's memory or files that it takes, headers and padding included, without
+    /// entries of logs whose records lie apart
+    /// ([`LogKind::lies_apart`](crate::LogKind::lies_apart)).
     pub bytes: u64,
 }
 

@@ -1,13 +1,16 @@
-//! Stretches of a log's bytes: taking them from an open log, and making a log of a copy and the stretches that follow it.
+//! Stretches of a log's bytes: taking them from an open log, and making a log of a copy and the
+//! stretches that follow it.
 //!
-//! Any thread. An archive keeps the bytes of a stream as they are, from one position to the next, in files of its own form. Nothing here writes to the
-//! log. Invariants:
+//! Any thread. An archive keeps the bytes of a stream as they are, from one position to the next,
+//! in files of its own form. Nothing here writes to the log. Invariants:
 //!
-//! 1. A stretch has whole physical records and nothing that is not durable. So what is archived is in the log after every crash, and no later opening
-//!    writes other bytes in its place.
+//! 1. A stretch has whole physical records and nothing that is not durable. So what is archived is
+//!    in the log after every crash, and no later opening writes other bytes in its place.
 //! 2. Each record of a stretch was decoded, its checksum included, before the stretch is given.
-//! 3. A stretch that was read while its segment was recycled is not given: the start of the log is looked at after the bytes were read.
-//! 4. The log that is made ends at a cut: in each stream the end of a record, such that a crash of the source might have left it so.
+//! 3. A stretch that was read while its segment was recycled is not given: the start of the log is
+//!    looked at after the bytes were read.
+//! 4. The log that is made ends at a cut: in each stream the end of a record, such that a crash of
+//!    the source might have left it so.
 //!
 //! A crash leaves nothing of this behind; the caller keeps the log by a pin or a named consumer.
 
@@ -43,7 +46,7 @@ pub struct Stretch {
 /// A physical record of a log, by which two histories of one log are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordMark {
-    /// Where it starts.
+    /// Start of the record.
     pub lsn: Lsn,
     /// Its checksum, which covers its position, its incarnation and its payload.
     pub sum: u32,
@@ -58,18 +61,21 @@ impl RecordMark {
 }
 
 impl Stream {
-    /// The durable records from `from` on, as bytes: about `bytes_max`, and at least one record if there is one. `from` is the start of the log, or the end of
-    /// a stretch. `None` if nothing more is durable.
+    /// The durable records from `from` on, as bytes: about `bytes_max`, and at least one record if
+    /// there is one. `from` is the start of the log, or the end of a stretch. `None` if nothing
+    /// more is durable.
     ///
     /// # Errors
-    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with [`ReadError::BeyondEnd`] if it ends below, with
-    /// [`ReadError::Corrupt`] if a record is damaged; [`Error::NotInFiles`] of a log in NVRAM.
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with
+    /// [`ReadError::BeyondEnd`] if it ends below, with [`ReadError::Corrupt`] if a record is
+    /// damaged; [`Error::NotInFiles`] of a log in NVRAM.
     pub fn stretch(&self, from: Lsn, bytes_max: usize) -> Result<Option<Stretch>> {
         self.stretch_until(from, Lsn::LIMIT, bytes_max)
     }
 
-    /// The durable records between `from` and `until`, as bytes: about `bytes_max`, and at least one record if there is one. `until` is the end of a record, or
-    /// behind everything. See [`Stream::stretch`].
+    /// The durable records between `from` and `until`, as bytes: about `bytes_max`, and at least
+    /// one record if there is one. `until` is the end of a record, or behind everything. See
+    /// [`Stream::stretch`].
     ///
     /// # Errors
     /// Those of [`Stream::stretch`].
@@ -114,7 +120,8 @@ impl Stream {
     /// Whether the log has this record, at its place. False if the log ends below.
     ///
     /// # Errors
-    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above it; failures of the device.
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above it; failures of the
+    /// device.
     pub fn has_record(&self, mark: RecordMark) -> Result<bool> {
         self.core().look();
         let durable = Durable(self.shared_core()).written();
@@ -141,7 +148,8 @@ struct WholeRecords {
     stamp_max: CommitStamp,
 }
 
-/// The whole records in the bytes. A record that the bytes end inside is left out, unless it is the first.
+/// The whole records in the bytes. A record that the bytes end inside is left out, unless it is the
+/// first.
 fn whole_records(
     bytes: &[u8],
     from: Lsn,
@@ -210,7 +218,8 @@ impl Source for Joined {
     }
 }
 
-/// A log that is not open and was not opened since it was made by a copy, with archived bytes that go on from the end of each of its streams.
+/// A log that is not open and was not opened since it was made by a copy, with archived bytes that
+/// go on from the end of each of its streams.
 #[derive(Debug)]
 pub struct ExtendedLog {
     streams: Vec<(Arc<Joined>, Part)>,
@@ -221,12 +230,12 @@ pub struct ExtendedLog {
 pub struct Cut {
     /// The end of the last record.
     pub end: Lsn,
-    /// How often the log had been opened when that record was written.
+    /// Number of openings of the log before that record was written.
     pub incarnation: u32,
 }
 
 impl ExtendedLog {
-    /// Where each stream of the log of a copy in `copy` ends.
+    /// Ends of the streams of the log of a copy in `copy`.
     ///
     /// # Errors
     /// As opening the copy's log would refuse it.
@@ -257,8 +266,8 @@ impl ExtendedLog {
         Ok(ExtendedLog { streams })
     }
 
-    /// The end of the last record of a stream that ends where `is_within` says, which is so for all before it. `visit` sees the records between the copy's end
-    /// and there, in order.
+    /// The end of the last record of a stream that ends where `is_within` says, which is so for all
+    /// before it. `visit` sees the records between the copy's end and there, in order.
     ///
     /// # Errors
     /// Those of `visit`; [`ReadError::Corrupt`] with file and place of what is no record.
@@ -301,13 +310,14 @@ impl ExtendedLog {
         self.parts(cuts).map(|(_, part)| part.to.since(part.from)).sum()
     }
 
-    /// How often the streams of the log that [`ExtendedLog::copy`] makes have been opened, added up.
+    /// How often the streams of the log that [`ExtendedLog::copy`] makes have been opened, added
+    /// up.
     pub fn incarnations(&self, cuts: &[Cut]) -> u64 {
         self.parts(cuts).map(|(_, part)| u64::from(part.incarnation)).sum()
     }
 
-    /// Makes a log of the copy's and of what follows it, up to a cut of each stream. `step` is called after each piece with its bytes, and ends the copying with
-    /// its error.
+    /// Makes a log of the copy's and of what follows it, up to a cut of each stream. `step` is
+    /// called after each piece with its bytes, and ends the copying with its error.
     ///
     /// # Errors
     /// Those of `step`; [`Error::Read`], [`Error::Device`].

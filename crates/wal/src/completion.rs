@@ -1,13 +1,16 @@
 //! Waiting without blocking: a future, and queues of callbacks.
 //!
-//! Futures are woken by a worker thread of the log (`wakers.rs`). Callbacks run only on the thread that owns their queue, when it calls
-//! [`Completions::poll`] and the like. Either may be dropped at any time without changing what becomes durable. A queue belongs to
-//! one thread at a time, and remembers how far it has seen each stream's frontiers. It reads them again only when the first one queued
-//! waits for more, so asking costs a few loads from the queue's own memory.
+//! Futures are woken by a worker thread of the log (`wakers.rs`). Callbacks run only on the thread
+//! that owns their queue, when it calls [`Completions::poll`] and the like. Either may be dropped
+//! at any time without changing what becomes durable. A queue belongs to one thread at a time, and
+//! remembers how far it has seen each stream's frontiers. It reads them again only when the first
+//! one queued waits for more, so asking costs a few loads from the queue's own memory.
 //!
-//! Both wait for a position and for what that depends on in other streams. Without dependencies there is one position to look at.
+//! Both wait for a position and for what that depends on in other streams. Without dependencies
+//! there is one position to look at.
 //!
-//! Invariant: the callbacks of one queue run in the order they were queued. One that waits for less may wait behind one that waits for more.
+//! Invariant: the callbacks of one queue run in the order they were queued. One that waits for less
+//! may wait behind one that waits for more.
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -27,11 +30,14 @@ use std::task::{Context, Poll, Waker, ready};
 /// A future that resolves when a position, and all that it depends on, have got to a level. Made by
 /// [`Log::wait_async`](crate::Log::wait_async) and [`Stream::wait_async`].
 ///
-/// The requests were made when the future was: dropping it, before or after it was polled, changes nothing about the log.
+/// The requests were made when the future was: dropping it, before or after it was polled, changes
+/// nothing about the log.
 ///
-/// Wakers are called by a worker thread of the log, which leads nothing and holds nothing, one after another. A waker may use the log, wait for
-/// it, or drop its last handle. One that blocks delays the wakers behind it, on this stream only, and no commit. One that panics delays
-/// nothing. The first future that has to wait starts the thread; polling blocks instead if the system has no thread left.
+/// Wakers are called by a worker thread of the log, which leads nothing and holds nothing, one
+/// after another. A waker may use the log, wait for it, or drop its last handle. One that blocks
+/// delays the wakers behind it, on this stream only, and no commit. One that panics delays nothing.
+/// The first future that has to wait starts the thread; polling blocks instead if the system has no
+/// thread left.
 #[must_use = "a future does nothing unless polled; drop it to not be told"]
 pub struct Completion {
     /// The stream and the end that are waited for now.
@@ -80,7 +86,8 @@ impl Completion {
         if core.wakers.ensure_thread().is_err() {
             return Poll::Ready(core.wait(self.end, self.level));
         }
-        // Cloned before, and what is left over is dropped after the latch was held: a waker's code is not ours.
+        // Cloned before, and what is left over is dropped after the latch was held: a waker's code
+        // is not ours.
         let waker = context.waker().clone();
         let (end, level) = (self.end, self.level);
         let left =
@@ -127,7 +134,7 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// What [`Session::on_complete`](crate::Session::on_complete) queues.
+/// Callback that [`Session::on_complete`](crate::Session::on_complete) queues.
 pub type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
 #[derive(Debug)]
@@ -207,11 +214,12 @@ fn outcome(core: &Core, end: Lsn, level: Durability) -> Option<Result<()>> {
     core.check_reserved(end).err().map(Err).or_else(|| core.poll(end, level))
 }
 
-/// A queue of things to be told about, owned by one thread at a time; in order. Made by [`Log::completions`](crate::Log::completions) and
-/// [`Stream::completions`].
+/// A queue of things to be told about, owned by one thread at a time; in order. Made by
+/// [`Log::completions`](crate::Log::completions) and [`Stream::completions`].
 ///
-/// `T` is what is handed back when its position and all that it depends on have got to its level: a [`Callback`], or a plain value with
-/// [`Completions::poll_with`]. Those still queued when the queue is dropped are dropped untold.
+/// `T` is what is handed back when its position and all that it depends on have got to its level: a
+/// [`Callback`], or a plain value with [`Completions::poll_with`]. Those still queued when the
+/// queue is dropped are dropped untold.
 pub struct Completions<T = Callback> {
     log: Arc<OpenLog>,
     queue: VecDeque<Queued<T>>,
@@ -228,8 +236,9 @@ impl<T> Completions<T> {
         Completions { log: log.clone(), queue: VecDeque::new(), memory, asked_of: None }
     }
 
-    /// Queues `payload` until the position and all that it depends on are at `durability`, and asks for that. What lies beyond the end of its
-    /// stream is handed back with an error as soon as it is looked at.
+    /// Queues `payload` until the position and all that it depends on are at `durability`, and asks
+    /// for that. What lies beyond the end of its stream is handed back with an error as soon as it
+    /// is looked at.
     ///
     /// # Panics
     /// If there is no such stream.
@@ -249,7 +258,7 @@ impl<T> Completions<T> {
         self.queue.push_back(Queued { at, dependencies: waits, level: durability, payload });
     }
 
-    /// How many are queued.
+    /// Number of queued completions.
     pub fn pending(&self) -> usize {
         self.queue.len()
     }
@@ -271,13 +280,15 @@ impl<T> Completions<T> {
         ran
     }
 
-    /// Takes everything out of the queue, ready or not, in order. The log goes on with what was asked for.
+    /// Takes everything out of the queue, ready or not, in order. The log goes on with what was
+    /// asked for.
     pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.queue).into_iter().map(|queued| queued.payload)
     }
 
-    /// Hands out those that are ready, and blocks until fewer than `limit` (at least 1) are queued. With [`SyncKind::Inline`](crate::SyncKind::Inline)
-    /// it writes the group first, if that is complete.
+    /// Hands out those that are ready, and blocks until fewer than `limit` (at least 1) are queued.
+    /// With [`SyncKind::Inline`](crate::SyncKind::Inline) it writes the group first, if that is
+    /// complete.
     pub fn wait_below_with(&mut self, limit: usize, mut told: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);
         // Where committing threads write by themselves, this is when they do.
@@ -296,7 +307,8 @@ impl<T> Completions<T> {
         }
     }
 
-    /// The farthest position of each stream and level that those up to the one of this index wait for.
+    /// The farthest position of each stream and level that those up to the one of this index wait
+    /// for.
     fn missing(&self, last: usize) -> SmallVec<[(Durability, StreamLsn); 4]> {
         let mut farthest: SmallVec<[(Durability, StreamLsn); 4]> = SmallVec::new();
         for queued in self.queue.range(..=last).filter(|queued| queued.level != Durability::Buffered) {

@@ -1,4 +1,5 @@
-//! The handles of named consumers: making, listing, acknowledging and forgetting them. What is kept of them is in `consumers`.
+//! The handles of named consumers: making, listing, acknowledging and forgetting them. What is kept
+//! of them is in `consumers`.
 //!
 //! Any thread.
 
@@ -17,20 +18,20 @@ const NAME_BYTES_MAX: usize = 64;
 pub struct ConsumerStat {
     /// Its name.
     pub name: String,
-    /// What the consumer gave with the place that it acknowledged last.
+    /// Mark that the consumer gave with its last acknowledged position.
     pub mark: u64,
     /// That place, in each stream.
     pub from: Vec<Lsn>,
-    /// How far it may be behind in bytes.
+    /// Maximum lag in bytes.
     pub bytes_max: u64,
-    /// How far it is, over all streams.
+    /// Lag in bytes, over all streams.
     pub behind: u64,
     /// Whether it was too far behind, so that the log does not have everything from its place on.
     pub is_lost: bool,
 }
 
-/// A named consumer of a log. Made by [`Log::consumer`]. Dropping it changes nothing: the consumer stays, and its pin, until
-/// [`Log::remove_consumer`].
+/// A named consumer of a log. Made by [`Log::consumer`]. Dropping it changes nothing: the consumer
+/// stays, and its pin, until [`Log::remove_consumer`].
 #[derive(Debug, Clone)]
 pub struct Consumer {
     log: Log,
@@ -38,10 +39,12 @@ pub struct Consumer {
 }
 
 impl Log {
-    /// The consumer of this name; a new one, which begins at `from`, if there is none. It pins the log from its place on, in this and every later
-    /// opening, up to `bytes_max` behind the end of the log (see [`Log::pin`]). Durable when this returns.
+    /// The consumer of this name; a new one, which begins at `from`, if there is none. It pins the
+    /// log from its place on, in this and every later opening, up to `bytes_max` behind the end of
+    /// the log (see [`Log::pin`]). Durable when this returns.
     ///
-    /// A place is the start of a record in each stream, or [`Stream::durable`](crate::Stream::durable), with a number `mark` of the caller's.
+    /// A place is the start of a record in each stream, or
+    /// [`Stream::durable`](crate::Stream::durable), with a number `mark` of the caller's.
     ///
     /// ```
     /// use katydid_wal::{Append, Kind, Log, Options};
@@ -62,8 +65,8 @@ impl Log {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ConsumerName`] unless the name has 1 to 64 lower-case letters, digits, `-` and `_`. If the consumer is made, those of [`Log::pin`], and
-    /// failures of the device.
+    /// [`Error::ConsumerName`] unless the name has 1 to 64 lower-case letters, digits, `-` and `_`.
+    /// If the consumer is made, those of [`Log::pin`], and failures of the device.
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -102,7 +105,8 @@ impl Log {
         }
     }
 
-    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What it kept is trimmed by the owner's next trim.
+    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What it
+    /// kept is trimmed by the owner's next trim.
     ///
     /// # Errors
     /// Failures of the device.
@@ -138,11 +142,13 @@ impl Consumer {
         Error::ConsumerGone { name: self.name.clone() }
     }
 
-    /// Moves the consumer's place: what lies below `from` is not needed any more, and `mark` is remembered with it. Durable when this returns. A place
-    /// below the present one, in any stream, changes nothing in that stream.
+    /// Moves the consumer's place: what lies below `from` is not needed any more, and `mark` is
+    /// remembered with it. Durable when this returns. A place below the present one, in any stream,
+    /// changes nothing in that stream.
     ///
     /// # Errors
-    /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`] if it was removed, and those of [`Log::pin`].
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`]
+    /// if it was removed, and those of [`Log::pin`].
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.

@@ -1,13 +1,19 @@
-//! Copying a log: the records between two positions of each stream, into another directory and under another id.
+//! Copying a log: the records between two positions of each stream, into another directory and
+//! under another id.
 //!
-//! One thread, beside whatever appends to the log and writes it. The caller keeps the log from being trimmed beyond the first positions. Nothing of
-//! the source changes. Positions are the same in the copy, and so are the bytes of records; segments and control files are made anew.
+//! One thread, beside whatever appends to the log and writes it. The caller keeps the log from
+//! being trimmed beyond the first positions. Nothing of the source changes. Positions are the same
+//! in the copy, and so are the bytes of records; segments and control files are made anew.
 //!
-//! 1. A copy has another log id than its source. Both may go on, and a segment of one is refused by the other as foreign.
-//! 2. The copy ends at a cut ([`Log::cut`]) that is durable in the source, and its control files say so: if bytes below it are lost, opening the
-//!    copy refuses instead of finding a shorter log.
-//! 3. Behind the cut there is nothing but zeros: what the source appended later is not in the copy, not even in part.
-//! 4. Of each stream the control file is made last, and of several streams the file that counts them.
+//! 1. A copy has another log id than its source. Both may go on, and a segment of one is refused by
+//!    the other as foreign.
+//! 2. The copy ends at a cut ([`Log::cut`]) that is durable in the source, and its control files
+//!    say so: if bytes below it are lost, opening the copy refuses instead of finding a shorter
+//!    log.
+//! 3. Behind the cut there is nothing but zeros: what the source appended later is not in the copy,
+//!    not even in part.
+//! 4. Of each stream the control file is made last, and of several streams the file that counts
+//!    them.
 //!
 //! A crash leaves segments without a control file at the place of the copy, which opening refuses.
 
@@ -34,14 +40,14 @@ use std::sync::Arc;
 /// Bytes that are read and written at once.
 const CHUNK: usize = 1 << 20;
 
-/// Where a copy goes.
+/// Target of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct CopyTarget<'a> {
     /// An empty directory.
     pub directory: &'a dyn Directory,
     /// The log id of the copy: not that of the source.
     pub id: Id,
-    /// How the copy is written.
+    /// I/O method of the copy.
     pub method: Method,
 }
 
@@ -57,11 +63,13 @@ pub(crate) struct Part {
 }
 
 impl Log {
-    /// An end in each stream, such that the records below the ends are a state the log may have after a crash: everything below is durable, and with
-    /// each record everything that it depends on, or the record names what is missing. Whatever was durable before the call is below.
+    /// An end in each stream, such that the records below the ends are a state the log may have
+    /// after a crash: everything below is durable, and with each record everything that it depends
+    /// on, or the record names what is missing. Whatever was durable before the call is below.
     ///
-    /// A record does not name what was durable when it was appended. So the ends are taken so that nothing above one of them was durable when the last
-    /// of them was taken. That takes some loads; where a write to the device has ended between them, they are done again.
+    /// A record does not name what was durable when it was appended. So the ends are taken so that
+    /// nothing above one of them was durable when the last of them was taken. That takes some
+    /// loads; where a write to the device has ended between them, they are done again.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -83,11 +91,13 @@ impl Log {
         Ok(ends)
     }
 
-    /// Copies the records between `from` and `to` of each stream. `from` is where records begin that are not trimmed meanwhile, `to` a cut.
-    /// `step` is called after each piece with its bytes, and ends the copying with its error.
+    /// Copies the records between `from` and `to` of each stream. `from` is where records begin
+    /// that are not trimmed meanwhile, `to` a cut. `step` is called after each piece with its
+    /// bytes, and ends the copying with its error.
     ///
     /// # Errors
-    /// Those of `step`; [`Error::NotInFiles`] of a log in NVRAM; [`Error::Read`], [`Error::Device`].
+    /// Those of `step`; [`Error::NotInFiles`] of a log in NVRAM; [`Error::Read`],
+    /// [`Error::Device`].
     ///
     /// # Panics
     /// If `from` or `to` does not have a position for each stream.
@@ -113,11 +123,12 @@ impl Log {
     }
 }
 
-/// Copies a log that is not open and was not opened since it was made by a copy: from its start to where its control files say that it was
-/// durable.
+/// Copies a log that is not open and was not opened since it was made by a copy: from its start to
+/// where its control files say that it was durable.
 ///
 /// # Errors
-/// Those of `step`; of the log as opening it would refuse it; [`Error::NotInFiles`], [`Error::Device`].
+/// Those of `step`; of the log as opening it would refuse it; [`Error::NotInFiles`],
+/// [`Error::Device`].
 pub fn copy_unopened<E: From<Error> + From<OpenError>>(
     source: &Arc<dyn Directory>,
     target: CopyTarget<'_>,
@@ -227,7 +238,8 @@ fn copy_stream<E: From<Error>>(
     made().map(drop).map_err(|error| Error::Device(error).into())
 }
 
-/// Makes the segment with its header, what `part` has of it, and zeros. Durable but for its name when this returns.
+/// Makes the segment with its header, what `part` has of it, and zeros. Durable but for its name
+/// when this returns.
 fn copy_segment<E: From<Error>>(
     source: &dyn Source,
     part: Part,

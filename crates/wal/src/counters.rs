@@ -1,4 +1,5 @@
-//! What the log has done so far, counted where it costs nothing: by the holder of the baton, or on slow paths.
+//! What the log has done so far, counted where it costs nothing: by the holder of the baton, or on
+//! slow paths.
 
 use katydid_kernels::counter::Counter;
 use katydid_kernels::sync::SyncTally;
@@ -15,7 +16,8 @@ pub struct Counters {
     pub bytes_written: u64,
     /// Bytes of the log that became durable.
     pub bytes_synced: u64,
-    /// Blocked callers that were released by somebody else's write or sync: with `syncs`, how many each aggregated.
+    /// Blocked callers that were released by somebody else's write or sync: with `syncs`, how many
+    /// each aggregated.
     pub released: u64,
     /// Times a blocked caller got to write or sync itself: it took the sync lock, or led.
     pub sync_locks: u64,
@@ -31,14 +33,17 @@ pub struct Counters {
     pub slots: u64,
     /// Threads in those slots: by `slots`, how many a slot consolidated.
     pub slot_threads: u64,
-    /// How long threads had waited for the one that syncs for their slot, in nanoseconds; it is in `completion_ns` too.
+    /// How long threads had waited for the one that syncs for their slot, in nanoseconds; it is in
+    /// `completion_ns` too.
     pub slot_wait_ns: u64,
-    /// How long writes and syncs took that made something durable, in nanoseconds; side by side they count twice.
+    /// How long writes and syncs took that made something durable, in nanoseconds; side by side
+    /// they count twice.
     pub sync_ns: u64,
-    /// Bytes of the log on their way to durability, integrated over time: by `bytes_synced`, the mean nanoseconds from a byte's
-    /// reservation to its durability (Little's law). Looked at with each durable write or sync.
+    /// Bytes of the log on their way to durability, integrated over time: by `bytes_synced`, the
+    /// mean nanoseconds from a byte's reservation to its durability (Little's law). Looked at with
+    /// each durable write or sync.
     pub byte_ns: u64,
-    /// How many writes may be under way at once, as last found best.
+    /// Maximum writes in flight.
     pub depth: u32,
     /// Callbacks that have run.
     pub callbacks: u64,

@@ -1,9 +1,10 @@
 //! Where the entries of a log are whose user numbers them one by one, such as those of a Raft log.
 //!
-//! Pure but for reading the log in [`EntryIndex::rebuild`]; one thread at a time. The index is in memory only and costs 16 bytes an entry; opening a log
-//! reads it once to make it. Invariants:
+//! Pure but for reading the log in [`EntryIndex::rebuild`]; one thread at a time. The index is in
+//! memory only and costs 16 bytes an entry; opening a log reads it once to make it. Invariants:
 //!
-//! 1. The numbers in it follow each other without a gap; what is pushed out of order is refused and changes nothing.
+//! 1. The numbers in it follow each other without a gap; what is pushed out of order is refused and
+//!    changes nothing.
 //! 2. Positions grow with numbers.
 //!
 //! A crash leaves nothing of it.
@@ -16,12 +17,13 @@ use katydid_kernels::lsn::Lsn;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// What a record means to an [`EntryIndex`], as [`EntryIndex::rebuild`] asks.
+/// Meaning of a record for an [`EntryIndex`]: the answer that [`EntryIndex::rebuild`] asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryStep {
     /// The entry of this number.
     Entry(u64),
-    /// From here on entries below this number are not needed, and the next one has at least this number.
+    /// From here on entries below this number are not needed, and the next one has at least this
+    /// number.
     TrimBefore(u64),
     /// No entry.
     Other,
@@ -77,7 +79,8 @@ impl From<ReadError> for EntryError {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EntryIndex {
-    /// Number of the first entry, or of the next one if there is none. Nothing is expected of a fresh index.
+    /// Number of the first entry, or of the next one if there is none. Nothing is expected of a
+    /// fresh index.
     first: Option<u64>,
     positions: VecDeque<EntryPosition>,
 }
@@ -96,7 +99,8 @@ impl EntryIndex {
         Self::default()
     }
 
-    /// The index of the entries that the stream has, written or not. `step` says what each record is.
+    /// The index of the entries that the stream has, written or not. `step` says what each record
+    /// is.
     ///
     /// # Errors
     /// [`EntryError::OutOfOrder`] if the numbers do not follow each other; [`EntryError::Log`].
@@ -118,7 +122,8 @@ impl EntryIndex {
         Ok(index)
     }
 
-    /// The numbers of the entries. If there is none, both ends are the number of the next one, or 0 if any will do.
+    /// The numbers of the entries. If there is none, both ends are the number of the next one, or 0
+    /// if any will do.
     pub fn numbers(&self) -> Range<u64> {
         let first = self.first.unwrap_or(0);
         first..first + self.positions.len() as u64
@@ -134,7 +139,7 @@ impl EntryIndex {
         self.positions.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is none.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
@@ -167,7 +172,8 @@ impl EntryIndex {
         Ok(())
     }
 
-    /// Forgets the entry `number` and all later ones. Where the stream is to be truncated for that ([`Stream::truncate_after`]); none if there are no such entries.
+    /// Forgets the entry `number` and all later ones. Where the stream is to be truncated for that
+    /// ([`Stream::truncate_after`]); none if there are no such entries.
     pub fn truncate_from(&mut self, number: u64) -> Option<Lsn> {
         let number = number.max(self.first?);
         let position = self.get(number)?;
@@ -175,8 +181,8 @@ impl EntryIndex {
         Some(position)
     }
 
-    /// Forgets the entries below `number`, and expects that number next if none is left. Where the first entry that is left begins, to which the stream can be
-    /// trimmed; none if none is left.
+    /// Forgets the entries below `number`, and expects that number next if none is left. Where the
+    /// first entry that is left begins, to which the stream can be trimmed; none if none is left.
     pub fn trim_before(&mut self, number: u64) -> Option<Lsn> {
         let numbers = self.numbers();
         if number >= numbers.end || self.first.is_none() {

@@ -1,6 +1,7 @@
 //! What can go wrong, one enum per family of operations, and [`Error`] for those that meet several.
 //!
-//! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and every later caller.
+//! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and
+//! every later caller.
 
 use crate::control::FORMAT_VERSION;
 use crate::medium_options::LogKind;
@@ -15,7 +16,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An earlier write or sync failed. Nothing is acknowledged any more; reads go on; opening again recovers.
+    /// An earlier write or sync failed. Nothing is acknowledged any more; reads go on; opening
+    /// again recovers.
     #[error("the log was shut by an earlier failure: {cause}")]
     Poisoned {
         /// That first failure.
@@ -62,7 +64,8 @@ pub enum Error {
         /// The kind of the log.
         kind: LogKind,
     },
-    /// The suffix of such a log cannot be dropped: only a log in files with one stream can be truncated.
+    /// The suffix of such a log cannot be dropped: only a log in files with one stream can be
+    /// truncated.
     #[error(
         "a log of kind {kind} with {streams} streams cannot be truncated: only one in files with one stream can"
     )]
@@ -96,8 +99,9 @@ pub enum Error {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// No prepared space is left for this record. Try again: it clears when the device has room or the log is trimmed. It does not
-    /// clear when the log has come to [`Lsn::LIMIT`](crate::Lsn::LIMIT), where no log goes on.
+    /// No prepared space is left for this record. Try again: it clears when the device has room or
+    /// the log is trimmed. It does not clear when the log has come to
+    /// [`Lsn::LIMIT`](crate::Lsn::LIMIT), where no log goes on.
     #[error("the log has no prepared space left")]
     NoSpace,
     /// The record is larger than the format allows, or than the ring of a log in NVRAM holds.
@@ -186,7 +190,8 @@ pub enum OpenError {
         file: String,
         /// Its version.
         found: u32,
-        /// The version of that file that this program reads: [`FORMAT_VERSION`](crate::FORMAT_VERSION), or 3 for the region of a log in NVRAM.
+        /// The version of that file that this program reads:
+        /// [`FORMAT_VERSION`](crate::FORMAT_VERSION), or 3 for the region of a log in NVRAM.
         supported: u32,
     },
     /// A segment belongs to another log.
@@ -215,7 +220,8 @@ pub enum OpenError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A record that was known to be durable is damaged: cutting the log there would lose acknowledged records.
+    /// A record that was known to be durable is damaged: cutting the log there would lose
+    /// acknowledged records.
     #[error("the log is corrupt at {at} in {file}, below {durable}, up to which it was durable")]
     CorruptBelowDurable {
         /// Where the first invalid record starts.
@@ -249,7 +255,8 @@ pub enum OpenError {
         /// [`Options::streams`](crate::Options::streams) of the opening.
         asked: u16,
     },
-    /// One of the log's streams could not be opened. What other streams wrote meanwhile changes none of their records.
+    /// One of the log's streams could not be opened. What other streams wrote meanwhile changes
+    /// none of their records.
     #[error("stream {directory}: {source}")]
     Stream {
         /// Its folder.
@@ -260,7 +267,7 @@ pub enum OpenError {
     /// The directory holds another kind of log than was asked for.
     #[error("the log is kept in {found}, not in {asked}")]
     OtherKind {
-        /// What it is.
+        /// State of the file.
         found: LogKind,
         /// The kind of [`Options::medium`](crate::Options::medium).
         asked: LogKind,
@@ -309,8 +316,9 @@ pub enum ReadError {
         /// The written frontier.
         end: Lsn,
     },
-    /// The position lies in what [`Stream::truncate_after`](crate::Stream::truncate_after) has dropped. A follower gets this once for what was dropped of
-    /// the records that it has given, and then goes on above.
+    /// The position lies in what [`Stream::truncate_after`](crate::Stream::truncate_after) has
+    /// dropped. A follower gets this once for what was dropped of the records that it has given,
+    /// and then goes on above.
     #[error("position {at} was truncated: the records from {from} up to {to} were dropped")]
     Truncated {
         /// What was asked for, or where the follower stands.
@@ -320,8 +328,8 @@ pub enum ReadError {
         /// Where the log goes on.
         to: Lsn,
     },
-    /// No valid record starts at this position, though it is inside the log. Where the position came from the log
-    /// itself the log is damaged; otherwise the position may be wrong.
+    /// No valid record starts at this position, though it is inside the log. Where the position
+    /// came from the log itself the log is damaged; otherwise the position may be wrong.
     #[error("no valid record at {at} in {file}: {reason}")]
     Corrupt {
         /// Where the record should start.

@@ -1,14 +1,19 @@
 //! Following a stream: its durable records, and waiting for the next.
 //!
-//! Any thread; a follower belongs to one at a time. It takes nothing from the writing side but the durable frontier. Invariants:
+//! Any thread; a follower belongs to one at a time. It takes nothing from the writing side but the
+//! durable frontier. Invariants:
 //!
-//! 1. A record that a follower gives is durable: its reader sees nothing beyond the durable frontier, which is the end of a record. So what a follower has
-//!    handed on is there after every crash.
-//! 2. No wake-up is lost. A follower that waits registers a waker for the first position that it has not seen, under the rules of `wakers.rs`: it is
-//!    counted before the frontier is looked at once more.
-//! 3. Waiting has no thread and no timer of its own, and asks for no sync: what nobody makes durable is not waited for by leading a write.
+//! 1. A record that a follower gives is durable: its reader sees nothing beyond the durable
+//!    frontier, which is the end of a record. So what a follower has handed on is there after every
+//!    crash.
+//! 2. No wake-up is lost. A follower that waits registers a waker for the first position that it
+//!    has not seen, under the rules of `wakers.rs`: it is counted before the frontier is looked at
+//!    once more.
+//! 3. Waiting has no thread and no timer of its own, and asks for no sync: what nobody makes
+//!    durable is not waited for by leading a write.
 //!
-//! A crash leaves nothing of this behind; [`Log::pin`](crate::Log::pin) keeps what a follower still has to read.
+//! A crash leaves nothing of this behind; [`Log::pin`](crate::Log::pin) keeps what a follower still
+//! has to read.
 
 use crate::core::{Core, locked};
 use crate::error::{Error, ReadError, Result};
@@ -48,7 +53,8 @@ impl Extent for Durable {
     }
 }
 
-/// Reads the durable records of one stream in the order of their LSNs, and waits for more. Made by [`Stream::follow`].
+/// Reads the durable records of one stream in the order of their LSNs, and waits for more. Made by
+/// [`Stream::follow`].
 ///
 /// ```
 /// use katydid_wal::{Append, Kind, Log, Options};
@@ -74,14 +80,17 @@ pub struct Follower {
 }
 
 impl Stream {
-    /// A follower of the durable records from `from` on: the start of a record, or [`Stream::durable`].
+    /// A follower of the durable records from `from` on: the start of a record, or
+    /// [`Stream::durable`].
     ///
-    /// Records that [`Stream::truncate_after`] has dropped are passed over. A follower that stands above the beginning of what is dropped meanwhile is told so by
-    /// [`ReadError::Truncated`], once, at its next call: what it has given from there on counts no more.
+    /// Records that [`Stream::truncate_after`] has dropped are passed over. A follower that stands
+    /// above the beginning of what is dropped meanwhile is told so by [`ReadError::Truncated`],
+    /// once, at its next call: what it has given from there on counts no more.
     ///
     /// # Errors
-    /// [`Error::Read`] if `from` is outside of what is durable. [`ReadError::Truncated`] if it is inside of what was dropped before: a consumer that stopped
-    /// there has seen records that count no more, and follows from the beginning of that range.
+    /// [`Error::Read`] if `from` is outside of what is durable. [`ReadError::Truncated`] if it is
+    /// inside of what was dropped before: a consumer that stopped there has seen records that count
+    /// no more, and follows from the beginning of that range.
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
         let source = self.core().medium.source();
         let truncations = &self.core().truncations;
@@ -96,7 +105,8 @@ impl Stream {
 }
 
 impl Follower {
-    /// Where the next record is looked for: the end of the last one that was given, or of what was skipped after it.
+    /// Where the next record is looked for: the end of the last one that was given, or of what was
+    /// skipped after it.
     pub fn position(&self) -> Lsn {
         self.reader.position()
     }
@@ -104,9 +114,10 @@ impl Follower {
     /// The next record if it is durable; never waits for one.
     ///
     /// # Errors
-    /// Those of [`Reader::next_record`], as [`Error::Read`]: [`ReadError::Trimmed`] if the log was trimmed past the follower. The position stays.
-    /// [`ReadError::Truncated`] once for what was truncated below the position; call again to go on. [`Error::Closed`]
-    /// if the log was closed and the record cannot be read any more: the next opening may have trimmed it.
+    /// Those of [`Reader::next_record`], as [`Error::Read`]: [`ReadError::Trimmed`] if the log was
+    /// trimmed past the follower. The position stays. [`ReadError::Truncated`] once for what was
+    /// truncated below the position; call again to go on. [`Error::Closed`] if the log was closed
+    /// and the record cannot be read any more: the next opening may have trimmed it.
     pub fn try_next(&mut self) -> Result<Option<RecordRef<'_>>> {
         let (truncations, at) = (&self.stream.core().truncations, self.position());
         let made = truncations.made();
@@ -123,7 +134,8 @@ impl Follower {
     /// The next record; blocks until it is durable.
     ///
     /// # Errors
-    /// Those of [`Follower::try_next`]. [`Error::Closed`] or [`Error::Poisoned`] if the log has ended and all that is durable was given.
+    /// Those of [`Follower::try_next`]. [`Error::Closed`] or [`Error::Poisoned`] if the log has
+    /// ended and all that is durable was given.
     #[expect(clippy::should_implement_trait, reason = "a log has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<Record> {
         loop {
@@ -156,8 +168,9 @@ impl Follower {
         block_on(&log, |context| self.poll_more(context))
     }
 
-    /// Ready when something above [`Follower::position`] is durable, perhaps only a record of the log's own; otherwise the waker is called when it is.
-    /// A waker that was given before is forgotten.
+    /// Ready when something above [`Follower::position`] is durable, perhaps only a record of the
+    /// log's own; otherwise the waker is called when it is. A waker that was given before is
+    /// forgotten.
     ///
     /// # Errors
     /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
@@ -251,7 +264,7 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
     }
 }
 
-/// What is known of a stamped record that is durable itself.
+/// Knowledge about the dependencies of a stamped record that is durable itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyStatus {
     /// All that it depends on is durable.
@@ -267,9 +280,9 @@ pub enum DependencyStatus {
 pub struct Stamped<'a> {
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
-    /// What is known of it now.
+    /// Present knowledge about its dependencies.
     pub status: DependencyStatus,
-    /// What was appended, without dependencies.
+    /// Payload, without dependencies.
     pub payload: &'a [u8],
 }
 
@@ -308,7 +321,8 @@ impl Log {
         Ok(Stamped { stamp: head.stamp, status: worst, payload: head.payload })
     }
 
-    /// Has a waker called by the thread that calls those of futures, once a follower has waited: the caller may hold what a waker must not meet.
+    /// Has a waker called by the thread that calls those of futures, once a follower has waited:
+    /// the caller may hold what a waker must not meet.
     #[doc(hidden)]
     pub fn call(&self, waker: Waker) {
         self.first().core().wakers.hand_over(waker);

@@ -1,11 +1,14 @@
 //! An open log, as its users see it: one or more streams that commit as one.
 //!
-//! Any thread. A log of one stream is the common case. With several, workers append to streams of their own and share no word (P-WAL; Cicada +
-//! P-WAL, section III). A record names what its transaction depends on in other streams, and from that alone recovery tells which records survive
-//! (`streams/head.rs`, `docs/recovery.md`). Nothing here orders transactions: a program that replays them does so by their commit stamps.
+//! Any thread. A log of one stream is the common case. With several, workers append to streams of
+//! their own and share no word (P-WAL; Cicada + P-WAL, section III). A record names what its
+//! transaction depends on in other streams, and from that alone recovery tells which records
+//! survive (`streams/head.rs`, `docs/recovery.md`). Nothing here orders transactions: a program
+//! that replays them does so by their commit stamps.
 //!
-//! Differences from the papers: no counter numbers the records (as in section III-A of Cicada + P-WAL), and a committer looks at the streams that it
-//! depends on, not at the least of all ([`Log::everything`] is that rule, P-WAL's).
+//! Differences from the papers: no counter numbers the records (as in section III-A of Cicada +
+//! P-WAL), and a committer looks at the streams that it depends on, not at the least of all
+//! ([`Log::everything`] is that rule, P-WAL's).
 
 use crate::completion::{Completion, Completions};
 use crate::counters::Counters;
@@ -25,12 +28,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open log of one or more streams. Clones share it; it is closed when the last clone, stream, session and future is dropped.
+/// An open log of one or more streams. Clones share it; it is closed when the last clone, stream,
+/// session and future is dropped.
 ///
-/// Dropping makes everything appended durable, if it can; call [`Log::close`] to learn whether it could.
+/// Dropping makes everything appended durable, if it can; call [`Log::close`] to learn whether it
+/// could.
 ///
-/// In a log of several streams a transaction is one record in one stream. It is durable when its record is, and so is everything it depends on: the
-/// positions that [`Dependencies`] holds. After a crash, exactly those records are replayed of which that can be said.
+/// In a log of several streams a transaction is one record in one stream. It is durable when its
+/// record is, and so is everything it depends on: the positions that [`Dependencies`] holds. After
+/// a crash, exactly those records are replayed of which that can be said.
 ///
 /// ```
 /// use katydid_wal::{Append, CommitStamp, Dependencies, Durability, Kind, Log, Options};
@@ -56,14 +62,16 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log in the folder at `path`, which is created if missing, and recovers each of its streams.
+    /// Opens the log in the folder at `path`, which is created if missing, and recovers each of its
+    /// streams.
     ///
-    /// A process that has a log open must not go on without `exec` in a child of `fork`: the child has the log's memory and lock, but none of its
-    /// threads, and a call there may wait for ever.
+    /// A process that has a log open must not go on without `exec` in a child of `fork`: the child
+    /// has the log's memory and lock, but none of its threads, and a call there may wait for ever.
     ///
     /// # Errors
-    /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has it open; [`OpenError::OtherStreams`] if it has
-    /// another number of streams than [`Options::streams`].
+    /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has it
+    /// open; [`OpenError::OtherStreams`] if it has another number of streams than
+    /// [`Options::streams`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Log, OpenError> {
         let directory = FileDirectory::open(path.as_ref())?;
         Self::open_in(Arc::new(directory), options)
@@ -98,8 +106,9 @@ impl Log {
         Self::open_guarded(directory, &options, Guards { gate, owner: GateOwner::Log, watch }, &open_one)
     }
 
-    /// Opens the log in a directory before which `gate` and `watch` stand already, perhaps for more than the log. The caller closes the gate
-    /// after the log was closed, and holds a lock until then that keeps others from opening the log.
+    /// Opens the log in a directory before which `gate` and `watch` stand already, perhaps for more
+    /// than the log. The caller closes the gate after the log was closed, and holds a lock until
+    /// then that keeps others from opening the log.
     ///
     /// # Errors
     /// Those of [`Log::open`].
@@ -152,7 +161,8 @@ impl Log {
         &self.streams[0]
     }
 
-    /// A session to append with: to each of the streams in turn. [`Stream::session`] is one of a certain stream.
+    /// A session to append with: to each of the streams in turn. [`Stream::session`] is one of a
+    /// certain stream.
     ///
     /// # Errors
     /// [`Error::SessionsExhausted`] if too many are open on that stream.
@@ -172,7 +182,8 @@ impl Log {
         self.open.durable(at.stream) >= at.end
     }
 
-    /// Whether the position and all that it depends on are at `durability`; an error if that will never be.
+    /// Whether the position and all that it depends on are at `durability`; an error if that will
+    /// never be.
     pub fn is_settled(
         &self,
         at: StreamLsn,
@@ -182,11 +193,13 @@ impl Log {
         self.open.is_settled(at, dependencies, durability)
     }
 
-    /// Blocks until the position, and then all that it depends on, are at `durability`; may write and sync on this thread. `Buffered`
-    /// returns at once. In a log of one stream [`Stream::wait`] is the same.
+    /// Blocks until the position, and then all that it depends on, are at `durability`; may write
+    /// and sync on this thread. `Buffered` returns at once. In a log of one stream [`Stream::wait`]
+    /// is the same.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended there.
+    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended
+    /// there.
     pub fn wait(
         &self,
         at: StreamLsn,
@@ -203,7 +216,8 @@ impl Log {
         }
     }
 
-    /// A future of what [`Log::wait`] waits for. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
+    /// A future of what [`Log::wait`] waits for. The request is made now. Wakers are called by a
+    /// worker thread of the log: see [`Completion`].
     pub fn wait_async(
         &self,
         at: StreamLsn,
@@ -220,10 +234,12 @@ impl Log {
 
     // ---- all of it
 
-    /// Everything that was appended so far and is not durable: a transaction that depends on this depends on all that is there (P-WAL's rule).
+    /// Everything that was appended so far and is not durable: a transaction that depends on this
+    /// depends on all that is there (P-WAL's rule).
     ///
-    /// Where a wait is over at once, because every append has persisted its record, there is nothing to depend on. What is reserved and not
-    /// appended yet must not be named then: nobody has waited for it, and it may be missing after a crash.
+    /// Where a wait is over at once, because every append has persisted its record, there is
+    /// nothing to depend on. What is reserved and not appended yet must not be named then: nobody
+    /// has waited for it, and it may be missing after a crash.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();
@@ -250,8 +266,9 @@ impl Log {
         })
     }
 
-    /// Drops each stream below its position in `to`, as far as no pin holds it; see [`Stream::trim`]. A crash meanwhile leaves some trimmed and others not, so that what is
-    /// read later begins at `to`, or a later cut: see [`Log::replay`].
+    /// Drops each stream below its position in `to`, as far as no pin holds it; see
+    /// [`Stream::trim`]. A crash meanwhile leaves some trimmed and others not, so that what is read
+    /// later begins at `to`, or a later cut: see [`Log::replay`].
     ///
     /// # Errors
     /// Those of [`Stream::trim`].
@@ -263,11 +280,13 @@ impl Log {
         self.streams.iter().zip(to).try_for_each(|(stream, to)| stream.trim(*to))
     }
 
-    /// Keeps each stream from its position in `from` on: no trim goes above, until the pin is dropped, or is more than `bytes_max` behind the end of the
-    /// log when the log's owner trims and no other pin keeps that part. Of a log in NVRAM it is lost
-    /// also when a quarter of the log or more is taken after a trim.
+    /// Keeps each stream from its position in `from` on: no trim goes above, until the pin is
+    /// dropped, or is more than `bytes_max` behind the end of the log when the log's owner trims
+    /// and no other pin keeps that part. Of a log in NVRAM it is lost also when a quarter of the
+    /// log or more is taken after a trim.
     ///
-    /// A position is the start of a record, such as [`Stream::start`] or the end of a record that was read, or [`Stream::durable`].
+    /// A position is the start of a record, such as [`Stream::start`] or the end of a record that
+    /// was read, or [`Stream::durable`].
     ///
     /// ```
     /// use katydid_wal::{Append, Kind, Log, Options};
@@ -287,8 +306,9 @@ impl Log {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above, or with [`ReadError::Corrupt`] if no record starts there;
-    /// [`Error::BeyondEnd`] if a position is not durable.
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above, or with
+    /// [`ReadError::Corrupt`] if no record starts there; [`Error::BeyondEnd`] if a position is not
+    /// durable.
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -309,13 +329,14 @@ impl Log {
         self.open.retention.kept()
     }
 
-    /// Does what background threads would have done by now, on a log that was opened without them; otherwise nothing.
+    /// Does what background threads would have done by now, on a log that was opened without them;
+    /// otherwise nothing.
     #[doc(hidden)]
     pub fn run_background(&self) {
         self.streams.iter().for_each(|stream| stream.core().run_background());
     }
 
-    /// What the streams' space is used for, together.
+    /// Use of space, of all streams together.
     pub fn space(&self) -> Space {
         let none = Space { live: 0, prepared: 0, reserve: 0, on_disk: 0 };
         self.streams.iter().map(Stream::space).fold(none, |sum, space| Space {
@@ -326,7 +347,7 @@ impl Log {
         })
     }
 
-    /// What the streams have done so far, together; of `depth` the largest.
+    /// Counters of all streams together; of `depth` the largest.
     pub fn counters(&self) -> Counters {
         self.streams
             .iter()
@@ -335,7 +356,8 @@ impl Log {
             .unwrap_or_default()
     }
 
-    /// Device calls that took longer than [`Options::stall_after`], and the one that is taking so long now, if any.
+    /// Device calls that took longer than [`Options::stall_after`], and the one that is taking so
+    /// long now, if any.
     pub fn device_stalls(&self) -> device::Stalls {
         self.open.guards.watch.stalls()
     }
@@ -345,17 +367,21 @@ impl Log {
         self.open.failure()
     }
 
-    /// Refuses further appends, makes everything appended durable, remembers that, ends the background threads, and gives
-    /// the directory back (a log in NVRAM keeps its memory, and can be opened again, when the last handle, session, reader and future of this one
-    /// is dropped). Reading goes on. What other threads are appending at this very moment may or may not be in the log; they are told.
+    /// Refuses further appends, makes everything appended durable, remembers that, ends the
+    /// background threads, and gives the directory back (a log in NVRAM keeps its memory, and can
+    /// be opened again, when the last handle, session, reader and future of this one is dropped).
+    /// Reading goes on. What other threads are appending at this very moment may or may not be in
+    /// the log; they are told.
     ///
-    /// When this returns, no call of this log reaches the directory any more: those under way have ended, later ones get
-    /// [`Error::Closed`]. A second call waits for the first and has its outcome.
+    /// When this returns, no call of this log reaches the directory any more: those under way have
+    /// ended, later ones get [`Error::Closed`]. A second call waits for the first and has its
+    /// outcome.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if not everything could be made durable; the first stream's, and the others are closed all the same.
-    /// [`Error::Device`] if this thread is inside a device call of the log, as a logger or a panic hook may be: it would wait for itself, and
-    /// nothing is closed.
+    /// [`Error::Poisoned`] if not everything could be made durable; the first stream's, and the
+    /// others are closed all the same. [`Error::Device`] if this thread is inside a device call of
+    /// the log, as a logger or a panic hook may be: it would wait for itself, and nothing is
+    /// closed.
     pub fn close(&self) -> Result<(), Error> {
         self.open.close()
     }

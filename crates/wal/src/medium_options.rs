@@ -1,6 +1,7 @@
 //! The medium of a log, and the settings that belong to it.
 //!
-//! Pure; any thread. A setting without meaning for a medium does not exist when that medium is chosen.
+//! Pure; any thread. A setting without meaning for a medium does not exist when that medium is
+//! chosen.
 
 use katydid_device::nvram::Persistence;
 use katydid_kernels::insert::{BufferSizes, InserterDesign};
@@ -8,23 +9,28 @@ use katydid_kernels::record::HEADER_BYTES;
 use katydid_kernels::sync::SyncDesign;
 use katydid_kernels::words;
 
-/// What a log is kept in. A directory remembers the kind of its log, and refuses another.
+/// Storage of a log. A directory remembers the kind of its log, and refuses another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LogKind {
     /// Files: the log buffer in memory is written and synced.
     #[default]
     Disk,
-    /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below it are looked for when the log is
-    /// opened (Fang et al., after ELEDA 6.4.3). With [`InserterDesign::Chunked`] a commit waits as in `NvRing`.
+    /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below
+    /// it are looked for when the log is opened (Fang et al., after ELEDA 6.4.3). With
+    /// [`InserterDesign::Chunked`] a commit waits as in `NvRing`.
     NvDirect,
-    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on disk, and persists what all have filled. Ours.
+    /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on
+    /// disk, and persists what all have filled. Ours.
     NvRing,
-    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the records are persisted. Positions count entries,
-    /// each 8, not bytes; there is no inserter to choose. A commit does as in `NvRing`, and a hole is as long as one store. Ours, after NV-Logging.
+    /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the
+    /// records are persisted. Positions count entries, each 8, not bytes; there is no inserter to
+    /// choose. A commit does as in `NvRing`, and a hole is as long as one store. Ours, after
+    /// NV-Logging.
     NvEntries,
-    /// The same heap and entries, used as NV-Logging does: an append persists its record and then sets and persists its entry, and a commit
-    /// moves the tail from entry to entry. Head and tail are in NVRAM: a checkpoint writes no file. A hole is as long as an append persists.
+    /// The same heap and entries, used as NV-Logging does: an append persists its record and then
+    /// sets and persists its entry, and a commit moves the tail from entry to entry. Head and tail
+    /// are in NVRAM: a checkpoint writes no file. A hole is as long as an append persists.
     NvLogging,
 }
 
@@ -43,17 +49,19 @@ impl LogKind {
     pub const ALL: [LogKind; 5] =
         [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
-    /// Whether a commit waits until there is no hole below its record. If not, opening looks for holes.
+    /// Whether a commit waits until there is no hole below its record. If not, opening looks for
+    /// holes.
     pub(crate) const fn waits_for_holes(self) -> bool {
         !matches!(self, LogKind::NvDirect)
     }
 
-    /// Whether records lie apart from their positions, and entries name their places.
+    /// Returns true if records lie apart from their positions, and entries name their places.
     pub const fn lies_apart(self) -> bool {
         matches!(self, LogKind::NvEntries | LogKind::NvLogging)
     }
 
-    /// Whether it is in NVRAM: then nothing is written or synced, and [`Stream::trim`](crate::Stream::trim) alone makes room.
+    /// Whether it is in NVRAM: then nothing is written or synced, and
+    /// [`Stream::trim`](crate::Stream::trim) alone makes room.
     pub const fn in_nvram(self) -> bool {
         !matches!(self, LogKind::Disk)
     }
@@ -61,7 +69,8 @@ impl LogKind {
 
 /// A medium and its settings.
 ///
-/// `LogKind::NvRing.into()` is that medium with default settings, and `FileOptions { .. }.into()` are files.
+/// `LogKind::NvRing.into()` is that medium with default settings, and `FileOptions { .. }.into()`
+/// are files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediumOptions {
     /// See [`LogKind::Disk`].
@@ -91,8 +100,9 @@ pub enum MediumOptions {
     NvLogging {
         /// The heap.
         memory: NvramOptions,
-        /// Entries, of 8 bytes each beside the heap: the maximum number of physical records that the log holds between two trims. Default 0: one
-        /// for each 64 bytes of the heap. A power of two from 64 to 268,435,456. Only a new log takes it.
+        /// Entries, of 8 bytes each beside the heap: the maximum number of physical records that
+        /// the log holds between two trims. Default 0: one for each 64 bytes of the heap. A power
+        /// of two from 64 to 268,435,456. Only a new log takes it.
         entries: u64,
     },
 }
@@ -100,25 +110,29 @@ pub enum MediumOptions {
 /// Settings of a log in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Size of a segment file of a log that has grown. Default 64 MiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Larger segments mean fewer
-    /// files and coarser trimming. Only a new log takes it: an existing one keeps the size it was created with.
+    /// Size of a segment file of a log that has grown. Default 64 MiB; a multiple of 4 KiB from 8
+    /// KiB to 16 GiB. Larger segments mean fewer files and coarser trimming. Only a new log takes
+    /// it: an existing one keeps the size it was created with.
     pub segment_bytes: u64,
-    /// Size of the first segment file of a new log. Default 256 KiB; a multiple of 4 KiB from 8 KiB to 16 GiB. Each further segment is twice as
-    /// large as the one before, up to `segment_bytes`, so that a small log takes little of the disk. From `segment_bytes` on all segments have
-    /// that size, and the log is prepared for full speed from its first record on.
+    /// Size of the first segment file of a new log. Default 256 KiB; a multiple of 4 KiB from 8 KiB
+    /// to 16 GiB. Each further segment is twice as large as the one before, up to `segment_bytes`,
+    /// so that a small log takes little of the disk. From `segment_bytes` on all segments have that
+    /// size, and the log is prepared for full speed from its first record on.
     pub first_segment_bytes: u64,
-    /// Segments kept prepared beyond the one being written, and trimmed ones kept for reuse. Default 2; from 1 to
-    /// 1,024. More hides slower preparation at the price of disk space.
+    /// Segments kept prepared beyond the one being written, and trimmed ones kept for reuse.
+    /// Default 2; from 1 to 1,024. More hides slower preparation at the price of disk space.
     pub spare_segments: usize,
-    /// Size of the log buffer, the ring in memory where records wait to be written. A power of two from 16 KiB to 1 GiB. Default:
-    /// [`FileOptions::ring_bytes_for`] this machine's processors. A program that sets it sets
-    /// [`run_ahead_bytes`](crate::Options::run_ahead_bytes) too, whose default is for the default ring.
+    /// Size of the log buffer, the ring in memory where records wait to be written. A power of two
+    /// from 16 KiB to 1 GiB. Default: [`FileOptions::ring_bytes_for`] this machine's processors. A
+    /// program that sets it sets [`run_ahead_bytes`](crate::Options::run_ahead_bytes) too, whose
+    /// default is for the default ring.
     pub ring_bytes: usize,
     /// The inserter, which puts records into memory, and its settings. Default: `Marks`.
     pub inserter: InserterDesign,
     /// The sync protocol, which writes and syncs, and its settings. Default: `Adaptive`.
     pub sync: SyncDesign,
-    /// Maximum bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of `ring_bytes` is a limit as well.
+    /// Maximum bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of
+    /// `ring_bytes` is a limit as well.
     pub write_bytes_max: usize,
 }
 
@@ -149,10 +163,12 @@ impl FileOptions {
 /// Memory of a log in NVRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvramOptions {
-    /// Bytes of the ring, or of the heap of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]: the maximum that the log holds between two trims. Default 64 MiB; a power of
-    /// two from 16 KiB to 16 GiB. Only a new log takes it.
+    /// Bytes of the ring, or of the heap of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]: the
+    /// maximum that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB to
+    /// 16 GiB. Only a new log takes it.
     pub bytes: u64,
-    /// What memory to ask for. Default `Auto`: real where there is such, else emulated. An emulated latency is at most 1 s.
+    /// Kind of memory. Default `Auto`: real where there is such, else emulated. An emulated latency
+    /// is at most 1 s.
     pub want: Persistence,
 }
 
@@ -162,14 +178,16 @@ impl Default for NvramOptions {
     }
 }
 
-/// Settings of every medium, from which [`MediumSettings::medium`] takes those of one. For a program that takes the kind of the log as a parameter.
+/// Settings of every medium, from which [`MediumSettings::medium`] takes those of one. For a
+/// program that takes the kind of the log as a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MediumSettings {
     /// Settings of files. A ring in NVRAM takes the inserter.
     pub files: FileOptions,
     /// The memory of a log in NVRAM.
     pub memory: NvramOptions,
-    /// Entries of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]. Default 0: one for each 64 bytes of the heap.
+    /// Entries of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]. Default 0: one for each 64
+    /// bytes of the heap.
     pub entries: u64,
 }
 
@@ -229,7 +247,8 @@ pub(crate) fn entries_valid(entries: u64) -> bool {
     entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
 }
 
-/// Maximum bytes kept for critical appends in a log with this number of entries: half of these, of the shortest records.
+/// Maximum bytes kept for critical appends in a log with this number of entries: half of these, of
+/// the shortest records.
 pub(crate) fn reserve_bytes_max(entries: u64) -> u64 {
     entries / 2 * HEADER_BYTES as u64
 }
@@ -310,8 +329,8 @@ impl MediumOptions {
         }
     }
 
-    /// Whether a record lies above all that were appended before it, by any session. Where it does not, appends say what they come after
-    /// ([`Append::after`](crate::Append::after)).
+    /// Whether a record lies above all that were appended before it, by any session. Where it does
+    /// not, appends say what they come after ([`Append::after`](crate::Append::after)).
     pub const fn keeps_order(&self) -> bool {
         match self.inserter() {
             Some(inserter) => inserter.keeps_order(),

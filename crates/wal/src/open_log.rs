@@ -1,14 +1,16 @@
 //! The parts of an open log, which all its handles share: its streams, its gate, and its end.
 //!
-//! Any thread. [`Log`](crate::Log) and [`Stream`](crate::Stream) are handles; sessions and futures hold one. The last of them closes the log.
-//! Invariants:
+//! Any thread. [`Log`](crate::Log) and [`Stream`](crate::Stream) are handles; sessions and futures
+//! hold one. The last of them closes the log. Invariants:
 //!
-//! 1. One gate stands before the directory and every stream's folder, so a failure of one stream shuts all. It belongs to the log, or to the
-//!    program that opened the log behind a gate of its own. Only the owner closes it.
-//! 2. A stream ends once: nothing is written to it afterwards, and its threads have ended. A stream of an opening that failed is ended when it
-//!    is dropped.
-//! 3. A log that has its own gate gives the directory back after the gate was closed. Behind the gate of another, the owner closes that gate
-//!    afterwards, and it holds a lock of its own until then.
+//! 1. One gate stands before the directory and every stream's folder, so a failure of one stream
+//!    shuts all. It belongs to the log, or to the program that opened the log behind a gate of its
+//!    own. Only the owner closes it.
+//! 2. A stream ends once: nothing is written to it afterwards, and its threads have ended. A stream
+//!    of an opening that failed is ended when it is dropped.
+//! 3. A log that has its own gate gives the directory back after the gate was closed. Behind the
+//!    gate of another, the owner closes that gate afterwards, and it holds a lock of its own until
+//!    then.
 //!
 //! A crash leaves nothing of this behind.
 
@@ -88,7 +90,8 @@ impl OpenStream {
             if !self.gate.is_inside() {
                 return finish(core, false);
             }
-            // Waiting for writes would be waiting for itself. What was not acknowledged may be lost.
+            // Waiting for writes would be waiting for itself. What was not acknowledged may be
+            // lost.
             let inside = closing::from_inside(directory);
             core.fail(inside.clone());
             Err(inside.into())
@@ -128,7 +131,7 @@ fn finish(core: &Core, mark: bool) -> Result<()> {
 pub(crate) struct OpenLog {
     pub id: Id,
     pub streams: Box<[OpenStream]>,
-    /// What each stream was before this opening.
+    /// Histories of the streams before this opening.
     pub incarnations: Box<[IncarnationHistory]>,
     pub directory: String,
     pub background: Background,
@@ -136,7 +139,8 @@ pub(crate) struct OpenLog {
     pub retention: Arc<Retention>,
     pub consumers: Consumers,
     pub closing: Closing,
-    /// The stream of the next session of [`Log::session`](crate::Log::session). Relaxed: any order of turns will do.
+    /// The stream of the next session of [`Log::session`](crate::Log::session). Relaxed: any order
+    /// of turns will do.
     pub turn: AtomicUsize,
 }
 
@@ -212,7 +216,8 @@ impl OpenLog {
         failed.map(|cause| Error::Poisoned { cause })
     }
 
-    /// Whether the directory may have another opening, which cuts off what it does not need and uses the files again.
+    /// Whether the directory may have another opening, which cuts off what it does not need and
+    /// uses the files again.
     pub(crate) fn is_given_back(&self) -> bool {
         self.guards.gate.is_closed()
     }

@@ -33,7 +33,7 @@ pub enum Background {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// What the log is kept in, and the settings of that. Default: files.
+    /// Medium of the log, with its settings. Default: files.
     pub medium: MediumOptions,
     /// Streams of the log: each has its own ring, files, sessions and syncs, so the sizes below
     /// count once for each. Default 1; from 1 to 1,024. Fixed when the log is created: another
@@ -67,7 +67,7 @@ pub struct Options {
     /// The id of a new log. Default none: a random one. Set it where files must come out the same
     /// in every run.
     pub log_id: Option<Id>,
-    /// Who does what nobody waits for. For tests that must do the same in every run.
+    /// Thread that performs background work. For tests that must do the same in every run.
     #[doc(hidden)]
     pub background: Background,
 }
@@ -95,9 +95,9 @@ impl Default for Options {
 pub struct OptionsError {
     /// The field of [`Options`], or of a medium's settings.
     pub option: &'static str,
-    /// What it was.
+    /// Value that was given.
     pub value: u64,
-    /// What it may be.
+    /// Range of legal values.
     pub range: &'static str,
 }
 

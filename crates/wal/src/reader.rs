@@ -1,14 +1,15 @@
 //! Reading the log's records in order, or one by its LSN.
 //!
-//! Any thread; each reader belongs to one. Readers take nothing from the writing side but two frontiers: they see what
-//! has been written to files, never what is only in memory.
+//! Any thread; each reader belongs to one. Readers take nothing from the writing side but two
+//! frontiers: they see what has been written to files, never what is only in memory.
 //!
-//! 1. Between the start and the written frontier everything is records without gaps, so what is no valid record there
-//!    is damage, and an error that names the place; it is never taken for the end.
-//! 2. Segments may be recycled while they are read. Whatever looks wrong is therefore checked against the start once
-//!    more before it is called damage.
-//! 3. Memory is one window plus one logical record (at most 64 MiB), whatever the log contains: fragments are skipped
-//!    until a last one, and collected backwards from it.
+//! 1. Between the start and the written frontier everything is records without gaps, so what is no
+//!    valid record there is damage, and an error that names the place; it is never taken for the
+//!    end.
+//! 2. Segments may be recycled while they are read. Whatever looks wrong is therefore checked
+//!    against the start once more before it is called damage.
+//! 3. Memory is one window plus one logical record (at most 64 MiB), whatever the log contains:
+//!    fragments are skipped until a last one, and collected backwards from it.
 
 use crate::error::ReadError;
 use crate::recover::scan::follows;
@@ -64,19 +65,23 @@ impl Extent for FixedExtent {
 /// A logical record, with a payload of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its identity: where its last fragment starts; for records without fragments, where it starts.
+    /// Its identity: where its last fragment starts; for records without fragments, where it
+    /// starts.
     pub lsn: Lsn,
-    /// Where its first fragment starts; equal to `lsn` for records without fragments. Trimming up to here keeps it.
+    /// Where its first fragment starts; equal to `lsn` for records without fragments. Trimming up
+    /// to here keeps it.
     pub first: Lsn,
     /// Exclusive end: the record is durable when the durable frontier has got here.
     pub end: Lsn,
-    /// What it is about.
+    /// Kind of the record.
     pub kind: Kind,
     /// Transaction, as given when it was appended.
     pub txn: u64,
-    /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
+    /// The transaction's previous record, or its commit stamp and number of dependencies, as given
+    /// when the record was appended.
     pub chain: Chain,
-    /// The body: 16 bytes for each dependency that `chain` counts, then the payload as it was appended.
+    /// The body: 16 bytes for each dependency that `chain` counts, then the payload as it was
+    /// appended.
     pub payload: Vec<u8>,
 }
 
@@ -85,17 +90,19 @@ pub struct Record {
 pub struct RecordRef<'a> {
     /// Its identity.
     pub lsn: Lsn,
-    /// Where its first fragment starts.
+    /// Start of its first fragment.
     pub first: Lsn,
     /// Exclusive end.
     pub end: Lsn,
-    /// What it is about.
+    /// Kind of the record.
     pub kind: Kind,
     /// Transaction, as given when it was appended.
     pub txn: u64,
-    /// The transaction's previous record, or its commit stamp and number of dependencies, as given when the record was appended.
+    /// The transaction's previous record, or its commit stamp and number of dependencies, as given
+    /// when the record was appended.
     pub chain: Chain,
-    /// The body: 16 bytes for each dependency that `chain` counts, then the payload as it was appended.
+    /// The body: 16 bytes for each dependency that `chain` counts, then the payload as it was
+    /// appended.
     pub payload: &'a [u8],
 }
 
@@ -123,9 +130,9 @@ pub(crate) enum RecordFilter {
 
 /// Reads records in the order of their LSNs.
 ///
-/// Use it as an iterator, or call [`Reader::next_record`], which copies no payload. At the end of what is written it
-/// gives `None`; asked again later it goes on with what has been written since. As an iterator it stops for good after
-/// an error.
+/// Use it as an iterator, or call [`Reader::next_record`], which copies no payload. At the end of
+/// what is written it gives `None`; asked again later it goes on with what has been written since.
+/// As an iterator it stops for good after an error.
 #[derive(Debug)]
 pub struct Reader {
     source: Arc<dyn Source>,
@@ -145,7 +152,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader of the records from `from` on, which must be the start of one (or the end of the last).
+    /// A reader of the records from `from` on, which must be the start of one (or the end of the
+    /// last).
     pub(crate) fn new(
         source: Arc<dyn Source>,
         extent: Arc<dyn Extent>,
@@ -160,7 +168,8 @@ impl Reader {
         Ok(Reader { source, extent, filter, window, at, incarnation, joined, failed, truncations, skip })
     }
 
-    /// Reads what has been written so far ahead, on threads that end with the reader: for whoever reads much of the log.
+    /// Reads what has been written so far ahead, on threads that end with the reader: for whoever
+    /// reads much of the log.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
         // All else is in memory.
@@ -175,7 +184,7 @@ impl Reader {
         damage(self.source.as_ref(), self.extent.as_ref(), at, reason)
     }
 
-    /// Where the next record is looked for.
+    /// Position at which the next record is looked for.
     pub fn position(&self) -> Lsn {
         self.at
     }
@@ -188,8 +197,9 @@ impl Reader {
     /// The next record, or `None` at the end of what has been written.
     ///
     /// # Errors
-    /// [`ReadError::Corrupt`] where the bytes are no record, [`ReadError::Trimmed`] if the log was trimmed past the
-    /// reader, [`ReadError::Device`] if they cannot be read. The position stays, so the call can be repeated.
+    /// [`ReadError::Corrupt`] where the bytes are no record, [`ReadError::Trimmed`] if the log was
+    /// trimmed past the reader, [`ReadError::Device`] if they cannot be read. The position stays,
+    /// so the call can be repeated.
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         loop {
             self.skip_truncated();
@@ -229,7 +239,8 @@ impl Reader {
     fn next_header(&mut self) -> Result<Option<Header>, ReadError> {
         let (mut wanted, layout) = (HEADER_BYTES, self.source.layout());
         loop {
-            // What the window has was written when it was read, so the frontier need be asked only for more.
+            // What the window has was written when it was read, so the frontier need be asked only
+            // for more.
             let bytes = self.window.peek(self.at);
             let reason = match record::decode(bytes, self.at, layout) {
                 Ok(decoded) if self.incarnation.is_none_or(|last| follows(&decoded.header, last)) => {
@@ -256,7 +267,8 @@ impl Reader {
         }
     }
 
-    /// Collects the payload whose last fragment is at the position. `None` if its beginning was trimmed.
+    /// Collects the payload whose last fragment is at the position. `None` if its beginning was
+    /// trimmed.
     fn join(&mut self, last: &Header) -> Result<Option<Lsn>, ReadError> {
         let body = &self.window.peek(last.lsn)[HEADER_BYTES..last.len as usize];
         let mut joined = std::mem::take(&mut self.joined);

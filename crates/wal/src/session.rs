@@ -1,7 +1,8 @@
 //! A session: one thread's (or one pooled worker's) way to append to a stream.
 //!
-//! A session owns a slot of the inserter, so that appenders do not share what they need not. It may move between threads, but is
-//! used by one at a time. Any number may come and go, up to [`Options::sessions_max`](crate::Options::sessions_max) at once.
+//! A session owns a slot of the inserter, so that appenders do not share what they need not. It may
+//! move between threads, but is used by one at a time. Any number may come and go, up to
+//! [`Options::sessions_max`](crate::Options::sessions_max) at once.
 
 use crate::append::{Append, Appended};
 use crate::completion::{Callback, Completions};
@@ -16,11 +17,13 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A record that depends on at most so many positions, and has a payload of fewer pieces than so many, needs no allocation.
+/// A record that depends on at most so many positions, and has a payload of fewer pieces than so
+/// many, needs no allocation.
 const FEW_POSITIONS: usize = 4;
 const FEW_PIECES: usize = 8;
 
-/// A session of one stream: see the head of this file. Made by [`Stream::session`] and [`Log::session`](crate::Log::session).
+/// A session of one stream: see the head of this file. Made by [`Stream::session`] and
+/// [`Log::session`](crate::Log::session).
 pub struct Session {
     stream: Stream,
     slot: usize,
@@ -35,8 +38,9 @@ impl Session {
         Ok(Session { stream, slot, completions: None, _not_sync: PhantomData })
     }
 
-    /// Appends a record. When this returns, it is in the log's memory ([`Durability::Buffered`]); it becomes durable when
-    /// somebody waits for that or asks for it. Never waits for a sync, but may wait for a write when the ring is full.
+    /// Appends a record. When this returns, it is in the log's memory ([`Durability::Buffered`]);
+    /// it becomes durable when somebody waits for that or asks for it. Never waits for a sync, but
+    /// may wait for a write when the ring is full.
     ///
     /// # Errors
     /// See [`AppendError`]. Nothing of the record is in the log then.
@@ -48,8 +52,9 @@ impl Session {
         }
     }
 
-    /// Appends a record with the positions of `dependencies` that are not durable before its payload. Reads the durable frontiers of the
-    /// streams it depends on, and shares nothing else with them.
+    /// Appends a record with the positions of `dependencies` that are not durable before its
+    /// payload. Reads the durable frontiers of the streams it depends on, and shares nothing else
+    /// with them.
     fn append_dependent(
         &mut self,
         append: &Append<'_>,
@@ -77,7 +82,8 @@ impl Session {
         self.append_pieces(append, count, &pieces[usize::from(count == 0)..=payload.len()])
     }
 
-    /// Appends the record with these pieces, of which the first holds so many dependencies, if there are some.
+    /// Appends the record with these pieces, of which the first holds so many dependencies, if
+    /// there are some.
     #[inline]
     fn append_pieces(
         &self,
@@ -100,8 +106,9 @@ impl Session {
         &self.stream
     }
 
-    /// Runs `callback` on a later [`Session::poll`], [`Session::wait_below`] or [`Session::drain`] of this session, once
-    /// everything of its stream below `end` is at `durability` (or never will be). Asks for that. Callbacks run in the order given.
+    /// Runs `callback` on a later [`Session::poll`], [`Session::wait_below`] or [`Session::drain`]
+    /// of this session, once everything of its stream below `end` is at `durability` (or never will
+    /// be). Asks for that. Callbacks run in the order given.
     pub fn on_complete(
         &mut self,
         end: Lsn,
@@ -117,7 +124,7 @@ impl Session {
         self.completions.as_mut().map_or(0, Completions::poll)
     }
 
-    /// How many callbacks have not run yet.
+    /// Number of callbacks that have not run yet.
     pub fn pending(&self) -> usize {
         self.completions.as_ref().map_or(0, Completions::pending)
     }

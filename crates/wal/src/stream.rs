@@ -1,8 +1,9 @@
 //! One stream of an open log: where its records lie, how far they are, reading and trimming.
 //!
-//! Any thread. A stream has a medium, an inserter and a sync protocol of its own, and shares no word with the log's other streams. It is
-//! opened and closed with its [`Log`](crate::Log). A handle has one pointer to the stream's inside: appending and waiting go
-//! through that one only, however many streams there are.
+//! Any thread. A stream has a medium, an inserter and a sync protocol of its own, and shares no
+//! word with the log's other streams. It is opened and closed with its [`Log`](crate::Log). A
+//! handle has one pointer to the stream's inside: appending and waiting go through that one only,
+//! however many streams there are.
 
 use crate::completion::{Completion, Completions};
 use crate::core::{Core, Use, locked};
@@ -24,7 +25,8 @@ use std::sync::Arc;
 /// Share of a log in NVRAM, per mille, that may be taken after a trim before pins are lost.
 const PINNED_SHARE: u32 = 250;
 
-/// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream. The log stays open while there is one.
+/// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream.
+/// The log stays open while there is one.
 #[derive(Clone)]
 pub struct Stream {
     core: Arc<Core>,
@@ -35,13 +37,15 @@ pub struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
-    /// From the log's start to its reserved end. Of a log whose records lie apart ([`LogKind::lies_apart`]) the heap's chunks that records are in.
+    /// From the log's start to its reserved end. Of a log whose records lie apart
+    /// ([`LogKind::lies_apart`]) the heap's chunks that records are in.
     pub live: u64,
-    /// Prepared for records to come, the reserve included. Of a log whose records lie apart ([`LogKind::lies_apart`]) the heap's free chunks.
+    /// Prepared for records to come, the reserve included. Of a log whose records lie apart
+    /// ([`LogKind::lies_apart`]) the heap's free chunks.
     pub prepared: u64,
-    /// Of those, for critical appends only.
+    /// Bytes of these for critical appends only.
     pub reserve: u64,
-    /// Of all files, those kept for reuse included.
+    /// Bytes of all files, those kept for reuse included.
     pub on_disk: u64,
 }
 
@@ -93,13 +97,16 @@ impl Stream {
         self.core().medium.kind()
     }
 
-    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None for others.
+    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it.
+    /// None for others.
     pub fn nvram(&self) -> Option<Form> {
         self.core().medium.form()
     }
 
-    /// Most bytes of records, the reserve included, between [`Stream::start`] and [`Stream::reserved`], if that is fixed: in NVRAM nothing makes room
-    /// but [`Stream::trim`]. Of a log whose records lie apart ([`LogKind::lies_apart`]) so many bytes surely fit, and often some more; if it has few entries, not of short records.
+    /// Most bytes of records, the reserve included, between [`Stream::start`] and
+    /// [`Stream::reserved`], if that is fixed: in NVRAM nothing makes room but [`Stream::trim`]. Of
+    /// a log whose records lie apart ([`LogKind::lies_apart`]) so many bytes surely fit, and often
+    /// some more; if it has few entries, not of short records.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
     }
@@ -109,15 +116,18 @@ impl Stream {
         self.capacity().is_some()
     }
 
-    /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may take; at 1,000 they get
-    /// [`AppendError::NoSpace`](crate::AppendError::NoSpace), and more was taken by critical ones, or has been set aside since. None for others, which can grow. Of
-    /// logs whose records lie apart ([`LogKind::lies_apart`]) the share of its entries or of its heap, whichever is greater; a chunk of the heap is taken as soon as there is
-    /// one record in it, and free when all its records were trimmed.
+    /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may
+    /// take; at 1,000 they get [`AppendError::NoSpace`](crate::AppendError::NoSpace), and more was
+    /// taken by critical ones, or has been set aside since. None for others, which can grow. Of
+    /// logs whose records lie apart ([`LogKind::lies_apart`]) the share of its entries or of its
+    /// heap, whichever is greater; a chunk of the heap is taken as soon as there is one record in
+    /// it, and free when all its records were trimmed.
     pub fn fullness(&self) -> Option<u32> {
         self.core().fullness()
     }
 
-    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back. Without meaning in NVRAM.
+    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back.
+    /// Without meaning in NVRAM.
     pub fn method(&self) -> device::Method {
         self.opened().method
     }
@@ -130,16 +140,19 @@ impl Stream {
         Session::new(self.clone())
     }
 
-    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread. `Buffered` returns at once. With
-    /// [`LogKind::NvDirect`] what has been appended is durable already; others' appends below `end` may still be under way then.
+    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread.
+    /// `Buffered` returns at once. With [`LogKind::NvDirect`] what has been appended is durable
+    /// already; others' appends below `end` may still be under way then.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended there.
+    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended
+    /// there.
     pub fn wait(&self, end: Lsn, durability: Durability) -> Result<(), Error> {
         self.core().wait(end, durability)
     }
 
-    /// A future of what [`Stream::wait`] waits for. The request is made now. Wakers are called by a worker thread of the log: see [`Completion`].
+    /// A future of what [`Stream::wait`] waits for. The request is made now. Wakers are called by a
+    /// worker thread of the log: see [`Completion`].
     pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
         Completion::new(self.clone(), end, Dependencies::default(), durability)
     }
@@ -165,25 +178,28 @@ impl Stream {
         Ok(end)
     }
 
-    /// Separates appends in the log: everything whose append ended before this call lies below what it returns, everything whose
-    /// append begins after it returned lies there or above. Writes nothing and waits for no device. Free but for
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks: call it rarely then.
+    /// Separates appends in the log: everything whose append ended before this call lies below what
+    /// it returns, everything whose append begins after it returned lies there or above. Writes
+    /// nothing and waits for no device. Free but for
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks:
+    /// call it rarely then.
     pub fn barrier(&self) -> Lsn {
         self.core().barrier()
     }
 
-    /// Where the log starts: everything below was trimmed.
+    /// Start of the log. Everything below was trimmed.
     pub fn start(&self) -> Lsn {
         self.core().medium.start()
     }
 
-    /// The greatest position that [`Stream::trim`] was asked for, by this opening; before that, where the stream started. Not below [`Stream::start`], which
-    /// pins may keep lower.
+    /// The greatest position that [`Stream::trim`] was asked for, by this opening; before that,
+    /// where the stream started. Not below [`Stream::start`], which pins may keep lower.
     pub fn trimmed_to(&self) -> Lsn {
         self.log.retention.owner(self.core.stream.index())
     }
 
-    /// Fails unless `at` is a position at which the log may begin: the start of a durable record, or the durable frontier.
+    /// Fails unless `at` is a position at which the log may begin: the start of a durable record,
+    /// or the durable frontier.
     pub(crate) fn check_cut(&self, at: Lsn) -> Result<(), Error> {
         let core = self.core();
         core.settle(at);
@@ -197,7 +213,8 @@ impl Stream {
         reader::check_record(core.medium.source().as_ref(), core, at).map_err(Error::from)
     }
 
-    /// Where the next record will start. With [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
+    /// Where the next record will start. With
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
     /// below, and so may some of what comes.
     pub fn reserved(&self) -> Lsn {
         self.core().frontiers().reserved()
@@ -208,23 +225,26 @@ impl Stream {
         self.core().frontiers().filled()
     }
 
-    /// Everything below was handed to the operating system. In NVRAM the same as [`Stream::durable`].
+    /// Everything below was handed to the operating system. In NVRAM the same as
+    /// [`Stream::durable`].
     pub fn written(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().written()
     }
 
-    /// Everything below is on the device, or persisted. It moves when somebody waits or asks for it.
+    /// Everything below is on the device, or persisted. It moves when somebody waits or asks for
+    /// it.
     pub fn durable(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().durable()
     }
 
-    /// A reader of the records from `from` on: everything that was appended before this call, and what is written later.
+    /// A reader of the records from `from` on: everything that was appended before this call, and
+    /// what is written later.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] or [`Error::Closed`] if `from` was appended and never written because the log failed or was closed before;
-    /// [`Error::Read`] if it is outside the log.
+    /// [`Error::Poisoned`] or [`Error::Closed`] if `from` was appended and never written because
+    /// the log failed or was closed before; [`Error::Read`] if it is outside the log.
     pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
         self.make_readable(self.reserved())?;
         let core = &self.core;
@@ -232,7 +252,8 @@ impl Stream {
             .map_err(|error| self.unread(error))
     }
 
-    /// A record that was appended and cannot be read because the log failed, or was closed, before it was written is not missing.
+    /// A record that was appended and cannot be read because the log failed, or was closed, before
+    /// it was written is not missing.
     fn unread(&self, error: ReadError) -> Error {
         match (error, self.core().poll(self.reserved(), Durability::Written)) {
             (ReadError::BeyondEnd { at, .. }, Some(Err(ended))) if at < self.reserved() => ended,
@@ -261,8 +282,9 @@ impl Stream {
             .map_err(|error| self.unread(error))
     }
 
-    /// The error that a reader returns in place of `error`. After the log was closed it is never damage or a failure of the device: the next
-    /// opening of the directory may have trimmed the record that the reader wanted.
+    /// The error that a reader returns in place of `error`. After the log was closed it is never
+    /// damage or a failure of the device: the next opening of the directory may have trimmed the
+    /// record that the reader wanted.
     pub(crate) fn found(&self, error: ReadError) -> Error {
         match error {
             ReadError::Corrupt { .. } | ReadError::Device(_) if self.log.is_given_back() => Error::Closed,
@@ -279,9 +301,10 @@ impl Stream {
         }
     }
 
-    /// Says that the owner of the log needs the stream only from `to` on, the start of a record or [`Stream::durable`]. What lies below that, and
-    /// below what pins hold ([`Log::pin`](crate::Log::pin)), is dropped: the segments entirely below are recycled, or in NVRAM their bytes.
-    /// Durable when this returns. Pins that are too far behind are lost.
+    /// Says that the owner of the log needs the stream only from `to` on, the start of a record or
+    /// [`Stream::durable`]. What lies below that, and below what pins hold
+    /// ([`Log::pin`](crate::Log::pin)), is dropped: the segments entirely below are recycled, or in
+    /// NVRAM their bytes. Durable when this returns. Pins that are too far behind are lost.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
@@ -298,7 +321,8 @@ impl Stream {
         if to > durable {
             return Err(Error::BeyondEnd { at: to, end: durable });
         }
-        // Where a truncated range begins, the start may be; within it, not (`truncated.rs`, invariant 4).
+        // Where a truncated range begins, the start may be; within it, not (`truncated.rs`,
+        // invariant 4).
         let truncations = &core.truncations;
         let _turn = locked(&truncations.turn);
         let ends = self.log.ends();
@@ -313,14 +337,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Most bytes of the log that a record with a payload of so many takes, for [`Stream::raise_reserve`].
+    /// Most bytes of the log that a record with a payload of so many takes, for
+    /// [`Stream::raise_reserve`].
     pub fn record_bytes(&self, payload: u64) -> u64 {
         self.core().record_bytes(payload)
     }
 
-    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is dropped; of a log whose records lie apart ([`LogKind::lies_apart`]) also entries for as
-    /// many records as there may be in them. Waits for
-    /// segments to be prepared if need be. What other threads are appending at this moment may still take from it.
+    /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is
+    /// dropped; of a log whose records lie apart ([`LogKind::lies_apart`]) also entries for as many
+    /// records as there may be in them. Waits for segments to be prepared if need be. What other
+    /// threads are appending at this moment may still take from it.
     ///
     /// # Errors
     /// [`Error::NoSpace`] if there is not so much room.
@@ -370,7 +396,7 @@ pub struct ReserveGuard {
 }
 
 impl ReserveGuard {
-    /// How much this guard sets aside, in bytes.
+    /// Bytes that this guard sets aside.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

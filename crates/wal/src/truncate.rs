@@ -1,14 +1,18 @@
 //! Truncating a stream: dropping the records of its suffix so that no crash brings them back.
 //!
-//! Any thread; one truncation or trim of a stream at a time. A truncation appends a record that names the range of positions to be dropped, and waits
-//! until that is durable. `truncated.rs` has what readers make of it; decision 52 has why the end of the log does not go back. Invariants:
+//! Any thread; one truncation or trim of a stream at a time. A truncation appends a record that
+//! names the range of positions to be dropped, and waits until that is durable. `truncated.rs` has
+//! what readers make of it; decision 52 has why the end of the log does not go back. Invariants:
 //!
-//! 1. The control file says that the log may have such records before the first one is appended. A program that knows none of them refuses the log.
-//! 2. What is kept from the suffix is appended again above the range and below the record that drops the range. So a crash leaves the suffix, or what
-//!    was kept of it.
-//! 3. The range ends at a barrier of the inserter: it holds every record whose append had returned, and none that is appended afterwards.
+//! 1. The control file says that the log may have such records before the first one is appended. A
+//!    program that knows none of them refuses the log.
+//! 2. What is kept from the suffix is appended again above the range and below the record that
+//!    drops the range. So a crash leaves the suffix, or what was kept of it.
+//! 3. The range ends at a barrier of the inserter: it holds every record whose append had returned,
+//!    and none that is appended afterwards.
 //!
-//! A crash before the record is durable leaves the suffix, perhaps with the kept records behind it; a crash after that leaves the truncated log.
+//! A crash before the record is durable leaves the suffix, perhaps with the kept records behind it;
+//! a crash after that leaves the truncated log.
 
 use crate::append::{Append, Appended};
 use crate::core::locked;
@@ -26,21 +30,24 @@ pub struct Truncation {
     pub from: Lsn,
     /// ... up to here, exclusively.
     pub to: Lsn,
-    /// Where the kept records were appended, in their order. All are at `to` or above.
+    /// Positions of the kept records, in their order. All are at `to` or above.
     pub kept: Vec<Appended>,
 }
 
 impl Stream {
-    /// Drops every record that starts at `position` or above and was appended before this call, then returns. `position` is the exclusive end of what stays: the
-    /// start of a record ([`Appended::lsn`]), the end of the last record to be kept, or [`Stream::durable`]. Durable when this returns: no crash brings a
-    /// dropped record back. Blocks for a sync; rare by nature.
+    /// Drops every record that starts at `position` or above and was appended before this call,
+    /// then returns. `position` is the exclusive end of what stays: the start of a record
+    /// ([`Appended::lsn`]), the end of the last record to be kept, or [`Stream::durable`]. Durable
+    /// when this returns: no crash brings a dropped record back. Blocks for a sync; rare by nature.
     ///
-    /// The records of `kept` are appended in the same step: after a crash either none of the suffix is dropped, or all of it is and the kept records are
-    /// there. They carry what must outlive the suffix, such as the vote of a Raft log whose last copy lies in it.
+    /// The records of `kept` are appended in the same step: after a crash either none of the suffix
+    /// is dropped, or all of it is and the kept records are there. They carry what must outlive the
+    /// suffix, such as the vote of a Raft log whose last copy lies in it.
     ///
-    /// Positions are not used again: the next record starts above everything that was dropped. Readers pass over it, and [`Stream::read`] gives
-    /// [`ReadError::Truncated`]. A follower that has given such a record is told by that error once ([`Stream::follow`]). Pins and named consumers stay where
-    /// they are. The space is given back when the log is trimmed above.
+    /// Positions are not used again: the next record starts above everything that was dropped.
+    /// Readers pass over it, and [`Stream::read`] gives [`ReadError::Truncated`]. A follower that
+    /// has given such a record is told by that error once ([`Stream::follow`]). Pins and named
+    /// consumers stay where they are. The space is given back when the log is trimmed above.
     ///
     /// An append under way in another thread may be dropped or not.
     ///
@@ -63,10 +70,13 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NotTruncatable`] unless the log is in files and has one stream. [`Error::BeyondEnd`] if nothing was appended below `position`;
-    /// [`Error::Read`] with [`ReadError::Trimmed`], [`ReadError::Corrupt`] if no record starts there, or [`ReadError::Truncated`] if it lies in what was dropped
-    /// before. Those of [`Session::append`](crate::Session::append) for `kept`, of which the first ones may be in the log then, and [`Error::Poisoned`]:
-    /// whether the suffix was dropped is known after the next opening then.
+    /// [`Error::NotTruncatable`] unless the log is in files and has one stream.
+    /// [`Error::BeyondEnd`] if nothing was appended below `position`; [`Error::Read`] with
+    /// [`ReadError::Trimmed`], [`ReadError::Corrupt`] if no record starts there, or
+    /// [`ReadError::Truncated`] if it lies in what was dropped before. Those of
+    /// [`Session::append`](crate::Session::append) for `kept`, of which the first ones may be in
+    /// the log then, and [`Error::Poisoned`]: whether the suffix was dropped is known after the
+    /// next opening then.
     pub fn truncate_after(&self, position: Lsn, kept: &[Append<'_>]) -> Result<Truncation> {
         let core = self.core();
         let streams = self.log().streams.len();

@@ -4,9 +4,10 @@
 //!
 //! Invariants:
 //!
-//! 1. Every system call that is interrupted is repeated, and every short write is continued where it stopped.
-//! 2. A failed sync is reported once and never repeated here: the kernel marks the pages clean, so a second sync of the
-//!    same range would succeed without having written anything.
+//! 1. Every system call that is interrupted is repeated, and every short write is continued where
+//!    it stopped.
+//! 2. A failed sync is reported once and never repeated here: the kernel marks the pages clean, so
+//!    a second sync of the same range would succeed without having written anything.
 //! 3. Creating a directory syncs its parent; creating, renaming and removing files is durable after
 //!    [`Directory::sync`], which syncs the directory itself.
 //!
@@ -48,7 +49,8 @@ pub struct FileDirectory {
 }
 
 impl FileDirectory {
-    /// Opens the directory at `path`. Missing directories are created, and each one's parent is synced.
+    /// Opens the directory at `path`. Missing directories are created, and each one's parent is
+    /// synced.
     pub fn open(path: impl AsRef<Path>) -> Result<FileDirectory> {
         let path = path.as_ref();
         create_path(path)?;
@@ -60,7 +62,7 @@ impl FileDirectory {
         Self::open_existing_at(path.as_ref(), PastCache::new())
     }
 
-    /// Where it is, as an absolute path.
+    /// Absolute path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,5 @@
-//! The instructions that write cache lines back, and the fence behind them: which there are, and their use.
+//! The instructions that write cache lines back, and the fence behind them: which there are, and
+//! their use.
 //!
 //! Any thread. Under Miri there are none, and a fence is one of the language.
 //!
@@ -9,19 +10,20 @@
 //! | `clflush` | out of the cache, one line after the other | itself |
 //! | `dc cvap` (Armv8.2), else `dc cvac` | still in the cache, clean | `dsb` |
 //!
-//! What is written back may have been stored by other threads. On x86 a write-back follows all older loads, by which this thread has
-//! learned of those stores. On Arm an instruction of `dc` is ordered with accesses to its own line only, so that a `dmb` comes before the first of
-//! a call: without it a line could be written back as it was before the load that said that it is filled.
+//! What is written back may have been stored by other threads. On x86 a write-back follows all
+//! older loads, by which this thread has learned of those stores. On Arm an instruction of `dc` is
+//! ordered with accesses to its own line only, so that a `dmb` comes before the first of a call:
+//! without it a line could be written back as it was before the load that said that it is filled.
 //!
-//! On Arm `dc cvac` reaches what all that access memory see, which need not be what survives; it stands for persistence only where
-//! a processor has nothing better, as in Linux itself.
+//! On Arm `dc cvac` reaches what all that access memory see, which need not be what survives; it
+//! stands for persistence only where a processor has nothing better, as in Linux itself.
 
 use std::fmt;
 
 /// Bytes of a cache line, which is what is written back; regions have a multiple of it.
 pub const LINE_BYTES: u64 = 64;
 
-/// What writes a cache line back.
+/// Instruction that writes a cache line back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Instruction {
@@ -29,7 +31,8 @@ pub enum Instruction {
     Clwb,
     /// x86: the line leaves the cache.
     Clflushopt,
-    /// x86, every processor: the line leaves the cache, and the instruction waits for others of its kind.
+    /// x86, every processor: the line leaves the cache, and the instruction waits for others of its
+    /// kind.
     Clflush,
     /// Arm: to the point of persistence.
     DcCvap,
@@ -88,7 +91,8 @@ impl Instruction {
         })
     }
 
-    /// None is known. macOS does not say whether programs may use those of aarch64, and has no memory that they would help.
+    /// None is known. macOS does not say whether programs may use those of aarch64, and has no
+    /// memory that they would help.
     #[cfg(any(miri, not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))))]
     pub(super) fn detect() -> Option<Instruction> {
         None
@@ -101,8 +105,8 @@ impl Instruction {
     #[inline(always)]
     unsafe fn write_back(self, address: *const u8) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: the caller vouches for address and processor; nothing but a cache is changed. Without `nomem`, so that the
-        // compiler keeps stores that come before it there.
+        // SAFETY: the caller vouches for address and processor; nothing but a cache is changed.
+        // Without `nomem`, so that the compiler keeps stores that come before it there.
         unsafe {
             use std::arch::asm;
             match self {
@@ -143,7 +147,8 @@ impl Instruction {
         let line = LINE_BYTES as usize;
         let within = address.addr() % line;
         for nth in 0..(within + bytes).div_ceil(line) {
-            // Inside of the first line the address itself, for what is before it need not be mapped.
+            // Inside of the first line the address itself, for what is before it need not be
+            // mapped.
             let at = (nth * line).saturating_sub(within);
             // SAFETY: `at` lies before the end, for `nth` lines begin before it.
             unsafe { self.write_back(address.add(at)) };
@@ -167,7 +172,8 @@ fn after_loads() {
     }
 }
 
-/// Waits until all that this thread has written back is where it was written back to; nothing after it is done before.
+/// Waits until all that this thread has written back is where it was written back to; nothing after
+/// it is done before.
 #[inline(always)]
 pub(super) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -205,7 +211,8 @@ mod tests {
         let buffer = AlignedBuffer::copy_of(&bytes);
         for instruction in known {
             for (from, to) in [(0, 0), (0, 1), (63, 65), (1, 4096), (4095, 4096), (64, 64), (65, 65)] {
-                // SAFETY: inside the buffer; the processor has the instruction, as those it implies.
+                // SAFETY: inside the buffer; the processor has the instruction, as those it
+                // implies.
                 unsafe { instruction.write_back_all(buffer.as_ptr().add(from), to - from) };
                 fence();
             }

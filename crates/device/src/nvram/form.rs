@@ -4,10 +4,11 @@ use super::cache::Instruction;
 use std::fmt;
 use std::time::Duration;
 
-/// What is asked for when a region is opened.
+/// Request for a kind of memory when a region is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Persistence {
-    /// Real where there is such, else emulated without added latency; [`NvRegion::form`](super::NvRegion::form) says which.
+    /// Real where there is such, else emulated without added latency;
+    /// [`NvRegion::form`](super::NvRegion::form) says which.
     #[default]
     Auto,
     /// Real; an error where there is none.
@@ -19,7 +20,7 @@ pub enum Persistence {
     },
 }
 
-/// What a region that is not real lies on.
+/// Memory below a region that is not real.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Medium {
     /// A file mapped without `MAP_SYNC`, on a file system of this kind.
@@ -28,7 +29,8 @@ pub enum Medium {
     Memory,
 }
 
-/// How a region persists. To be shown with every figure that was measured on it, as its `Display` says it.
+/// How a region persists. To be shown with every figure that was measured on it, as its `Display`
+/// says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
     /// What is persisted survives a crash of the machine.
@@ -42,7 +44,8 @@ pub enum Form {
     Emulated {
         /// On what.
         medium: Medium,
-        /// What writes lines back; `None` if nothing is known for this processor, and then nothing does.
+        /// What writes lines back; `None` if nothing is known for this processor, and then nothing
+        /// does.
         instruction: Option<Instruction>,
         /// What each fence takes longer.
         latency: Duration,
@@ -52,12 +55,12 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether what is persisted survives a crash of the machine.
+    /// Returns true if persisted bytes survive a crash of the machine.
     pub fn is_real(&self) -> bool {
         matches!(self, Form::Real { .. })
     }
 
-    /// What writes lines back, if anything does.
+    /// Instruction that writes lines back, if there is one.
     pub fn instruction(&self) -> Option<Instruction> {
         match self {
             Form::Real { instruction, .. } => Some(*instruction),
@@ -66,7 +69,7 @@ impl Form {
         }
     }
 
-    /// What each fence takes longer than the processor's own.
+    /// Latency added to each fence of the processor.
     pub fn latency(&self) -> Duration {
         match self {
             Form::Emulated { latency, .. } => *latency,

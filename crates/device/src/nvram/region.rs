@@ -1,17 +1,24 @@
 //! A region: bytes and words in place, and what persists them.
 //!
-//! Any thread. The rules that make unsynchronised bytes sound are the callers', as those of the log's ring are:
+//! Any thread. The rules that make unsynchronised bytes sound are the callers', as those of the
+//! log's ring are:
 //!
-//! 1. Bytes are written ([`NvRegion::write`]) only by who owns them: nobody reads or writes them meanwhile, also not as a word.
-//! 2. Bytes are read in place ([`NvRegion::slice`]) only while nobody writes them, also not as a word.
-//! 3. Words ([`NvRegion::word`]) may be shared; their ordering is that of any atomic. What persists a word is its line's write-back.
+//! 1. Bytes are written ([`NvRegion::write`]) only by who owns them: nobody reads or writes them
+//!    meanwhile, also not as a word.
+//! 2. Bytes are read in place ([`NvRegion::slice`]) only while nobody writes them, also not as a
+//!    word.
+//! 3. Words ([`NvRegion::word`]) may be shared; their ordering is that of any atomic. What persists
+//!    a word is its line's write-back.
 //!
 //! Of the region itself:
 //!
-//! 4. `base` points to `bytes` initialised bytes, aligned to [`ALIGNMENT`](crate::ALIGNMENT), for as long as `keeper` lives; `bytes` is a multiple of a line.
-//! 5. Every offset is checked against `bytes`, also in release builds: a wild one panics and touches nothing.
-//! 6. Nothing is counted or shared by the calls of a real or emulated region: threads that persist different lines meet only in the
-//!    memory. A simulated region takes a latch in each call but `word` and `slice`.
+//! 4. `base` points to `bytes` initialised bytes, aligned to [`ALIGNMENT`](crate::ALIGNMENT), for
+//!    as long as `keeper` lives; `bytes` is a multiple of a line.
+//! 5. Every offset is checked against `bytes`, also in release builds: a wild one panics and
+//!    touches nothing.
+//! 6. Nothing is counted or shared by the calls of a real or emulated region: threads that persist
+//!    different lines meet only in the memory. A simulated region takes a latch in each call but
+//!    `word` and `slice`.
 
 #[cfg(not(unix))]
 use super::absent::{self as file, Mapping};
@@ -31,8 +38,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// A region of byte-addressable memory whose contents survive a crash as far as they were persisted. See the
-/// [module](super) for what that means, and [`NvRegion::form`] for what this one is.
+/// A region of byte-addressable memory whose contents survive a crash as far as they were
+/// persisted. See the [module](super) for what that means, and [`NvRegion::form`] for what this one
+/// is.
 ///
 /// Shared by reference, or in an `Arc`. The first touch of each page of a file costs a page fault.
 pub struct NvRegion {
@@ -51,21 +59,24 @@ enum Keeper {
     Simulated(Arc<Shared>),
 }
 
-// SAFETY: rule 4: the region owns its memory, or shares a simulated one's; bytes have no thread affinity.
+// SAFETY: rule 4: the region owns its memory, or shares a simulated one's; bytes have no thread
+// affinity.
 unsafe impl Send for NvRegion {}
 // SAFETY: what a shared reference may do to the bytes is atomic, or `unsafe` under rules 1 and 2.
 unsafe impl Sync for NvRegion {}
 
 impl NvRegion {
-    /// Opens the region at `path`, or makes it, of `bytes` zeros, if there is none. Its folder must be there.
+    /// Opens the region at `path`, or makes it, of `bytes` zeros, if there is none. Its folder must
+    /// be there.
     ///
-    /// Making it is all or nothing, whenever it crashes, and reserves all of its room. Until the region is dropped nobody else can
-    /// open it.
+    /// Making it is all or nothing, whenever it crashes, and reserves all of its room. Until the
+    /// region is dropped nobody else can open it.
     ///
     /// # Errors
-    /// `Cause::Nvram` if the file is none of a region or of one of another length, if no region can have so many bytes (a multiple of
-    /// [`LINE_BYTES`]), or if real persistence was asked for and there is none; `Cause::Locked` if it is in use;
-    /// `Cause::NoSpace` with `Verb::Prepare` if there is no room.
+    /// `Cause::Nvram` if the file is none of a region or of one of another length, if no region can
+    /// have so many bytes (a multiple of [`LINE_BYTES`]), or if real persistence was asked for and
+    /// there is none; `Cause::Locked` if it is in use; `Cause::NoSpace` with `Verb::Prepare` if
+    /// there is no room.
     pub fn open(path: impl AsRef<Path>, bytes: u64, want: Persistence) -> Result<NvRegion> {
         Ok(Self::mapped(file::open(path.as_ref(), Some(bytes), want)?))
     }
@@ -116,12 +127,13 @@ impl NvRegion {
         self.bytes
     }
 
-    /// What it is, to be shown with every figure measured on it.
+    /// Description of the region, to be shown with every figure measured on it.
     pub fn form(&self) -> &Form {
         &self.form
     }
 
-    /// Whether it is simulated and has crashed: what is stored and persisted from then on has no effect on what survives.
+    /// Whether it is simulated and has crashed: what is stored and persisted from then on has no
+    /// effect on what survives.
     pub fn is_crashed(&self) -> bool {
         match &self.keeper {
             Keeper::Simulated(shared) => shared.is_crashed(),
@@ -142,7 +154,8 @@ impl NvRegion {
     /// Copies `bytes` to offset `at`. They are not persisted by it.
     ///
     /// # Safety
-    /// The caller owns these bytes of the region (rule 1 of the module's head: nobody else accesses them in any way meanwhile).
+    /// The caller owns these bytes of the region (rule 1 of the module's head: nobody else accesses
+    /// them in any way meanwhile).
     ///
     /// # Panics
     /// If they do not lie in the region.
@@ -167,7 +180,8 @@ impl NvRegion {
     #[inline(always)]
     pub unsafe fn slice(&self, at: u64, len: u64) -> &[u8] {
         let from = self.place(at, len);
-        // SAFETY: in bounds and initialised (rule 4); not written meanwhile, the caller says; borrowed from `self`.
+        // SAFETY: in bounds and initialised (rule 4); not written meanwhile, the caller says;
+        // borrowed from `self`.
         unsafe { std::slice::from_raw_parts(from, len as usize) }
     }
 
@@ -181,13 +195,14 @@ impl NvRegion {
         if !at.is_multiple_of(8) {
             outside(at, 8, self.bytes);
         }
-        // SAFETY: in bounds, aligned since the base is, valid for as long as `self`; who accesses it otherwise than as a word does so
-        // under rules 1 and 2, which forbid that beside any use of the word.
+        // SAFETY: in bounds, aligned since the base is, valid for as long as `self`; who accesses
+        // it otherwise than as a word does so under rules 1 and 2, which forbid that beside any use
+        // of the word.
         unsafe { AtomicU64::from_ptr(place.cast()) }
     }
 
-    /// Begins to write back the cache lines that `[at, at + len)` touches. Which have arrived, and when, is not known before this thread's
-    /// next [`NvRegion::fence`].
+    /// Begins to write back the cache lines that `[at, at + len)` touches. Which have arrived, and
+    /// when, is not known before this thread's next [`NvRegion::fence`].
     ///
     /// # Panics
     /// If they do not lie in the region.
@@ -205,7 +220,8 @@ impl NvRegion {
         }
     }
 
-    /// Waits until all that this thread has written back is persisted. Takes the added latency of an emulated region, once.
+    /// Waits until all that this thread has written back is persisted. Takes the added latency of
+    /// an emulated region, once.
     #[inline(always)]
     pub fn fence(&self) {
         cache::fence();
@@ -217,7 +233,8 @@ impl NvRegion {
         }
     }
 
-    /// Persists `[at, at + len)`, and whatever else this thread has written back: [`NvRegion::write_back`] and [`NvRegion::fence`].
+    /// Persists `[at, at + len)`, and whatever else this thread has written back:
+    /// [`NvRegion::write_back`] and [`NvRegion::fence`].
     ///
     /// # Panics
     /// If they do not lie in the region.

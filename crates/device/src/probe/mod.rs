@@ -1,7 +1,8 @@
-//! What a device is good at: measured, and judged by one rule, for programs ([`Device::auto`]) and for people
-//! (`katydid bench-disk`).
+//! What a device is good at: measured, and judged by one rule, for programs ([`Device::auto`]) and
+//! for people (`katydid bench-disk`).
 //!
-//! Measuring is in `scratch`, what is measured in [`Trials`], the rule in `choose`, which is pure. Any thread; nothing is printed.
+//! Measuring is in `scratch`, what is measured in [`Trials`], the rule in `choose`, which is pure.
+//! Any thread; nothing is printed.
 
 mod choose;
 mod scratch;
@@ -19,31 +20,34 @@ const AUTO_BYTES: u64 = 8 << 20;
 /// For how long it makes each of its 13 measurements.
 const AUTO_TIME: Duration = Duration::from_millis(45);
 
-/// How to use a device: what its own measurements say.
+/// Recommended use of a device, from measurements of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Device {
-    /// How bytes should travel.
+    /// Recommended I/O method.
     pub method: Method,
-    /// Bytes of one durable write that reach nearly the device's best rate: larger ones only take longer.
+    /// Bytes of one durable write that reach nearly the device's best rate: larger ones only take
+    /// longer.
     pub write_bytes: usize,
-    /// How many durable writes in flight at once gain something; 1 if none does.
+    /// Number of durable writes in flight up to which the rate rises; 1 if it does not.
     pub depth: usize,
-    /// What a durable write of 4 KiB takes, in the median: no commit that waits takes less.
+    /// Median time of a durable 4 KiB write, the least that a blocking commit takes.
     pub write_time: Duration,
     /// Bytes a second of durable writes of `write_bytes`, one at a time.
     pub bytes_per_second: f64,
 }
 
 impl Device {
-    /// Measures the device that a folder is on, for about a second, or for as long as 13 durable writes (and 8 MiB of zeros, twice) take
-    /// if that is longer. The folder is created if missing.
+    /// Measures the device that a folder is on, for about a second, or for as long as 13 durable
+    /// writes (and 8 MiB of zeros, twice) take if that is longer. The folder is created if missing.
     ///
-    /// It writes to a file that has no name, so nothing is left behind, whatever happens. On a machine that does other things
-    /// meanwhile the outcome varies; a device that varies (a shared disk, a laptop) is measured better by `katydid bench-disk`, longer.
+    /// It writes to a file that has no name, so nothing is left behind, whatever happens. On a
+    /// machine that does other things meanwhile the outcome varies; a device that varies (a shared
+    /// disk, a laptop) is measured better by `katydid bench-disk`, longer.
     ///
     /// # Errors
-    /// Those of creating, preparing and writing a file of 8 MiB; `Cause::NoSpace` if it has no room.
+    /// Those of creating, preparing and writing a file of 8 MiB; `Cause::NoSpace` if it has no
+    /// room.
     ///
     /// ```no_run
     /// use katydid_device::Device;
@@ -71,10 +75,12 @@ impl fmt::Display for Device {
     }
 }
 
-/// The measurements that the choice depends on, made on blocks that were written before, as a log's are.
+/// The measurements that the choice depends on, made on blocks that were written before, as a log's
+/// are.
 #[derive(Debug, Clone)]
 pub struct Trials {
-    /// Durable writes of [`Trials::SMALL`] and of [`Trials::LARGE`] bytes, one at a time, by each method that the device takes.
+    /// Durable writes of [`Trials::SMALL`] and of [`Trials::LARGE`] bytes, one at a time, by each
+    /// method that the device takes.
     pub methods: Vec<(Method, Samples, Samples)>,
     /// By the best method, one at a time, by their bytes, ascending.
     pub sizes: Vec<(usize, Samples)>,
@@ -94,8 +100,8 @@ impl Trials {
     /// Bytes that the file must have at least.
     pub const FILE_BYTES_MIN: u64 = 1 << 20;
 
-    /// Measures in a scratch file of `bytes` on the device of a folder, each trial for `time`. `told` hears before each what it is, and how
-    /// much of all is done, from 0 to 1.
+    /// Measures in a scratch file of `bytes` on the device of a folder, each trial for `time`.
+    /// `told` hears before each what it is, and how much of all is done, from 0 to 1.
     ///
     /// # Errors
     /// Those of the device, and `InvalidInput` for a file smaller than [`Trials::FILE_BYTES_MIN`].
@@ -148,7 +154,7 @@ impl Trials {
         found.map_or_else(Default::default, |(_, small, large)| (small.clone(), large.clone()))
     }
 
-    /// What the measurements say.
+    /// Recommended use of the device.
     pub fn device(&self) -> Device {
         let rate = |(bytes, samples): &(usize, Samples)| (*bytes, samples.per_second() * *bytes as f64);
         let rates: Vec<(usize, f64)> = self.sizes.iter().map(rate).collect();

@@ -1,7 +1,8 @@
 //! A file to measure a device with, and the measuring.
 //!
-//! The file has no name: it is created in a folder of its own, opened in every way and removed at once, so nothing is left
-//! behind, whatever happens to this process. (A crash in the instant between leaves an empty file in that folder.)
+//! The file has no name: it is created in a folder of its own, opened in every way and removed at
+//! once, so nothing is left behind, whatever happens to this process. (A crash in the instant
+//! between leaves an empty file in that folder.)
 
 use crate::aligned::AlignedBuffer;
 use crate::directory::{Create, Directory, File, Method, WriteMode};
@@ -18,12 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The subfolder that the file is made in: a database in the same folder does not mind subfolders of other names.
+/// The subfolder that the file is made in: a database in the same folder does not mind subfolders
+/// of other names.
 const FOLDER: &str = "katydid-device-probe";
 /// Bytes of the writes that overwrite a file before it is measured.
 const PASS_BYTES: usize = 1 << 20;
 
-/// What a file's blocks are before they are written to.
+/// State of a file's blocks before they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileState {
     /// Zeros were written ahead, once: a new segment of a log.
@@ -52,7 +54,7 @@ impl FileState {
     }
 }
 
-/// How one write is made durable.
+/// Method of making one write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SyncMethod {
     /// By itself ([`WriteMode::Durable`]).
@@ -61,22 +63,22 @@ pub enum SyncMethod {
     Synced,
 }
 
-/// What is measured.
+/// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// How bytes travel; one of [`Scratch::methods`].
+    /// I/O method; one of [`Scratch::methods`].
     pub method: Method,
-    /// How each write is made durable.
+    /// Method of making each write durable.
     pub sync: SyncMethod,
     /// Bytes of each, a multiple of 4 KiB.
     pub block_bytes: usize,
-    /// How many are under way at once, each by a thread of its own.
+    /// Number of writes in flight, each by its own thread.
     pub depth: usize,
     /// For how long; less if the file ends before, longer if one write takes longer.
     pub time: Duration,
 }
 
-/// How long each durable write took.
+/// Times of the durable writes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Samples {
     nanos: Vec<u64>,
@@ -122,10 +124,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a file that has, or can grow to, `bytes` in a folder on the device, which is created if missing.
+    /// Makes a file that has, or can grow to, `bytes` in a folder on the device, which is created
+    /// if missing.
     ///
     /// # Errors
-    /// `Cause::Io` of kind `Unsupported` if the file system reserves no blocks and the state is [`FileState::Allocated`].
+    /// `Cause::Io` of kind `Unsupported` if the file system reserves no blocks and the state is
+    /// [`FileState::Allocated`].
     pub fn new(dir: &Path, bytes: u64, state: FileState) -> Result<Scratch> {
         let reserved = (state == FileState::Allocated).then_some(bytes);
         let (files, place) = nameless(dir, reserved)?;
@@ -154,11 +158,12 @@ impl Scratch {
         self.files.iter().map(|file| file.method()).collect()
     }
 
-    /// Makes durable writes, each thread one after the other: in a part of the file of its own, again and again if
-    /// the blocks' state allows.
+    /// Makes durable writes, each thread one after the other: in a part of the file of its own,
+    /// again and again if the blocks' state allows.
     ///
     /// # Errors
-    /// Those of the device; `InvalidInput` for a method that the file does not take, or a file too small for the load.
+    /// Those of the device; `InvalidInput` for a method that the file does not take, or a file too
+    /// small for the load.
     pub fn measure(&self, load: &Load) -> Result<Samples> {
         let wrong = |what: &str| {
             Error::from_io(Verb::Write, &*self.place, io::Error::new(io::ErrorKind::InvalidInput, what))
@@ -234,7 +239,8 @@ impl Scratch {
     }
 }
 
-/// A new file without a name, open in every way that it takes, and where it was. `reserved` bytes are reserved for it.
+/// A new file without a name, open in every way that it takes, and where it was. `reserved` bytes
+/// are reserved for it.
 fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, String)> {
     // Of this process and call alone.
     static NUMBER: AtomicU64 = AtomicU64::new(0);

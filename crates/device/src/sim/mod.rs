@@ -1,11 +1,13 @@
 //! A device that crashes on demand, and then keeps no more than it promised.
 //!
-//! It holds what programs see apart from what is durable: bytes by sector of 512, lengths, and names. A crash keeps
-//! everything durable, and of the rest what the seed says: per sector any version between the durable and the latest
-//! one (so writes are dropped, torn and reordered), any of the lengths in between, and a prefix or any subset of the
-//! name changes. Calls can be made to fail, to stall, or to crash the device half-way.
+//! It holds what programs see apart from what is durable: bytes by sector of 512, lengths, and
+//! names. A crash keeps everything durable, and of the rest what the seed says: per sector any
+//! version between the durable and the latest one (so writes are dropped, torn and reordered), any
+//! of the lengths in between, and a prefix or any subset of the name changes. Calls can be made to
+//! fail, to stall, or to crash the device half-way.
 //!
-//! Any thread. One latch serialises all calls, so that the same sequence of calls with the same seed does the same.
+//! Any thread. One latch serialises all calls, so that the same sequence of calls with the same
+//! seed does the same.
 //!
 //! | what counts as a step | partial effect when the device crashes at it |
 //! |---|---|
@@ -14,10 +16,11 @@
 //! | creating, renaming, removing a file | as an un-synced name change |
 //! | creating a subdirectory, or a region of NVRAM | it exists or it does not |
 //!
-//! A sector is kept or dropped whole, but with [`Survival::Trash`], which makes garbage of sectors that were being written.
+//! A sector is kept or dropped whole, but with [`Survival::Trash`], which makes garbage of sectors
+//! that were being written.
 //!
-//! Steps are numbered from 0, so a test runs its workload once, asks [`SimDevice::steps`], and runs it again for each
-//! number below that with [`SimDevice::crash_at`].
+//! Steps are numbered from 0, so a test runs its workload once, asks [`SimDevice::steps`], and runs
+//! it again for each number below that with [`SimDevice::crash_at`].
 //!
 //! ```
 //! use katydid_device::{Create, Directory, File, Method, SimDevice, WriteMode};
@@ -86,7 +89,8 @@ impl SimDevice {
         SimDevice { shared, regions: Arc::default() }
     }
 
-    /// `reopened` with what `reopen` makes of each region. Not under a latch: a region's crash is the device's.
+    /// `reopened` with what `reopen` makes of each region. Not under a latch: a region's crash is
+    /// the device's.
     fn with_regions(&self, reopened: SimDevice, reopen: impl Fn(&SimNvram) -> SimNvram) -> SimDevice {
         for (path, region) in self.regions.all() {
             reopened.regions.add(path, reopen(&region).beside(&reopened.alone()));
@@ -99,8 +103,9 @@ impl SimDevice {
         SimDevice { shared: self.shared.clone(), regions: Arc::default() }
     }
 
-    /// The simulated memory behind a region that was opened in a directory of this device, by its path from the root. It crashes with
-    /// the device, and the device with it, and is reopened with it. Its steps are counted by itself.
+    /// The simulated memory behind a region that was opened in a directory of this device, by its
+    /// path from the root. It crashes with the device, and the device with it, and is reopened with
+    /// it. Its steps are counted by itself.
     pub fn nvram(&self, path: &str) -> Option<SimNvram> {
         self.regions.find(path)
     }
@@ -115,8 +120,8 @@ impl SimDevice {
         self.shared.lock().steps
     }
 
-    /// Crashes at step number `step`: it takes effect partly at most and fails, as every later call does, with
-    /// [`Cause::Crashed`](crate::Cause::Crashed).
+    /// Crashes at step number `step`: it takes effect partly at most and fails, as every later call
+    /// does, with [`Cause::Crashed`](crate::Cause::Crashed).
     pub fn crash_at(&self, step: u64) {
         self.shared.lock().crash_at = Some(step);
     }
@@ -127,13 +132,14 @@ impl SimDevice {
         self.shared.changed.notify_all();
     }
 
-    /// Whether it has crashed.
+    /// Returns true if it has crashed.
     pub fn is_crashed(&self) -> bool {
         self.shared.lock().crashed
     }
 
-    /// The device after a crash of the machine, [`Survival::Random`] with `seed`; this one is frozen if it was not. May be
-    /// called again, with other seeds too. Steps count from 0 again; faults are gone, the capacity stays.
+    /// The device after a crash of the machine, [`Survival::Random`] with `seed`; this one is
+    /// frozen if it was not. May be called again, with other seeds too. Steps count from 0 again;
+    /// faults are gone, the capacity stays.
     pub fn reopen_after_crash(&self, seed: u64) -> SimDevice {
         self.reopen_with(seed, Survival::Random)
     }
@@ -145,8 +151,8 @@ impl SimDevice {
         self.with_regions(Self::of(world), |region| region.reopen_with(seed, survival))
     }
 
-    /// The device after the process alone was killed: nothing is lost, and what was un-synced still is. This device is
-    /// frozen; open handles of files without a name are closed.
+    /// The device after the process alone was killed: nothing is lost, and what was un-synced still
+    /// is. This device is frozen; open handles of files without a name are closed.
     pub fn reopen_after_kill(&self) -> SimDevice {
         self.freeze();
         let world = {
@@ -161,8 +167,9 @@ impl SimDevice {
         self.shared.lock().plan.at(step, fault);
     }
 
-    /// Asks `predicate` about every step: what is done, the file's path from the root (a directory's ends with `/`, the
-    /// root's is empty), the step's number. It runs under the device's latch and must not call the device.
+    /// Asks `predicate` about every step: what is done, the file's path from the root (a
+    /// directory's ends with `/`, the root's is empty), the step's number. It runs under the
+    /// device's latch and must not call the device.
     pub fn fail_when(&self, predicate: impl FnMut(Verb, &str, u64) -> Option<Fault> + Send + 'static) {
         self.shared.lock().plan.when(Some(Box::new(predicate)));
     }
@@ -172,7 +179,8 @@ impl SimDevice {
         self.shared.lock().plan.unreadable(path, bytes);
     }
 
-    /// Asks `predicate` about every read, by the file's path and the bytes, whether it fails. As with [`SimDevice::fail_when`].
+    /// Asks `predicate` about every read, by the file's path and the bytes, whether it fails. As
+    /// with [`SimDevice::fail_when`].
     pub fn fail_reads_when(&self, predicate: impl FnMut(&str, Range<u64>) -> bool + Send + 'static) {
         self.shared.lock().plan.unreadable_when(Box::new(predicate));
     }
@@ -182,7 +190,8 @@ impl SimDevice {
         self.shared.lock().plan.clear();
     }
 
-    /// Limits the sum of all files' lengths to `bytes`; growing beyond it is `NoSpace`. May be raised and lowered.
+    /// Limits the sum of all files' lengths to `bytes`; growing beyond it is `NoSpace`. May be
+    /// raised and lowered.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.lock().capacity = bytes;
     }
@@ -192,8 +201,8 @@ impl SimDevice {
         self.shared.lock().used.load(Ordering::Relaxed)
     }
 
-    /// With `true`, callers of `write_at`, `sync` (of files and directories), `prepare` and `truncate` wait until it is
-    /// called with `false` or the device crashes. Reads go on.
+    /// With `true`, callers of `write_at`, `sync` (of files and directories), `prepare` and
+    /// `truncate` wait until it is called with `false` or the device crashes. Reads go on.
     pub fn stall_writes(&self, stall: bool) {
         self.shared.lock().stalling = stall;
         self.shared.changed.notify_all();
@@ -212,14 +221,16 @@ impl SimDevice {
         self.shared.lock().stalled
     }
 
-    /// Writes to files of [`Method::Direct`](crate::Method::Direct) or `Uring` whose offset, or whose parts' address or length, was no
-    /// multiple of [`File::alignment`](crate::File::alignment): correct, but a real device would not have taken them as they were.
+    /// Writes to files of [`Method::Direct`](crate::Method::Direct) or `Uring` whose offset, or
+    /// whose parts' address or length, was no multiple of
+    /// [`File::alignment`](crate::File::alignment): correct, but a real device would not have taken
+    /// them as they were.
     pub fn unaligned_writes(&self) -> u64 {
         self.shared.lock().unaligned
     }
 
-    /// Changes a byte of the file with this path, as a decaying device would: cached and durable. `false` if there is no
-    /// such byte.
+    /// Changes a byte of the file with this path, as a decaying device would: cached and durable.
+    /// `false` if there is no such byte.
     pub fn corrupt(&self, path: &str, offset: u64, xor: u8) -> bool {
         let world = self.shared.lock();
         match find(&world, path) {

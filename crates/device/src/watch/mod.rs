@@ -1,16 +1,21 @@
-//! The stall watch: a device call that takes longer than a threshold is reported while it lasts and when it ends.
+//! The stall watch: a device call that takes longer than a threshold is reported while it lasts and
+//! when it ends.
 //!
-//! It stands before a directory, next to the device, and sees every write, sync and preparation made through it. Each call
-//! leaves in a slot what it is and since when; one thread looks at the slots when the oldest call under way would be due. A
-//! stall is an event (`log`, target `katydid::device`, and with the feature `tracing` one of that) and is counted ([`Stalls`]). Nothing about the call itself changes.
+//! It stands before a directory, next to the device, and sees every write, sync and preparation
+//! made through it. Each call leaves in a slot what it is and since when; one thread looks at the
+//! slots when the oldest call under way would be due. A stall is an event (`log`, target
+//! `katydid::device`, and with the feature `tracing` one of that) and is counted ([`Stalls`]).
+//! Nothing about the call itself changes.
 //!
 //! Invariants:
 //!
-//! 1. A call costs one look at the clock, and a few stores to a line that other threads hardly use; it allocates nothing.
-//! 2. While no call is under way the watcher is parked without a timer: it wakes up at most once after the last call ended.
-//!    The call that finds it parked unparks it, so no call goes unwatched.
-//! 3. A stall is counted once, however often it is reported, and whoever asks for [`Watch::stalls`] sees those under way,
-//!    whether or not the watcher has run.
+//! 1. A call costs one look at the clock, and a few stores to a line that other threads hardly use;
+//!    it allocates nothing.
+//! 2. While no call is under way the watcher is parked without a timer: it wakes up at most once
+//!    after the last call ended. The call that finds it parked unparks it, so no call goes
+//!    unwatched.
+//! 3. A stall is counted once, however often it is reported, and whoever asks for [`Watch::stalls`]
+//!    sees those under way, whether or not the watcher has run.
 //! 4. More than [`SLOTS`] calls at once: those beyond are not watched.
 //!
 //! A crash leaves nothing of it.
@@ -30,7 +35,7 @@ use through::WatchedDirectory;
 
 const TARGET: &str = "katydid::device";
 
-/// What the watch has seen since it was made.
+/// Counts of a watch since it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stalls {
@@ -46,7 +51,7 @@ pub struct Stalls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// What is being done.
+    /// Operation in progress.
     pub verb: Verb,
     /// The file or directory it is done to, with the byte range where there is one.
     pub subject: String,
@@ -92,12 +97,14 @@ struct Shared {
     threshold: u64,
     clock: Clock,
     slots: Box<[Slot]>,
-    /// Names of the watched files and directories by their number; freed numbers are used again. A leaf latch.
+    /// Names of the watched files and directories by their number; freed numbers are used again. A
+    /// leaf latch.
     names: Mutex<Vec<Option<Arc<str>>>>,
     /// What reporting needs. Taken before `names`; held while an event is handed to the logger.
     reports: Mutex<Reports>,
-    /// Whether the watcher sleeps without a timer. Set by the watcher before it looks at the slots once more, taken back by the
-    /// call that finds it; both sides sequentially consistent, so that either the call is seen or the flag is.
+    /// Whether the watcher sleeps without a timer. Set by the watcher before it looks at the slots
+    /// once more, taken back by the call that finds it; both sides sequentially consistent, so that
+    /// either the call is seen or the flag is.
     parked: AtomicBool,
     thread: Mutex<Option<thread::Thread>>,
     over: AtomicBool,
@@ -107,7 +114,8 @@ struct Shared {
 struct Reports {
     count: u64,
     longest: u64,
-    /// For each slot: when the call in it began that was reported last, and at which length it is reported again.
+    /// For each slot: when the call in it began that was reported last, and at which length it is
+    /// reported again.
     told: Vec<(u64, u64)>,
 }
 
@@ -148,8 +156,8 @@ impl Watch {
         Watch { owner: Arc::new(Owner { shared: Arc::new(shared), thread: Mutex::default() }) }
     }
 
-    /// Starts the thread that reports stalls while they last. Without it only those are noticed that [`Watch::check`] or
-    /// [`Watch::stalls`] meets. Starting twice is no error.
+    /// Starts the thread that reports stalls while they last. Without it only those are noticed
+    /// that [`Watch::check`] or [`Watch::stalls`] meets. Starting twice is no error.
     ///
     /// # Errors
     /// The system has no thread to give.
@@ -172,7 +180,7 @@ impl Watch {
         WatchedDirectory::wrap(self.owner.shared.clone(), String::new(), directory)
     }
 
-    /// What it has seen.
+    /// Counts since the watch was made.
     pub fn stalls(&self) -> Stalls {
         self.check();
         let shared = &self.owner.shared;
@@ -225,7 +233,8 @@ impl Shared {
             match self.check() {
                 Some(due) => {
                     let now = self.clock.now();
-                    // Also if that is at once: a slot whose call is ending is not looked at without pause.
+                    // Also if that is at once: a slot whose call is ending is not looked at without
+                    // pause.
                     thread::park_timeout(Duration::from_nanos(due.saturating_sub(now).max(1_000_000)));
                 }
                 None => {

@@ -1,16 +1,20 @@
 //! Directories and files of Windows, through its cache.
 //!
-//! Any thread; nothing here holds a latch across calls of different files. This folder is compiled by `cargo xtask nightly`, and was not run.
+//! Any thread; nothing here holds a latch across calls of different files. This folder is compiled
+//! by `cargo xtask nightly`, and was not run.
 //!
 //! Invariants:
 //!
-//! 1. Bytes are durable when `FlushFileBuffers` has returned for their file: it writes them out and then empties the cache of the drive. A
-//!    durable write is a write followed by it.
+//! 1. Bytes are durable when `FlushFileBuffers` has returned for their file: it writes them out and
+//!    then empties the cache of the drive. A durable write is a write followed by it.
 //! 2. A failed flush is reported once and never repeated here.
-//! 3. No call flushes a directory. [`Directory::sync`] changes a file of its own in the directory and flushes that ([`NAMES`]). NTFS notes every
-//!    change of names in one log for the whole volume, in order, and brings back a prefix of it after a crash; so names that were changed
-//!    before are durable with the file's own change. File systems without such a log (FAT, exFAT) promise nothing about names.
-//! 4. A renamed file replaces the one that had the name (`MoveFileExW` with `MOVEFILE_REPLACE_EXISTING`), as one entry of that log.
+//! 3. No call flushes a directory. [`Directory::sync`] changes a file of its own in the directory
+//!    and flushes that ([`NAMES`]). NTFS notes every change of names in one log for the whole
+//!    volume, in order, and brings back a prefix of it after a crash; so names that were changed
+//!    before are durable with the file's own change. File systems without such a log (FAT, exFAT)
+//!    promise nothing about names.
+//! 4. A renamed file replaces the one that had the name (`MoveFileExW` with
+//!    `MOVEFILE_REPLACE_EXISTING`), as one entry of that log.
 //!
 //! A crash leaves names and bytes as the rules in `directory.rs` say, nothing else.
 
@@ -61,7 +65,7 @@ impl FileDirectory {
         Ok(FileDirectory { path: found })
     }
 
-    /// Where it is, as an absolute path.
+    /// Absolute path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

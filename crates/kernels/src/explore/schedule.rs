@@ -7,18 +7,18 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Why an execution failed, and the picks that lead there again.
+/// Failure of an execution, with the picks that lead there again.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// What went wrong: a panic's message, a race, or nobody able to move.
+    /// Message of the panic, the race, or the deadlock.
     pub message: String,
     /// The pick taken at each point, for [`Explorer::replay`].
     pub path: Vec<u32>,
-    /// What each thread did, in order.
+    /// Steps of the threads, in order.
     pub trace: Vec<String>,
 }
 
-/// What an exploration covered.
+/// Coverage of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Executions run.
@@ -27,7 +27,7 @@ pub struct Report {
     pub complete: bool,
 }
 
-/// How far to explore.
+/// Bounds of an exploration.
 #[derive(Debug, Clone)]
 pub struct Explorer {
     /// At most this many times may a thread that could go on be put aside for another. `None` tries

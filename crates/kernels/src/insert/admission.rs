@@ -54,7 +54,7 @@ pub fn young_bytes(position: u64) -> u64 {
     YOUNG_BYTES.saturating_add(position.saturating_mul(YOUNG_TIMES))
 }
 
-/// Who may use the last of the prepared space.
+/// Permission to use the last of the prepared space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AppendClass {
     /// Leaves the reserve alone: refused with `NoSpace` when only that is left.
@@ -76,7 +76,7 @@ struct Limits {
     shut: AtomicBool,
 }
 
-/// What limits reservations.
+/// Limits of reservations.
 #[derive(Debug)]
 pub struct Admission {
     limits: CachePadded<Limits>,
@@ -172,7 +172,7 @@ impl Admission {
         self.adders as u64 * self.add_bytes
     }
 
-    /// Whether `bytes` may be reserved at `reserved`.
+    /// Returns true if `bytes` may be reserved at `reserved`.
     #[inline]
     pub fn admit(&self, reserved: u64, bytes: u64, class: AppendClass) -> Result<(), Stalled> {
         let end = match class {
@@ -223,7 +223,7 @@ impl Admission {
         self.store(&reserve, frontiers, Lsn::ZERO);
     }
 
-    /// Whether nothing is admitted any more.
+    /// Returns true if nothing is admitted any more.
     #[inline]
     pub fn is_shut(&self) -> bool {
         self.limits.shut.load(Ordering::Acquire)

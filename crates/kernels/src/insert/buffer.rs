@@ -18,11 +18,11 @@ pub struct Stalled;
 /// work on.
 #[derive(Debug)]
 pub struct LogBuffer {
-    /// How far the log is reserved, filled, written and durable.
+    /// Frontiers up to which the log is reserved, filled, written and durable.
     pub frontiers: Frontiers,
-    /// Where its records lie.
+    /// Memory of its records.
     pub memory: RecordMemory,
-    /// What limits reservations.
+    /// Limits of reservations.
     pub admission: Admission,
 }
 
@@ -117,7 +117,7 @@ pub struct OnBuffer<'a> {
     pub buffer: &'a LogBuffer,
     /// The slot of the session that appends.
     pub slot: usize,
-    /// How the record is admitted.
+    /// Class by which the record is admitted.
     pub class: AppendClass,
 }
 

@@ -11,7 +11,7 @@ use super::mutex::MutexInserter;
 use super::{BufferSizes, Inserter, consolidated, decoupled, delegated, hybrid};
 use crate::lsn::Lsn;
 
-/// How threads put records into the log's memory.
+/// Design by which threads put records into the log's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum InserterKind {
     /// One lock around reservation and copy: no holes, nothing to find.
@@ -135,7 +135,7 @@ pub struct InserterSettings {
     pub hop_bytes: u64,
     /// Chunk size of `Chunked` in bytes. Default: 16 KiB.
     pub chunk_bytes: usize,
-    /// Whether `Chunked` always reserves a whole chunk. Default: no.
+    /// Makes `Chunked` always reserve a whole chunk. Default: false.
     #[doc(hidden)]
     pub chunk_always: bool,
 }
@@ -180,9 +180,9 @@ impl From<InserterKind> for InserterDesign {
 pub struct OutOfRange {
     /// The field of [`InserterDesign`].
     pub option: &'static str,
-    /// What it was.
+    /// Value that was given.
     pub value: u64,
-    /// What it may be.
+    /// Range of legal values.
     pub range: &'static str,
 }
 

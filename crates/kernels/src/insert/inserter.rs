@@ -51,7 +51,7 @@ pub trait Inserter: Send + Sync + Debug {
     }
 }
 
-/// What some designs count, in bytes.
+/// Byte counts that some designs keep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Effort {
     /// Reserved and filled with padding.

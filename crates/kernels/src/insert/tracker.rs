@@ -131,7 +131,7 @@ impl Tracker {
         self.unpark();
     }
 
-    /// How often the tracker has woken up.
+    /// Number of times the tracker has woken up.
     pub fn wakeups(&self) -> u64 {
         self.wakeups.get()
     }

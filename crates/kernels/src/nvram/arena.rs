@@ -72,7 +72,7 @@ pub struct Allocation<'a> {
 }
 
 impl Allocation<'_> {
-    /// Where in the heap.
+    /// Offset in the heap.
     pub fn at(&self) -> u64 {
         self.at
     }

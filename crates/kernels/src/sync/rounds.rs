@@ -14,7 +14,7 @@ pub struct Ask {
     pub level: Durability,
     /// What the one who asks waits for itself; a hole below it is waited for, briefly.
     pub own: Lsn,
-    /// Whether to write no further than `own`.
+    /// Writes no further than `own`.
     pub only_own: bool,
     /// Most writes under way, this one included; at least 1.
     pub depth: u32,
@@ -38,7 +38,7 @@ pub struct Planned {
     pub parallel: bool,
 }
 
-/// What there is to be written.
+/// Bytes to be written next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     /// This.
@@ -56,7 +56,7 @@ pub enum Plan {
     },
 }
 
-/// What a protocol drives. Implemented by the log, and by small models in tests.
+/// Log as a protocol drives it. Implemented by the log, and by small models in tests.
 pub trait Rounds {
     /// Decides on the next write.
     fn plan(&self, ask: Ask) -> Plan;

@@ -83,7 +83,7 @@ impl HandClock {
     }
 }
 
-/// Where time comes from.
+/// Source of time.
 #[derive(Debug)]
 pub enum Source {
     /// The machine's monotonic clock, since this moment.
@@ -142,7 +142,7 @@ impl Clock {
         }
     }
 
-    /// How long ago `timestamp` was.
+    /// Time since `timestamp`.
     pub fn age(&self, timestamp: Timestamp) -> Duration {
         Duration::from_nanos(self.now().saturating_sub(timestamp.tick()) << TICK_BITS)
     }

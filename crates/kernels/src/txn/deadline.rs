@@ -13,7 +13,7 @@ impl Deadline {
         Deadline(Instant::now().checked_add(at_most))
     }
 
-    /// Whether the wait is over.
+    /// Returns true if the wait is over.
     pub fn is_over(self) -> bool {
         self.0.is_some_and(|end| Instant::now() >= end)
     }

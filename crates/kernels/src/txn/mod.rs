@@ -18,14 +18,14 @@ pub use status::{Outcome, TxnState, TxnStatus};
 
 use crate::dependencies::StreamLsn;
 
-/// What a wait for another transaction asks of the log.
+/// Questions that a wait for another transaction asks of the log.
 pub trait Waits {
     /// A transaction of this thread is about to wait for another: see to it that what this thread
     /// left to a group is written.
     fn before_wait(&self);
 }
 
-/// What a transaction's status asks of the log.
+/// Questions that a transaction's status asks of the log.
 pub trait DurablePlaces: Waits {
     /// Whether the stream is durable up to there. Once it is, it stays so.
     fn is_durable(&self, place: StreamLsn) -> bool;

@@ -139,7 +139,7 @@ impl Slots {
         Some(free)
     }
 
-    /// How many transactions may be open at a time.
+    /// Maximum of open transactions.
     pub fn count(&self) -> usize {
         self.slots.len()
     }
@@ -336,7 +336,7 @@ impl Slots {
         in_flight.min().map_or(bound, |least| least.min(bound))
     }
 
-    /// How many slots a scan looks at.
+    /// Number of slots that a scan reads.
     pub fn scanned(&self) -> usize {
         self.used.load(SeqCst)
     }

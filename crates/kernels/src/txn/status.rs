@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Yields before a waiter parks: a validation takes less, and waking costs more.
 const YIELDS: u32 = 20;
 
-/// What has become of a transaction.
+/// State of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TxnState {
@@ -135,7 +135,7 @@ impl TxnStatus {
         }
     }
 
-    /// When the transaction takes place.
+    /// Timestamp at which the transaction takes place.
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp
     }

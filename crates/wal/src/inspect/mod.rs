@@ -1,6 +1,7 @@
 //! Looking at a log without changing anything, whatever state it is in.
 //!
-//! One thread. Files are opened for reading only (`stream.rs` looks at one stream). A log that cannot be opened can be looked at.
+//! One thread. Files are opened for reading only (`stream.rs` looks at one stream). A log that
+//! cannot be opened can be looked at.
 
 mod stream;
 
@@ -24,19 +25,20 @@ use katydid_kernels::stamp::CommitStamp;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 
-/// What was found of a log.
+/// Contents of a log's directory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Inspection {
     /// The log's id.
     pub id: Id,
-    /// Whether all streams were made. If not, nothing was ever appended, and those that are missing are not in `streams`.
+    /// Whether all streams were made. If not, nothing was ever appended, and those that are missing
+    /// are not in `streams`.
     pub is_complete: bool,
     /// The streams, by their numbers.
     pub streams: Vec<StreamInspection>,
 }
 
-/// What becomes of a record when the log is opened.
+/// Fate of a record when the log is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// It is replayed.
@@ -55,22 +57,25 @@ pub struct StreamRecord {
     pub record: Record,
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
-    /// What it depends on that was not durable when it was appended.
+    /// Dependencies that were not durable when it was appended.
     pub depends: Dependencies,
-    /// Whether it survives.
+    /// Fate of the record.
     pub survival: Survival,
 }
 
 impl Inspection {
-    /// The first stream, which is the only one of most logs; none if the log has several and was not made whole.
+    /// The first stream, which is the only one of most logs; none if the log has several and was
+    /// not made whole.
     pub fn first(&self) -> Option<&StreamInspection> {
         self.streams.first()
     }
 
-    /// All valid records of users: those of one stream in its order, and of the next ones of all streams always the one with the least
-    /// stamp. After an error, which ends one stream, those of the others follow. `from` is what it is for [`Log::replay`](crate::Log::replay);
-    /// without it, the start of each stream: then, if a crash has cut a trim short, records that a checkpoint has made needless may be told of
-    /// wrongly. A record without a stamp is an error: [`StreamInspection::records`] reads those too.
+    /// All valid records of users: those of one stream in its order, and of the next ones of all
+    /// streams always the one with the least stamp. After an error, which ends one stream, those of
+    /// the others follow. `from` is what it is for [`Log::replay`](crate::Log::replay); without it,
+    /// the start of each stream: then, if a crash has cut a trim short, records that a checkpoint
+    /// has made needless may be told of wrongly. A record without a stamp is an error:
+    /// [`StreamInspection::records`] reads those too.
     ///
     /// # Errors
     /// If a position is outside its stream.
@@ -156,8 +161,9 @@ impl Iterator for Records {
 /// Looks at the log in a directory and changes nothing.
 ///
 /// # Errors
-/// Where nothing can be said of the whole: there is no sound file that says which streams there are, or one of them is missing, foreign, or cannot
-/// be looked at. Everything else that is wrong with a stream is in its [`StreamInspection`].
+/// Where nothing can be said of the whole: there is no sound file that says which streams there
+/// are, or one of them is missing, foreign, or cannot be looked at. Everything else that is wrong
+/// with a stream is in its [`StreamInspection`].
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
     let Some(state) = StreamsState::read(directory)? else {
         if !folders::has_only_stream(directory)? {

@@ -1,7 +1,8 @@
 //! Looking at a stream without changing anything, whatever state it is in.
 //!
-//! One thread. Files are opened for reading only; nothing is created, synced or removed, and no incarnation begins, so a
-//! log that cannot be opened can be looked at, and one that is in use too (then the end is wherever it happened to be).
+//! One thread. Files are opened for reading only; nothing is created, synced or removed, and no
+//! incarnation begins, so a log that cannot be opened can be looked at, and one that is in use too
+//! (then the end is wherever it happened to be).
 
 use crate::control::FORMAT_VERSION;
 use crate::error::{OpenError, ReadError};
@@ -28,22 +29,22 @@ pub struct StreamInspection {
     pub incarnation: u32,
     /// Everything below was trimmed.
     pub start: Lsn,
-    /// Where the valid records end.
+    /// End of the valid records.
     pub end: Lsn,
     /// The log is known to have been durable at least up to here.
     pub durable: Lsn,
-    /// What the log is kept in. One in NVRAM has no segments; of one of kind `NvDirect` only what lies below the first hole is shown, until
-    /// it has been opened.
+    /// What the log is kept in. One in NVRAM has no segments; of one of kind `NvDirect` only what
+    /// lies below the first hole is shown, until it has been opened.
     pub kind: LogKind,
     /// Size of each segment file, or of the ring in NVRAM, in bytes.
     pub segment_bytes: u64,
     /// All segment files, by position.
     pub segments: Vec<SegmentReport>,
-    /// How the log ends, or the error that opening it would give.
+    /// Finding about the log's end, or the error of opening it.
     pub finding: Result<Finding, OpenError>,
-    /// Which incarnation wrote what of it.
+    /// Incarnations that wrote it, each with its range.
     pub(crate) incarnations: IncarnationHistory,
-    /// Which of the records are dropped.
+    /// Dropped records.
     truncated: Ranges,
     source: Arc<dyn Source>,
 }
@@ -88,8 +89,9 @@ impl StreamInspection {
 /// Looks at the stream in a directory and changes nothing.
 ///
 /// # Errors
-/// Where nothing can be said at all: the device fails, or there is no sound control file of a known version. Everything
-/// else that is wrong is reported in [`StreamInspection::finding`] and [`StreamInspection::segments`].
+/// Where nothing can be said at all: the device fails, or there is no sound control file of a known
+/// version. Everything else that is wrong is reported in [`StreamInspection::finding`] and
+/// [`StreamInspection::segments`].
 pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspection, OpenError> {
     let (state, Inspected { source, judgement, segments, refused }) = medium::inspect(directory)?;
     let Judgement { walk, durable, outcome, .. } = judgement;

@@ -1,6 +1,7 @@
 //! What a log in files is found to be, without a change of anything.
 //!
-//! One thread; files are opened for reading only. A log that opening would refuse is judged as far as it can be read.
+//! One thread; files are opened for reading only. A log that opening would refuse is judged as far
+//! as it can be read.
 
 use super::decide::HeadersFound;
 use super::scan::NoVisitor;
@@ -15,7 +16,7 @@ use katydid_device::{Directory, Id};
 use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 
-/// What a segment file is to the log.
+/// State of a segment file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentState {
@@ -43,7 +44,7 @@ pub struct SegmentReport {
     pub base: Lsn,
     /// Incarnation of the log when it was prepared, if the header could be read.
     pub incarnation: Option<u32>,
-    /// What it is.
+    /// State of the file.
     pub state: SegmentState,
 }
 

@@ -1,21 +1,23 @@
 //! Opening a log: judge what is there, then begin a new incarnation.
 //!
-//! One thread, before anything else has the log; the caller holds the directory's lock. The decisions are in
-//! [`decide`], the walk over the records in [`scan`], the look at files in [`survey`]; here is the order of things:
+//! One thread, before anything else has the log; the caller holds the directory's lock. The
+//! decisions are in [`decide`], the walk over the records in [`scan`], the look at files in
+//! [`survey`]; here is the order of things:
 //!
-//! 1. Directory and live files are synced, and their cached bytes dropped, before anything is believed: what is judged
-//!    is what a crash of the machine would leave. Otherwise a second crash could take back bytes on which this opening
-//!    built.
-//! 2. Up to the verdict nothing is changed. A refused log stays as it was; a failing read is an error of the device
-//!    and judges nothing.
-//! 3. The new incarnation is durable in the control file before anything is written with it, so no two openings ever
-//!    write with the same one.
-//! 4. The Restart record is durable at the end before the open log is handed out. From then on no byte that an older
-//!    incarnation left beyond the end can become valid again, and what readers were shown stays.
+//! 1. Directory and live files are synced, and their cached bytes dropped, before anything is
+//!    believed: what is judged is what a crash of the machine would leave. Otherwise a second crash
+//!    could take back bytes on which this opening built.
+//! 2. Up to the verdict nothing is changed. A refused log stays as it was; a failing read is an
+//!    error of the device and judges nothing.
+//! 3. The new incarnation is durable in the control file before anything is written with it, so no
+//!    two openings ever write with the same one.
+//! 4. The Restart record is durable at the end before the open log is handed out. From then on no
+//!    byte that an older incarnation left beyond the end can become valid again, and what readers
+//!    were shown stays.
 //!
-//! A crash at any point leaves a log that the next opening judges the same: until 4 the records are untouched (only
-//! bytes from the end on are written, and those are no valid record until the Restart record is complete); files that
-//! were being made are removed or finished.
+//! A crash at any point leaves a log that the next opening judges the same: until 4 the records are
+//! untouched (only bytes from the end on are written, and those are no valid record until the
+//! Restart record is complete); files that were being made are removed or finished.
 
 pub(crate) mod decide;
 mod incarnations;
@@ -61,9 +63,10 @@ pub(crate) struct Opened {
     /// The incarnations of the records that were there before this opening.
     pub incarnations: IncarnationHistory,
     pub incarnation: u32,
-    /// The position of the next record: behind the Restart record, which is already there. Everything before is durable.
+    /// The position of the next record: behind the Restart record, which is already there.
+    /// Everything before is durable.
     pub end: Lsn,
-    /// Which of the records are dropped.
+    /// Dropped records.
     pub truncated: Ranges,
 }
 
@@ -98,7 +101,8 @@ pub(crate) fn open(
     Ok(Opened { parts, report, incarnations, incarnation, end, truncated })
 }
 
-/// Makes the directory's names durable and lists them, and opens the control file, which must be of a log of the kind asked for.
+/// Makes the directory's names durable and lists them, and opens the control file, which must be of
+/// a log of the kind asked for.
 pub(crate) fn look(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -225,9 +229,10 @@ fn open_segments(
     Ok(files)
 }
 
-/// Removes half-made files, trimmed segments that cannot be opened, and more trimmed segments than are kept; the indexes of those kept for
-/// reuse. A trimmed segment holds nothing that the log needs. One that is of another striped set, or lacks a part, must be found here: a
-/// writer that met it while it prepares the log would shut the log off.
+/// Removes half-made files, trimmed segments that cannot be opened, and more trimmed segments than
+/// are kept; the indexes of those kept for reuse. A trimmed segment holds nothing that the log
+/// needs. One that is of another striped set, or lacks a part, must be found here: a writer that
+/// met it while it prepares the log would shut the log off.
 fn clear_leftovers(
     directory: &Arc<dyn Directory>,
     method: Method,
@@ -268,8 +273,8 @@ fn prepare_up_to(store: &SegmentStore, end: Lsn) -> device::Result<()> {
     Ok(())
 }
 
-/// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Where the next record goes,
-/// and the bytes before that in its block.
+/// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Where
+/// the next record goes, and the bytes before that in its block.
 fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn, Vec<u8>), OpenError> {
     let fields = HeaderFields {
         incarnation,

@@ -3,7 +3,7 @@
 use katydid_device::Id;
 use katydid_kernels::lsn::Lsn;
 
-/// How the log ended.
+/// Finding about the log's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
@@ -31,20 +31,20 @@ pub enum Finding {
     },
 }
 
-/// What recovery found and did when the log was opened.
+/// Findings and actions of recovery when the log was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReport {
     /// The log's id.
     pub log_id: Id,
-    /// Where the log starts: everything below was trimmed.
+    /// Start of the log. Everything below was trimmed.
     pub start: Lsn,
-    /// Where the valid log ended. Every record below was made durable before it was believed. The internal Restart
-    /// record is here now.
+    /// Where the valid log ended. Every record below was made durable before it was believed. The
+    /// internal Restart record is here now.
     pub end: Lsn,
     /// The incarnation that begins with this opening.
     pub incarnation: u32,
-    /// How the log ended.
+    /// Finding about the log's end.
     pub finding: Finding,
     /// Number of physical records walked, internal ones included.
     pub records: u64,

@@ -2,12 +2,13 @@
 //!
 //! One thread; reads only. Rules of validity:
 //!
-//! 1. A record is valid at a position if it carries that position, its sum matches, and its incarnation is that of the
-//!    record before it, or it is a Restart record with a larger one.
-//! 2. The record at the start has the incarnation the control file names, or is such a Restart record.
-//! 3. Beyond the first position without a valid record, a record of the same or a larger incarnation was written by the
-//!    last user of that part of the log; what it remembers as durable counts. Older ones are left from before an
-//!    earlier truncation and count for nothing.
+//! 1. A record is valid at a position if it carries that position, its sum matches, and its
+//!    incarnation is that of the record before it, or it is a Restart record with a larger one.
+//! 2. The record at the start has the incarnation the control file names, or is such a Restart
+//!    record.
+//! 3. Beyond the first position without a valid record, a record of the same or a larger
+//!    incarnation was written by the last user of that part of the log; what it remembers as
+//!    durable counts. Older ones are left from before an earlier truncation and count for nothing.
 
 use super::decide::StopFound;
 use super::incarnations::IncarnationHistory;
@@ -24,7 +25,7 @@ use katydid_kernels::record::{self, Decoded, Header, Invalid, Kind, Layout, RECO
 pub(crate) struct Walk {
     /// First position without a valid record.
     pub end: Lsn,
-    /// What is there.
+    /// Contents found there.
     pub stop: StopFound,
     /// Incarnation of the last valid record.
     pub incarnation: u32,
@@ -34,9 +35,9 @@ pub(crate) struct Walk {
     pub closed: bool,
     /// Number of valid records.
     pub records: u64,
-    /// Which incarnation wrote what of it.
+    /// Incarnations that wrote it, each with its range.
     pub incarnations: IncarnationHistory,
-    /// Which of the records are dropped.
+    /// Dropped records.
     pub truncated: Ranges,
 }
 
@@ -56,7 +57,8 @@ pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
     header.incarnation == incarnation || header.kind == Kind::RESTART && header.incarnation > incarnation
 }
 
-/// Sees the valid records of a log while they are walked over. What it makes of them counts for nothing if the log is refused in the end.
+/// Sees the valid records of a log while they are walked over. What it makes of them counts for
+/// nothing if the log is refused in the end.
 pub(crate) trait RecordVisitor {
     /// The walk begins here, and ends at `limit` or before.
     fn begin(&mut self, start: Lsn, limit: Lsn);
@@ -160,7 +162,8 @@ pub(crate) fn walk(
     }
 }
 
-/// Searches every place from `from` to the end of the segments for valid records of `incarnation` or later.
+/// Searches every place from `from` to the end of the segments for valid records of `incarnation`
+/// or later.
 pub(crate) fn search(
     source: &dyn Source,
     window: &mut Window,
@@ -208,7 +211,8 @@ pub(crate) fn next_valid(
     Ok(None)
 }
 
-/// How many places further on the next one is that carries its own position, or is too near the end to tell.
+/// How many places further on the next one is that carries its own position, or is too near the end
+/// to tell.
 fn steps_to_candidate(bytes: &[u8], at: Lsn) -> u64 {
     let mut steps = 0;
     let positions = bytes.get(RECORD_ALIGNMENT..).unwrap_or_default();

@@ -14,11 +14,11 @@ use katydid_device::{self as device, Directory, File, Id};
 /// The files of a log by their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Survey {
-    /// Whether there is a control file.
+    /// There is a control file.
     pub control: bool,
     /// Indexes of all segments, ascending.
     pub segments: Vec<u64>,
-    /// Whether there is a region of NVRAM.
+    /// There is a region of NVRAM.
     pub region: bool,
     /// Names of files that a crash left half made.
     pub unfinished: Vec<&'static str>,
@@ -56,7 +56,8 @@ impl Survey {
         &self.segments[self.segments.partition_point(|&index| index < first)..]
     }
 
-    /// How complete the segments from `first` on are, and the first missing one. Those below `known` must be there.
+    /// How complete the segments from `first` on are, and the first missing one. Those below
+    /// `known` must be there.
     pub(crate) fn completeness(&self, first: u64, known: u64) -> (SegmentsFound, Option<u64>) {
         let live = self.live(first);
         if live.is_empty() {
@@ -120,7 +121,8 @@ impl Health {
     }
 }
 
-/// Reads and judges a segment's header. A failing read is an error of the device, never a judgement.
+/// Reads and judges a segment's header. A failing read is an error of the device, never a
+/// judgement.
 pub(crate) fn examine(file: &dyn File, index: u64, geometry: Geometry, log_id: Id) -> device::Result<Health> {
     let mut block = Box::new([0; SEALED_BYTES]);
     let got = file.read_at(&mut block[..], 0)?;

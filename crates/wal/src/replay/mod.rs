@@ -1,12 +1,14 @@
 //! Replaying: reading what an opening found, all streams side by side.
 //!
-//! One thread for each stream, as many as there are processors, each reading ahead; the caller's visitor runs on them, and on appliers
-//! (`deal`). Which records are kept is known before the first is read (opening has walked over all streams), so no record waits for
-//! another stream, and memory is a few windows and batches whatever the log contains. Whoever can do so replays while the log is opened
-//! (`while_opening`), which reads it once less.
+//! One thread for each stream, as many as there are processors, each reading ahead; the caller's
+//! visitor runs on them, and on appliers (`deal`). Which records are kept is known before the first
+//! is read (opening has walked over all streams), so no record waits for another stream, and memory
+//! is a few windows and batches whatever the log contains. Whoever can do so replays while the log
+//! is opened (`while_opening`), which reads it once less.
 //!
 //! 1. Only what was there before this opening is read: it is durable, and stays the same.
-//! 2. Every record is given to the visitor once, or counted as dropped; the order between streams is any.
+//! 2. Every record is given to the visitor once, or counted as dropped; the order between streams
+//!    is any.
 
 mod deal;
 mod while_opening;
@@ -43,17 +45,17 @@ enum Wanted {
 pub struct Replayed<'a> {
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
-    /// What it is about.
+    /// Kind of the record.
     pub kind: Kind,
-    /// Where it ends.
+    /// End of the record.
     pub position: StreamLsn,
-    /// Where it starts.
+    /// Start of the record.
     pub first: Lsn,
-    /// What was appended.
+    /// Payload of the record.
     pub payload: &'a [u8],
 }
 
-/// What was read.
+/// Counts of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ReplayReport {
@@ -96,16 +98,18 @@ pub enum ReplayError<E> {
 }
 
 impl Log {
-    /// Gives every record to `visit` that this opening found at or above its stream's position in `from`, and that survived with everything
-    /// it depends on. Several threads call it at once; the order is any. `progress` is told now and then how many bytes have been
-    /// read since it was last called, by each thread.
+    /// Gives every record to `visit` that this opening found at or above its stream's position in
+    /// `from`, and that survived with everything it depends on. Several threads call it at once;
+    /// the order is any. `progress` is told now and then how many bytes have been read since it was
+    /// last called, by each thread.
     ///
-    /// `from` is the start of each stream, if nothing was ever trimmed; or a cut: positions that were all durable at some moment of one
-    /// and the same opening, and at or above where that opening began. What lies below a cut is taken to be there.
+    /// `from` is the start of each stream, if nothing was ever trimmed; or a cut: positions that
+    /// were all durable at some moment of one and the same opening, and at or above where that
+    /// opening began. What lies below a cut is taken to be there.
     ///
     /// # Errors
-    /// The first that a thread met, and then the others stop. See [`ReplayError`]. A record without a commit stamp is one of them: a log that
-    /// has such records is read by [`Stream::reader`].
+    /// The first that a thread met, and then the others stop. See [`ReplayError`]. A record without
+    /// a commit stamp is one of them: a log that has such records is read by [`Stream::reader`].
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -133,7 +137,8 @@ impl Log {
     }
 }
 
-/// The error for a place where no record begins, or one that no log writes although its sum is right.
+/// The error for a place where no record begins, or one that no log writes although its sum is
+/// right.
 fn damaged(source: &dyn Source, at: Lsn, reason: &'static str) -> ReadError {
     ReadError::Corrupt { at, file: source.file_name(at), reason }
 }

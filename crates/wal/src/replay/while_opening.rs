@@ -1,15 +1,21 @@
-//! Replaying while the log is opened: what the walk over a stream finds valid is dealt out there and then, so nothing is read twice.
+//! Replaying while the log is opened: what the walk over a stream finds valid is dealt out there
+//! and then, so nothing is read twice.
 //!
-//! A record is applied before the verdict about its stream, and before other streams were looked at. That is right because:
+//! A record is applied before the verdict about its stream, and before other streams were looked
+//! at. That is right because:
 //!
-//! 1. What a record does is done in memory only. If any stream is refused, opening fails, and its caller throws all of it away.
-//! 2. What the walk has passed over is the stream's prefix and stays it: bytes were read after their file was synced and its cached
-//!    bytes dropped, so they are durable, and the opening appends behind them or fails.
-//! 3. A record is dealt out in this pass only if the part of its own stream below it is enough to know that it is kept (`Head::is_kept_by`).
-//!    The others wait until all streams have been recovered: then each stream is read once more from its first undecided record on,
-//!    and only those that were undecided are dealt out (by the same test), or counted as dropped.
+//! 1. What a record does is done in memory only. If any stream is refused, opening fails, and its
+//!    caller throws all of it away.
+//! 2. What the walk has passed over is the stream's prefix and stays it: bytes were read after
+//!    their file was synced and its cached bytes dropped, so they are durable, and the opening
+//!    appends behind them or fails.
+//! 3. A record is dealt out in this pass only if the part of its own stream below it is enough to
+//!    know that it is kept (`Head::is_kept_by`). The others wait until all streams have been
+//!    recovered: then each stream is read once more from its first undecided record on, and only
+//!    those that were undecided are dealt out (by the same test), or counted as dropped.
 //!
-//! Whoever reads a record applies what it has checked itself: no pass trusts another one's sums. That also holds for the second.
+//! Whoever reads a record applies what it has checked itself: no pass trusts another one's sums.
+//! That also holds for the second.
 
 use super::deal::{Batch, Dealer, with_appliers};
 use super::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Wanted, damaged, read_stream};
@@ -28,14 +34,16 @@ use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{Decoded, Part};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What becomes of the records that an opening finds.
+/// Treatment of the records that an opening finds.
 pub struct Replay<'a, E> {
-    /// From where on they are wanted: a cut, as [`Log::replay`] explains. `None`: from the start of each stream.
+    /// From where on they are wanted: a cut, as [`Log::replay`] explains. `None`: from the start of
+    /// each stream.
     pub from: Option<&'a [Lsn]>,
-    /// Given each record once that survived, in batches, by several threads at once, in any order. Nothing of what it does may count
-    /// before the opening has succeeded.
+    /// Given each record once that survived, in batches, by several threads at once, in any order.
+    /// Nothing of what it does may count before the opening has succeeded.
     pub visit: &'a (dyn Fn(&Batch) -> Result<(), E> + Sync),
-    /// Told now and then how many bytes have been read, and of how many: at most, for where a stream ends is known only there.
+    /// Told now and then how many bytes have been read, and of how many: at most, for where a
+    /// stream ends is known only there.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -46,8 +54,9 @@ impl<E> std::fmt::Debug for Replay<'_, E> {
 }
 
 impl Log {
-    /// Does what [`Log::open_behind`] does, and replays on the way what is found. A replay that fails does not make the opening fail: so
-    /// a log that cannot be opened is told from one that can, but whose records are refused.
+    /// Does what [`Log::open_behind`] does, and replays on the way what is found. A replay that
+    /// fails does not make the opening fail: so a log that cannot be opened is told from one that
+    /// can, but whose records are refused.
     ///
     /// # Errors
     /// Those of [`Log::open`] and of [`Log::replay`].

@@ -42,7 +42,7 @@ pub(crate) struct SegmentHeader {
     pub log_id: Id,
     pub index: u64,
     pub base: Lsn,
-    /// Where the segment before ends; always `base` in version 1.
+    /// End of the segment before; always `base` in version 1.
     pub previous_end: Lsn,
     /// The log's incarnation when the segment was prepared.
     pub incarnation: u32,

@@ -1,20 +1,23 @@
-//! Simulated memory that crashes on demand, and then keeps no more than was persisted, and what the seed says.
+//! Simulated memory that crashes on demand, and then keeps no more than was persisted, and what the
+//! seed says.
 //!
-//! Programs store into ordinary memory, which stands for the caches. Beside it is kept what each line may hold after a crash
-//! (`model`): at least what was fenced, at most what was stored.
+//! Programs store into ordinary memory, which stands for the caches. Beside it is kept what each
+//! line may hold after a crash (`model`): at least what was fenced, at most what was stored.
 //!
 //! Any thread. Invariants:
 //!
-//! 1. One latch (`state`) is held by every call but `word`, `slice` and stores to words. It may be held when the latch of the
-//!    device beside is taken, never the other way round.
-//! 2. The memory is read only under the latch, word by word and atomically. Bytes are written under it too, so that is no race with
-//!    anything but words, which are atomic as well.
-//! 3. A crash takes a picture of the memory under the latch, and nothing is noted after it. No write-back or fence ends while it is taken,
-//!    so though stores go on meanwhile, none is in the picture that was made after something was persisted that is not.
+//! 1. One latch (`state`) is held by every call but `word`, `slice` and stores to words. It may be
+//!    held when the latch of the device beside is taken, never the other way round.
+//! 2. The memory is read only under the latch, word by word and atomically. Bytes are written under
+//!    it too, so that is no race with anything but words, which are atomic as well.
+//! 3. A crash takes a picture of the memory under the latch, and nothing is noted after it. No
+//!    write-back or fence ends while it is taken, so though stores go on meanwhile, none is in the
+//!    picture that was made after something was persisted that is not.
 //! 4. A fence keeps what its own thread has written back, and nothing else.
 //!
-//! What is noted of a line: its content before and after each [`NvRegion::write`] into it, at each write-back, and at the crash. A word that is
-//! stored twice between two of these loses its first value: no crash is between them.
+//! What is noted of a line: its content before and after each [`NvRegion::write`] into it, at each
+//! write-back, and at the crash. A word that is stored twice between two of these loses its first
+//! value: no crash is between them.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
@@ -36,7 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-/// What was asked of a simulated memory.
+/// Counts of the calls of a simulated memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
@@ -50,8 +53,9 @@ pub struct Counts {
 
 /// A simulated memory. Clones are the same memory.
 ///
-/// Steps, which are write-backs (of at least a byte) and fences, are numbered from 0, so a test runs its work once, asks
-/// [`SimNvram::steps`], and runs it again for each number below that with [`SimNvram::crash_at`].
+/// Steps, which are write-backs (of at least a byte) and fences, are numbered from 0, so a test
+/// runs its work once, asks [`SimNvram::steps`], and runs it again for each number below that with
+/// [`SimNvram::crash_at`].
 #[derive(Debug, Clone)]
 pub struct SimNvram {
     shared: Arc<Shared>,
@@ -67,7 +71,8 @@ impl SimNvram {
         Self::of(AlignedBuffer::new_zeroed(bytes as usize), Lines::new(vec![[0; WORDS]; lines]))
     }
 
-    /// The same memory, in one machine with something else that crashes. Not to be called when a region of it is open.
+    /// The same memory, in one machine with something else that crashes. Not to be called when a
+    /// region of it is open.
     pub(crate) fn in_machine(self, peer: Arc<dyn CrashPeer>) -> SimNvram {
         self.shared.state().peer = Some(peer);
         self
@@ -87,7 +92,8 @@ impl SimNvram {
         SimNvram { shared: Arc::new(Shared { memory, bytes, state: Mutex::new(state) }) }
     }
 
-    /// The region of all its bytes, as programs use it. May be called again, as one program after the other opens a region.
+    /// The region of all its bytes, as programs use it. May be called again, as one program after
+    /// the other opens a region.
     pub fn region(&self) -> NvRegion {
         NvRegion::simulated(self.shared.clone())
     }
@@ -97,8 +103,8 @@ impl SimNvram {
         self.shared.state().steps
     }
 
-    /// Crashes at step number `step`, which has no effect, as nothing has after it: stores and what persists them go on without a sign, but that
-    /// [`NvRegion::is_crashed`] says so.
+    /// Crashes at step number `step`, which has no effect, as nothing has after it: stores and what
+    /// persists them go on without a sign, but that [`NvRegion::is_crashed`] says so.
     pub fn crash_at(&self, step: u64) {
         self.shared.state().crash_at = Some(step);
     }
@@ -109,32 +115,33 @@ impl SimNvram {
         self.shared.crash(&mut state);
     }
 
-    /// Whether it has crashed.
+    /// Returns true if it has crashed.
     pub fn is_crashed(&self) -> bool {
         self.shared.is_crashed()
     }
 
-    /// What was asked of it, until it crashed.
+    /// Counts of its calls before it crashed.
     pub fn counts(&self) -> Counts {
         self.shared.state().counts
     }
 
-    /// The memory after a crash of the machine, [`Survival::Random`] with `seed`; this one is frozen if it was not. May be
-    /// called again, with other seeds too. Steps count from 0 again; no device is beside it.
+    /// The memory after a crash of the machine, [`Survival::Random`] with `seed`; this one is
+    /// frozen if it was not. May be called again, with other seeds too. Steps count from 0 again;
+    /// no device is beside it.
     pub fn reopen_after_crash(&self, seed: u64) -> SimNvram {
         self.reopen_with(seed, Survival::Random)
     }
 
-    /// As [`SimNvram::reopen_after_crash`], with the given [`Survival`], of which lines are the sectors; `Prefix` is in order of
-    /// addresses and cuts between words.
+    /// As [`SimNvram::reopen_after_crash`], with the given [`Survival`], of which lines are the
+    /// sectors; `Prefix` is in order of addresses and cuts between words.
     pub fn reopen_with(&self, seed: u64, survival: Survival) -> SimNvram {
         self.freeze();
         let survivors = self.shared.state().lines.survivors(survival, &mut Rng::with_seed(seed));
         Self::of(memory_of(&survivors), Lines::new(survivors))
     }
 
-    /// The memory after the process alone was killed: nothing is lost, and what was not persisted still is not. This one is
-    /// frozen.
+    /// The memory after the process alone was killed: nothing is lost, and what was not persisted
+    /// still is not. This one is frozen.
     pub fn reopen_after_kill(&self) -> SimNvram {
         self.freeze();
         let lines = self.shared.state().lines.clone();
@@ -170,19 +177,21 @@ fn memory_of(lines: &[Line]) -> AlignedBuffer {
 /// What a memory's regions share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    // Never borrowed as a slice, not even to ask for its length: programs write into it through its base.
+    // Never borrowed as a slice, not even to ask for its length: programs write into it through its
+    // base.
     memory: AlignedBuffer,
     bytes: usize,
     /// Rank: device, before the simulated device's latch.
     state: Mutex<State>,
 }
 
-/// Something in the same machine: when it crashes the memory has crashed too, and the other way round.
+/// Something in the same machine: when it crashes the memory has crashed too, and the other way
+/// round.
 pub(crate) trait CrashPeer: fmt::Debug + Send + Sync {
     /// Crashes it.
     fn freeze(&self);
 
-    /// Whether it has crashed.
+    /// Returns true if it has crashed.
     fn is_crashed(&self) -> bool;
 }
 
@@ -215,8 +224,8 @@ impl Shared {
         std::array::from_fn(|nth| {
             let at = index * LINE_BYTES as usize + nth * 8;
             assert!(at + 8 <= self.bytes, "lines are those of the memory");
-            // SAFETY: in bounds; aligned, as the memory is and `at`; others access it as words, or write it under the latch
-            // that this thread holds (invariant 2).
+            // SAFETY: in bounds; aligned, as the memory is and `at`; others access it as words, or
+            // write it under the latch that this thread holds (invariant 2).
             unsafe { AtomicU64::from_ptr(self.base().as_ptr().add(at).cast()) }.load(Ordering::Relaxed)
         })
     }

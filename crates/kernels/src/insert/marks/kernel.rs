@@ -36,7 +36,7 @@ pub struct Marks {
     built: Built,
 }
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
     /// `reserved` when the scan began.
