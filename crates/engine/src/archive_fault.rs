@@ -45,7 +45,7 @@ pub enum ArchiveFault {
     Missing {
         /// The first position that is missing.
         from: Lsn,
-        /// Where the archive goes on.
+        /// Position at which the archive continues.
         to: Lsn,
     },
     /// A file of the archive is damaged.

@@ -33,7 +33,7 @@ struct Call {
     database: DatabaseKey,
     /// The transaction that its body is running in.
     txn: TxnId,
-    /// How much longer it may wait for other transactions.
+    /// Time that it may still wait for other transactions.
     left: Duration,
 }
 

@@ -27,7 +27,7 @@ use std::time::Instant;
 /// Positions of one stream of the log.
 #[derive(Debug)]
 struct Stream {
-    /// Where the next checkpoint is due.
+    /// Position at which the next checkpoint is due.
     due: AtomicU64,
     /// Where a commit notifies the worker: there, or earlier.
     wake: AtomicU64,
@@ -49,7 +49,7 @@ pub(crate) struct CheckpointSchedule {
 pub(crate) trait TakesCheckpoints: OnDurable {
     /// The engine's schedule.
     fn schedule(&self) -> &CheckpointSchedule;
-    /// Whether a checkpoint is due.
+    /// Returns true if a checkpoint is due.
     fn checkpoint_is_due(&self) -> bool;
     /// Writes a checkpoint; the caller holds `turn`.
     fn write_checkpoint(&self) -> Result<()>;

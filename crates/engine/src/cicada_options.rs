@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// When a transaction of the memory engine looks for conflicts, and after which of them it pauses.
+/// Rule of the memory engine for when a transaction looks for conflicts, and after which it pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Contention {
@@ -20,7 +20,7 @@ pub enum Contention {
     Early,
 }
 
-/// How long the memory engine keeps a version that was replaced.
+/// Rule of the memory engine for how long it keeps a replaced version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OldVersions {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct CompactReport {
     /// Bytes of the database file before; of the memory engine those of its checkpoint.
     pub bytes_before: u64,
-    /// The same afterwards.
+    /// Bytes of the database file after compaction.
     pub bytes_after: u64,
 }
 

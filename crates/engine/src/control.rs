@@ -36,7 +36,7 @@ const VERSION_MEMORY: u32 = 2;
 const STREAMS_MAX: u16 = 256;
 const SLOT: usize = 4096;
 
-/// How the database was left. A hint: restart reads the log either way.
+/// State in which the database was left. A hint: restart reads the log either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Shutdown {
@@ -51,9 +51,9 @@ pub(crate) enum Shutdown {
 pub(crate) struct Control {
     /// The database, random.
     pub(crate) database: Id,
-    /// Which engine made it.
+    /// Engine that made the database.
     pub(crate) engine: EngineKind,
-    /// How it was left.
+    /// State in which it was left.
     pub(crate) shutdown: Shutdown,
     /// Every table id in use is below this.
     pub(crate) next_table: u32,
@@ -188,7 +188,7 @@ fn decode(slot: &[u8]) -> Slot {
     Slot::Valid(u64::from_le_bytes(field(slot, 16)), control)
 }
 
-/// What the two slots amount to.
+/// Finding from the two slots.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
     Current { sequence: u64, control: Control },
@@ -312,7 +312,7 @@ impl ControlFile {
         Ok(ControlFile { file, state: Mutex::new((1, control)) })
     }
 
-    /// What it says.
+    /// Contents of the control file.
     pub(crate) fn get(&self) -> Control {
         self.state.lock().1
     }

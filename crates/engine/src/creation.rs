@@ -35,7 +35,7 @@ pub(crate) fn refuse_lost_control(directory: &dyn Directory) -> Result<()> {
     })
 }
 
-/// What shows that a database was here.
+/// Looks for evidence that a database was here.
 fn evidence(directory: &dyn Directory) -> Result<Option<String>> {
     if memory::has_checkpoint(directory)? {
         return Ok(Some("there is a checkpoint".to_owned()));

@@ -15,7 +15,7 @@ use crate::transaction::Transaction;
 use std::fmt;
 use std::ops::Bound;
 
-/// Where a cursor stands.
+/// Position of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
     /// Before the first key of its range.

@@ -31,7 +31,7 @@ pub(crate) trait OnDurable: Send + Sync + 'static {
     fn panicked(&self, what: &'static str);
 }
 
-/// Why the engine is shut off after a panic.
+/// Reason for poisoning the engine after a panic.
 const PANICKED: &str = "a panic while a durable transaction was ended";
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl<P> DurabilityWaiter<P> {
         }
     }
 
-    /// What is to be ended; `None` when the thread is to end.
+    /// Transactions to be ended; `None` when the thread is to end.
     fn next(&self) -> Option<VecDeque<P>> {
         let mut state = self.state.lock();
         while state.queue.is_empty() {

@@ -142,7 +142,7 @@ pub(crate) trait EngineTable: Clone {
     fn id(&self) -> TableId;
 }
 
-/// What a transaction walks a range for.
+/// Purpose of a walk over a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To read it.
@@ -158,9 +158,9 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     type Unlocked: EngineRange<Self>;
 
     fn id(&self) -> TxnId;
-    /// Whether ending it takes more than forgetting it.
+    /// Returns true if ending it takes more than dropping it.
     fn has_changes(&self) -> bool;
-    /// How durable its commit is when it is acknowledged.
+    /// Durability of its commit when it is acknowledged.
     fn durability(&self) -> Durability;
     /// The failure after which the transaction can only roll back, if there was one. A conflict that any of its calls met is remembered here,
     /// whatever the caller did with the error.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The result of a call on the store.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why two transactions could not both go on.
+/// Kind of a conflict between two transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConflictKind {
@@ -34,7 +34,7 @@ pub enum ConflictKind {
     Overtaken,
 }
 
-/// Why the directory of a database was refused.
+/// Reason why the directory of a database was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Foreign {
@@ -60,7 +60,7 @@ pub enum Foreign {
     },
 }
 
-/// Why a copy of a database was not made, or not taken for one.
+/// Reason why a copy of a database was not made, or not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyFault {
@@ -104,7 +104,7 @@ pub enum CopyFault {
     OpenedSince,
 }
 
-/// Why a directory was not repaired, or not opened because of a repair.
+/// Reason why a directory was not repaired, or not opened because of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepairFault {
@@ -276,7 +276,7 @@ pub enum Error {
     /// The device has no room. Nothing was changed; the call may be repeated when there is room.
     #[error("no space left on the device ({what})")]
     NoSpace {
-        /// What room was needed for.
+        /// Purpose for which room was needed.
         what: String,
     },
     /// The log may not grow further before something lets go of its oldest part. Nothing was changed. Of a log in NVRAM: also by a
@@ -285,7 +285,7 @@ pub enum Error {
     /// or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
-        /// What keeps the oldest part.
+        /// Pin that keeps the oldest part of the log.
         pinned_by: Pin,
         /// Bytes between the start and the end of the log.
         used: u64,
@@ -339,7 +339,7 @@ pub enum Error {
     /// Another process or handle has the database open.
     #[error("the database in {place} is in use{}", ProcessSuffix(*pid))]
     Locked {
-        /// Where the database is.
+        /// Place of the database.
         place: String,
         /// The other process, where known.
         pid: Option<u32>,
@@ -349,7 +349,7 @@ pub enum Error {
     Foreign {
         /// The directory.
         place: String,
-        /// What was found.
+        /// Finding in the directory.
         what: Foreign,
     },
     /// A copy was not made, or not taken for one.
@@ -389,7 +389,7 @@ pub enum Error {
     Unended {
         /// The other transaction.
         txn: TxnId,
-        /// Why the last try to end it failed.
+        /// Cause of the last failed attempt to end it.
         #[source]
         cause: Arc<Error>,
     },
@@ -408,7 +408,7 @@ pub enum Error {
         place: String,
         /// The page, where it is one.
         page: Option<u64>,
-        /// What is wrong with it.
+        /// Fault that was found.
         finding: String,
     },
     /// A device call failed.
@@ -425,7 +425,7 @@ pub enum Error {
     Option {
         /// The field of `Options`.
         option: &'static str,
-        /// What it must be.
+        /// Requirement that it does not meet.
         reason: String,
     },
     /// The database was closed.
@@ -449,7 +449,7 @@ impl Error {
         }
     }
 
-    /// Whether `Database::transact` runs the transaction again: after each conflict but a time-out.
+    /// Returns true if `Database::transact` runs the transaction again: after each conflict but a time-out.
     pub(crate) fn asks_to_run_again(&self) -> bool {
         match self {
             Error::Conflict { kind, .. } => *kind != ConflictKind::Timeout,
@@ -458,7 +458,7 @@ impl Error {
         }
     }
 
-    /// Whether an earlier failure shut the database off.
+    /// Returns true if an earlier failure poisoned the database.
     pub fn is_poisoned(&self) -> bool {
         match self {
             Error::Poisoned { .. } => true,
@@ -477,12 +477,12 @@ impl Error {
         Error::Archive { place: directory.describe(), fault: Box::new(fault) }
     }
 
-    /// What every call fails with after `first` shut the device.
+    /// Error of every call after `first` shut the device.
     pub(crate) fn poisoned_by(first: device::Error) -> Self {
         Error::Poisoned { cause: Arc::new(Error::Device(first)) }
     }
 
-    /// Whether the device had no room.
+    /// Returns true if the device had no room.
     pub fn is_no_space(&self) -> bool {
         match self {
             Error::NoSpace { .. } => true,

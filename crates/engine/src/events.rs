@@ -82,7 +82,7 @@ pub(crate) fn checkpoint(_place: &str, _took: Duration, _failed: Option<&Error>)
     }
 }
 
-/// Whether a transaction that was open for long has ended.
+/// State of a transaction that was open for long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slow {
     /// It is still open.

@@ -20,7 +20,7 @@ pub(crate) const FULL: u32 = 900;
 /// A checkpoint that has left more than its share is followed by the next when so much more is taken: what kept it may be there for long.
 const MORE: u32 = 50;
 
-/// What is taken of a log when a checkpoint is to begin.
+/// Share of a log in use at which a checkpoint begins.
 #[derive(Debug)]
 pub(crate) struct Share {
     least: u32,

@@ -156,7 +156,7 @@ mod with_places {
         is_woken: AtomicBool,
     }
 
-    /// How a wait with a limit ended.
+    /// End of a wait with a limit.
     pub(crate) struct Ending {
         timed_out: bool,
     }
@@ -223,7 +223,7 @@ mod with_places {
             self.thread.unpark();
         }
 
-        /// Whether the limit came first.
+        /// Waits; returns true if the limit came first.
         fn wait_until(&self, limit: Option<Instant>) -> bool {
             while !self.is_woken.load(Ordering::Acquire) {
                 match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {

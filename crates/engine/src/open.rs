@@ -73,7 +73,7 @@ pub(crate) fn open_to_repair(directory: Arc<dyn Directory>, options: Options) ->
     open_unless(Repairing::Expected, directory, options, watch)
 }
 
-/// How an opening treats the marker of an unfinished repair.
+/// Treatment of the marker of an unfinished repair by an opening.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repairing {
     /// An error.

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a committing transaction drops its locks.
+/// Time at which a committing transaction drops its locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LockRelease {
@@ -62,7 +62,7 @@ impl std::str::FromStr for EngineKind {
     }
 }
 
-/// What a transaction, or an opening of a database, is going to do.
+/// Access of a transaction, or of an opening of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Access {
@@ -82,7 +82,7 @@ pub enum Access {
     ReadOnly,
 }
 
-/// What a transaction's reads may return.
+/// Rows that a transaction's reads may return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Read {
@@ -93,10 +93,10 @@ pub enum Read {
     Durable,
 }
 
-/// How one transaction behaves.
+/// Options of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransactionOptions {
-    /// How far its commit must have come to be reported. Default: durable.
+    /// Durability that its commit must have reached when it is acknowledged. Default: durable.
     ///
     /// Less is an asynchronous commit, and unsafe: it is reported although a crash may take it back. A crash of the machine may
     /// take back `Written` and `Buffered` commits, the end of the process only `Buffered` ones. It takes the last ones, each whole,
@@ -107,9 +107,9 @@ pub struct TransactionOptions {
     /// In the memory engine a crash takes the last ones of each stream of the log, and what depends on them: what has *seen* what they
     /// wrote. A transaction that replaces a value without having read it does not depend on that one's writer, and makes it no more durable.
     pub durability: Durability,
-    /// What its reads may return. Default: `Visible`.
+    /// Rows that its reads may return. Default: `Visible`.
     pub read: Read,
-    /// Whether it may write. Default: it may.
+    /// Permission to write. Default: it may.
     pub access: Access,
 }
 
@@ -165,7 +165,7 @@ pub struct Options {
     /// lock (memory engine: for another transaction to be decided); in `Database::transact`, `get`, `put` and `delete`, all waits together.
     /// Default: 10 s.
     pub lock_wait: Duration,
-    /// Whether a database is created if there is none. Default: yes.
+    /// Creates a database if there is none. Default: true.
     pub create: bool,
     /// Whether the database may be changed. Default: it may. A database opened with [`Access::ReadOnly`] changes nothing in its directory and is
     /// not created, whatever `create` says; see [`Database::open_read_only`](crate::Database::open_read_only).
@@ -196,7 +196,7 @@ impl Default for Options {
 /// of the log make that less.
 #[derive(Clone)]
 pub struct AdvancedOptions {
-    /// When locks are dropped at commit. Default: early.
+    /// Time at which locks are dropped at commit. Default: early.
     pub lock_release: LockRelease,
     /// How often `Database::transact` runs a transaction again after a conflict that is no time-out. Default 100.
     pub retries: u32,

@@ -30,7 +30,7 @@ use std::sync::Arc;
 const BATCH_ROWS: u64 = 10_000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// What [`Database::repair`] is to do.
+/// Mode of [`Database::repair`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RepairMode {
     /// Say what would be done, and change nothing.
@@ -56,7 +56,7 @@ pub enum RepairOutcome {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What was done.
+    /// Outcome of the repair.
     pub outcome: RepairOutcome,
     /// What was found wrong, as [`Database::verify_path`] finds it. Empty if a repair goes on that was interrupted.
     pub faults: Vec<Fault>,
@@ -174,7 +174,7 @@ impl RepairReport {
     }
 }
 
-/// What is wrong with a database whose lock is held; nothing if it opens and is sound.
+/// Faults of a database whose lock is held; none if it opens and is sound.
 fn faults(directory: &Arc<dyn Directory>) -> Result<Vec<Fault>> {
     let place = directory.describe();
     match verify::check(directory.clone(), None) {

@@ -16,7 +16,7 @@ pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 pub struct Fault {
     /// Where: the page, the table and key, or the log position.
     pub place: String,
-    /// What is wrong.
+    /// Fault that was found.
     pub finding: String,
 }
 
@@ -40,9 +40,9 @@ pub struct VerifyReport {
     pub keys: u64,
     /// Log records read.
     pub log_records: u64,
-    /// Where the log begins.
+    /// Start of the log.
     pub log_start: Lsn,
-    /// Where the log ends.
+    /// End of the log.
     pub log_end: Lsn,
     /// Faults, in the order found; at most 1,000.
     pub faults: Vec<Fault>,
@@ -54,7 +54,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether everything was checked and nothing is wrong.
+    /// Returns true if everything was checked and no fault was found.
     pub fn is_sound(&self) -> bool {
         self.faults.is_empty() && self.unchecked.is_none()
     }

@@ -95,7 +95,7 @@ impl Database {
     }
 }
 
-/// What is to be restored, found to be possible.
+/// Restoration that was found to be possible.
 struct Plan {
     chain: Chain,
     last: Manifest,

@@ -89,7 +89,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// What became of a salvage.
+/// Result of a salvage.
 #[derive(Debug, Default)]
 pub(crate) struct Salvage {
     pub(crate) losses: Vec<Loss>,

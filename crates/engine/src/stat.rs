@@ -10,7 +10,7 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Duration;
 
-/// What keeps the oldest part of the log from being trimmed.
+/// Reason why the oldest part of the log is not trimmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pin {
@@ -41,11 +41,11 @@ impl fmt::Display for Pin {
     }
 }
 
-/// How long something took, since the database was opened. Quantiles are at most an eighth too large.
+/// Latencies of one operation since the database was opened. Quantiles are at most an eighth too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Latencies {
-    /// How often.
+    /// Number of operations.
     pub count: u64,
     /// Half of them took at most this long.
     pub p50: Duration,
@@ -109,14 +109,14 @@ pub struct Stat {
     pub wait_time: Latencies,
     /// Device calls that took longer than the log option `stall_after`, and the one that is taking so long now.
     pub stalls: Stalls,
-    /// What only one engine has.
+    /// Statistics of one engine only.
     pub engine: EngineStat,
     /// The log.
     pub log: LogStat,
 }
 
 impl Stat {
-    /// What the paged engine has, if it is one.
+    /// Statistics of the paged engine, if it is one.
     pub fn paged(&self) -> Option<&PagedStat> {
         match &self.engine {
             EngineStat::Paged(paged) => Some(paged),
@@ -124,7 +124,7 @@ impl Stat {
         }
     }
 
-    /// What the memory engine has, if it is one.
+    /// Statistics of the memory engine, if it is one.
     pub fn memory(&self) -> Option<&MemoryStat> {
         match &self.engine {
             EngineStat::Paged(_) => None,
@@ -137,13 +137,13 @@ impl Stat {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum EngineStat {
-    /// Of the paged engine.
+    /// Statistics of the paged engine.
     Paged(PagedStat),
-    /// Of the memory engine.
+    /// Statistics of the memory engine.
     Memory(MemoryStat),
 }
 
-/// What the paged engine has: locks, pages and their cache.
+/// Statistics of the paged engine: locks, pages and their cache.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PagedStat {
@@ -151,7 +151,7 @@ pub struct PagedStat {
     pub lock_waits: u64,
     /// Lock waits ended to break a deadlock.
     pub deadlocks: u64,
-    /// Where the last completed checkpoint began.
+    /// Position at which the last completed checkpoint began.
     pub checkpoint_lsn: Lsn,
     /// Size of a page in bytes.
     pub page_bytes: u64,
@@ -200,7 +200,7 @@ pub struct OldestView {
     pub age: Duration,
 }
 
-/// What the memory engine has: records and their versions.
+/// Statistics of the memory engine: records and their versions.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct MemoryStat {
@@ -212,7 +212,7 @@ pub struct MemoryStat {
     pub records: u64,
     /// Versions that newer ones have replaced and that are not yet given up.
     pub versions_old: u64,
-    /// How often a transaction paused after a conflict ([`Contention`](crate::Contention)).
+    /// Number of pauses of transactions after a conflict ([`Contention`](crate::Contention)).
     pub pauses: u64,
     /// The oldest open transaction, if old versions are kept for it.
     pub held_by: Option<TxnId>,
@@ -242,7 +242,7 @@ pub struct StreamStat {
 pub struct LogStat {
     /// Positions in each stream.
     pub streams: Vec<StreamStat>,
-    /// What it is kept in.
+    /// Medium of the log.
     pub kind: LogKind,
     /// Method by which its bytes travel: the log option `method`, or what it fell back to.
     pub method: Method,
@@ -250,7 +250,7 @@ pub struct LogStat {
     pub nvram: Option<Form>,
     /// Of a log in NVRAM, per mille taken of what writes may take; of the stream of which it is most. None on disk.
     pub fullness: Option<u32>,
-    /// What keeps the oldest part.
+    /// Pin that keeps the oldest part of the log.
     pub pinned_by: Pin,
     /// Bytes between where the database needs the log and its end.
     pub bytes: u64,

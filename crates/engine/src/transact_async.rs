@@ -37,14 +37,14 @@ use std::task::{Context, Poll, Waker};
 
 type Body<T, E> = Box<dyn FnMut(&Transaction) -> std::result::Result<T, E> + Send>;
 
-/// What a thread needs.
+/// Work of a thread.
 struct Work<T, E> {
     database: Database,
     access: Access,
     body: Body<T, E>,
 }
 
-/// How far a body has come.
+/// Stage of a body.
 enum Stage<T, E> {
     /// It waits for a thread.
     Waiting(Work<T, E>, Waker),
@@ -64,7 +64,7 @@ enum Outcome<T, E> {
     Panicked(Box<dyn Any + Send>),
 }
 
-/// What the future and the thread share.
+/// State that the future and the thread share.
 struct Slot<T, E> {
     stage: Mutex<Stage<T, E>>,
 }
@@ -82,7 +82,7 @@ impl<T, E> Slot<T, E> {
         }
     }
 
-    /// Whether the body is to run once more.
+    /// Returns true if the body is to run once more.
     fn may_run_again(&self) -> bool {
         let mut stage = self.stage.lock();
         match mem::replace(&mut *stage, Stage::Over) {

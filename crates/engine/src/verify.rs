@@ -92,7 +92,7 @@ fn options_to_recover(control: &Control) -> Options {
 }
 
 impl VerifyReport {
-    /// What recovery would make of a database that was not closed cleanly.
+    /// Takes over the report of recovering a database that was not closed cleanly.
     fn take_over(&mut self, recovered: VerifyReport) {
         self.notes.push(
             "the database was not closed cleanly: what recovery makes of it was checked, in memory"

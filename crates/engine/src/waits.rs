@@ -83,7 +83,7 @@ impl Waits {
         all
     }
 
-    /// How long waits took.
+    /// Latencies of waits.
     pub(crate) fn times(&self) -> Latencies {
         let Some(mut all) = empty() else { return Latencies::default() };
         for shard in &self.shards {

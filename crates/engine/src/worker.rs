@@ -70,7 +70,7 @@ impl Worker {
         }
     }
 
-    /// Whether the thread is to end.
+    /// Returns true if the thread is to end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.state.lock().stopping
     }

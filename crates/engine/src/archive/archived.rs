@@ -20,12 +20,12 @@ pub(crate) struct LocatedStretch {
     /// A moment when all of it was durable. None is before that of a stretch before: the clock may have been set back.
     pub(crate) moment: SystemTime,
     file: Arc<str>,
-    /// Where its bytes begin in the file.
+    /// Offset of its bytes in the file.
     offset: u64,
 }
 
 impl LocatedStretch {
-    /// Whether it ends in each stream at or below `ends`.
+    /// Returns true if it ends in each stream at or below `ends`.
     fn ends_within(&self, ends: &[Lsn]) -> bool {
         self.at.parts.iter().zip(ends).all(|(part, end)| part.to <= *end)
     }
@@ -39,7 +39,7 @@ pub(crate) struct Archived {
     places: Vec<LocatedStretch>,
     /// In each stream, where what goes on from the wanted position without a gap ends.
     ends: Vec<Lsn>,
-    /// What was read last.
+    /// Part that was read last.
     held: Mutex<Option<HeldPart>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Archived {
 #[derive(Debug)]
 struct HeldPart {
     file: Arc<str>,
-    /// Where they begin in the file.
+    /// Offset of the bytes in the file.
     offset: u64,
     bytes: Vec<u8>,
 }

@@ -485,7 +485,7 @@ fn told(error: wal::Error, archived_to: Lsn, place: &str) -> Error {
     }
 }
 
-/// Why an archive cannot go on.
+/// Reason why an archive cannot continue.
 enum ResumeFailure {
     OtherHistory { at: Lsn },
     Trimmed,

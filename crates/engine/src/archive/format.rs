@@ -36,7 +36,7 @@ pub(super) const STRETCH_BYTES: usize = 4 << 20;
 /// In the table: a stream of which no record was archived.
 const NO_RECORD: u64 = u64::MAX;
 
-/// What the head of a stretch says.
+/// Head of a stretch, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) database: Id,
@@ -61,7 +61,7 @@ pub(crate) struct Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamsHead {
     pub(crate) count: u16,
-    /// Whether the ends of the stretch are a cut of the log.
+    /// The ends of the stretch are a cut of the log.
     pub(crate) is_cut: bool,
     /// Everything up to this stamp lies below the ends, if they are a cut; otherwise zero.
     pub(crate) complete_to: CommitStamp,
@@ -69,7 +69,7 @@ pub(crate) struct StreamsHead {
     pub(crate) greatest: CommitStamp,
 }
 
-/// What a stretch has of one stream.
+/// Part of a stretch that belongs to one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamPart {
     pub(crate) from: Lsn,
@@ -102,13 +102,13 @@ impl StretchHead {
         Ok(StretchHead { head, parts })
     }
 
-    /// Whether it goes on in each stream where `before` ends.
+    /// Returns true if it begins in each stream where `before` ends.
     pub(super) fn follows(&self, before: &StretchHead) -> bool {
         self.parts.iter().map(|part| part.from).eq(before.parts.iter().map(|part| part.to))
             && self.head.streams.is_some() == before.head.streams.is_some()
     }
 
-    /// Whether a database can be restored to its end.
+    /// Returns true if a database can be restored to its end.
     pub(crate) fn is_cut(&self) -> bool {
         self.head.streams.is_none_or(|streams| streams.is_cut)
     }

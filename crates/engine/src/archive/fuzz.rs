@@ -15,7 +15,7 @@ const DATABASE: Id = Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00);
 /// Where the sample begins, and what a file before it has.
 const FROM: Lsn = Lsn::new(4096);
 
-/// How many streams samples of the memory engine have.
+/// Number of streams in samples of the memory engine.
 const STREAMS: u64 = 2;
 
 /// A stretch of the paged engine, as a sample has it.

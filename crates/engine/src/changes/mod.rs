@@ -25,7 +25,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Where a feed begins.
+/// Beginning of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangesFrom {
     /// At the oldest transaction from which on the log has everything.
@@ -47,7 +47,7 @@ pub enum NewValue {
     Patch {
         /// The first byte that changed.
         offset: usize,
-        /// How many bytes went away there.
+        /// Number of bytes that were removed there.
         replaced: usize,
         /// The bytes that came instead.
         bytes: Vec<u8>,
@@ -136,7 +136,7 @@ pub struct CommittedTransaction {
     pub changes: Vec<Change>,
 }
 
-/// What an engine's feed can do.
+/// Operations of an engine's feed.
 pub(crate) trait EngineFeed: Send + fmt::Debug {
     /// The next transaction, if there is one. With a context its waker is called when there may be; without, nothing is waited for.
     fn poll_next(&mut self, context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>>;

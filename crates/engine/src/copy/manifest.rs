@@ -19,7 +19,7 @@ const MAGIC: [u8; 8] = *b"KTYDBKUP";
 const VERSION: u32 = 1;
 const BLOCK: usize = 4096;
 
-/// What a copy is.
+/// Description of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// Id of the copy.

@@ -46,11 +46,11 @@ pub(crate) struct Unopened {
     pub(crate) manifest: Manifest,
 }
 
-/// What a restored database has of the log beyond the copy that it is made of.
+/// Log of a restored database beyond the copy that it is made of.
 #[derive(Debug)]
 pub(crate) struct Extension {
     pub(crate) log: ExtendedLog,
-    /// Where each stream ends.
+    /// Ends of the streams.
     pub(crate) cuts: Vec<Cut>,
     /// Paged engine: pages that the database file needs for it.
     pub(crate) pages: u64,
@@ -58,10 +58,10 @@ pub(crate) struct Extension {
     pub(crate) until: Option<CommitStamp>,
 }
 
-/// What an engine has written of a copy.
+/// Part of a copy that an engine has written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copied {
-    /// What its control file is to say.
+    /// Contents for its control file.
     pub(crate) control: Control,
     /// See [`crate::BackupReport::stamp`].
     pub(crate) stamp: CommitStamp,

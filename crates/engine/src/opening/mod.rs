@@ -62,7 +62,7 @@ impl OpeningId {
     }
 }
 
-/// How far closing has come; see the head of this file.
+/// Phase of closing; see the head of this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Phase {
@@ -145,7 +145,7 @@ impl Opening {
         self.is_at_least(Phase::Closing)
     }
 
-    /// Whether nothing but the closing thread runs, or even that is done.
+    /// Returns true if only the closing thread runs, or if that is done.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_at_least(Phase::Ending)
     }

@@ -102,7 +102,7 @@ impl Observed {
         }
     }
 
-    /// How long commits took.
+    /// Latencies of commits.
     pub(crate) fn commits(&self) -> Latencies {
         let mut counts = [0u64; BUCKETS];
         let mut slowest = 0;
