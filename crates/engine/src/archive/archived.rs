@@ -1,7 +1,9 @@
-//! An archive as it is restored from: which file has which stretch, and the bytes of the log by stream and position.
+//! An archive as it is restored from: which file has which stretch, and the bytes of the log by
+//! stream and position.
 //!
-//! Any thread; `held` is a leaf latch, held while one stretch is read from its file. Nothing is written. What lies in the directory is believed after
-//! its checksums: heads when the archive is opened, bytes when they are read.
+//! Any thread; `held` is a leaf latch, held while one stretch is read from its file. Nothing is
+//! written. What lies in the directory is believed after its checksums: heads when the archive is
+//! opened, bytes when they are read.
 
 use super::format::{HEAD, Head, STRETCH_BYTES, StretchHead, positions, sum_of};
 use crate::Lsn;
@@ -17,7 +19,8 @@ use std::time::SystemTime;
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedStretch {
     pub(crate) at: StretchHead,
-    /// A moment when all of it was durable. None is before that of a stretch before: the clock may have been set back.
+    /// A moment when all of it was durable. None is before that of a stretch before: the clock may
+    /// have been set back.
     pub(crate) moment: SystemTime,
     file: Arc<str>,
     /// Offset of its bytes in the file.
@@ -60,7 +63,8 @@ pub(crate) struct ArchivedStream {
 }
 
 impl Archived {
-    /// The archived files among these names, by position; of files that begin at the same one the longest first.
+    /// The archived files among these names, by position; of files that begin at the same one the
+    /// longest first.
     pub(super) fn names(names: &[String]) -> Vec<(String, Lsn, Lsn)> {
         let mut found: Vec<(String, Lsn, Lsn)> = names
             .iter()
@@ -80,7 +84,8 @@ impl Archived {
         Ok(last)
     }
 
-    /// The archive in `directory`, which must be of the log of `database`, and what it has from `from` on, a position of each stream.
+    /// The archive in `directory`, which must be of the log of `database`, and what it has from
+    /// `from` on, a position of each stream.
     pub(crate) fn open(directory: Arc<dyn Directory>, database: Id, from: &[Lsn]) -> Result<Archived> {
         let names = Self::names(&directory.list()?);
         if names.is_empty() {
@@ -172,7 +177,8 @@ impl Archived {
         }
     }
 
-    /// Reads all stretches that have something behind `from` and are `wanted`, and compares their checksums.
+    /// Reads all stretches that have something behind `from` and are `wanted`, and compares their
+    /// checksums.
     pub(crate) fn check(&self, from: &[Lsn], wanted: &dyn Fn(&LocatedStretch) -> bool) -> Result<()> {
         let mut needed = self.places.iter().filter(|place| !place.ends_within(from) && wanted(place));
         needed.try_for_each(|place| self.bytes_of(place).map(drop))
@@ -193,7 +199,8 @@ impl Archived {
         })
     }
 
-    /// The stretch that has a position of a stream, and where that stream's bytes begin in the file.
+    /// The stretch that has a position of a stream, and where that stream's bytes begin in the
+    /// file.
     fn place(&self, stream: usize, at: Lsn) -> Option<(&LocatedStretch, u64)> {
         let below = self.places.partition_point(|place| place.at.parts[stream].from <= at);
         let place = self.places[..below].iter().rev().find(|place| place.at.parts[stream].to > at)?;
@@ -201,8 +208,9 @@ impl Archived {
         Some((place, place.offset + before))
     }
 
-    /// The bytes of a stream in a stretch. The checksum is that of the bytes of all streams: where there are several, it was compared before ([`Archived::check`]),
-    /// and their records have checksums of their own.
+    /// The bytes of a stream in a stretch. The checksum is that of the bytes of all streams: where
+    /// there are several, it was compared before ([`Archived::check`]), and their records have
+    /// checksums of their own.
     fn part_of(&self, place: &LocatedStretch, stream: usize, offset: u64) -> Result<Vec<u8>> {
         if place.at.parts.len() == 1 {
             return self.bytes_of(place);

@@ -1,12 +1,14 @@
 //! Giving a program the finished stretches of the log, and keeping them until it has them.
 //!
-//! On the thread of the program. A step reads what is durable, and only then what the engine says of it (pages, numbers of tables), so that both cover the
-//! records of the stretch.
+//! On the thread of the program. A step reads what is durable, and only then what the engine says
+//! of it (pages, numbers of tables), so that both cover the records of the stretch.
 //!
-//! The memory engine's log has streams, of which no single end is a state that a crash leaves. Its archiver goes in rounds: it takes a stamp below which nothing can be
-//! appended any more (the horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)), and gives what lies below the cut in stretches of all
-//! streams. The last stretch of a round says that it ends at a cut, and up to which stamp that has everything: below the horizon, and not above the greatest stamp
-//! that was archived, from which time goes on after a crash.
+//! The memory engine's log has streams, of which no single end is a state that a crash leaves. Its
+//! archiver goes in rounds: it takes a stamp below which nothing can be appended any more (the
+//! horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)), and gives what lies
+//! below the cut in stretches of all streams. The last stretch of a round says that it ends at a
+//! cut, and up to which stamp that has everything: below the horizon, and not above the greatest
+//! stamp that was archived, from which time goes on after a crash.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
@@ -32,7 +34,8 @@ pub struct LogStretch {
 }
 
 impl LogStretch {
-    /// The first position in it: the end of the stretch before. In the memory engine positions are the sums of those in all streams.
+    /// The first position in it: the end of the stretch before. In the memory engine positions are
+    /// the sums of those in all streams.
     pub fn from(&self) -> Lsn {
         self.at.head.from
     }
@@ -47,7 +50,8 @@ impl LogStretch {
         self.at.head.time()
     }
 
-    /// The name of a file of it, which sorts by its position. A directory of such files is an archive.
+    /// The name of a file of it, which sorts by its position. A directory of such files is an
+    /// archive.
     pub fn file_name(&self) -> String {
         self.at.head.file_name()
     }
@@ -60,7 +64,8 @@ impl LogStretch {
     /// Reads what [`LogStretch::to_bytes`] has made.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with [`ArchiveFault::NewerVersion`] of those of a newer version.
+    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with
+    /// [`ArchiveFault::NewerVersion`] of those of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<LogStretch> {
         let (at, rest) = mark::decode(bytes, bytes.len().saturating_sub(super::format::HEAD) as u64)?;
         let log = rest.get(at.head.table_bytes()..).unwrap_or_default();
@@ -78,9 +83,11 @@ impl LogStretch {
     }
 }
 
-/// Gives the log of a database in stretches, and keeps it until they are acknowledged. Made by [`Database::log_archiver`].
+/// Gives the log of a database in stretches, and keeps it until they are acknowledged. Made by
+/// [`Database::log_archiver`].
 ///
-/// Dropping it changes nothing: the log is kept from the last acknowledgement on until [`Database::remove_log_archiver`].
+/// Dropping it changes nothing: the log is kept from the last acknowledgement on until
+/// [`Database::remove_log_archiver`].
 pub struct LogArchiver {
     of: Chosen,
     consumer: Consumer,
@@ -105,11 +112,14 @@ struct Round {
 }
 
 impl Database {
-    /// The archiver of this name; a new one, which begins at the start of the log, if there is none. It goes on where it acknowledged last, in this opening
-    /// and in later ones. The log is kept for it as long as it is at most `bytes_max` bytes of log behind: writers and checkpoints never wait for it. One
-    /// that is farther behind when a checkpoint trims the log has a gap, which is an error and never left out in silence.
+    /// The archiver of this name; a new one, which begins at the start of the log, if there is
+    /// none. It goes on where it acknowledged last, in this opening and in later ones. The log is
+    /// kept for it as long as it is at most `bytes_max` bytes of log behind: writers and
+    /// checkpoints never wait for it. One that is farther behind when a checkpoint trims the log
+    /// has a gap, which is an error and never left out in silence.
     ///
-    /// The memory engine's log has streams, and one archiver takes all of them. It waits for one sync at each cut that it takes of them.
+    /// The memory engine's log has streams, and one archiver takes all of them. It waits for one
+    /// sync at each cut that it takes of them.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -130,19 +140,21 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver has a gap ([`Database::remove_log_archiver`] forgets it, and a new one begins
-    /// after the gap), or of a log in NVRAM; [`Error::Log`] if the name has other than 1 to 56 lower-case letters, digits, `-` and `_`;
-    /// failures of the device.
+    /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver has a gap
+    /// ([`Database::remove_log_archiver`] forgets it, and a new one begins after the gap), or of a
+    /// log in NVRAM; [`Error::Log`] if the name has other than 1 to 56 lower-case letters, digits,
+    /// `-` and `_`; failures of the device.
     pub fn log_archiver(&self, name: &str, bytes_max: u64) -> Result<LogArchiver> {
         self.check_access()?;
         LogArchiver::open(&self.of, name, bytes_max, None)
     }
 
-    /// The archiver of this name, which goes on where an archive ends. What the archive has is acknowledged. See [`Database::log_archiver`].
+    /// The archiver of this name, which goes on where an archive ends. What the archive has is
+    /// acknowledged. See [`Database::log_archiver`].
     ///
     /// # Errors
-    /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`] or [`ArchiveFault::OtherHistory`] if the archive is
-    /// of another log.
+    /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`]
+    /// or [`ArchiveFault::OtherHistory`] if the archive is of another log.
     pub fn log_archiver_after(
         &self,
         name: &str,
@@ -158,7 +170,8 @@ impl Database {
         LogArchiver::open(&self.of, name, bytes_max, Some(&archive.0))
     }
 
-    /// Forgets the archiver of this name; whether there was one. Durable when this returns. What the log has kept for it goes with the next checkpoint.
+    /// Forgets the archiver of this name; whether there was one. Durable when this returns. What
+    /// the log has kept for it goes with the next checkpoint.
     ///
     /// # Errors
     /// Failures of the device.
@@ -168,7 +181,8 @@ impl Database {
 }
 
 impl LogArchiver {
-    /// Goes on after `archived`, the last stretch that an archive has; without, where the archiver of this name was.
+    /// Goes on after `archived`, the last stretch that an archive has; without, where the archiver
+    /// of this name was.
     pub(super) fn open(
         of: &Chosen,
         name: &str,
@@ -204,7 +218,8 @@ impl LogArchiver {
                 }
                 (parts.iter().map(|part| part.to).collect(), keep)
             }
-            // The consumer keeps the last record of the one stream, so archiving goes on behind that.
+            // The consumer keeps the last record of the one stream, so archiving goes on behind
+            // that.
             (None, Some(known)) if !has_streams => (vec![Lsn::new(known.mark)], known.from.clone()),
             (None, Some(known)) => (known.from.clone(), known.from.clone()),
             (None, None) => (pin.from().to_vec(), pin.from().to_vec()),
@@ -240,7 +255,8 @@ impl LogArchiver {
         Ok(archiver)
     }
 
-    /// The end of the last stretch that was given; in the memory engine the sum of the positions in all streams.
+    /// The end of the last stretch that was given; in the memory engine the sum of the positions in
+    /// all streams.
     pub fn position(&self) -> Lsn {
         Lsn::new(self.at.iter().map(|at| at.get()).fold(0, u64::saturating_add))
     }
@@ -251,11 +267,13 @@ impl LogArchiver {
         streams.map(|(stream, at)| stream.durable().since(*at)).sum()
     }
 
-    /// The next stretch of at most 4 MiB, if more is durable. Does not wait, but in the memory engine for a sync.
+    /// The next stretch of at most 4 MiB, if more is durable. Does not wait, but in the memory
+    /// engine for a sync.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver was too far behind; [`Error::Log`] if the log is damaged; [`Error::Closed`];
-    /// failures of the device. The archiver stays where it is.
+    /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver was too far behind;
+    /// [`Error::Log`] if the log is damaged; [`Error::Closed`]; failures of the device. The
+    /// archiver stays where it is.
     pub fn try_next(&mut self) -> Result<Option<LogStretch>> {
         self.begin_round()?;
         let call = Call::enter(&self.of)?;
@@ -351,7 +369,8 @@ impl LogArchiver {
     /// The next stretch; blocks until more is durable.
     ///
     /// # Errors
-    /// Those of [`LogArchiver::try_next`]. [`Error::Closed`] if the database was closed, [`Error::Poisoned`] if it has failed.
+    /// Those of [`LogArchiver::try_next`]. [`Error::Closed`] if the database was closed,
+    /// [`Error::Poisoned`] if it has failed.
     #[expect(clippy::should_implement_trait, reason = "a log has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<LogStretch> {
         loop {
@@ -391,11 +410,12 @@ impl LogArchiver {
         }
     }
 
-    /// Says that every stretch that was given is safe elsewhere, so that the log need not be kept for it. Durable when this returns. It costs one durable
-    /// write.
+    /// Says that every stretch that was given is safe elsewhere, so that the log need not be kept
+    /// for it. Durable when this returns. It costs one durable write.
     ///
     /// # Errors
-    /// [`Error::Archive`] if the archiver was too far behind and the log was trimmed; failures of the device.
+    /// [`Error::Archive`] if the archiver was too far behind and the log was trimmed; failures of
+    /// the device.
     pub fn acknowledge(&mut self) -> Result<()> {
         self.acknowledge_at()
     }
@@ -413,11 +433,13 @@ impl LogArchiver {
         })
     }
 
-    /// Gives `give` each finished stretch and acknowledges it when `give` returns, until `give` breaks or fails: a hook for programs that keep archives by
-    /// means of their own. Blocks while nothing more is durable.
+    /// Gives `give` each finished stretch and acknowledges it when `give` returns, until `give`
+    /// breaks or fails: a hook for programs that keep archives by means of their own. Blocks while
+    /// nothing more is durable.
     ///
     /// # Errors
-    /// That of `give`, whose stretch is given again by the next archiver of this name; those of [`LogArchiver::next`] and [`LogArchiver::acknowledge`].
+    /// That of `give`, whose stretch is given again by the next archiver of this name; those of
+    /// [`LogArchiver::next`] and [`LogArchiver::acknowledge`].
     pub fn run<E: From<Error>>(
         &mut self,
         mut give: impl FnMut(&LogStretch) -> std::result::Result<ControlFlow<()>, E>,
@@ -432,8 +454,9 @@ impl LogArchiver {
         }
     }
 
-    /// A stretch of no bytes, which notes that at this moment nothing was durable beyond what was given; `None` if something is, or nothing was given yet. A
-    /// time up to that moment can then be restored to.
+    /// A stretch of no bytes, which notes that at this moment nothing was durable beyond what was
+    /// given; `None` if something is, or nothing was given yet. A time up to that moment can then
+    /// be restored to.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -492,7 +515,8 @@ enum ResumeFailure {
     Failed(wal::Error),
 }
 
-/// From where on a stream is kept for an archive that ends with `part`: from its last record on, if the log still has that.
+/// From where on a stream is kept for an archive that ends with `part`: from its last record on, if
+/// the log still has that.
 fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn, ResumeFailure> {
     let Some(last) = part.last else {
         return match (part.to <= stream.durable(), part.to >= stream.start()) {
@@ -504,7 +528,8 @@ fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn
     match stream.has_record(last) {
         Ok(true) if part.to <= stream.durable() => Ok(last.lsn),
         Ok(_) => Err(ResumeFailure::OtherHistory { at: last.lsn }),
-        // The log was trimmed past the stretch, whether or not a consumer acknowledged it. The log still has what follows.
+        // The log was trimmed past the stretch, whether or not a consumer acknowledged it. The log
+        // still has what follows.
         Err(wal::Error::Read(ReadError::Trimmed { start, .. })) if part.to >= start => {
             match part.to <= stream.durable() {
                 true => Ok(part.to),

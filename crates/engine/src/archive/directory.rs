@@ -1,7 +1,9 @@
 //! A directory of archived stretches that grows.
 //!
-//! On the thread of the program. Stretches that are durable at the same time go into one file, up to [`FILE_BYTES`]; a file that is not much smaller than
-//! the one before it is joined with it, so that there are few files however often little is archived: each byte is written again at most once for each doubling.
+//! On the thread of the program. Stretches that are durable at the same time go into one file, up
+//! to [`FILE_BYTES`]; a file that is not much smaller than the one before it is joined with it, so
+//! that there are few files however often little is archived: each byte is written again at most
+//! once for each doubling.
 
 use super::archived::{Archived, read_whole};
 use super::archiver::{LogArchiver, LogStretch};
@@ -21,12 +23,15 @@ const UNFINISHED: &str = "unfinished.new";
 /// Bytes after which another file is begun, and above which none is made by joining.
 const FILE_BYTES: u64 = 64 << 20;
 
-/// A receiver of progress: bytes archived since the call, and bytes of durable log that are still to come.
+/// A receiver of progress: bytes archived since the call, and bytes of durable log that are still
+/// to come.
 type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// A directory in which the log of one database is archived, as files that [`Database::restore_to`] reads.
+/// A directory in which the log of one database is archived, as files that [`Database::restore_to`]
+/// reads.
 ///
-/// Files whose positions lie below the log of the oldest backup that is kept may be removed. Nothing else is kept there.
+/// Files whose positions lie below the log of the oldest backup that is kept may be removed.
+/// Nothing else is kept there.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -81,7 +86,8 @@ impl LogArchive {
     /// The archive in directory `path`, which is created if missing.
     ///
     /// # Errors
-    /// [`Error::Locked`] if another process archives there; [`Error::Archive`] if the last file is damaged; failures of the device.
+    /// [`Error::Locked`] if another process archives there; [`Error::Archive`] if the last file is
+    /// damaged; failures of the device.
     pub fn open(path: impl AsRef<Path>) -> Result<LogArchive> {
         Self::open_in(Arc::new(FileDirectory::open(path.as_ref())?))
     }
@@ -118,13 +124,15 @@ impl LogArchive {
         Ok(LogArchive { directory, files, last, _lock: lock })
     }
 
-    /// The end of what is archived; none of an empty archive. In the memory engine the sum of the positions in all streams.
+    /// The end of what is archived; none of an empty archive. In the memory engine the sum of the
+    /// positions in all streams.
     pub fn end(&self) -> Option<Lsn> {
         self.last.as_ref().map(|last| last.head.to)
     }
 
-    /// The last stamp that a backup can be restored to: the archive has every commit up to it. None of an empty archive, and of a memory engine's archive
-    /// whose last stretch ends between two cuts.
+    /// The last stamp that a backup can be restored to: the archive has every commit up to it. None
+    /// of an empty archive, and of a memory engine's archive whose last stretch ends between two
+    /// cuts.
     pub fn stamp(&self) -> Option<CommitStamp> {
         self.last.as_ref().filter(|last| last.is_cut()).map(StretchHead::complete_to)
     }
@@ -134,11 +142,12 @@ impl LogArchive {
         self.last.clone().map(ArchiveMark)
     }
 
-    /// An archiver that goes on where this archive ends, or for an empty one where the archiver of this name was. See [`Database::log_archiver`].
+    /// An archiver that goes on where this archive ends, or for an empty one where the archiver of
+    /// this name was. See [`Database::log_archiver`].
     ///
     /// # Errors
-    /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`] or [`ArchiveFault::OtherHistory`] if the archive is
-    /// of another log.
+    /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`]
+    /// or [`ArchiveFault::OtherHistory`] if the archive is of another log.
     pub fn archiver(&self, database: &Database, name: &str, bytes_max: u64) -> Result<LogArchiver> {
         match self.mark() {
             Some(mark) => database.log_archiver_after(name, bytes_max, &mark),
@@ -146,12 +155,13 @@ impl LogArchive {
         }
     }
 
-    /// Archives everything that is durable now and notes the moment. Bytes of log that were archived. Files and their names are durable when this returns, and
-    /// the log need not be kept for them any more.
+    /// Archives everything that is durable now and notes the moment. Bytes of log that were
+    /// archived. Files and their names are durable when this returns, and the log need not be kept
+    /// for them any more.
     ///
     /// # Errors
-    /// Those of [`LogArchiver::try_next`] and [`LogArchiver::acknowledge`]; failures of the archive's device, after which the call can be repeated with
-    /// a new archiver.
+    /// Those of [`LogArchiver::try_next`] and [`LogArchiver::acknowledge`]; failures of the
+    /// archive's device, after which the call can be repeated with a new archiver.
     pub fn take(&mut self, archiver: &mut LogArchiver) -> Result<u64> {
         self.take_with(archiver, &mut |_, _| ())
     }
@@ -184,8 +194,8 @@ impl LogArchive {
     /// Archives one stretch, which an archiver of any process gave. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Missing`] if it does not begin where the archive ends, with [`ArchiveFault::OtherDatabase`] if it is of
-    /// another log; failures of the device.
+    /// [`Error::Archive`] with [`ArchiveFault::Missing`] if it does not begin where the archive
+    /// ends, with [`ArchiveFault::OtherDatabase`] if it is of another log; failures of the device.
     pub fn push(&mut self, stretch: &LogStretch) -> Result<()> {
         let mut file = self.begin()?;
         file.push(stretch)?;

@@ -1,18 +1,28 @@
 //! The form of an archived stretch. Pure.
 //!
-//! A head of 128 bytes, then in version 2 the table of streams, then the bytes of the log. The head: magic `KTYDARCH`, version u32, checksum u32 (CRC-32C of the
-//! head without these four bytes), id of the database u128, first position u64, exclusive end u64, moment u64 (milliseconds since 1970), pages u64, next table
-//! u32, checksum of the bytes u32, position of the last record u64, its checksum u32. Numbers are little-endian.
+//! A head of 128 bytes, then in version 2 the table of streams, then the bytes of the log. The
+//! head: magic `KTYDARCH`, version u32, checksum u32 (CRC-32C of the head without these four
+//! bytes), id of the database u128, first position u64, exclusive end u64, moment u64 (milliseconds
+//! since 1970), pages u64, next table u32, checksum of the bytes u32, position of the last record
+//! u64, its checksum u32. Numbers are little-endian.
 //!
-//! Version 1 is of the paged engine, whose log has one stream; the rest of its head is zeros. Version 2 is of the memory engine. The position of the last record
-//! is zero in it, and in place of that record's checksum is the one of the table. Then follow the number of streams u16, whether the ends are a cut of the log u16,
-//! the stamp up to which a cut has everything u64, the greatest stamp that was archived u64, and zeros. The table has 32 bytes for each stream: first position u64, exclusive end u64, position of the last record u64 (all ones: none), its checksum u32, zeros
-//! u32. The bytes of the streams follow each other. Positions of the head are the sums of those of all streams.
+//! Version 1 is of the paged engine, whose log has one stream; the rest of its head is zeros.
+//! Version 2 is of the memory engine. The position of the last record is zero in it, and in place
+//! of that record's checksum is the one of the table. Then follow the number of streams u16,
+//! whether the ends are a cut of the log u16, the stamp up to which a cut has everything u64, the
+//! greatest stamp that was archived u64, and zeros. The table has 32 bytes for each stream: first
+//! position u64, exclusive end u64, position of the last record u64 (all ones: none), its checksum
+//! u32, zeros u32. The bytes of the streams follow each other. Positions of the head are the sums
+//! of those of all streams.
 //!
-//! 1. A file is one stretch or several that follow each other, so files are joined by writing one behind the other.
-//! 2. A stretch of no bytes notes a moment only. Its last records are those of the stretch before it.
-//! 3. Decoding is total: what no program has written is refused, and no length is believed before it was compared with the file's.
-//! 4. Nothing can be restored to the end of a stretch of version 2 that is no cut. The next one goes on.
+//! 1. A file is one stretch or several that follow each other, so files are joined by writing one
+//!    behind the other.
+//! 2. A stretch of no bytes notes a moment only. Its last records are those of the stretch before
+//!    it.
+//! 3. Decoding is total: what no program has written is refused, and no length is believed before
+//!    it was compared with the file's.
+//! 4. Nothing can be restored to the end of a stretch of version 2 that is no cut. The next one
+//!    goes on.
 
 use crate::error::ArchiveFault;
 use crate::{CommitStamp, Lsn};
@@ -204,7 +214,8 @@ impl Head {
         head
     }
 
-    /// Total. `left` bytes of the file follow the head. `file` and `at`, the position where the stretch should begin, are for the error.
+    /// Total. `left` bytes of the file follow the head. `file` and `at`, the position where the
+    /// stretch should begin, are for the error.
     pub(crate) fn decode(bytes: &[u8], left: u64, file: &str, at: Lsn) -> Result<Head, ArchiveFault> {
         let corrupt =
             |finding: &str| ArchiveFault::Corrupt { file: file.to_owned(), at, finding: finding.to_owned() };

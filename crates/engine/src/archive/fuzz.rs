@@ -1,4 +1,5 @@
-//! The decoders of archives as functions of bytes, to be given mutated ones: they may refuse them, not panic.
+//! The decoders of archives as functions of bytes, to be given mutated ones: they may refuse them,
+//! not panic.
 
 use super::archived::Archived;
 use super::format::{
@@ -52,7 +53,8 @@ pub(crate) fn stretch_samples() -> Vec<Vec<u8>> {
     sound.as_flattened().iter().map(LogStretch::to_bytes).chain(marks).collect()
 }
 
-/// Decodes a stretch, and the mark of an archive that ends with it, as they are and with mended checksums. What is accepted is what would be written.
+/// Decodes a stretch, and the mark of an archive that ends with it, as they are and with mended
+/// checksums. What is accepted is what would be written.
 pub(crate) fn stretches(input: &[u8]) {
     let mut input = input.to_vec();
     for _ in 0..2 {
@@ -83,8 +85,8 @@ pub(crate) fn file_samples() -> Vec<Vec<u8>> {
     files
 }
 
-/// Opens an archive that has the input as a file, with mended checksums, behind a sound file that ends inside of it or before it; to go on with and to restore
-/// from.
+/// Opens an archive that has the input as a file, with mended checksums, behind a sound file that
+/// ends inside of it or before it; to go on with and to restore from.
 pub(crate) fn files(input: &[u8]) {
     let mut input = input.to_vec();
     mend_file(&mut input, &mut |_, _| ());
@@ -151,8 +153,9 @@ fn put(directory: &MemoryDirectory, name: &str, bytes: &[u8]) {
     assert!(outcome.is_ok(), "memory takes everything");
 }
 
-/// Gives each head, table and stretch of a file matching checksums, as far as lengths allow. Before that, `change` gets the bytes of each stretch and where they
-/// begin. Numbers of pages stay small, because a restored file is made as long as they say.
+/// Gives each head, table and stretch of a file matching checksums, as far as lengths allow. Before
+/// that, `change` gets the bytes of each stretch and where they begin. Numbers of pages stay small,
+/// because a restored file is made as long as they say.
 pub(crate) fn mend_file(file: &mut [u8], change: &mut dyn FnMut(&mut [u8], Lsn)) {
     let mut rest = file;
     while let Some((head, behind)) = rest.split_first_chunk_mut::<HEAD>() {

@@ -7,13 +7,15 @@ use crate::error::{ArchiveFault, Error, Result};
 /// What errors name where no file is known.
 const PLACE: &str = "an archived stretch";
 
-/// The end of an archive: how far it has the log, and which records are its last. A [`LogArchiver`](crate::LogArchiver) that goes on there refuses a database whose
-/// log is another one. It can be kept and sent as bytes.
+/// The end of an archive: how far it has the log, and which records are its last. A
+/// [`LogArchiver`](crate::LogArchiver) that goes on there refuses a database whose log is another
+/// one. It can be kept and sent as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveMark(pub(super) StretchHead);
 
 impl ArchiveMark {
-    /// The position up to which the archive has the log; in the memory engine the sum of the positions in all streams.
+    /// The position up to which the archive has the log; in the memory engine the sum of the
+    /// positions in all streams.
     pub fn position(&self) -> Lsn {
         self.0.head.to
     }
@@ -26,7 +28,8 @@ impl ArchiveMark {
     /// Reads what [`ArchiveMark::to_bytes`] has made.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with [`ArchiveFault::NewerVersion`] of those of a newer version.
+    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with
+    /// [`ArchiveFault::NewerVersion`] of those of a newer version.
     pub fn from_bytes(bytes: &[u8]) -> Result<ArchiveMark> {
         let (head, rest) = decode(bytes, u64::MAX)?;
         if rest.len() != head.head.table_bytes() {
@@ -39,7 +42,8 @@ impl ArchiveMark {
     }
 }
 
-/// Reads the head of a stretch that came from elsewhere, which `left` bytes of the log may follow; and what stands behind the fixed head.
+/// Reads the head of a stretch that came from elsewhere, which `left` bytes of the log may follow;
+/// and what stands behind the fixed head.
 pub(super) fn decode(bytes: &[u8], left: u64) -> Result<(StretchHead, &[u8])> {
     let head = Head::decode(bytes, left, PLACE, Lsn::ZERO);
     let head = head.map_err(|fault| Error::Archive { place: PLACE.to_owned(), fault: Box::new(fault) })?;

@@ -1,13 +1,17 @@
-//! The feed: committed transactions in the order of their commits, durable ones only, from a position on.
+//! The feed: committed transactions in the order of their commits, durable ones only, from a
+//! position on.
 //!
-//! Any thread; a [`Changes`] belongs to one at a time. It reads the log, each engine in its own way (`paged/feed`, `memory/feed`), and the writers
-//! know nothing of it but that values are to be recorded whole. Invariants:
+//! Any thread; a [`Changes`] belongs to one at a time. It reads the log, each engine in its own way
+//! (`paged/feed`, `memory/feed`), and the writers know nothing of it but that values are to be
+//! recorded whole. Invariants:
 //!
-//! 1. A transaction is given when it is durable, and so is every transaction before it in the order of stamps. None is given twice, none is left out, and
-//!    the order is the same each time the log is read.
+//! 1. A transaction is given when it is durable, and so is every transaction before it in the order
+//!    of stamps. None is given twice, none is left out, and the order is the same each time the log
+//!    is read.
 //! 2. What was rolled back, to a savepoint or as a whole, is not given.
-//! 3. A [`ChangePosition`] names the last transaction that was given, and from where in each stream the log has all of the later ones. So it can be gone on
-//!    with after a crash, and a log that was trimmed above it is a typed gap.
+//! 3. A [`ChangePosition`] names the last transaction that was given, and from where in each stream
+//!    the log has all of the later ones. So it can be gone on with after a crash, and a log that
+//!    was trimmed above it is a typed gap.
 //!
 //! A crash leaves nothing of this behind: positions are the caller's to keep.
 
@@ -42,8 +46,9 @@ pub enum ChangesFrom {
 pub enum NewValue {
     /// The key has this value.
     Value(Vec<u8>),
-    /// The key has its former value with `bytes` in the place of `replaced` bytes from `offset` on. Only in the paged engine, and only if the transaction
-    /// began to write when its database recorded no whole values: see [`Database::changes`](crate::Database::changes).
+    /// The key has its former value with `bytes` in the place of `replaced` bytes from `offset` on.
+    /// Only in the paged engine, and only if the transaction began to write when its database
+    /// recorded no whole values: see [`Database::changes`](crate::Database::changes).
     Patch {
         /// The first byte that changed.
         offset: usize,
@@ -64,8 +69,8 @@ pub enum OldValue {
     Absent,
     /// The key had this value.
     Value(Vec<u8>),
-    /// The log does not have it: always in the memory engine; in the paged engine for values in pages of their own, and beside a
-    /// [`NewValue::Patch`].
+    /// The log does not have it: always in the memory engine; in the paged engine for values in
+    /// pages of their own, and beside a [`NewValue::Patch`].
     NotLogged,
 }
 
@@ -111,8 +116,9 @@ pub enum Change {
     },
 }
 
-/// Makes one change of the two that a rename consists of: only [`Database::rename_table`](crate::Database::rename_table) takes a name out of
-/// the catalog and puts one in, in one transaction.
+/// Makes one change of the two that a rename consists of: only
+/// [`Database::rename_table`](crate::Database::rename_table) takes a name out of the catalog and
+/// puts one in, in one transaction.
 pub(crate) fn with_renames(mut changes: Vec<Change>) -> Vec<Change> {
     let dropped = changes.iter().position(|change| matches!(change, Change::TableDropped { .. }));
     let created = changes.iter().position(|change| matches!(change, Change::TableCreated { .. }));
@@ -138,14 +144,15 @@ pub struct CommittedTransaction {
 
 /// Operations of an engine's feed.
 pub(crate) trait EngineFeed: Send + fmt::Debug {
-    /// The next transaction, if there is one. With a context its waker is called when there may be; without, nothing is waited for.
+    /// The next transaction, if there is one. With a context its waker is called when there may be;
+    /// without, nothing is waited for.
     fn poll_next(&mut self, context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>>;
     /// After the last transaction that was given.
     fn position(&self) -> ChangePosition;
 }
 
-/// The committed transactions of a database in the order of their commits, and those to come. Made by
-/// [`Database::changes`](crate::Database::changes).
+/// The committed transactions of a database in the order of their commits, and those to come. Made
+/// by [`Database::changes`](crate::Database::changes).
 ///
 /// It keeps the database open, as a transaction does.
 pub struct Changes {
@@ -162,8 +169,9 @@ impl Changes {
     /// The next transaction, if one is durable with all before it. Does not wait.
     ///
     /// # Errors
-    /// `Error::ChangesGap` if the log was trimmed past the feed; `Error::ChangesTooLarge` if transactions that have not ended take more memory than a feed
-    /// may; failures of the device. The feed stays where it is.
+    /// `Error::ChangesGap` if the log was trimmed past the feed; `Error::ChangesTooLarge` if
+    /// transactions that have not ended take more memory than a feed may; failures of the device.
+    /// The feed stays where it is.
     pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
         match self.feed.poll_next(None) {
             Poll::Ready(outcome) => outcome.map(Some),
@@ -174,15 +182,16 @@ impl Changes {
     /// The next transaction; blocks until there is one.
     ///
     /// # Errors
-    /// Those of [`Changes::try_next`]; `Error::Closed` if the database was closed and all that is durable was given, `Error::Poisoned` if it
-    /// has failed.
+    /// Those of [`Changes::try_next`]; `Error::Closed` if the database was closed and all that is
+    /// durable was given, `Error::Poisoned` if it has failed.
     #[expect(clippy::should_implement_trait, reason = "a feed has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<CommittedTransaction> {
         let feed = &mut self.feed;
         self.log.block_on(|context| feed.poll_next(Some(context)))
     }
 
-    /// The next transaction when there is one. Dropping the future loses nothing. The waker is called by a thread of the log.
+    /// The next transaction when there is one. Dropping the future loses nothing. The waker is
+    /// called by a thread of the log.
     ///
     /// # Errors
     /// Those of [`Changes::next`].
@@ -198,8 +207,8 @@ impl Changes {
         self.feed.poll_next(Some(context))
     }
 
-    /// The position after the last transaction that was given: keep it together with what was made of that one, and go on from there with
-    /// [`ChangesFrom::Position`].
+    /// The position after the last transaction that was given: keep it together with what was made
+    /// of that one, and go on from there with [`ChangesFrom::Position`].
     pub fn position(&self) -> ChangePosition {
         self.feed.position()
     }

@@ -7,7 +7,8 @@ use crate::{CommitStamp, Lsn};
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in the feed of one database: after the transaction of a stamp. It can be kept as text and gone on with in any later opening.
+/// A place in the feed of one database: after the transaction of a stamp. It can be kept as text
+/// and gone on with in any later opening.
 ///
 /// ```
 /// use katydid::ChangePosition;
@@ -18,7 +19,8 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChangePosition {
     pub(crate) stamp: CommitStamp,
-    /// In each stream, from where on the log has what transactions with a greater stamp have written.
+    /// In each stream, from where on the log has what transactions with a greater stamp have
+    /// written.
     pub(crate) from: Vec<Lsn>,
 }
 

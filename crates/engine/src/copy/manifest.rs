@@ -1,10 +1,12 @@
 //! The file that says what a copy is a copy of. Pure but for reading and writing it.
 //!
-//! `katydid.backup`, one block of 4,096 bytes: magic (8), version u32, checksum u32 (CRC-32C of the block without these four bytes), id of the copy
-//! u128, id of its source u128, stamp u64, incarnations u64, id of its base u128 (0: none, it is whole), start of its log u64, zeros. Numbers are
-//! little-endian.
+//! `katydid.backup`, one block of 4,096 bytes: magic (8), version u32, checksum u32 (CRC-32C of the
+//! block without these four bytes), id of the copy u128, id of its source u128, stamp u64,
+//! incarnations u64, id of its base u128 (0: none, it is whole), start of its log u64, zeros.
+//! Numbers are little-endian.
 //!
-//! A database that was opened is no copy any more, though the file stays: its log has seen one more incarnation than the file says.
+//! A database that was opened is no copy any more, though the file stays: its log has seen one more
+//! incarnation than the file says.
 
 use super::Copied;
 use crate::error::{Error, Foreign, Result};
@@ -32,7 +34,8 @@ pub(crate) struct Manifest {
     pub(crate) incarnations: u64,
     /// Id of the copy without which it is not whole.
     pub(crate) base: Option<Id>,
-    /// Paged engine: where its log starts. A page that was changed after the copy has this LSN or a greater one.
+    /// Paged engine: where its log starts. A page that was changed after the copy has this LSN or a
+    /// greater one.
     pub(crate) log_start: Lsn,
 }
 
@@ -57,7 +60,8 @@ impl Manifest {
         block
     }
 
-    /// Total. The error is the version of a sound block that this program does not read, if that is why.
+    /// Total. The error is the version of a sound block that this program does not read, if that is
+    /// why.
     fn decode(block: &[u8]) -> std::result::Result<Manifest, Option<u32>> {
         if block.len() != BLOCK || block[..8] != MAGIC || word(block, 12) != checksum(block) {
             return Err(None);

@@ -1,16 +1,22 @@
 //! Copies of a database: the directory in which one is made, and how fast.
 //!
-//! A copy is a database directory of its own. It is made by one thread, which calls the engine for the files and does the rest here, in this order:
-//! (1) the directory is found empty and is locked, (2) [`INCOMPLETE`] is made, durable, (3) the engine writes everything but the control file,
-//! durable, (4) [`manifest`](Manifest) says what the copy is, durable, (5) the control file is made, durable, (6) [`INCOMPLETE`] is removed.
+//! A copy is a database directory of its own. It is made by one thread, which calls the engine for
+//! the files and does the rest here, in this order:
+//! (1) the directory is found empty and is locked, (2) [`INCOMPLETE`] is made, durable, (3) the
+//!     engine writes everything but the control file,
+//! durable, (4) [`manifest`](Manifest) says what the copy is, durable, (5) the control file is
+//! made, durable, (6) [`INCOMPLETE`] is removed.
 //!
-//! 1. There is no control file before everything else is durable. So a copy that was interrupted is never opened; until (5) it is refused by
-//!    `Error::Copy` with [`CopyFault::Incomplete`], because of (2).
-//! 2. A copy has an id of its own, in all of its files. Its source and other copies of it may go on, and no file of one is taken for a file of another
-//!    (docs/adr/0042).
-//! 3. A failure in the directory of the copy changes nothing of the source: the copy has no gate in common with it.
+//! 1. There is no control file before everything else is durable. So a copy that was interrupted is
+//!    never opened; until (5) it is refused by `Error::Copy` with [`CopyFault::Incomplete`],
+//!    because of (2).
+//! 2. A copy has an id of its own, in all of its files. Its source and other copies of it may go
+//!    on, and no file of one is taken for a file of another (docs/adr/0042).
+//! 3. A failure in the directory of the copy changes nothing of the source: the copy has no gate in
+//!    common with it.
 //!
-//! A crash leaves by where it strikes: before (2) an empty directory; before (5) an incomplete copy, which can be removed; after (5) the whole copy.
+//! A crash leaves by where it strikes: before (2) an empty directory; before (5) an incomplete
+//! copy, which can be removed; after (5) the whole copy.
 
 mod manifest;
 mod pace;
@@ -71,7 +77,8 @@ pub(crate) struct Copied {
     pub(crate) log_start: Lsn,
 }
 
-/// The directory in which a copy is made. Dropped before [`Target::finish`], it leaves the copy incomplete.
+/// The directory in which a copy is made. Dropped before [`Target::finish`], it leaves the copy
+/// incomplete.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) directory: Arc<dyn Directory>,

@@ -1,7 +1,7 @@
 //! How fast a copy is made, and who is told how far it is.
 //!
-//! On the thread that copies, which holds no latch and is in no call or visit of the opening: it may sleep here, and code of the user runs here, which may
-//! close the database.
+//! On the thread that copies, which holds no latch and is in no call or visit of the opening: it
+//! may sleep here, and code of the user runs here, which may close the database.
 
 use crate::backup_options::BackupOptions;
 use crate::error::{CopyFault, Error, Result};

@@ -1,10 +1,12 @@
-//! The lock of one key: who holds it, who waits for it. Pure; runs inside the mutex of the key's shard.
+//! The lock of one key: who holds it, who waits for it. Pure; runs inside the mutex of the key's
+//! shard.
 //!
 //! 1. Holders are pairwise compatible, and no transaction appears twice among them.
-//! 2. The queue is in the order in which waiters are to be granted. A new request joins at the end, an upgrade behind
-//!    the upgrades at the front: its transaction holds the key already, so nobody behind it could go first anyway.
-//! 3. A waiter is granted as soon as it is compatible with all other holders and with all waiters before it; so no
-//!    stream of readers starves a writer.
+//! 2. The queue is in the order in which waiters are to be granted. A new request joins at the end,
+//!    an upgrade behind the upgrades at the front: its transaction holds the key already, so nobody
+//!    behind it could go first anyway.
+//! 3. A waiter is granted as soon as it is compatible with all other holders and with all waiters
+//!    before it; so no stream of readers starves a writer.
 //! 4. An entry without holders and waiters is vacant and must be removed from the shard.
 //!
 //! An entry is 24 bytes and owns no memory while it has one holder and no waiters, the common case.
@@ -83,8 +85,9 @@ impl Entry {
         );
     }
 
-    /// Adds the nearest waiters before `place` that are incompatible with `mode`: all of them, or those up to an
-    /// exclusive one, which is itself behind all further ones. So a queue of n writers is a chain, not n^2 edges.
+    /// Adds the nearest waiters before `place` that are incompatible with `mode`: all of them, or
+    /// those up to an exclusive one, which is itself behind all further ones. So a queue of n
+    /// writers is a chain, not n^2 edges.
     pub(super) fn queued_against(&self, place: usize, mode: PointMode, out: &mut Vec<TxnId>) {
         for waiter in self.queue()[..place].iter().rev() {
             if !mode.admits(waiter.mode) {
@@ -121,7 +124,8 @@ impl Entry {
         }
     }
 
-    /// Makes `txn` a holder, or raises its mode. The caller has checked that invariant 1 stays true.
+    /// Makes `txn` a holder, or raises its mode. The caller has checked that invariant 1 stays
+    /// true.
     pub(super) fn hold(&mut self, txn: TxnId, mode: PointMode) {
         debug_assert!(!self.is_held_against(txn, mode));
         let Some(first) = &mut self.first else {

@@ -1,9 +1,11 @@
-//! What one transaction holds, owned by it: the answer to repeated requests, and the list to release from.
+//! What one transaction holds, owned by it: the answer to repeated requests, and the list to
+//! release from.
 //!
-//! Runs on the transaction's thread only; nobody else looks here, so it needs no latch. Key bytes lie one after the
-//! other in one buffer, and an index of hashes is made when there are more than a few: acquiring a lock costs no
-//! allocation here on average. Memory is bounded by what is held, and given back when a large transaction ends. An emptied list
-//! goes to the next transaction with the tables it has met, whose counters of references are thus not touched each time.
+//! Runs on the transaction's thread only; nobody else looks here, so it needs no latch. Key bytes
+//! lie one after the other in one buffer, and an index of hashes is made when there are more than a
+//! few: acquiring a lock costs no allocation here on average. Memory is bounded by what is held,
+//! and given back when a large transaction ends. An emptied list goes to the next transaction with
+//! the tables it has met, whose counters of references are thus not touched each time.
 
 use super::OWN_AFTER;
 use super::mode::PointMode;
@@ -57,14 +59,15 @@ pub(super) struct HeldPoint {
 
 /// The locks of one transaction.
 ///
-/// A transaction is used by one thread at a time, which the exclusive borrows of the lock calls prove; it may move.
-/// Its owner must call `Locks::release_all` before it is dropped.
+/// A transaction is used by one thread at a time, which the exclusive borrows of the lock calls
+/// prove; it may move. Its owner must call `Locks::release_all` before it is dropped.
 pub(crate) struct TxnLocks {
     id: TxnId,
     spaces: Vec<HeldSpace>,
     points: Vec<HeldPoint>,
     keys: Vec<u8>,
-    /// Open addressing: positions in `points`, a power of two of them, at most half in use; empty while few are held.
+    /// Open addressing: positions in `points`, a power of two of them, at most half in use; empty
+    /// while few are held.
     index: Vec<u32>,
     parker: Option<Arc<Parker>>,
     /// Kept for the next transaction, as the rest.
@@ -74,7 +77,8 @@ pub(crate) struct TxnLocks {
 }
 
 impl TxnLocks {
-    /// No locks yet. The larger `id`, the likelier the transaction is a deadlock's victim: ids grow with time.
+    /// No locks yet. The larger `id`, the likelier the transaction is a deadlock's victim: ids grow
+    /// with time.
     pub(crate) fn new(id: TxnId) -> Self {
         TxnLocks {
             id,
@@ -105,7 +109,8 @@ impl TxnLocks {
         }
     }
 
-    /// The transaction has ended but for its locks, which the database will release, whatever the thread does that used it last.
+    /// The transaction has ended but for its locks, which the database will release, whatever the
+    /// thread does that used it last.
     pub(crate) fn disown(&self) {
         if let Some(owner) = &self.owner {
             owner.end();

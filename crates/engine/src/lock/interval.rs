@@ -1,12 +1,15 @@
 //! Acquiring interval locks, waiting for them, and extending them while a scan moves on.
 //!
-//! Runs on the thread that asks. The range mutex of the table is held while the shards are visited, one at a time.
+//! Runs on the thread that asks. The range mutex of the table is held while the shards are visited,
+//! one at a time.
 //!
 //! 1. A range is in the list and counted before the first shard is visited (see `space`).
-//! 2. A transaction has few ranges in a table: what overlaps or touches one of its own extends that, and beyond
-//!    [`RANGES_MAX`] the last one grows over the keys between. Writers compare with every range, so more would slow
-//!    everybody; a transaction with that many scans rather locks too much.
-//! 3. An extension is a range of its own until it is granted, then becomes part of the one it extends.
+//! 2. A transaction has few ranges in a table: what overlaps or touches one of its own extends
+//!    that, and beyond [`RANGES_MAX`] the last one grows over the keys between. Writers compare
+//!    with every range, so more would slow everybody; a transaction with that many scans rather
+//!    locks too much.
+//! 3. An extension is a range of its own until it is granted, then becomes part of the one it
+//!    extends.
 
 use super::held::{HeldRange, TxnLocks};
 use super::point::Edges;
@@ -23,9 +26,9 @@ use std::sync::Arc;
 const RANGES_MAX: usize = 32;
 
 impl Locks {
-    /// Locks all keys between two bounds for reading, present or not; what touches a range that `txn` has extends it. May
-    /// wait; the caller holds no latch. After a conflict part of the interval may be held; what that part depends on is told
-    /// with the next grant that it covers.
+    /// Locks all keys between two bounds for reading, present or not; what touches a range that
+    /// `txn` has extends it. May wait; the caller holds no latch. After a conflict part of the
+    /// interval may be held; what that part depends on is told with the next grant that it covers.
     pub(crate) fn acquire_range(
         &self,
         txn: &mut TxnLocks,
@@ -146,7 +149,8 @@ impl Locks {
         wakes.send();
     }
 
-    /// Finds out anew what the ranges around `key` wait for, after a wait for it ended without a grant.
+    /// Finds out anew what the ranges around `key` wait for, after a wait for it ended without a
+    /// grant.
     pub(super) fn review_ranges(
         &self,
         space: &LockSpace,

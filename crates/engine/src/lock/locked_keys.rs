@@ -1,7 +1,8 @@
 //! The locked keys of one shard, in order. Pure; runs inside the mutex of the shard.
 //!
-//! Most shards have one locked key or none: a transaction of few keys spreads them over the shards. That key lies in the shard itself, so locking and
-//! releasing it takes one comparison and no memory. All others are in a map.
+//! Most shards have one locked key or none: a transaction of few keys spreads them over the shards.
+//! That key lies in the shard itself, so locking and releasing it takes one comparison and no
+//! memory. All others are in a map.
 //!
 //! 1. A key is in `alone` or in `others`, not in both.
 //! 2. Neither is in the order of the other: what visits a range looks at both.
@@ -77,7 +78,8 @@ mod tests {
     use crate::ids::TxnId;
     use crate::lock::mode::PointMode;
 
-    /// The first key of a shard leaves before, between and behind others, and others take its place.
+    /// The first key of a shard leaves before, between and behind others, and others take its
+    /// place.
     #[test]
     fn keys_come_and_go_as_in_a_map() {
         let mut rng = fastrand::Rng::with_seed(11);

@@ -1,11 +1,12 @@
 //! The lock manager: strict two-phase locking of keys, intervals of keys, and tables.
 //!
-//! Locks are logical: a point lock is on a key whether or not it is present, an interval lock on all keys between two
-//! bounds. A scan locks the intervals it passes over, a writer the keys it writes; that the two conflict is what keeps
-//! phantoms out, without locking neighbours ("next keys") that nobody touched.
+//! Locks are logical: a point lock is on a key whether or not it is present, an interval lock on
+//! all keys between two bounds. A scan locks the intervals it passes over, a writer the keys it
+//! writes; that the two conflict is what keeps phantoms out, without locking neighbours ("next
+//! keys") that nobody touched.
 //!
-//! Threads: the thread a transaction is on. There is no thread here, and no time-out but the bound on each wait.
-//! Nothing of this survives a crash; recovery runs before the first lock.
+//! Threads: the thread a transaction is on. There is no thread here, and no time-out but the bound
+//! on each wait. Nothing of this survives a crash; recovery runs before the first lock.
 //!
 //! | file | idea |
 //! |---|---|
@@ -21,17 +22,21 @@
 //! | `held` | what a transaction holds |
 //! | `dependence` | what readers of early-released locks depend on |
 //!
-//! Ranks, lowest first; a thread takes only higher ones than it holds: a table's range mutex, one shard of the table,
-//! the waits-for graph, a parker. Whoever calls may not hold a latch: acquiring may sleep.
+//! Ranks, lowest first; a thread takes only higher ones than it holds: a table's range mutex, one
+//! shard of the table, the waits-for graph, a parker. Whoever calls may not hold a latch: acquiring
+//! may sleep.
 //!
-//! 1. Two transactions never hold conflicting locks: points by `entry` 1, an interval and an exclusive point by
-//!    `space` 1-2 and `range` 2.
-//! 2. All locks of a transaction are released together, by [`Locks::release_all`]; rolling back to a savepoint keeps
-//!    them. So an ended transaction never waits again, and the graph may keep edges to it.
-//! 3. Waits are first come, first served, between points and ranges too: a range that waits holds up later writers
-//!    inside it, a writer that waits holds up later ranges. Such a soft wait, for somebody who has nothing yet, is not
-//!    begun if it would close a cycle: then the request goes first. So fairness alone makes no deadlock.
-//! 4. Every wait is in the graph, so every deadlock is found, and ends with exactly one victim (`wait` 4).
+//! 1. Two transactions never hold conflicting locks: points by `entry` 1, an interval and an
+//!    exclusive point by `space` 1-2 and `range` 2.
+//! 2. All locks of a transaction are released together, by [`Locks::release_all`]; rolling back to
+//!    a savepoint keeps them. So an ended transaction never waits again, and the graph may keep
+//!    edges to it.
+//! 3. Waits are first come, first served, between points and ranges too: a range that waits holds
+//!    up later writers inside it, a writer that waits holds up later ranges. Such a soft wait, for
+//!    somebody who has nothing yet, is not begun if it would close a cycle: then the request goes
+//!    first. So fairness alone makes no deadlock.
+//! 4. Every wait is in the graph, so every deadlock is found, and ends with exactly one victim
+//!    (`wait` 4).
 //! 5. Memory is bounded by what is held and waited for, plus some 4 KiB per table used.
 
 mod dependence;
@@ -73,16 +78,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wait::{Graph, Node, Outcome, Parker};
 
-/// After so long a waiter looks whether it waits for its own thread. Long for a transaction that is handed from thread to thread to be
-/// idle, and short for a programmer to wait for the message.
+/// After so long a waiter looks whether it waits for its own thread. Long for a transaction that is
+/// handed from thread to thread to be idle, and short for a programmer to wait for the message.
 pub(crate) const OWN_AFTER: Duration = Duration::from_millis(100);
 
 /// A granted lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockGrant {
-    /// Up to here the log must be durable before anybody is told of what the lock lets its holder see. Zero if a point
-    /// was held already: then an earlier grant has said it. A range says it again, for itself and the keys it covers:
-    /// the request that made it grow may have failed in its second part, and then nobody was told of the first.
+    /// Up to here the log must be durable before anybody is told of what the lock lets its holder
+    /// see. Zero if a point was held already: then an earlier grant has said it. A range says it
+    /// again, for itself and the keys it covers: the request that made it grow may have failed in
+    /// its second part, and then nobody was told of the first.
     pub(crate) depends_on: Lsn,
 }
 
@@ -99,7 +105,8 @@ pub(crate) struct Locks {
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,
     owners: Owners,
-    /// Written by `shut`, before it takes the graph's mutex; read by a waiter after it had that mutex.
+    /// Written by `shut`, before it takes the graph's mutex; read by a waiter after it had that
+    /// mutex.
     is_shut: AtomicBool,
 }
 
@@ -128,8 +135,8 @@ impl Locks {
         spaces.entry(table).or_insert_with(|| Arc::new(LockSpace::new(Keys::Of(table), self.seed))).clone()
     }
 
-    /// Gives the lock space of a table back after the table was dropped, durably: with the space go the commit ends
-    /// that readers of the table depend on.
+    /// Gives the lock space of a table back after the table was dropped, durably: with the space go
+    /// the commit ends that readers of the table depend on.
     pub(crate) fn forget(&self, table: TableId) {
         self.spaces.lock().remove(&table);
     }
@@ -139,7 +146,8 @@ impl Locks {
         DatabaseKey::of(self)
     }
 
-    /// A transaction begins on the calling thread: from now on a waiter of the same thread can tell that it waits for itself.
+    /// A transaction begins on the calling thread: from now on a waiter of the same thread can tell
+    /// that it waits for itself.
     pub(crate) fn begin(&self, txn: &mut TxnLocks) {
         txn.begin(|| self.owners.enlist());
     }
@@ -172,8 +180,8 @@ impl Locks {
         Ok(grant)
     }
 
-    /// Locks a key, present or not, or raises the mode it is locked in. May wait; the caller holds no latch. The caller
-    /// has checked the length of the key, and holds the table.
+    /// Locks a key, present or not, or raises the mode it is locked in. May wait; the caller holds
+    /// no latch. The caller has checked the length of the key, and holds the table.
     pub(crate) fn acquire_point(
         &self,
         txn: &mut TxnLocks,
@@ -201,7 +209,8 @@ impl Locks {
         Ok(LockGrant { depends_on })
     }
 
-    /// Locks a key as [`Locks::acquire_point`] does, if that takes no wait; `None` if another transaction holds it or waits for it.
+    /// Locks a key as [`Locks::acquire_point`] does, if that takes no wait; `None` if another
+    /// transaction holds it or waits for it.
     pub(crate) fn try_point(
         &self,
         txn: &mut TxnLocks,
@@ -246,8 +255,9 @@ impl Locks {
         self.graph.lock().leads_to(from, to)
     }
 
-    /// Ends every wait, now and from now on, as if its time was over: some locks will never be released, because the
-    /// database has failed in the middle of commits. Locks that are free are granted as before.
+    /// Ends every wait, now and from now on, as if its time was over: some locks will never be
+    /// released, because the database has failed in the middle of commits. Locks that are free are
+    /// granted as before.
     pub(crate) fn shut(&self) {
         self.is_shut.store(true, Ordering::Release);
         let mut wakes = wait::Wakes::default();
@@ -255,8 +265,9 @@ impl Locks {
         wakes.send();
     }
 
-    /// Sleeps until the wait that `txn` has begun is over. It looks now and then whether it waits for a transaction that its own thread
-    /// has used last: that one has then been idle for as long, and if this thread is to end it, the wait is in vain.
+    /// Sleeps until the wait that `txn` has begun is over. It looks now and then whether it waits
+    /// for a transaction that its own thread has used last: that one has then been idle for as
+    /// long, and if this thread is to end it, the wait is in vain.
     fn sleep(&self, txn: &TxnLocks, parker: &Parker) -> Result<(), Conflict> {
         let me = txn.id();
         let patience = body::patience(self.key(), self.lock_wait);
@@ -285,8 +296,8 @@ impl Locks {
         }
     }
 
-    /// Ends the caller's wait if its time is over or it waits for its own thread. `None` if it goes on, or another thread has ended
-    /// it meanwhile: then the outcome is there (`wait` 1).
+    /// Ends the caller's wait if its time is over or it waits for its own thread. `None` if it goes
+    /// on, or another thread has ended it meanwhile: then the outcome is there (`wait` 1).
     fn give_up(&self, me: TxnId, is_time_over: bool) -> Option<Conflict> {
         let own = self.owners.of_this_thread(me);
         if own.is_empty() && !is_time_over {

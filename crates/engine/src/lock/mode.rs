@@ -1,12 +1,14 @@
 //! Modes of locks and which of them go together. Pure.
 
-/// How a key is locked. Ordered by strength: a transaction that holds a mode holds the weaker ones with it.
+/// How a key is locked. Ordered by strength: a transaction that holds a mode holds the weaker ones
+/// with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PointMode {
     /// To read.
     Shared,
-    /// To read and perhaps write later. Readers may join, a second `Update` may not: so two transactions that read a
-    /// key in order to write it wait for each other in line, where two `Shared` would deadlock on the upgrade.
+    /// To read and perhaps write later. Readers may join, a second `Update` may not: so two
+    /// transactions that read a key in order to write it wait for each other in line, where two
+    /// `Shared` would deadlock on the upgrade.
     Update,
     /// To write.
     Exclusive,

@@ -1,12 +1,14 @@
 //! Which thread each open transaction is on, for a waiter that may be waiting for its own thread.
 //!
-//! A thread that waits for a lock of a transaction which only it can end waits in vain. Nothing says which thread will end a
-//! transaction; which one has used it last is known. So a waiter first waits a while (`Locks::sleep`), and then looks whether
-//! what it waits for was last used by its own thread.
+//! A thread that waits for a lock of a transaction which only it can end waits in vain. Nothing
+//! says which thread will end a transaction; which one has used it last is known. So a waiter first
+//! waits a while (`Locks::sleep`), and then looks whether what it waits for was last used by its
+//! own thread.
 //!
-//! Any thread. The transaction's own thread writes its [`Owner`], waiters read it, relaxed: what they learn decides which error ends
-//! a wait, nothing else. The list is behind a mutex that is taken when a list of locks is made, which is then used again and
-//! again, and by a waiter that has waited long. Rank: leaf, taken with nothing held.
+//! Any thread. The transaction's own thread writes its [`Owner`], waiters read it, relaxed: what
+//! they learn decides which error ends a wait, nothing else. The list is behind a mutex that is
+//! taken when a list of locks is made, which is then used again and again, and by a waiter that has
+//! waited long. Rank: leaf, taken with nothing held.
 
 use crate::coarse_clock;
 use crate::ids::TxnId;
@@ -23,7 +25,8 @@ pub(super) struct Owner {
     /// Zero: none, or its end is up to the database.
     txn: AtomicU64,
     thread: AtomicUsize,
-    /// When the transaction began, by the coarse clock. One that began meanwhile may be given its predecessor's.
+    /// When the transaction began, by the coarse clock. One that began meanwhile may be given its
+    /// predecessor's.
     begun: AtomicU64,
 }
 

@@ -1,13 +1,16 @@
 //! Waiting for a point lock, and the changes of a key's queue.
 //!
-//! Runs on the thread that asks for a lock, and, for the functions on a queue, on those that let go of one. The key's
-//! shard is locked throughout; the table's range mutex too, unless `space.has_ranges()` was read to be false under the
-//! shard, which rules ranges out as long as the shard stays locked.
+//! Runs on the thread that asks for a lock, and, for the functions on a queue, on those that let go
+//! of one. The key's shard is locked throughout; the table's range mutex too, unless
+//! `space.has_ranges()` was read to be false under the shard, which rules ranges out as long as the
+//! shard stays locked.
 //!
-//! 1. After a waiter left the queue without a grant, or went in front of others, or a request was granted past
-//!    waiters, the edges of all that wait behind are made anew ([`retrace`]). A release needs no new edges: its
-//!    transaction is gone, and who was next in line for others is now the holder, under the same name.
-//! 2. An exclusive grant while ranges are registered is told to the waiting ones around it (`range` 2).
+//! 1. After a waiter left the queue without a grant, or went in front of others, or a request was
+//!    granted past waiters, the edges of all that wait behind are made anew ([`retrace`]). A
+//!    release needs no new edges: its transaction is gone, and who was next in line for others is
+//!    now the holder, under the same name.
+//! 2. An exclusive grant while ranges are registered is told to the waiting ones around it (`range`
+//!    2).
 
 use super::entry::{Entry, Waiter};
 use super::held::TxnLocks;
@@ -21,7 +24,8 @@ use crate::error::ConflictKind;
 use crate::ids::TxnId;
 
 impl Locks {
-    /// Acquires a point that could not be granted at once; returns what it depends on. `upgrade`: held in a weaker mode.
+    /// Acquires a point that could not be granted at once; returns what it depends on. `upgrade`:
+    /// held in a weaker mode.
     pub(super) fn wait_for_point(
         &self,
         txn: &mut TxnLocks,
@@ -79,7 +83,8 @@ impl Locks {
             }
             if granted || jumps {
                 retrace(entry, key, &ranges, &mut graph);
-                // All new edges lead to this transaction, and so does every cycle that they close; there is none if it does not wait.
+                // All new edges lead to this transaction, and so does every cycle that they close;
+                // there is none if it does not wait.
                 graph.break_cycles(me, &mut wakes);
             }
             if granted {
@@ -108,8 +113,8 @@ impl Locks {
         }
     }
 
-    /// Takes a waiter that was not granted out of the queue, and lets go on whom only it held up. Returns who holds
-    /// what it wanted.
+    /// Takes a waiter that was not granted out of the queue, and lets go on whom only it held up.
+    /// Returns who holds what it wanted.
     fn leave_queue(
         &self,
         me: TxnId,
@@ -145,8 +150,8 @@ impl Locks {
         holders
     }
 
-    /// Grants what can be granted of the queues of `keys` now that a range is gone. Without new edges if the range's
-    /// transaction ended, with them if only its wait did.
+    /// Grants what can be granted of the queues of `keys` now that a range is gone. Without new
+    /// edges if the range's transaction ended, with them if only its wait did.
     pub(super) fn review_points(
         &self,
         space: &LockSpace,

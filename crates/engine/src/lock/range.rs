@@ -1,10 +1,14 @@
-//! Intervals of keys and the interval locks of one table. Pure; [`Ranges`] runs inside the table's range mutex.
+//! Intervals of keys and the interval locks of one table. Pure; [`Ranges`] runs inside the table's
+//! range mutex.
 //!
-//! 1. Interval locks are shared among each other; they conflict only with exclusive points inside them.
-//! 2. A waiting range lists as blockers at least every other transaction that holds a key inside it exclusively. It is
-//!    granted when the list is empty. The list starts as what the visit of all shards found; while the range is
-//!    registered, exclusive points are granted only under the range mutex, and grants inside it are added.
-//! 3. A transaction is removed from the lists only when it has left all shards, or when the list is made anew.
+//! 1. Interval locks are shared among each other; they conflict only with exclusive points inside
+//!    them.
+//! 2. A waiting range lists as blockers at least every other transaction that holds a key inside it
+//!    exclusively. It is granted when the list is empty. The list starts as what the visit of all
+//!    shards found; while the range is registered, exclusive points are granted only under the
+//!    range mutex, and grants inside it are added.
+//! 3. A transaction is removed from the lists only when it has left all shards, or when the list is
+//!    made anew.
 
 use crate::ids::TxnId;
 use std::cmp::Ordering;
@@ -25,7 +29,8 @@ pub(crate) struct Interval {
     pub(crate) high: Bound<Box<[u8]>>,
 }
 
-/// The limit of an interval as a position between keys: before or after a key, or beyond all. Ordered.
+/// The limit of an interval as a position between keys: before or after a key, or beyond all.
+/// Ordered.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Cut<'a> {
     Least,
@@ -69,8 +74,8 @@ impl Interval {
         Interval { low: low.map(Box::from), high: high.map(Box::from) }
     }
 
-    /// Whether no key fits between the bounds. (`(k, k\0)` holds no key either but counts as one that does; that is
-    /// harmless.)
+    /// Whether no key fits between the bounds. (`(k, k\0)` holds no key either but counts as one
+    /// that does; that is harmless.)
     pub(super) fn is_empty(&self) -> bool {
         low_cut(&self.low) >= high_cut(&self.high)
     }
@@ -166,7 +171,8 @@ impl Ranges {
         Ticket(self.tickets)
     }
 
-    /// Adds a range that waits; the caller counts it in the table's range count before it looks at any shard.
+    /// Adds a range that waits; the caller counts it in the table's range count before it looks at
+    /// any shard.
     pub(super) fn register(&mut self, txn: TxnId, interval: Interval) -> RangeId {
         let id = RangeId(self.ticket());
         self.locks.push(RangeLock { id, txn, interval, wanted: Some(Wanted::default()) });
@@ -203,7 +209,8 @@ impl Ranges {
         );
     }
 
-    /// Adds the transactions other than `txn` with a range that contains `key` and waits since before `ticket`.
+    /// Adds the transactions other than `txn` with a range that contains `key` and waits since
+    /// before `ticket`.
     pub(super) fn waiting_against(&self, txn: TxnId, key: &[u8], ticket: Ticket, out: &mut Vec<TxnId>) {
         out.extend(
             self.locks
@@ -214,7 +221,8 @@ impl Ranges {
         );
     }
 
-    /// Adds the transactions other than `txn` that wait since before `id` for a key of `interval` exclusively.
+    /// Adds the transactions other than `txn` that wait since before `id` for a key of `interval`
+    /// exclusively.
     pub(super) fn points_against(&self, txn: TxnId, interval: &Interval, id: RangeId, out: &mut Vec<TxnId>) {
         out.extend(
             self.points

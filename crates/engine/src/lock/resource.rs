@@ -19,7 +19,8 @@ pub(crate) enum Resource {
     Range(TableId, Interval),
 }
 
-/// A lock was not granted. The transaction keeps what it holds and should roll back; run again it may succeed.
+/// A lock was not granted. The transaction keeps what it holds and should roll back; run again it
+/// may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("transaction {victim} gave way: it wanted {wanted}{}; {}", Blockers(blockers), Cause(*kind))]
 pub(crate) struct Conflict {
@@ -31,7 +32,8 @@ pub(crate) struct Conflict {
     pub(crate) wanted: Resource,
     /// Deadlock or a wait that took too long.
     pub(crate) kind: ConflictKind,
-    /// The transaction of the waiter's own thread that the wait was for, if that is why it was ended.
+    /// The transaction of the waiter's own thread that the wait was for, if that is why it was
+    /// ended.
     pub(crate) own: Option<TxnId>,
 }
 

@@ -1,15 +1,18 @@
-//! The locks of one table: points in hash-sharded ordered maps, ranges in a list. And the fast paths.
+//! The locks of one table: points in hash-sharded ordered maps, ranges in a list. And the fast
+//! paths.
 //!
-//! 1. `range_count` is the number of ranges in the list, granted and waiting. A range is counted before its acquirer
-//!    visits the shards, and uncounted after it left the list; both under the range mutex.
-//! 2. An exclusive lock is granted without the range mutex only in a critical section of the key's shard that reads a
-//!    `range_count` of zero.
+//! 1. `range_count` is the number of ranges in the list, granted and waiting. A range is counted
+//!    before its acquirer visits the shards, and uncounted after it left the list; both under the
+//!    range mutex.
+//! 2. An exclusive lock is granted without the range mutex only in a critical section of the key's
+//!    shard that reads a `range_count` of zero.
 //!
-//! Why a range and an exclusive point never miss each other: the range visits the point's shard after it was counted.
-//! If the point's critical section comes before the visit, the visit sees the holder. If it comes after, the mutex makes
-//! the count visible to it, it reads at least one as long as the range is registered, and goes to the range mutex, under
-//! which the range is in the list. A count that was read, so to say, one visit too early would be a phantom. (So the
-//! atomic needs no ordering of its own; it is Acquire/AcqRel until somebody shows a gain.)
+//! Why a range and an exclusive point never miss each other: the range visits the point's shard
+//! after it was counted. If the point's critical section comes before the visit, the visit sees the
+//! holder. If it comes after, the mutex makes the count visible to it, it reads at least one as
+//! long as the range is registered, and goes to the range mutex, under which the range is in the
+//! list. A count that was read, so to say, one visit too early would be a phantom. (So the atomic
+//! needs no ordering of its own; it is Acquire/AcqRel until somebody shows a gain.)
 //!
 //! Threads: any. Ranks: range mutex < shards; no thread holds two shards.
 
@@ -27,12 +30,13 @@ use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Shards of a table; a power of two. Enough that 64 threads rarely meet a preempted one in its shard, few enough that
-/// visiting them all for a range costs less than reading a page.
+/// Shards of a table; a power of two. Enough that 64 threads rarely meet a preempted one in its
+/// shard, few enough that visiting them all for a range costs less than reading a page.
 const SHARD_BITS: u32 = 5;
 
-/// A table lock is a point lock of the space of all tables, on the table's id and a stripe. In use: one stripe, chosen
-/// by the transaction, so that the transactions of one table do not meet in one place. To drop it: all stripes.
+/// A table lock is a point lock of the space of all tables, on the table's id and a stripe. In use:
+/// one stripe, chosen by the transaction, so that the transactions of one table do not meet in one
+/// place. To drop it: all stripes.
 pub(super) const STRIPES: u8 = 8;
 
 /// What the keys of a space are.
@@ -95,8 +99,9 @@ pub(crate) struct LockSpace {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) ranges: Mutex<Ranges>,
     range_count: AtomicUsize,
-    /// The greatest commit end of a transaction that removed a key. Written before its locks go, so whoever has seen in the key's shard
-    /// that they went reads it; the shard's mutex orders the two.
+    /// The greatest commit end of a transaction that removed a key. Written before its locks go, so
+    /// whoever has seen in the key's shard that they went reads it; the shard's mutex orders the
+    /// two.
     removed: AtomicU64,
     /// The table's name, for errors. A leaf latch; empty until the table gets its handle.
     name: Mutex<Arc<str>>,
@@ -143,7 +148,8 @@ impl LockSpace {
         }
     }
 
-    /// The hash of a key: folded multiplications, seeded so that keys which all fall into one shard cannot be prepared.
+    /// The hash of a key: folded multiplications, seeded so that keys which all fall into one shard
+    /// cannot be prepared.
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         fn fold(a: u64, b: u64) -> u64 {
@@ -243,14 +249,16 @@ impl LockSpace {
         self.shards.iter().map(|shard| shard.lock().dependence.of_interval()).max().unwrap_or_default()
     }
 
-    /// What a holder of an interval that has these keys, and no others, depends on: on those who wrote them, and on whoever removed
-    /// any, for nobody sees where a key was. Nearer than what the grant of the interval has told.
+    /// What a holder of an interval that has these keys, and no others, depends on: on those who
+    /// wrote them, and on whoever removed any, for nobody sees where a key was. Nearer than what
+    /// the grant of the interval has told.
     pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
         let removed = Lsn::new(self.removed.load(Ordering::Acquire));
         keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)
     }
 
-    /// Leaves behind the commit end of a transaction that removed a key and is about to release its locks.
+    /// Leaves behind the commit end of a transaction that removed a key and is about to release its
+    /// locks.
     pub(super) fn publish_removal(&self, commit_end: Lsn) {
         self.removed.fetch_max(commit_end.get(), Ordering::AcqRel);
     }

@@ -1,17 +1,23 @@
-//! Waiting: the waits-for graph, which also decides how each wait ends, and the parkers threads sleep on.
+//! Waiting: the waits-for graph, which also decides how each wait ends, and the parkers threads
+//! sleep on.
 //!
-//! Any transaction's thread runs this, only when it cannot be granted a lock at once or lets somebody else go on.
+//! Any transaction's thread runs this, only when it cannot be granted a lock at once or lets
+//! somebody else go on.
 //!
-//! 1. A wait lasts as long as its node is in the graph. It ends exactly once, under the graph's mutex, by whoever takes
-//!    the node out: a releaser (granted), a deadlock's finder (victim), the waiter itself (timeout). The first two store
-//!    the outcome in the parker before they unlock the graph, so a waiter that finds its node gone finds its outcome.
-//! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the sleeper looks for it under that mutex
-//!    before it sleeps. The notification itself is sent later, by [`Wakes::send`], with no lock or latch held.
-//! 3. From each node, every transaction that it really waits for is reachable over edges and the nodes they lead to,
-//!    except while a victim has left the graph but not yet its queue; when it does, the edges behind it are made anew
-//!    and searched again. Edges to transactions without a node lead nowhere, so those of ended transactions may stay.
-//! 4. Every cycle is found when its last edge appears: by the wait that adds it, or by the re-made edges that do.
-//!    Exactly one transaction of it is the victim: the youngest, which has the largest id and so the least work to lose.
+//! 1. A wait lasts as long as its node is in the graph. It ends exactly once, under the graph's
+//!    mutex, by whoever takes the node out: a releaser (granted), a deadlock's finder (victim), the
+//!    waiter itself (timeout). The first two store the outcome in the parker before they unlock the
+//!    graph, so a waiter that finds its node gone finds its outcome.
+//! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the sleeper looks for
+//!    it under that mutex before it sleeps. The notification itself is sent later, by
+//!    [`Wakes::send`], with no lock or latch held.
+//! 3. From each node, every transaction that it really waits for is reachable over edges and the
+//!    nodes they lead to, except while a victim has left the graph but not yet its queue; when it
+//!    does, the edges behind it are made anew and searched again. Edges to transactions without a
+//!    node lead nowhere, so those of ended transactions may stay.
+//! 4. Every cycle is found when its last edge appears: by the wait that adds it, or by the re-made
+//!    edges that do. Exactly one transaction of it is the victim: the youngest, which has the
+//!    largest id and so the least work to lose.
 //!
 //! Ranks: range mutex of a table < shard < graph < parker.
 
@@ -60,13 +66,15 @@ impl Parker {
     }
 }
 
-/// Threads whose outcome is stored, to be woken when the locks that were needed for it are released.
+/// Threads whose outcome is stored, to be woken when the locks that were needed for it are
+/// released.
 #[derive(Debug, Default)]
 #[must_use]
 pub(super) struct Wakes(Vec<Arc<Parker>>);
 
 impl Wakes {
-    /// Wakes them. Not on drop, because then the order of declarations would decide what is still locked.
+    /// Wakes them. Not on drop, because then the order of declarations would decide what is still
+    /// locked.
     pub(super) fn send(self) {
         for parker in self.0 {
             parker.told.notify_one();
@@ -137,7 +145,8 @@ impl Graph {
         }
     }
 
-    /// Replaces what `txn` waits for, if it waits. The caller breaks cycles when all edges are in place.
+    /// Replaces what `txn` waits for, if it waits. The caller breaks cycles when all edges are in
+    /// place.
     pub(super) fn redirect(&mut self, txn: TxnId, blockers: Vec<TxnId>) {
         if let Some(node) = self.nodes.get_mut(&txn) {
             node.blockers = blockers;
@@ -152,7 +161,8 @@ impl Graph {
         true
     }
 
-    /// The first of `own` that `txn` waits for, over any number of others; none if it does not wait.
+    /// The first of `own` that `txn` waits for, over any number of others; none if it does not
+    /// wait.
     pub(super) fn first_waited_for(&mut self, txn: TxnId, own: &[TxnId]) -> Option<TxnId> {
         let blockers = self.nodes.get(&txn)?.blockers.clone();
         own.iter().copied().find(|own| self.reaches(blockers.clone(), *own))
@@ -170,8 +180,9 @@ impl Graph {
         !from.is_empty() && self.is_waited_for(txn) && self.reaches(from.to_vec(), txn)
     }
 
-    /// Whether `txn` is one of `open` or reached from there. Each node is marked and looked at once: with hundreds of waits the queues of hot
-    /// keys are long, and all of it happens under one mutex.
+    /// Whether `txn` is one of `open` or reached from there. Each node is marked and looked at
+    /// once: with hundreds of waits the queues of hot keys are long, and all of it happens under
+    /// one mutex.
     fn reaches(&mut self, mut open: Vec<TxnId>, txn: TxnId) -> bool {
         self.searches += 1;
         while let Some(next) = open.pop() {
@@ -208,12 +219,14 @@ impl Graph {
         }
     }
 
-    /// The common wait is of a transaction nobody waits for; one look over the nodes is cheaper than a search.
+    /// The common wait is of a transaction nobody waits for; one look over the nodes is cheaper
+    /// than a search.
     fn is_waited_for(&self, txn: TxnId) -> bool {
         self.nodes.values().any(|node| node.blockers.contains(&txn))
     }
 
-    /// A cycle that `txn` is in, in the order of the waits. Depth-first without recursion: the depth is the number of waiting threads.
+    /// A cycle that `txn` is in, in the order of the waits. Depth-first without recursion: the
+    /// depth is the number of waiting threads.
     fn cycle_through(&mut self, txn: TxnId) -> Option<Vec<TxnId>> {
         // Hardly ever.
         if !self.reaches(self.nodes.get(&txn)?.blockers.clone(), txn) {

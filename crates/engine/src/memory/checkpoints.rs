@@ -1,19 +1,25 @@
 //! Taking checkpoints. When they are taken is in [`crate::checkpoint_schedule`].
 //!
-//! A checkpoint stops nobody. It (1) keeps tombstones from being collected, (2) notes where each stream stands, behind a barrier, (3) writes
-//! the newest decided version of every record of every table, with its timestamp, waiting for those it meets undecided, (4) makes everything
-//! appended so far durable, (5) writes its manifest, (6) names itself in the control file, (7) trims the streams to what was noted in
-//! (2) and removes the former one's files, unless they are being copied. It is no snapshot: rows are of different times.
+//! A checkpoint stops nobody. It (1) keeps tombstones from being collected, (2) notes where each
+//! stream stands, behind a barrier, (3) writes the newest decided version of every record of every
+//! table, with its timestamp, waiting for those it meets undecided, (4) makes everything appended
+//! so far durable, (5) writes its manifest, (6) names itself in the control file, (7) trims the
+//! streams to what was noted in
+//! (2) and removes the former one's files, unless they are being copied. It is no snapshot: rows
+//!     are of different times.
 //!
 //! Invariants:
 //!
-//! 1. A transaction whose record lies below what was noted had its versions in place before that, undecided at least: so (3) meets them,
-//!    or newer ones. Everything else is in what is kept of the log. Whatever is in both is applied by timestamp, so once or twice is the same.
-//! 2. A key deleted by such a transaction leaves its tombstone, with a timestamp, which (3) writes (because of (1)): no older version that is
-//!    in what is kept of another stream brings it back.
-//! 3. A version that (3) saw is durable with all it depends on before (6), or there is no checkpoint: no lost transaction is in one.
+//! 1. A transaction whose record lies below what was noted had its versions in place before that,
+//!    undecided at least: so (3) meets them, or newer ones. Everything else is in what is kept of
+//!    the log. Whatever is in both is applied by timestamp, so once or twice is the same.
+//! 2. A key deleted by such a transaction leaves its tombstone, with a timestamp, which (3) writes
+//!    (because of (1)): no older version that is in what is kept of another stream brings it back.
+//! 3. A version that (3) saw is durable with all it depends on before (6), or there is no
+//!    checkpoint: no lost transaction is in one.
 //!
-//! A crash before (6) leaves the former checkpoint with all of the log it needs; after it, more log and files than needed. A failure before
+//! A crash before (6) leaves the former checkpoint with all of the log it needs; after it, more log
+//! and files than needed. A failure before
 //! (6) leaves no files of the attempt: on a full device they would keep the room that commits need.
 
 use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
@@ -36,13 +42,15 @@ use std::time::Duration;
 /// Longest wait for one undecided version; then the checkpoint is given up, and taken later.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Closing takes a checkpoint if the log that the next opening would read is at least one part in so many of what rows take in memory.
+/// Closing takes a checkpoint if the log that the next opening would read is at least one part in
+/// so many of what rows take in memory.
 const LOG_SHARE: u64 = 16;
 
 /// What of the log is in no checkpoint.
 #[derive(Debug)]
 pub(crate) struct Uncovered {
-    /// In each stream, its end when the last checkpoint was taken or the database opened. Written under the schedule's turn; relaxed, a hint.
+    /// In each stream, its end when the last checkpoint was taken or the database opened. Written
+    /// under the schedule's turn; relaxed, a hint.
     last: Box<[AtomicU64]>,
     /// Whether opening has read records that are in no checkpoint. A hint, relaxed.
     replayed: AtomicBool,
@@ -64,7 +72,8 @@ impl Uncovered {
         self.replayed.load(Ordering::Relaxed) || self.has_appended(log)
     }
 
-    /// Whether anything was committed since the last checkpoint that this opening has taken, or since it began.
+    /// Whether anything was committed since the last checkpoint that this opening has taken, or
+    /// since it began.
     fn has_appended(&self, log: &Log) -> bool {
         let mut ends = log.streams().iter().zip(&self.last);
         ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
@@ -112,7 +121,8 @@ impl TakesCheckpoints for Engine {
             self.schedule.share.left(taken);
         }
         if outcome.is_err() {
-            // Not again with every commit: when as much has come in as between two. Who finds the log full tries at once.
+            // Not again with every commit: when as much has come in as between two. Who finds the
+            // log full tries at once.
             self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
         // Tombstones were kept, and perhaps nobody comes by any more.
@@ -137,7 +147,8 @@ impl Engine {
         CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
-    /// Takes a checkpoint, if that is still needed when it is this caller's turn; whether it took one.
+    /// Takes a checkpoint, if that is still needed when it is this caller's turn; whether it took
+    /// one.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
         // A write of this engine is no call: only its commit is.
         let _visit = self.opening.visit()?;
@@ -149,12 +160,14 @@ impl Engine {
         Ok(is_needed)
     }
 
-    /// Takes the last checkpoint of a closing, if that is worth it, and marks the database as closed cleanly if all is in a checkpoint.
+    /// Takes the last checkpoint of a closing, if that is worth it, and marks the database as
+    /// closed cleanly if all is in a checkpoint.
     ///
-    /// No promise needs this checkpoint: the log has everything, and the next opening reads it. What the checkpoint saves is that reading,
-    /// and it costs a second copy of all rows until the former one is removed. So none is taken by an opening that has only read, nor for
-    /// a log that is short beside the rows ([`LOG_SHARE`]); and if the device has no room for it, that is no failure to close.
-    /// Nothing else runs.
+    /// No promise needs this checkpoint: the log has everything, and the next opening reads it.
+    /// What the checkpoint saves is that reading, and it costs a second copy of all rows until the
+    /// former one is removed. So none is taken by an opening that has only read, nor for a log that
+    /// is short beside the rows ([`LOG_SHARE`]); and if the device has no room for it, that is no
+    /// failure to close. Nothing else runs.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         let is_worth_it = self.uncovered.has_appended(&self.log)
@@ -201,7 +214,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes the files of checkpoint `number`, which goes with the log from `from` on. The greatest timestamp there may be in it.
+    /// Writes the files of checkpoint `number`, which goes with the log from `from` on. The
+    /// greatest timestamp there may be in it.
     fn write(&self, number: u64, from: &[Lsn]) -> Result<u64> {
         let writer = self.folder.begin(number)?;
         let tables = self.store.tables();

@@ -1,7 +1,8 @@
 //! Checkpoints whose files must stay because they are being copied.
 //!
-//! Any thread. `numbers` is a leaf latch. A number is held with the turn of checkpoints held, while the control file names it, and a checkpoint asks in its
-//! turn before it removes files: so what is held is there. A crash ends all holding, and the next opening removes the files.
+//! Any thread. `numbers` is a leaf latch. A number is held with the turn of checkpoints held, while
+//! the control file names it, and a checkpoint asks in its turn before it removes files: so what is
+//! held is there. A crash ends all holding, and the next opening removes the files.
 
 use crate::latch::Mutex;
 

@@ -1,10 +1,15 @@
 //! Copying a database of the memory engine: its last checkpoint, and the log since.
 //!
-//! On the thread that copies, beside everything else. With the turn of checkpoints held the checkpoint that the control file names is pinned, and the log
-//! from where that one needs it. Its rows are copied, then the log up to a cut ([`Log::cut`](katydid_wal::Log::cut)), which is taken when all rows are there.
+//! On the thread that copies, beside everything else. With the turn of checkpoints held the
+//! checkpoint that the control file names is pinned, and the log from where that one needs it. Its
+//! rows are copied, then the log up to a cut ([`Log::cut`](katydid_wal::Log::cut)), which is taken
+//! when all rows are there.
 //!
-//! The copy is what a crash at the cut might have left: restart keeps the records below it whose dependencies are below it too, and drops the others
-//! (`docs/recovery.md`, "Copies"). A copy that is extended by archived log ends at a cut likewise, and may be brought back from there to a stamp ([`rewind`]). Rows are read and written again, for each block of them is bound to the id of its database; so damage is found here.
+//! The copy is what a crash at the cut might have left: restart keeps the records below it whose
+//! dependencies are below it too, and drops the others (`docs/recovery.md`, "Copies"). A copy that
+//! is extended by archived log ends at a cut likewise, and may be brought back from there to a
+//! stamp ([`rewind`]). Rows are read and written again, for each block of them is bound to the id
+//! of its database; so damage is found here.
 
 use super::checkpoint::{CheckpointFolder, Manifest, PartSummary};
 use super::engine::Engine;
@@ -68,8 +73,9 @@ impl Engine {
 }
 
 impl Engine {
-    /// The greatest stamp in the checkpoint and in the log between `from` and a cut. The clock would be a bound too, but not one that the next opening knows of, whose
-    /// stamps may begin below it.
+    /// The greatest stamp in the checkpoint and in the log between `from` and a cut. The clock
+    /// would be a bound too, but not one that the next opening knows of, whose stamps may begin
+    /// below it.
     fn greatest_stamp(&self, from: &[Lsn], cut: &[Lsn]) -> Result<CommitStamp> {
         let mut greatest = CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire));
         for ((stream, from), cut) in self.log.streams().iter().zip(from).zip(cut) {
@@ -83,7 +89,8 @@ impl Engine {
     }
 }
 
-/// Copies a copy that was not opened since it was made. See [`crate::engine::EngineFiles::copy_unopened`].
+/// Copies a copy that was not opened since it was made. See
+/// [`crate::engine::EngineFiles::copy_unopened`].
 pub(crate) fn copy_files(
     source: &Unopened,
     control: &Control,

@@ -2,7 +2,8 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. The catalog is changed only with `ddl` held, and a change is durable before `ddl` is given up.
+//! 1. The catalog is changed only with `ddl` held, and a change is durable before `ddl` is given
+//!    up.
 //! 2. `tables` is what the catalog says, but for a change under way.
 //! 3. A table is dropped only while no transaction uses it, and none can begin to.
 
@@ -192,7 +193,8 @@ impl Engine for MemoryDatabase {
             Ok(())
         });
         if let Err(error) = outcome {
-            // Whether it was dropped is known when the database is opened again; until then it can be read.
+            // Whether it was dropped is known when the database is opened again; until then it can
+            // be read.
             table.reopen();
             return Err(error);
         }

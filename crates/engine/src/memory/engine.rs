@@ -2,12 +2,13 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. A transaction's record is appended after it was validated and before anybody sees what it wrote. So whoever has seen something
-//!    knows its place, and a record lies in its stream above those of the same thread that were acknowledged before.
-//! 2. It is acknowledged when its record and all it depends on are as durable as it asked; with `LockRelease::AfterDurable` nobody has seen
-//!    its versions before that.
-//! 3. After the gate has shut nothing is written. Versions whose status is not known stay as they are until the database is opened again:
-//!    whoever has seen them is not acknowledged.
+//! 1. A transaction's record is appended after it was validated and before anybody sees what it
+//!    wrote. So whoever has seen something knows its place, and a record lies in its stream above
+//!    those of the same thread that were acknowledged before.
+//! 2. It is acknowledged when its record and all it depends on are as durable as it asked; with
+//!    `LockRelease::AfterDurable` nobody has seen its versions before that.
+//! 3. After the gate has shut nothing is written. Versions whose status is not known stay as they
+//!    are until the database is opened again: whoever has seen them is not acknowledged.
 
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Uncovered;
@@ -59,7 +60,8 @@ pub(crate) struct Engine {
     pub(crate) metrics: Metrics,
     /// Feeds that wait for transactions to end.
     pub(crate) feed_wakers: FeedWakers,
-    /// No record with a greater stamp was ever trimmed. Raised (Release) before the log is trimmed, read (Acquire) by feeds after they have pinned it.
+    /// No record with a greater stamp was ever trimmed. Raised (Release) before the log is trimmed,
+    /// read (Acquire) by feeds after they have pinned it.
     pub(crate) trimmed_stamp: AtomicU64,
     writers: Writers,
 }
@@ -79,8 +81,9 @@ impl DurablePlaces for View {
 }
 
 impl Waits for View {
-    /// A group under way is written by the syncer's own clock, also if all who could add to it wait for each other (the deadlock of
-    /// after-durable release with group commit). Where there is no syncer the caller is it.
+    /// A group under way is written by the syncer's own clock, also if all who could add to it wait
+    /// for each other (the deadlock of after-durable release with group commit). Where there is no
+    /// syncer the caller is it.
     fn before_wait(&self) {
         if self.background == Background::Caller {
             self.log.run_background();
@@ -113,7 +116,8 @@ pub(crate) struct Committed {
 }
 
 impl Committed {
-    /// What its commit returns: the timestamp, by which transactions are ordered whatever stream they are in.
+    /// What its commit returns: the timestamp, by which transactions are ordered whatever stream
+    /// they are in.
     pub(crate) fn stamp(&self) -> CommitStamp {
         CommitStamp::new(self.timestamp.get())
     }
@@ -239,8 +243,8 @@ impl Engine {
 
     // ---- commit
 
-    /// Gives a transaction its place in the log. With early release all see what it wrote when this returns; otherwise it is given back
-    /// as well, to be ended when it is durable.
+    /// Gives a transaction its place in the log. With early release all see what it wrote when this
+    /// returns; otherwise it is given back as well, to be ended when it is durable.
     pub(crate) fn pre_commit(
         &self,
         running: ActiveTxn,
@@ -317,7 +321,8 @@ impl Engine {
         Ok(self.log.wait(place, depends, committed.durability)?)
     }
 
-    /// Ends a transaction that kept its versions to itself, when it is as durable as it asked, or never will be.
+    /// Ends a transaction that kept its versions to itself, when it is as durable as it asked, or
+    /// never will be.
     pub(crate) fn end(&self, committed: &Committed, validated: Validated, outcome: &Result<()>) {
         match (outcome, committed.place) {
             (Ok(()), _) if committed.durability == Durability::Durable => validated.committed(),
@@ -336,7 +341,8 @@ impl Engine {
 
     // ---- the end
 
-    /// Does what background threads would have done by now, on an engine that was opened without them; otherwise nothing.
+    /// Does what background threads would have done by now, on an engine that was opened without
+    /// them; otherwise nothing.
     pub(crate) fn run_background(&self) {
         if self.options.advanced.log.background == Background::Threads {
             return;

@@ -1,18 +1,23 @@
 //! The feed of the memory engine: the records of all streams, put in the order of their stamps.
 //!
-//! A transaction is one record of one stream, and has its place in the order by its stamp, which it took when it began. So a record that is durable may
-//! still be followed by one of a lower stamp, in the same stream or in another one. The feed goes in rounds: it finds a stamp below which no record
-//! can be appended any more (a *horizon*), notes behind it where each stream ends, and gives what lies below the horizon when all streams are durable up
-//! to there. Invariants:
+//! A transaction is one record of one stream, and has its place in the order by its stamp, which it
+//! took when it began. So a record that is durable may still be followed by one of a lower stamp,
+//! in the same stream or in another one. The feed goes in rounds: it finds a stamp below which no
+//! record can be appended any more (a *horizon*), notes behind it where each stream ends, and gives
+//! what lies below the horizon when all streams are durable up to there. Invariants:
 //!
-//! 1. The horizon is the bound of a reader that begins, and at most the stamp of each transaction whose versions are in place and that has not ended
-//!    (`Slots::in_flight_below`). A transaction that is still reading takes a new stamp before it puts versions in place. So when the ends are
-//!    noted, after that, every record below the horizon lies below them.
-//! 2. What a record depends on has a lower stamp, or lay in the log before it, so it is durable when the record is given. A record of
-//!    an earlier opening that lost something is dropped, as recovery does.
-//! 3. No wake-up is lost: where a transaction that has not ended holds the horizon back, the feed leaves its waker with [`FeedWakers`] and looks once more. Whoever
-//!    ends such a transaction notifies the wakers that were left there.
-//! 4. Records that wait for their turn keep their payloads up to [`WAITING_BYTES_MAX`]; the others are read from the log again.
+//! 1. The horizon is the bound of a reader that begins, and at most the stamp of each transaction
+//!    whose versions are in place and that has not ended (`Slots::in_flight_below`). A transaction
+//!    that is still reading takes a new stamp before it puts versions in place. So when the ends
+//!    are noted, after that, every record below the horizon lies below them.
+//! 2. What a record depends on has a lower stamp, or lay in the log before it, so it is durable
+//!    when the record is given. A record of an earlier opening that lost something is dropped, as
+//!    recovery does.
+//! 3. No wake-up is lost: where a transaction that has not ended holds the horizon back, the feed
+//!    leaves its waker with [`FeedWakers`] and looks once more. Whoever ends such a transaction
+//!    notifies the wakers that were left there.
+//! 4. Records that wait for their turn keep their payloads up to [`WAITING_BYTES_MAX`]; the others
+//!    are read from the log again.
 
 use super::engine::Engine;
 use super::log_record::{self, LoggedWrite, WRITES};
@@ -37,8 +42,8 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Feeds that wait for the end of a transaction (invariant 3).
 #[derive(Debug, Default)]
 pub(crate) struct FeedWakers {
-    /// Wakers in `wakers`. Changed under its latch, before the feed looks at the slots once more; read, sequentially consistent, by whoever has
-    /// ended a transaction.
+    /// Wakers in `wakers`. Changed under its latch, before the feed looks at the slots once more;
+    /// read, sequentially consistent, by whoever has ended a transaction.
     waiting: AtomicUsize,
     /// A leaf latch. No waker is called or dropped under it.
     wakers: Mutex<Vec<Waker>>,
@@ -96,7 +101,8 @@ struct Round {
 pub(crate) struct MemoryFeed {
     engine: Arc<Engine>,
     followers: Vec<Follower>,
-    /// Up to here was given, or lies before the begin. Never above all stamps that are durable: the next opening's stamps begin there.
+    /// Up to here was given, or lies before the begin. Never above all stamps that are durable: the
+    /// next opening's stamps begin there.
     stamp: CommitStamp,
     /// The greatest stamp that was read.
     seen: CommitStamp,
@@ -153,10 +159,12 @@ impl Engine {
         Ok(feed)
     }
 
-    /// Every record that is appended from now on has this stamp or a greater one. `durable` is a stamp of which a record is durable.
+    /// Every record that is appended from now on has this stamp or a greater one. `durable` is a
+    /// stamp of which a record is durable.
     pub(super) fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
         if let Some(stamp) = durable {
-            // Whoever begins to read sees it, and has transactions that are still reading below it take new stamps.
+            // Whoever begins to read sees it, and has transactions that are still reading below it
+            // take new stamps.
             self.acknowledge(Timestamp::new(stamp.get()));
         }
         let reader = self.begin(Access::ReadOnly)?;

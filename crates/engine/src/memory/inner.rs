@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The state that all handles of a database share, transactions, sessions and commit futures included. Dropping it closes the database.
+/// The state that all handles of a database share, transactions, sessions and commit futures
+/// included. Dropping it closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     /// Invariant 1 of `database`. Taken before `tables`; no transaction is waited for under it.
@@ -23,7 +24,8 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // No handle is left to return an error; `close` returns it. What was acknowledged is durable, and recovery does the rest.
+        // No handle is left to return an error; `close` returns it. What was acknowledged is
+        // durable, and recovery does the rest.
         let _outcome = self.engine.opening.close(&*self.engine);
     }
 }

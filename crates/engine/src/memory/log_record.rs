@@ -1,7 +1,7 @@
 //! A transaction's writes as the payload of its log record.
 //!
-//! Pure. One record holds all that a transaction writes: so it is there as a whole or not at all. After-images only, for nothing is ever
-//! undone. For each write, little-endian:
+//! Pure. One record holds all that a transaction writes: so it is there as a whole or not at all.
+//! After-images only, for nothing is ever undone. For each write, little-endian:
 //!
 //! ```text
 //! 0       4             8            10      12

@@ -1,10 +1,13 @@
-//! Room in the log, which only checkpoints make: in NVRAM, where it cannot grow, and in files above `log_hard_bytes`.
+//! Room in the log, which only checkpoints make: in NVRAM, where it cannot grow, and in files above
+//! `log_hard_bytes`.
 //!
-//! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint frees all that was in the log when it
-//! began, whatever transactions are open, so whoever waits for one gets room, if there is enough at all.
+//! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint
+//! frees all that was in the log when it began, whatever transactions are open, so whoever waits
+//! for one gets room, if there is enough at all.
 //!
-//! Room for a transaction's record is made before the transaction is validated. Afterwards its versions are in place and undecided: a
-//! checkpoint waits for those, so they must not wait for a checkpoint.
+//! Room for a transaction's record is made before the transaction is validated. Afterwards its
+//! versions are in place and undecided: a checkpoint waits for those, so they must not wait for a
+//! checkpoint.
 
 use super::engine::Engine;
 use super::store::ActiveTxn;
@@ -17,8 +20,8 @@ use std::sync::Arc;
 const HEAD_BYTES: u64 = 2048;
 /// Of each write, besides key and value.
 const WRITE_BYTES: u64 = 16;
-/// A record needs no room set aside for it while less than this, per mille, is taken of its stream, and if it is less than one part of
-/// so many: then all who commit at the same time find room.
+/// A record needs no room set aside for it while less than this, per mille, is taken of its stream,
+/// and if it is less than one part of so many: then all who commit at the same time find room.
 const ROOMY: u32 = 500;
 const SMALL: u64 = 256;
 
@@ -39,8 +42,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a checkpoint, if one is still needed after those that other threads take now. The caller looks again: other threads may have
-    /// filled the log since, and one more checkpoint makes room then.
+    /// Takes a checkpoint, if one is still needed after those that other threads take now. The
+    /// caller looks again: other threads may have filled the log since, and one more checkpoint
+    /// makes room then.
     ///
     /// # Errors
     /// `LogFull`, if the caller's own checkpoint freed nothing and room is still needed.
@@ -59,10 +63,12 @@ impl Engine {
         Error::LogFull { pinned_by: self.pinned_by(), used, limit }
     }
 
-    /// Keeps room in the calling thread's stream for what the transaction writes, if there may be too little; until it is dropped.
+    /// Keeps room in the calling thread's stream for what the transaction writes, if there may be
+    /// too little; until it is dropped.
     ///
     /// # Errors
-    /// `LogFull`; the log's `TooLarge`, if the stream could not hold it though it held nothing else.
+    /// `LogFull`; the log's `TooLarge`, if the stream could not hold it though it held nothing
+    /// else.
     pub(super) fn set_aside(&self, running: &ActiveTxn) -> Result<Option<ReserveGuard>> {
         let log = self.stream_of_thread();
         let Some(taken) = log.fullness() else { return Ok(None) };
@@ -108,7 +114,8 @@ mod tests {
         Database::open_in(SimDevice::new(1).directory(), options).expect("open")
     }
 
-    /// Another thread's checkpoint makes room before this thread's turn, and others fill it before this thread looks again.
+    /// Another thread's checkpoint makes room before this thread's turn, and others fill it before
+    /// this thread looks again.
     #[test]
     fn room_that_others_made_and_filled_is_no_full_log() {
         let database = open();

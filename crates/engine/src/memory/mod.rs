@@ -1,5 +1,5 @@
-//! The memory engine: Cicada's concurrency control over a log in several streams (P-WAL), after "Integration of Parallel Write Ahead
-//! Logging and Cicada Concurrency Control Method".
+//! The memory engine: Cicada's concurrency control over a log in several streams (P-WAL), after
+//! "Integration of Parallel Write Ahead Logging and Cicada Concurrency Control Method".
 //!
 //! | file | what |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! Opening a database of this engine, once its directory is known to be one.
 //!
-//! A new database is everything but its control file, each part durable, and then the control file. A crash before leaves files without
-//! one: the next open begins again, with the log and its identity that it finds.
+//! A new database is everything but its control file, each part durable, and then the control file.
+//! A crash before leaves files without one: the next open begins again, with the log and its
+//! identity that it finds.
 
 use super::checkpoint::{self, CheckpointFolder};
 use super::database::MemoryDatabase;
@@ -23,7 +24,8 @@ use katydid_wal::{OpenError, Options as LogOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A stream's ring and segments are not made smaller than this, unless the options say so themselves.
+/// A stream's ring and segments are not made smaller than this, unless the options say so
+/// themselves.
 const RING_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 4 << 20;
 const FIRST_SEGMENT_BYTES_MIN: u64 = 16 << 10;
@@ -41,7 +43,8 @@ fn open(
         None => streams_of(own),
     };
     let folder = match &control {
-        // Before anything is made there: the next opening would take an empty log for this database's.
+        // Before anything is made there: the next opening would take an empty log for this
+        // database's.
         Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
             Some(folder) if folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) => folder,
             Some(_) => return Err(missing(LOG_FILES[usize::from(streams > 1)])),
@@ -78,7 +81,8 @@ fn open(
         recovery.open_log(folder.clone(), log_options, gate.clone(), watch.clone())
     };
     let (log, replayed) = match open_log(streams) {
-        // An interrupted creation was asked for another number, and got as far as to have a log. It goes on with that.
+        // An interrupted creation was asked for another number, and got as far as to have a log. It
+        // goes on with that.
         Err(OpenError::OtherStreams { found, .. }) if control.is_none() => open_log(found)?,
         log => log?,
     };
@@ -140,7 +144,8 @@ fn streams_of(own: MemoryOptions) -> u16 {
     }
 }
 
-/// Memory and segments of a log, shared out among its streams: each has only some of the processors to serve.
+/// Memory and segments of a log, shared out among its streams: each has only some of the processors
+/// to serve.
 pub(super) fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
     let streams = u64::from(streams);
     let ring = |bytes: u64| (bytes / streams).max(RING_BYTES_MIN.min(bytes));

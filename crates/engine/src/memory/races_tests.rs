@@ -24,8 +24,9 @@ fn get(database: &Database, table: &str, key: &str) -> Option<Vec<u8>> {
     database.get(&table, key).expect("get")
 }
 
-/// A transaction changes a row of each of two tables while a checkpoint walks them, and is not durable by itself. The machine crashes when
-/// the checkpoint is done: the transaction is there whole, or not at all.
+/// A transaction changes a row of each of two tables while a checkpoint walks them, and is not
+/// durable by itself. The machine crashes when the checkpoint is done: the transaction is there
+/// whole, or not at all.
 #[test]
 fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
     for_seeds(120, |seed| {
@@ -59,9 +60,10 @@ fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
     });
 }
 
-/// A task puts a key, through the first stream of the log; another removes it, through the second stream, and collects what no reader needs any
-/// more. A checkpoint that runs beside them notes where the streams stand, one after the other: a put may lie above what is noted, and the
-/// removal below. What was removed does not come back.
+/// A task puts a key, through the first stream of the log; another removes it, through the second
+/// stream, and collects what no reader needs any more. A checkpoint that runs beside them notes
+/// where the streams stand, one after the other: a put may lie above what is noted, and the removal
+/// below. What was removed does not come back.
 #[test]
 fn a_checkpoint_beside_a_removal_brings_nothing_back() {
     for_seeds(100, |seed| {
@@ -109,8 +111,9 @@ fn on_stream(stream: usize, work: impl FnOnce() + Send) {
     }
 }
 
-/// A checkpoint has noted where the first stream stands, and not where the second one does, when a key is put in the first and removed in
-/// the second: the removal lies below what is noted, and the put above. What was removed does not come back.
+/// A checkpoint has noted where the first stream stands, and not where the second one does, when a
+/// key is put in the first and removed in the second: the removal lies below what is noted, and the
+/// put above. What was removed does not come back.
 #[test]
 fn a_removal_between_the_places_of_two_streams_stays() {
     let device = SimDevice::new(1);
@@ -135,8 +138,8 @@ fn a_removal_between_the_places_of_two_streams_stays() {
     assert_eq!(get(&database, "t", "k"), None);
 }
 
-/// A transaction has its versions in place, and is about to get its place in the log, when one of a greater stamp becomes durable. The feed gives that
-/// one after the other.
+/// A transaction has its versions in place, and is about to get its place in the log, when one of a
+/// greater stamp becomes durable. The feed gives that one after the other.
 #[test]
 fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
     let device = SimDevice::new(1);

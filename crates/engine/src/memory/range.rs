@@ -1,7 +1,7 @@
 //! Walking a range of keys from either end.
 //!
-//! Two walks of the store, one from each end; each gets shorter as the other one comes nearer, so that nothing is given twice and what is
-//! passed over is remembered once.
+//! Two walks of the store, one from each end; each gets shorter as the other one comes nearer, so
+//! that nothing is given twice and what is passed over is remembered once.
 
 use super::store::{Key, Scan, Value};
 use super::table::MemoryTable;
@@ -49,7 +49,8 @@ impl MemoryRange {
         });
         let found = scan.next(running);
         let found = transaction.told(found)?;
-        // Also at the end: that nothing more is there may be the work of a deletion that is not durable.
+        // Also at the end: that nothing more is there may be the work of a deletion that is not
+        // durable.
         transaction.await_read_durability()?;
         let Some((key, value)) = found else { return Ok(None) };
         let reached = Bound::Excluded(key.to_vec());

@@ -1,14 +1,18 @@
-//! Restart: the last checkpoint, then the log, each read on all processors. The log is read while it is opened, so only once.
+//! Restart: the last checkpoint, then the log, each read on all processors. The log is read while
+//! it is opened, so only once.
 //!
-//! Runs on the thread that opens the database, before there is a store that anybody could see. Why the outcome is right is argued in `docs/recovery.md`.
-//! Invariants:
+//! Runs on the thread that opens the database, before there is a store that anybody could see. Why
+//! the outcome is right is argued in `docs/recovery.md`. Invariants:
 //!
-//! 1. Nothing is written. What is read is durable, and the log knows which records survive (`Log::open_replaying`).
-//! 2. A version is applied if it is newer than what is there, a deletion too: so the order of reading does not matter, nor how often a
-//!    record is read.
-//! 3. The clock goes on above every timestamp ever used, those included of records that did not survive.
+//! 1. Nothing is written. What is read is durable, and the log knows which records survive
+//!    (`Log::open_replaying`).
+//! 2. A version is applied if it is newer than what is there, a deletion too: so the order of
+//!    reading does not matter, nor how often a record is read.
+//! 3. The clock goes on above every timestamp ever used, those included of records that did not
+//!    survive.
 //!
-//! A crash during recovery changes nothing, but that the log's streams have begun a new incarnation.
+//! A crash during recovery changes nothing, but that the log's streams have begun a new
+//! incarnation.
 
 use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummary, Row};
 use super::log_record::{self, LoggedWrite};
@@ -67,7 +71,8 @@ pub(super) struct Recovery {
     manifest: Option<Manifest>,
     /// Transactions with a greater stamp are left out, if there is such a stamp.
     until: Option<Timestamp>,
-    /// Where each stream of the log is read from; `None`: from its start, wherever that is, in a database that is being created.
+    /// Where each stream of the log is read from; `None`: from its start, wherever that is, in a
+    /// database that is being created.
     from: Option<Vec<Lsn>>,
 }
 
@@ -87,8 +92,9 @@ impl Recovery {
         Recovery { until: Some(until), ..self }
     }
 
-    /// Reads checkpoint `number`, of a log of so many streams. Zero: there is none, so the log must reach back to its first byte. One
-    /// that was trimmed belongs to a checkpoint, and the control file's slot that named it is damaged.
+    /// Reads checkpoint `number`, of a log of so many streams. Zero: there is none, so the log must
+    /// reach back to its first byte. One that was trimmed belongs to a checkpoint, and the control
+    /// file's slot that named it is damaged.
     pub(super) fn checkpoint(&mut self, folder: &CheckpointFolder, number: u64, streams: u16) -> Result<()> {
         if number == 0 {
             self.from = Some(vec![Lsn::ZERO; usize::from(streams)]);
@@ -147,8 +153,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Opens the log, and takes from it what was written since the checkpoint. What it says of the records counts once the log is known
-    /// to be this database's.
+    /// Opens the log, and takes from it what was written since the checkpoint. What it says of the
+    /// records counts once the log is known to be this database's.
     pub(super) fn open_log(
         &self,
         directory: Arc<dyn Directory>,

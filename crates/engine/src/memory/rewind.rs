@@ -1,11 +1,12 @@
 //! A copy of a database of the memory engine, brought back to a stamp.
 //!
-//! On the thread that restores; no database is open. The log of a copy ends at a cut of all streams, below which lies everything up to the wanted stamp, and some
-//! commits with greater ones. The copy is recovered without those, through an overlay that writes nothing, and what is there then is written as the copy's checkpoint. The
-//! log is needed from the cut on, where it ends.
+//! On the thread that restores; no database is open. The log of a copy ends at a cut of all
+//! streams, below which lies everything up to the wanted stamp, and some commits with greater ones.
+//! The copy is recovered without those, through an overlay that writes nothing, and what is there
+//! then is written as the copy's checkpoint. The log is needed from the cut on, where it ends.
 //!
-//! 1. What a transaction depends on has a lower stamp. So what is left out is nothing that something else rests on, and the rows are those of all commits up to
-//!    the stamp.
+//! 1. What a transaction depends on has a lower stamp. So what is left out is nothing that
+//!    something else rests on, and the rows are those of all commits up to the stamp.
 //! 2. Time goes on above every stamp in the log, those included that were left out.
 //!
 //! A crash leaves an incomplete copy, which no call takes for a database.
@@ -28,10 +29,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The rows must fit the database when it is opened; how much memory it may take then is not known here.
+/// The rows must fit the database when it is opened; how much memory it may take then is not known
+/// here.
 const MEMORY_BYTES: u64 = 1 << 50;
 
-/// Makes `until` the last commit in the copy, whose control file is to say what is returned. Its log ends at `ends`.
+/// Makes `until` the last commit in the copy, whose control file is to say what is returned. Its
+/// log ends at `ends`.
 pub(super) fn rewind(
     target: &Target,
     control: &Control,

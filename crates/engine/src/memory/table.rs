@@ -1,7 +1,8 @@
 //! What the handles on one table share.
 //!
-//! A table is dropped only when no transaction uses it. Who uses it counts himself in before he looks whether it is being dropped, and
-//! the dropper says so before it counts them: one of the two sees the other.
+//! A table is dropped only when no transaction uses it. Who uses it counts himself in before he
+//! looks whether it is being dropped, and the dropper says so before it counts them: one of the two
+//! sees the other.
 
 use super::store::{Deadline, Table};
 use crate::contested::{Contested, ContestedKeys};
@@ -26,7 +27,8 @@ const DROPPED: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct MemoryTable {
     pub(crate) rows: Arc<Table>,
-    /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is `state`: see above.
+    /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is
+    /// `state`: see above.
     users: Box<[Arc<CachePadded<Users>>]>,
     /// Written by the dropper, one at a time.
     state: AtomicU8,
@@ -36,9 +38,9 @@ pub(crate) struct MemoryTable {
 #[derive(Debug, Default)]
 struct Users {
     count: AtomicU64,
-    /// The one that was counted in last, and its thread: written by that thread, read by a dropper, relaxed. A dropper that reads a pair of
-    /// two transactions, or of one that has ended, or that was moved to another thread, refuses to drop the table; nothing else depends
-    /// on it.
+    /// The one that was counted in last, and its thread: written by that thread, read by a dropper,
+    /// relaxed. A dropper that reads a pair of two transactions, or of one that has ended, or that
+    /// was moved to another thread, refuses to drop the table; nothing else depends on it.
     last: AtomicU64,
     thread: AtomicUsize,
 }
@@ -68,7 +70,8 @@ pub(crate) enum Closing {
     Dropped,
 }
 
-/// A transaction's use of a table, until dropped. It refers to what threads of a shard share, not to what all share.
+/// A transaction's use of a table, until dropped. It refers to what threads of a shard share, not
+/// to what all share.
 #[derive(Debug)]
 pub(crate) struct Use {
     pub(crate) table: TableId,
@@ -122,8 +125,8 @@ impl MemoryTable {
         Err(self.busy(victim))
     }
 
-    /// Keeps transactions out, and waits for those within. Whoever is told `Closed` ends that by `reopen` or `dropped`.
-    /// Gives up at once when `is_closing`.
+    /// Keeps transactions out, and waits for those within. Whoever is told `Closed` ends that by
+    /// `reopen` or `dropped`. Gives up at once when `is_closing`.
     pub(crate) fn close(&self, at_most: Duration, is_closing: impl Fn() -> bool) -> Closing {
         let until = Deadline::after(at_most);
         let mut is_ours = false;

@@ -11,7 +11,8 @@ pub(super) fn threads(background: Background) -> usize {
     }
 }
 
-/// Does `work` for every number below `count`, on so many threads, this one among them; when it returns, all is done.
+/// Does `work` for every number below `count`, on so many threads, this one among them; when it
+/// returns, all is done.
 pub(super) fn on_threads(threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);
     let some = || {

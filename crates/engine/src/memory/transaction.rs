@@ -1,10 +1,13 @@
-//! A transaction: what it does is the store's; here are its tables, its savepoints, and the ways to end it.
+//! A transaction: what it does is the store's; here are its tables, its savepoints, and the ways to
+//! end it.
 //!
 //! Used by one thread at a time; it may move between threads. Invariants:
 //!
 //! 1. It is counted in by every table it uses, until it ends.
-//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back: after a conflict.
-//! 3. Who is told that it has committed is told after the store was (`acknowledge`): whoever begins later sees it.
+//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
+//!    can only roll back: after a conflict.
+//! 3. Who is told that it has committed is told after the store was (`acknowledge`): whoever begins
+//!    later sees it.
 
 use super::engine::{Committed, Engine, PendingVersions};
 use super::inner::Inner;
@@ -41,7 +44,8 @@ pub(crate) struct MemoryTransaction {
     /// Serial numbers of the savepoints that are in force, with what they remember.
     in_force: Vec<(u64, Mark)>,
     failure: Option<Arc<Error>>,
-    /// It met a conflict, after which its thread pauses when it is rolled back ([`Contention::Early`]).
+    /// It met a conflict, after which its thread pauses when it is rolled back
+    /// ([`Contention::Early`]).
     pauses: bool,
 }
 
@@ -155,7 +159,8 @@ impl MemoryTransaction {
         self.told(outcome)
     }
 
-    /// Remembers a failure after which only rolling back is left: a conflict, or a status that is in doubt.
+    /// Remembers a failure after which only rolling back is left: a conflict, or a status that is
+    /// in doubt.
     pub(super) fn told<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome
             && (error.is_retryable() || error.is_poisoned())
@@ -176,7 +181,8 @@ impl MemoryTransaction {
         Ok(found)
     }
 
-    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that.
+    /// Waits until what was read and is about to be shown is durable, if the transaction asks for
+    /// that.
     pub(super) fn await_read_durability(&self) -> Result<()> {
         if self.options.read == Read::Durable
             && let Some(running) = &self.running
@@ -210,7 +216,8 @@ impl EngineTransaction for MemoryTransaction {
         Ok(self.find(table, key)?.is_some())
     }
 
-    /// It locks nothing: of two transactions that change what both have read, the commit of one fails.
+    /// It locks nothing: of two transactions that change what both have read, the commit of one
+    /// fails.
     fn get_for_update(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(table, key)
     }
@@ -306,7 +313,8 @@ impl EngineTransaction for MemoryTransaction {
         Ok(())
     }
 
-    /// Ends a transaction whose caller gives up, and makes sure of what it has read: as the commit of one that wrote nothing.
+    /// Ends a transaction whose caller gives up, and makes sure of what it has read: as the commit
+    /// of one that wrote nothing.
     ///
     /// # Errors
     /// A conflict if what it has read does not hold any more.

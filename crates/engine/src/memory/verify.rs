@@ -1,4 +1,5 @@
-//! Checking a database of the memory engine: its checkpoint, its log, and, while it is open, its tables.
+//! Checking a database of the memory engine: its checkpoint, its log, and, while it is open, its
+//! tables.
 
 use super::checkpoint::{self, CheckpointFolder, Manifest};
 use super::database::MemoryDatabase;

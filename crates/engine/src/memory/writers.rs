@@ -1,12 +1,16 @@
-//! The sessions of the log's streams, with the buffers that records are made in: as many as append at once, or as the log allows.
+//! The sessions of the log's streams, with the buffers that records are made in: as many as append
+//! at once, or as the log allows.
 //!
-//! Runs on committing threads. A thread takes an idle session of its own shard, opens one, takes an idle one of another shard of its
-//! stream, or waits until one is given back: with few sessions a thread waits, and is never refused. Invariants:
+//! Runs on committing threads. A thread takes an idle session of its own shard, opens one, takes an
+//! idle one of another shard of its stream, or waits until one is given back: with few sessions a
+//! thread waits, and is never refused. Invariants:
 //!
-//! 1. A session that is not in use is idle in one shard. Any session of a stream serves any thread of that stream.
-//! 2. No wake-up is lost: a thread that waits counts itself in `waiting` before it looks at the idle lists, and holds `turn` from then
-//!    until it sleeps. A thread that gives a session back puts it into a list first, and looks at `waiting` afterwards: either it sees the
-//!    count, and notifies under `turn`, or the list's latch shows the session to the thread that waits.
+//! 1. A session that is not in use is idle in one shard. Any session of a stream serves any thread
+//!    of that stream.
+//! 2. No wake-up is lost: a thread that waits counts itself in `waiting` before it looks at the
+//!    idle lists, and holds `turn` from then until it sleeps. A thread that gives a session back
+//!    puts it into a list first, and looks at `waiting` afterwards: either it sees the count, and
+//!    notifies under `turn`, or the list's latch shows the session to the thread that waits.
 //!
 //! Nothing here survives a crash.
 
@@ -56,7 +60,8 @@ pub(super) struct Writers {
     idle: Box<[CachePadded<Mutex<Vec<Writer>>>]>,
     /// Threads that wait for one. Relaxed: invariant 2 has the latches of `idle` for the order.
     waiting: AtomicUsize,
-    /// Held while looking for an idle one with the intention to sleep, and to notify. Before `idle`.
+    /// Held while looking for an idle one with the intention to sleep, and to notify. Before
+    /// `idle`.
     turn: Mutex<()>,
     returned: Condvar,
 }
@@ -77,7 +82,8 @@ impl Writers {
         shard_of_thread() % self.streams
     }
 
-    /// Runs `work` with a session of the calling thread's stream, and an empty buffer. Waits for a session if the log allows no more.
+    /// Runs `work` with a session of the calling thread's stream, and an empty buffer. Waits for a
+    /// session if the log allows no more.
     pub(super) fn with<R>(&self, log: &Log, work: impl FnOnce(&mut Session, &mut Vec<u8>) -> R) -> Result<R> {
         let mut taken = WriterGuard { of: self, writer: Some(self.take(log)?) };
         let Some(Writer { session, buffer }) = &mut taken.writer else {

@@ -1,20 +1,25 @@
-//! Counts the calls in flight on one opening, so that closing it can refuse new ones and wait for the others.
+//! Counts the calls in flight on one opening, so that closing it can refuse new ones and wait for
+//! the others.
 //!
-//! Any thread. The count is spread over shards of threads: a call touches a line that few threads share.
+//! Any thread. The count is spread over shards of threads: a call touches a line that few threads
+//! share.
 //!
 //! Invariants:
 //!
-//! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with [`ENDING`] no visit begins either.
-//! 2. A call or visit that entered before is counted until it leaves, by a panic as well. [`Calls::drain`] waits for it.
+//! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with
+//!    [`ENDING`] no visit begins either.
+//! 2. A call or visit that entered before is counted until it leaves, by a panic as well.
+//!    [`Calls::drain`] waits for it.
 //! 3. Nothing is waited for while `asleep` is held.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
 //! | a shard: bits [`CLOSING`] and [`ENDING`], set for good, and calls in flight in steps of [`CALL`] | each call when it enters and when it leaves; `refuse` sets the bits | the same operations, each a read-modify-write that acts on what it found; `drain` | acquire and release: the thread that finds no call in flight sees everything that the calls did |
 //!
-//! Why no call slips through: the operations on one shard have one order. A call whose addition comes before the bit is in the count that
-//! `drain` finds. A call whose addition comes later finds the bit and is refused. Why `drain` is notified: it looks at the shards under
-//! `asleep`, and a call that leaves and finds a bit takes `asleep` before it notifies.
+//! Why no call slips through: the operations on one shard have one order. A call whose addition
+//! comes before the bit is in the count that `drain` finds. A call whose addition comes later finds
+//! the bit and is refused. Why `drain` is notified: it looks at the shards under `asleep`, and a
+//! call that leaves and finds a bit takes `asleep` before it notifies.
 
 use crate::latch::{Condvar, Mutex};
 use crate::shard::{SHARDS, shard_of_thread};

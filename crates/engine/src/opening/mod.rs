@@ -1,8 +1,10 @@
-//! One opening of a database: its identity, its calls in flight, and its end. Both engines share it.
+//! One opening of a database: its identity, its calls in flight, and its end. Both engines share
+//! it.
 //!
-//! Any thread. **Identity.** Each opening has a number that no other opening of this process has. Tables, sessions, savepoints and transactions
-//! carry it, and the public handles compare it wherever one is given to another. A database's own id does not tell openings apart: it
-//! is stored in the directory, so the next opening and a copy of the directory have it too.
+//! Any thread. **Identity.** Each opening has a number that no other opening of this process has.
+//! Tables, sessions, savepoints and transactions carry it, and the public handles compare it
+//! wherever one is given to another. A database's own id does not tell openings apart: it is stored
+//! in the directory, so the next opening and a copy of the directory have it too.
 //!
 //! **End.** [`Opening::close`] goes through these phases, on one thread:
 //!
@@ -12,27 +14,33 @@
 //! | closing | visits | ends waits for what open transactions hold; waits for the calls in flight; ends the engine's threads |
 //! | ending | nobody | waits for the visits in flight; then it is alone: last checkpoint, end of the log, end of the gate, directory lock |
 //!
-//! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a shorter stretch inside any operation
-//! that may reach the device: reading a page that is not in memory, with the write-back that makes room for it, or a checkpoint
-//! that a writer needs. Reads from memory are not counted, for they would pay most: they touch no file, and what
-//! they wait for is ended. Commit futures and sessions wait in the log only, whose own `close` ends that.
+//! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
+//! shorter stretch inside any operation that may reach the device: reading a page that is not in
+//! memory, with the write-back that makes room for it, or a checkpoint that a writer needs. Reads
+//! from memory are not counted, for they would pay most: they touch no file, and what they wait for
+//! is ended. Commit futures and sessions wait in the log only, whose own `close` ends that.
 //!
 //! Invariants:
 //!
-//! 1. When [`Opening::close`] returns, nothing of this opening changes the directory any more, and the directory's lock is released. The
-//!    gate's own end, which refuses and drains the device's calls, backs this up.
-//! 2. Every call of [`Opening::close`] returns when the first one is done, with its outcome. Only a call from inside the closing thread,
-//!    which cannot wait for itself, returns `Error::Closed` at once.
-//! 3. A call that entered goes on to its end: nothing refuses it halfway because of the closing. Only its waits for open transactions end.
-//! 4. Code of the user (bodies of `transact`, callbacks, progress reports) never runs in a call or visit, so it may close the database.
-//! 5. A panic while closing leaves the gate closed, the lock released, and an error for the other callers.
+//! 1. When [`Opening::close`] returns, nothing of this opening changes the directory any more, and
+//!    the directory's lock is released. The gate's own end, which refuses and drains the device's
+//!    calls, backs this up.
+//! 2. Every call of [`Opening::close`] returns when the first one is done, with its outcome. Only a
+//!    call from inside the closing thread, which cannot wait for itself, returns `Error::Closed` at
+//!    once.
+//! 3. A call that entered goes on to its end: nothing refuses it halfway because of the closing.
+//!    Only its waits for open transactions end.
+//! 4. Code of the user (bodies of `transact`, callbacks, progress reports) never runs in a call or
+//!    visit, so it may close the database.
+//! 5. A panic while closing leaves the gate closed, the lock released, and an error for the other
+//!    callers.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `phase` | the closing thread | every operation | release and acquire: a hint for operations that are not counted; `calls` decides the races of those that are |
 //!
-//! `end` is a leaf latch, and not held while the database is being closed. A crash leaves what a crash of the process leaves anywhere: the
-//! next opening recovers.
+//! `end` is a leaf latch, and not held while the database is being closed. A crash leaves what a
+//! crash of the process leaves anywhere: the next opening recovers.
 
 mod calls;
 mod observed;
@@ -96,7 +104,8 @@ pub(crate) struct Opening {
     ended: Condvar,
 }
 
-/// What an engine does when its database is closed. The three are called once each, in this order, on the closing thread.
+/// What an engine does when its database is closed. The three are called once each, in this order,
+/// on the closing thread.
 pub(crate) trait Closes {
     /// Ends the waits for open transactions, which may never end, now and from now on.
     fn end_waits(&self);
@@ -113,7 +122,8 @@ pub(crate) trait Opened {
 }
 
 impl Opening {
-    /// The opening of the directory that `gate` stands before, whose lock is held. Transactions that are open for longer than `slow` are told of.
+    /// The opening of the directory that `gate` stands before, whose lock is held. Transactions
+    /// that are open for longer than `slow` are told of.
     pub(crate) fn new(gate: Gate, directory_lock: Box<dyn DirectoryLock>, slow: Duration) -> Opening {
         Opening {
             id: OpeningId::next(),
@@ -150,7 +160,8 @@ impl Opening {
         self.is_at_least(Phase::Ending)
     }
 
-    /// Fails if the database was closed. For operations that are not counted, and inside those that are.
+    /// Fails if the database was closed. For operations that are not counted, and inside those that
+    /// are.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_ending() { Err(Error::Closed) } else { Ok(()) }

@@ -1,7 +1,8 @@
 //! What is observed of an opening: which transactions are open, and how long commits took.
 //!
-//! Any thread. Latencies are counted in buckets of an eighth of a power of two microseconds, so that a quantile is at most an eighth too
-//! large; counters are relaxed, for nothing depends on them.
+//! Any thread. Latencies are counted in buckets of an eighth of a power of two microseconds, so
+//! that a quantile is at most an eighth too large; counters are relaxed, for nothing depends on
+//! them.
 
 use super::open_transactions::{Entry, Listed, OpenTransactions};
 use crate::coarse_clock;
@@ -14,7 +15,8 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Shards: enough for the threads that begin transactions at once, and few enough for many databases in one process.
+/// Shards: enough for the threads that begin transactions at once, and few enough for many
+/// databases in one process.
 const SHARDS: usize = 16;
 /// Buckets of a power of two.
 const PARTS: u64 = 8;

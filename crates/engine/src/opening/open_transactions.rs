@@ -1,13 +1,15 @@
 //! The list of open transactions: since when each is open, and from which line of the program.
 //!
-//! Any thread. A transaction takes a slot of the shard of the thread that began it, with one compare-and-swap that other threads meet only
-//! when a transaction has moved, and gives the slot back with one store. `stat` reads slots beside their writers.
+//! Any thread. A transaction takes a slot of the shard of the thread that began it, with one
+//! compare-and-swap that other threads meet only when a transaction has moved, and gives the slot
+//! back with one store. `stat` reads slots beside their writers.
 //!
 //! Rules:
-//! 1. A slot's `txn` is `FREE`, `TAKEN` while its other fields are written, or the number of its transaction. Numbers are never used twice,
-//!    so a reader that finds one number before and after it reads the other fields has read that transaction's.
-//! 2. A shard grows by whole blocks, each twice as long as the one before, and never shrinks: a slot stays where it is until the
-//!    database is closed.
+//! 1. A slot's `txn` is `FREE`, `TAKEN` while its other fields are written, or the number of its
+//!    transaction. Numbers are never used twice, so a reader that finds one number before and after
+//!    it reads the other fields has read that transaction's.
+//! 2. A shard grows by whole blocks, each twice as long as the one before, and never shrinks: a
+//!    slot stays where it is until the database is closed.
 
 use crate::coarse_clock;
 use crate::ids::TxnId;
@@ -18,7 +20,8 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Shards: enough for the threads that begin transactions at once, and few enough for many databases in one process.
+/// Shards: enough for the threads that begin transactions at once, and few enough for many
+/// databases in one process.
 const SHARDS: usize = 16;
 /// Slots of a shard's first block.
 const FIRST: usize = 8;
@@ -87,12 +90,14 @@ impl OpenTransactions {
         entry
     }
 
-    /// The transactions that are open, in no order. One that begins or ends meanwhile may be missing.
+    /// The transactions that are open, in no order. One that begins or ends meanwhile may be
+    /// missing.
     pub(super) fn all(&self) -> impl Iterator<Item = Entry> {
         self.0.iter().flat_map(|shard| shard.slots()).filter_map(Slot::read)
     }
 
-    /// The transactions that began at `begun` of the coarse clock or earlier and that no earlier call has returned.
+    /// The transactions that began at `begun` of the coarse clock or earlier and that no earlier
+    /// call has returned.
     pub(super) fn unreported(&self, begun: u64) -> impl Iterator<Item = Entry> {
         let old = self.0.iter().flat_map(|shard| shard.slots());
         old.filter_map(move |slot| {
@@ -118,7 +123,8 @@ impl Slot {
         {
             return false;
         }
-        // A reader that reads a field written below finds `TAKEN` or a later number when it reads `txn` again (rule 1).
+        // A reader that reads a field written below finds `TAKEN` or a later number when it reads
+        // `txn` again (rule 1).
         fence(Ordering::Release);
         self.begun.store(coarse_clock::now(), Ordering::Relaxed);
         self.origin.store(Some(origin));
@@ -242,7 +248,8 @@ mod tests {
         assert_eq!((reported(), reported()), (vec![2], vec![]), "the slot's next transaction");
     }
 
-    /// The number of a transaction and its origin come from one transaction: each thread uses one origin and numbers of one remainder.
+    /// The number of a transaction and its origin come from one transaction: each thread uses one
+    /// origin and numbers of one remainder.
     #[test]
     fn a_reader_sees_no_mixture_of_two_transactions() {
         let list = OpenTransactions::new();

@@ -1,7 +1,8 @@
 //! Indexes: tables of the keys of another table, in the order of something in its rows.
 //!
-//! Invariant: for each row, an index has one entry for each thing that its function finds in the row, and no others. [`IndexedTable`] changes the
-//! row and the entries in one transaction, so no crash and no other transaction finds one without the others.
+//! Invariant: for each row, an index has one entry for each thing that its function finds in the
+//! row, and no others. [`IndexedTable`] changes the row and the entries in one transaction, so no
+//! crash and no other transaction finds one without the others.
 
 use super::key::{AsKey, Key, encoded};
 use super::value::{AsValue, Value};
@@ -15,7 +16,8 @@ use std::sync::Arc;
 
 type KeyExtractor<K, V, I> = dyn Fn(&K, &V) -> Vec<I> + Send + Sync;
 
-/// An index over the rows of a table with keys `K` and values `V`, ordered by `I`. See [`IndexedTable`].
+/// An index over the rows of a table with keys `K` and values `V`, ordered by `I`. See
+/// [`IndexedTable`].
 pub struct Index<K, V, I> {
     entries: TypedTable<(I, K), ()>,
     finds: Arc<KeyExtractor<K, V, I>>,
@@ -56,8 +58,9 @@ trait RowIndex<K, V>: Send + Sync {
 }
 
 impl<K: Key, V: Value, I: Key> Index<K, V, I> {
-    /// The index kept in `table`, which must be used for nothing else. `finds` says what of a row it is ordered by: an `Option`, a `Vec` or
-    /// the like, so that a row may have no entry or several. It must find the same in the same row each time.
+    /// The index kept in `table`, which must be used for nothing else. `finds` says what of a row
+    /// it is ordered by: an `Option`, a `Vec` or the like, so that a row may have no entry or
+    /// several. It must find the same in the same row each time.
     pub fn new<J: IntoIterator<Item = I>>(
         table: Table,
         finds: impl Fn(&K, &V) -> J + Send + Sync + 'static,
@@ -66,7 +69,8 @@ impl<K: Key, V: Value, I: Key> Index<K, V, I> {
         Index { entries: TypedTable::new(table), finds: Arc::new(finds) }
     }
 
-    /// The keys of the rows in which `what` is found, in their order. Errors and locks as [`Transaction::range`].
+    /// The keys of the rows in which `what` is found, in their order. Errors and locks as
+    /// [`Transaction::range`].
     pub fn keys<'t>(&self, txn: &'t Transaction, what: impl AsKey<I>) -> Keys<'t, K, I> {
         Keys { entries: self.entries.range(txn, Prefix((what,))) }
     }
@@ -76,8 +80,8 @@ impl<K: Key, V: Value, I: Key> Index<K, V, I> {
         &self.entries
     }
 
-    /// Makes all entries anew from the rows, for an index that is added to a table with rows, or whose function was changed. It is
-    /// one transaction, which must fit into the log.
+    /// Makes all entries anew from the rows, for an index that is added to a table with rows, or
+    /// whose function was changed. It is one transaction, which must fit into the log.
     pub fn rebuild(&self, txn: &Transaction, rows: &TypedTable<K, V>) -> Result<()> {
         self.entries.delete_range(txn, ..)?;
         for row in rows.range(txn, ..) {
@@ -115,7 +119,8 @@ impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
         IndexedTable { rows, indexes: Vec::new() }
     }
 
-    /// Keeps this index too. If the table has rows, the index must have been kept while they were written, or be made by [`Index::rebuild`].
+    /// Keeps this index too. If the table has rows, the index must have been kept while they were
+    /// written, or be made by [`Index::rebuild`].
     #[must_use]
     pub fn with<I: Key + 'static>(mut self, index: &Index<K, V, I>) -> Self {
         self.indexes.push(Arc::new(index.clone()));

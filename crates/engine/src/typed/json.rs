@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
-/// A value of a typed table that is kept as JSON. `Json(&row)` stands for `Json(row)` where a value is written. With feature `json`.
+/// A value of a typed table that is kept as JSON. `Json(&row)` stands for `Json(row)` where a value
+/// is written. With feature `json`.
 ///
 /// ```
 /// use katydid::typed::{Json, TypedTable};
@@ -28,10 +29,12 @@ use std::borrow::Cow;
 /// # }
 /// ```
 ///
-/// JSON that is not of the type is `Error::Undecodable`, as any value that is not of its table's type.
+/// JSON that is not of the type is `Error::Undecodable`, as any value that is not of its table's
+/// type.
 ///
 /// # Panics
-/// A write does if the type refuses to be serialized, or has a map whose keys are no strings or numbers: that is a property of the type.
+/// A write does if the type refuses to be serialized, or has a map whose keys are no strings or
+/// numbers: that is a property of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Json<T>(pub T);
 

@@ -10,14 +10,17 @@
 //! | `Option<A>` | `00`; or `01` and those of the value |
 //! | a tuple of one to four | those of each, one after the other |
 //!
-//! No encoding of a type begins with another one of the type, so a tuple is ordered by its first element, then by its second, and so on.
+//! No encoding of a type begins with another one of the type, so a tuple is ordered by its first
+//! element, then by its second, and so on.
 
 use crate::key_range::{KeyRange, Prefix};
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A value that stands for a key of type `K`: the key, a reference to one, or a borrowed form, as `str` is of `String`. Tuples may mix them.
+/// A value that stands for a key of type `K`: the key, a reference to one, or a borrowed form, as
+/// `str` is of `String`. Tuples may mix them.
 pub trait AsKey<K: ?Sized> {
-    /// Appends the bytes of the key. They must be ordered as the keys are, and none may begin with those of another key.
+    /// Appends the bytes of the key. They must be ordered as the keys are, and none may begin with
+    /// those of another key.
     fn encode_key(&self, to: &mut Vec<u8>);
 }
 
@@ -27,14 +30,16 @@ pub trait Key: AsKey<Self> + Sized {
     fn decode_key(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// The beginning of a key `K`, for [`Prefix`]: a tuple of the first elements, or the first characters or bytes.
+/// The beginning of a key `K`, for [`Prefix`]: a tuple of the first elements, or the first
+/// characters or bytes.
 pub trait KeyPrefix<K> {
     /// Appends the bytes that all those keys begin with.
     fn encode_beginning(&self, to: &mut Vec<u8>);
 }
 
-/// Keys of type `K`: `..`; `a..b`, `a..=b`, `a..`, `..b`, `..=b` and pairs of [`Bound`]s over what stands for a key; or the keys that begin with
-/// some elements, `Prefix(("anna",))`, or with some characters, `Prefix("an")`.
+/// Keys of type `K`: `..`; `a..b`, `a..=b`, `a..`, `..b`, `..=b` and pairs of [`Bound`]s over what
+/// stands for a key; or the keys that begin with some elements, `Prefix(("anna",))`, or with some
+/// characters, `Prefix("an")`.
 pub trait TypedKeys<K> {
     /// The range of the bytes.
     fn into_bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>);

@@ -12,8 +12,8 @@
 //! | `Option<A>` | `00`; or `01` and those of the value |
 //! | a tuple of one to four | those of each, one after the other |
 //!
-//! Values are encoded by [`Value`]; with feature `json`, `Json<T>` does that for types that serde knows. Nothing in the database says which types a
-//! table has; the program that opens it does.
+//! Values are encoded by [`Value`]; with feature `json`, `Json<T>` does that for types that serde
+//! knows. Nothing in the database says which types a table has; the program that opens it does.
 
 mod index;
 #[cfg(feature = "json")]
@@ -36,8 +36,9 @@ use std::any::type_name;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A [`Table`] whose keys are `K` and whose values are `V`. Its methods are those of [`Transaction`], with their errors and locks, and
-/// `Error::Undecodable` for a key or a value that is not of its type.
+/// A [`Table`] whose keys are `K` and whose values are `V`. Its methods are those of
+/// [`Transaction`], with their errors and locks, and `Error::Undecodable` for a key or a value that
+/// is not of its type.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -108,7 +109,8 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         txn.delete(&self.table, encoded(key))
     }
 
-    /// Sets `key` to what `change` makes of its value, as [`Transaction::update`] does; whether it has a value afterwards.
+    /// Sets `key` to what `change` makes of its value, as [`Transaction::update`] does; whether it
+    /// has a value afterwards.
     pub fn update(
         &self,
         txn: &Transaction,

@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
-/// A value that stands for one of type `V`: the value, a reference to one, or a borrowed form, as `str` is of `String`.
+/// A value that stands for one of type `V`: the value, a reference to one, or a borrowed form, as
+/// `str` is of `String`.
 pub trait AsValue<V: ?Sized> {
     /// The bytes of the value.
     fn encode_value(&self) -> Cow<'_, [u8]>;
 }
 
-/// The type of a typed table's values. Implemented for `String`, `Vec<u8>`, `[u8; N]`, integers (the most significant byte first) and `()`.
-/// Implement it for a type of your own with the encoding of your choice.
+/// The type of a typed table's values. Implemented for `String`, `Vec<u8>`, `[u8; N]`, integers
+/// (the most significant byte first) and `()`. Implement it for a type of your own with the
+/// encoding of your choice.
 ///
 /// ```
 /// use katydid::typed::{AsValue, Value};

@@ -1,5 +1,5 @@
-//! Tests of the lock manager through its interface, with real threads. States are waited for by looking at the
-//! number of waiting transactions, never by sleeping.
+//! Tests of the lock manager through its interface, with real threads. States are waited for by
+//! looking at the number of waiting transactions, never by sleeping.
 
 mod deadlocks;
 mod own;
@@ -11,7 +11,8 @@ use super::*;
 use std::ops::Bound;
 use std::thread;
 
-/// Longer than any test takes: a lost wake-up or an unseen deadlock shows as a timeout instead of a hang.
+/// Longer than any test takes: a lost wake-up or an unseen deadlock shows as a timeout instead of a
+/// hang.
 const LONG: Duration = Duration::from_secs(60);
 
 /// One table and its locks.
@@ -22,7 +23,8 @@ struct Rig {
 
 impl Rig {
     fn new(lock_wait: Duration) -> Self {
-        // Always the same: keys that share a bucket depend on more than they need, which no test here expects.
+        // Always the same: keys that share a bucket depend on more than they need, which no test
+        // here expects.
         let locks = Locks::seeded(lock_wait, 1);
         let space = locks.space(TableId::new(7));
         Rig { locks, space }
@@ -51,8 +53,8 @@ impl Rig {
         }
     }
 
-    /// Whether the request would have to wait: it is made by a thread of its own, for a transaction that ends at once
-    /// when it is granted. `unblock` has to let it through.
+    /// Whether the request would have to wait: it is made by a thread of its own, for a transaction
+    /// that ends at once when it is granted. `unblock` has to let it through.
     fn waits(&self, id: u64, key: &str, mode: PointMode, unblock: impl FnOnce()) -> bool {
         let before = self.locks.stat();
         thread::scope(|scope| {

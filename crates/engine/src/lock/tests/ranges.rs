@@ -269,7 +269,8 @@ fn an_extension_waits_for_the_writer_ahead() {
     rig.assert_vacant();
 }
 
-/// The part below is granted, the part above is not: what the first depends on must not be lost with the conflict.
+/// The part below is granted, the part above is not: what the first depends on must not be lost
+/// with the conflict.
 #[test]
 fn an_extension_that_fails_half_way_forgets_no_dependence() {
     let rig = Rig::new(Duration::from_millis(5));

@@ -1,6 +1,7 @@
 //! Random transactions of many threads against a record of who may have what.
 //!
-//! A run prints its seed when it fails; `KATYDID_SEED=<seed>` repeats its choices (not the schedule).
+//! A run prints its seed when it fails; `KATYDID_SEED=<seed>` repeats its choices (not the
+//! schedule).
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const KEYS: usize = 12;
 
-/// Who holds what, kept apart from the lock manager: entered after a grant, taken out before the release.
+/// Who holds what, kept apart from the lock manager: entered after a grant, taken out before the
+/// release.
 #[derive(Default)]
 struct Claims {
     points: Vec<HashMap<TxnId, PointMode>>,

@@ -11,9 +11,10 @@
 //! | 24 | 4 | checksum (CRC-32C) of the payload |
 //! | 28 | 4 | checksum of the database's id, the checkpoint's number, and the 28 bytes before |
 //!
-//! The payload of rows: per row table u32, timestamp u64, bytes of the key u16, kind u16 (1 a value, 2 deleted), bytes of the value
-//! u32, the key, the value. That of the end: rows in the part u64. Numbers are little-endian. A block begins at a
-//! multiple of 4,096; what is left behind the payload is zero and says nothing.
+//! The payload of rows: per row table u32, timestamp u64, bytes of the key u16, kind u16 (1 a
+//! value, 2 deleted), bytes of the value u32, the key, the value. That of the end: rows in the part
+//! u64. Numbers are little-endian. A block begins at a multiple of 4,096; what is left behind the
+//! payload is zero and says nothing.
 
 use super::manifest::Identity;
 use crate::ids::TableId;
@@ -48,7 +49,8 @@ impl Row<'_> {
         ROW_HEAD + self.key.len() + self.value.map_or(0, <[u8]>::len)
     }
 
-    /// Writes it to the front of `to`, which is long enough; how many bytes. Key and value have lengths that the store allows.
+    /// Writes it to the front of `to`, which is long enough; how many bytes. Key and value have
+    /// lengths that the store allows.
     pub(super) fn encode(&self, to: &mut [u8]) -> usize {
         let value = self.value.unwrap_or_default();
         let kind: u16 = if self.value.is_some() { 1 } else { 2 };

@@ -1,4 +1,5 @@
-//! The decoders of checkpoints as functions of bytes, to be given mutated ones: they may refuse them, not panic.
+//! The decoders of checkpoints as functions of bytes, to be given mutated ones: they may refuse
+//! them, not panic.
 
 use super::block::{HEAD, Head, Kind, checksum, decode_row};
 use super::manifest::{Identity, MANIFEST, Manifest, PART_HEAD, encode_part, mend};
@@ -16,7 +17,8 @@ pub(crate) fn rows_samples() -> Vec<Vec<u8>> {
     vec![PART[PART_HEAD + HEAD..][..83].to_vec()]
 }
 
-/// Decodes the payload of a block; then reads a part that has it as its only block, with sound checksums.
+/// Decodes the payload of a block; then reads a part that has it as its only block, with sound
+/// checksums.
 pub(crate) fn rows(input: &[u8]) {
     let (mut rest, mut count) = (input, 0);
     while let Ok((_, behind)) = decode_row(rest) {

@@ -1,9 +1,10 @@
 //! The heads of a checkpoint's files: of each part, and the manifest, which is one. Pure and total.
 //!
-//! Both begin alike: magic (8), version u32, checksum u32 (CRC-32C of the head without these four bytes), database id u128,
-//! number of the checkpoint u64. A part's head, 4,096 bytes, goes on with the number of the part u32. The manifest, 8,192
-//! bytes, goes on with next table u32, parts u16, streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part,
-//! then the from-LSN u64 of each stream. The rest is zero. Numbers are little-endian.
+//! Both begin alike: magic (8), version u32, checksum u32 (CRC-32C of the head without these four
+//! bytes), database id u128, number of the checkpoint u64. A part's head, 4,096 bytes, goes on with
+//! the number of the part u32. The manifest, 8,192 bytes, goes on with next table u32, parts u16,
+//! streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part, then the from-LSN
+//! u64 of each stream. The rest is zero. Numbers are little-endian.
 
 use super::block::{ALIGN, field};
 use crate::Lsn;

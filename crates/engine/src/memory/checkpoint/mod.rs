@@ -1,17 +1,21 @@
-//! The files of the memory engine's checkpoints: all rows, in parts that are written and read side by side, and a manifest.
+//! The files of the memory engine's checkpoints: all rows, in parts that are written and read side
+//! by side, and a manifest.
 //!
-//! Knows no engine: it is given rows and gives rows back. They are in the folder `checkpoints`: `part-<number>-<part>`, and
-//! `manifest-<number>`. (Not in a folder for each checkpoint: folders cannot be listed or removed through [`Directory`].)
-//! Threads: whoever takes the checkpoint, and one for each part.
+//! Knows no engine: it is given rows and gives rows back. They are in the folder `checkpoints`:
+//! `part-<number>-<part>`, and `manifest-<number>`. (Not in a folder for each checkpoint: folders
+//! cannot be listed or removed through [`Directory`].) Threads: whoever takes the checkpoint, and
+//! one for each part.
 //!
 //! Invariants:
 //!
-//! 1. A checkpoint counts only if the control file names it, and the control file names it only after its manifest, parts and
-//!    their names are durable. What is of any other number means nothing and may be removed.
+//! 1. A checkpoint counts only if the control file names it, and the control file names it only
+//!    after its manifest, parts and their names are durable. What is of any other number means
+//!    nothing and may be removed.
 //! 2. Files of a number that the control file names are never written.
-//! 3. Room is prepared before it is written: a full device is `Error::NoSpace` and shuts nothing off.
-//! 4. Nothing that is read is believed before its checksum, and no length allocated for before it: a head's checksum covers the
-//!    length of what follows.
+//! 3. Room is prepared before it is written: a full device is `Error::NoSpace` and shuts nothing
+//!    off.
+//! 4. Nothing that is read is believed before its checksum, and no length allocated for before it:
+//!    a head's checksum covers the length of what follows.
 //!
 //! | crash | files | what the next opening finds |
 //! |---|---|---|
@@ -85,26 +89,27 @@ impl CheckpointFolder {
         Ok(found.map(|directory| CheckpointFolder { directory, method, database }))
     }
 
-    /// Begins checkpoint `number`, which the control file does not name. What an earlier attempt at it has left is removed.
+    /// Begins checkpoint `number`, which the control file does not name. What an earlier attempt at
+    /// it has left is removed.
     pub(crate) fn begin(&self, number: u64) -> Result<CheckpointWriter> {
         self.remove_if(|found| found == number)?;
         Ok(CheckpointWriter::new(self.clone(), Identity { database: self.database, number }))
     }
 
-    /// Removes what there is of checkpoint `number`, which the control file does not name: it will not be finished. Best effort: `begin`
-    /// and the next opening remove it as well.
+    /// Removes what there is of checkpoint `number`, which the control file does not name: it will
+    /// not be finished. Best effort: `begin` and the next opening remove it as well.
     pub(crate) fn discard(&self, number: u64) {
         let _removed = self.remove_if(|found| found == number);
     }
 
-    /// Reads checkpoint `number`, which the control file names: everything of it must be there. The bytes are read from the device,
-    /// not taken from what a process that died has left in memory.
+    /// Reads checkpoint `number`, which the control file names: everything of it must be there. The
+    /// bytes are read from the device, not taken from what a process that died has left in memory.
     pub(crate) fn read(&self, number: u64) -> Result<CheckpointReader> {
         CheckpointReader::open(self.clone(), Identity { database: self.database, number })
     }
 
-    /// Removes the files of all checkpoints but `keep`: the one that the control file names (zero: it names none), and those that are being copied;
-    /// how many.
+    /// Removes the files of all checkpoints but `keep`: the one that the control file names (zero:
+    /// it names none), and those that are being copied; how many.
     pub(crate) fn remove_all_but(&self, keep: &[u64]) -> Result<usize> {
         self.remove_if(|found| !keep.contains(&found))
     }

@@ -35,8 +35,9 @@ impl CheckpointWriter {
         PartWriter::create(&self.folder, self.identity, part)
     }
 
-    /// Writes the manifest over all parts that were begun, which are finished; they are given in any order. When it
-    /// returns the checkpoint is durable and complete; it counts once the control file names it.
+    /// Writes the manifest over all parts that were begun, which are finished; they are given in
+    /// any order. When it returns the checkpoint is durable and complete; it counts once the
+    /// control file names it.
     pub(crate) fn finish(self, mut manifest: Manifest) -> Result<()> {
         manifest.parts.sort_by_key(|part| part.part);
         let begun = self.parts.into_inner();
@@ -128,7 +129,8 @@ impl PartWriter {
         self.rows_in_block += 1;
         self.rows += 1;
         if self.block.len() > BLOCK {
-            // A row that needs a block of its own; with another one the block might be longer than any.
+            // A row that needs a block of its own; with another one the block might be longer than
+            // any.
             self.write_block(Kind::Rows)?;
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! How long a transaction that gave way keeps out of the others' way.
 //!
-//! Any thread. A random time up to a maximum that climbs the hill of the throughput (Cicada, section 3.9): from time to time the maximum
-//! is moved a step, and if fewer transactions were committed since than before, the next step goes the other way. Whoever waits yields.
+//! Any thread. A random time up to a maximum that climbs the hill of the throughput (Cicada,
+//! section 3.9): from time to time the maximum is moved a step, and if fewer transactions were
+//! committed since than before, the next step goes the other way. Whoever waits yields.
 
 use super::limit::shard;
 use crate::latch::Mutex;

@@ -1,15 +1,17 @@
 //! Old versions and records without a value are cut off in passing.
 //!
-//! Who commits leaves the records it wrote in its thread's queue, and looks through twice as many old ones: so queues get shorter as soon
-//! as nothing holds them up, and nobody stops. Invariants:
+//! Who commits leaves the records it wrote in its thread's queue, and looks through twice as many
+//! old ones: so queues get shorter as soon as nothing holds them up, and nobody stops. Invariants:
 //!
-//! 1. A version is cut off only if a newer one was written below the horizon: whoever reads now or later finds that one.
-//! 2. A tombstone goes only when it is durable, below the horizon, alone, and `keep_tombstones` is not asked for. Its gap then keeps others
-//!    from writing earlier than it.
-//! 3. What is queued at a timestamp is looked through when that is below the horizon. What it replaced is given up then, durable or not: so
-//!    however slow the log is, memory is bounded. (`OldVersions::UntilDurable` lowers the horizon to the oldest record that is not durable, except
-//!    for a transaction that finds the memory full.) Tombstones stay queued for as long as 2 says; any other record that cannot go has
-//!    a newer version, whose writer queues it again.
+//! 1. A version is cut off only if a newer one was written below the horizon: whoever reads now or
+//!    later finds that one.
+//! 2. A tombstone goes only when it is durable, below the horizon, alone, and `keep_tombstones` is
+//!    not asked for. Its gap then keeps others from writing earlier than it.
+//! 3. What is queued at a timestamp is looked through when that is below the horizon. What it
+//!    replaced is given up then, durable or not: so however slow the log is, memory is bounded.
+//!    (`OldVersions::UntilDurable` lowers the horizon to the oldest record that is not durable,
+//!    except for a transaction that finds the memory full.) Tombstones stay queued for as long as 2
+//!    says; any other record that cannot go has a newer version, whose writer queues it again.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
 use super::record::{Pruned, Record, Version};
@@ -54,7 +56,8 @@ impl Queue {
 /// How far a look through old versions goes.
 #[derive(Debug, Clone, Copy)]
 enum Reach {
-    /// To the horizon as it was last computed; it is computed again after [`HORIZON_EVERY`] transactions.
+    /// To the horizon as it was last computed; it is computed again after [`HORIZON_EVERY`]
+    /// transactions.
     Known,
     /// To the horizon as it is now.
     Now,

@@ -1,13 +1,17 @@
-//! The check for conflicts before a transaction's versions are put in place (original Cicada, section 3.4: early version consistency check).
+//! The check for conflicts before a transaction's versions are put in place (original Cicada,
+//! section 3.4: early version consistency check).
 //!
-//! Used by the transaction's thread. A transaction whose reads have changed cannot take place at any later timestamp either. Found here, it leaves
-//! nothing in anybody's way: no version that others would wait for, no record of a key it would have inserted, and no `rts` that a writer of an
-//! earlier timestamp would have to give way to. Differences from the paper:
+//! Used by the transaction's thread. A transaction whose reads have changed cannot take place at
+//! any later timestamp either. Found here, it leaves nothing in anybody's way: no version that
+//! others would wait for, no record of a key it would have inserted, and no `rts` that a writer of
+//! an earlier timestamp would have to give way to. Differences from the paper:
 //!
-//! 1. Intervals that were scanned are checked at validation only: the index keeps timestamps, not versions.
+//! 1. Intervals that were scanned are checked at validation only: the index keeps timestamps, not
+//!    versions.
 //! 2. A version whose transaction is undecided is passed over, and waited for at validation.
 //!
-//! Invariant: nothing is decided here that validation would decide otherwise. So the check may be left out, and is while a thread has no conflicts.
+//! Invariant: nothing is decided here that validation would decide otherwise. So the check may be
+//! left out, and is while a thread has no conflicts.
 
 use super::record::ConflictCause;
 use super::transaction::ActiveTxn;
@@ -35,7 +39,8 @@ pub(super) fn met_conflict() {
 }
 
 impl ActiveTxn {
-    /// Fails if what the transaction has read was changed, as far as that can be told without waiting.
+    /// Fails if what the transaction has read was changed, as far as that can be told without
+    /// waiting.
     pub(super) fn check_early(&mut self, writes: &[Write]) -> Result<()> {
         if self.open.store.contention != Contention::Early || VALIDATED.get() >= CALM {
             return Ok(());

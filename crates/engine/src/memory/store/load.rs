@@ -26,9 +26,11 @@ pub(crate) struct Row {
     pub(crate) value: Option<Value>,
 }
 
-/// Takes what recovery finds, from any thread and in any order, and then becomes a store. Of each key it keeps the newest version.
+/// Takes what recovery finds, from any thread and in any order, and then becomes a store. Of each
+/// key it keeps the newest version.
 ///
-/// Nobody reads or writes it meanwhile, so keys are put in order once, at the end (`index/ordering`).
+/// Nobody reads or writes it meanwhile, so keys are put in order once, at the end
+/// (`index/ordering`).
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(super) settings: Settings,
@@ -77,7 +79,8 @@ impl Loader {
         })
     }
 
-    /// The store, put in order by so many threads. No timestamp up to `greatest` was not used: time goes on from there.
+    /// The store, put in order by so many threads. No timestamp up to `greatest` was not used: time
+    /// goes on from there.
     pub(crate) fn finish(self, greatest: Timestamp, threads: usize, log: Arc<dyn LogView>) -> Arc<Store> {
         for table in self.tables.read().values() {
             table.index.put_in_order(threads);
@@ -97,8 +100,8 @@ impl Loader {
 }
 
 impl Store {
-    /// Forgets a table and all it holds. Its caller sees to it that nothing of it is pending; transactions that only have it in their sets
-    /// give way.
+    /// Forgets a table and all it holds. Its caller sees to it that nothing of it is pending;
+    /// transactions that only have it in their sets give way.
     pub(crate) fn forget(&self, id: TableId) {
         let Some(table) = self.tables.write().remove(&id) else { return };
         table.for_each(|record| {
@@ -108,11 +111,13 @@ impl Store {
         });
     }
 
-    /// Adds the rows of one batch of a table's keys from `from` on, tombstones among them; where the next batch begins. Each row is the
-    /// newest that is decided when it is looked at; one that is not is waited for.
+    /// Adds the rows of one batch of a table's keys from `from` on, tombstones among them; where
+    /// the next batch begins. Each row is the newest that is decided when it is looked at; one that
+    /// is not is waited for.
     ///
     /// # Errors
-    /// `Error::Conflict` if a wait takes longer than `at_most`: nothing was added, and the batch may be asked for again.
+    /// `Error::Conflict` if a wait takes longer than `at_most`: nothing was added, and the batch
+    /// may be asked for again.
     pub(crate) fn rows(
         &self,
         table: &Table,

@@ -1,14 +1,18 @@
 //! One key's versions, and the rules by which they are read, added to and cut off.
 //!
-//! A record's chain is guarded by its latch (rank 8: below the index's latches; no other is taken while it is held, and nothing is
-//! waited for). The chain itself is pure. Invariants:
+//! A record's chain is guarded by its latch (rank 8: below the index's latches; no other is taken
+//! while it is held, and nothing is waited for). The chain itself is pure. Invariants:
 //!
-//! 1. Versions are in the order of their timestamps; only the newest, the head, may be undecided or aborted.
-//! 2. A version's `rts` is at least the timestamp of every transaction that was validated having read it; `base_rts` is the same
-//!    for "there is no version". A version is put above another only with a timestamp not below that one's `rts`; so what was read
-//!    at a timestamp stays what is there at that timestamp.
-//! 3. Nothing is put on top of an undecided version: a later writer waits for its status, and an earlier writer gives way.
-//! 4. A chain that is `gone` is in no index any more, and stays empty. A thread that finds it looks the key up again.
+//! 1. Versions are in the order of their timestamps; only the newest, the head, may be undecided or
+//!    aborted.
+//! 2. A version's `rts` is at least the timestamp of every transaction that was validated having
+//!    read it; `base_rts` is the same for "there is no version". A version is put above another
+//!    only with a timestamp not below that one's `rts`; so what was read at a timestamp stays what
+//!    is there at that timestamp.
+//! 3. Nothing is put on top of an undecided version: a later writer waits for its status, and an
+//!    earlier writer gives way.
+//! 4. A chain that is `gone` is in no index any more, and stays empty. A thread that finds it looks
+//!    the key up again.
 
 use super::found::RecoveredVersion;
 pub(crate) use super::value::Value;
@@ -148,8 +152,8 @@ impl Chain {
         Ok(at.checked_sub(1).map(|at| &mut self.older[at]))
     }
 
-    /// Makes sure that a reader at `timestamp` finds what it expects, for ever: the version written at `expected`, or no value. What that
-    /// depends on.
+    /// Makes sure that a reader at `timestamp` finds what it expects, for ever: the version written
+    /// at `expected`, or no value. What that depends on.
     pub(super) fn validate(
         &mut self,
         timestamp: Timestamp,
@@ -173,15 +177,17 @@ impl Chain {
         }
     }
 
-    /// The transaction that has changed what a reader below `bound` expects, if one has: `validate` would fail. Not so if that cannot be told yet.
+    /// The transaction that has changed what a reader below `bound` expects, if one has: `validate`
+    /// would fail. Not so if that cannot be told yet.
     pub(super) fn was_changed(&mut self, bound: Timestamp, expected: Option<Timestamp>) -> Option<Timestamp> {
         let found = self.read(bound).ok()?;
         let there = found.as_ref().filter(|version| version.value.is_some()).map(|version| version.wts);
         (there != expected).then(|| found.map_or(Timestamp::ZERO, |version| version.wts))
     }
 
-    /// Puts a version of an undecided transaction on top. With `expected` its writer has read: the version written then, or no value.
-    /// That is thereby validated, since nothing comes between the two any more. What it depends on.
+    /// Puts a version of an undecided transaction on top. With `expected` its writer has read: the
+    /// version written then, or no value. That is thereby validated, since nothing comes between
+    /// the two any more. What it depends on.
     pub(super) fn install(
         &mut self,
         timestamp: Timestamp,
@@ -252,7 +258,8 @@ impl Chain {
         matches!(head.state(), TxnState::PreCommitted | TxnState::Committed).then_some(cause)
     }
 
-    /// Takes the version away that the transaction of `timestamp` has put on top. Whether the chain is empty then.
+    /// Takes the version away that the transaction of `timestamp` has put on top. Whether the chain
+    /// is empty then.
     pub(super) fn undo(&mut self, timestamp: Timestamp) -> bool {
         if self.head.as_ref().is_some_and(|head| head.wts == timestamp) {
             self.head = self.older.pop();
@@ -284,7 +291,8 @@ impl Chain {
         }
     }
 
-    /// Cuts off what nobody reads at `horizon` or later. `outcome` is that of whoever has `written` then, as it is known now.
+    /// Cuts off what nobody reads at `horizon` or later. `outcome` is that of whoever has `written`
+    /// then, as it is known now.
     pub(super) fn prune(
         &mut self,
         horizon: Timestamp,
@@ -306,7 +314,8 @@ impl Chain {
         };
         let cut = self.older.drain(..cut).collect();
         if self.older.is_empty() {
-            // Mostly for long: what the allocator gives next time is nearer than what lay here meanwhile.
+            // Mostly for long: what the allocator gives next time is nearer than what lay here
+            // meanwhile.
             self.older = Vec::new();
         }
         Pruned {
@@ -317,7 +326,8 @@ impl Chain {
         }
     }
 
-    /// Whether there is no value for anybody who reads at `horizon` or later, and never was one that a crash could bring back.
+    /// Whether there is no value for anybody who reads at `horizon` or later, and never was one
+    /// that a crash could bring back.
     pub(super) fn can_go(&self, horizon: Timestamp) -> bool {
         !self.gone
             && self.older.is_empty()
@@ -326,8 +336,8 @@ impl Chain {
             })
     }
 
-    /// Marks the chain as gone (its caller takes it out of the index). What its gap must know: nothing may be inserted earlier. And
-    /// whether there was a version.
+    /// Marks the chain as gone (its caller takes it out of the index). What its gap must know:
+    /// nothing may be inserted earlier. And whether there was a version.
     pub(super) fn take_out(&mut self) -> (Timestamp, bool) {
         self.gone = true;
         match self.head.take() {

@@ -148,7 +148,8 @@ impl Store {
         self.slots.shut();
     }
 
-    /// A transaction met a conflict and nothing of it is left: keeps its thread out of the others' way.
+    /// A transaction met a conflict and nothing of it is left: keeps its thread out of the others'
+    /// way.
     pub(crate) fn pause(&self) {
         early::met_conflict();
         self.backoff.pause(&self.clock);
@@ -166,8 +167,9 @@ impl Store {
         }
     }
 
-    /// A transaction is about to be acknowledged that has seen or written up to `timestamp` ([`Validated::seen_to`]): who begins to read from
-    /// now on sees that too. What is never acknowledged is never collected.
+    /// A transaction is about to be acknowledged that has seen or written up to `timestamp`
+    /// ([`Validated::seen_to`]): who begins to read from now on sees that too. What is never
+    /// acknowledged is never collected.
     pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
         self.slots.acknowledge(timestamp);
     }
@@ -192,7 +194,8 @@ impl Store {
         Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
     }
 
-    /// The least of `bound`, which a reader has got, and the timestamps of transactions that may still get a place in the log.
+    /// The least of `bound`, which a reader has got, and the timestamps of transactions that may
+    /// still get a place in the log.
     pub(crate) fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         self.slots.in_flight_below(bound)
     }

@@ -1,13 +1,17 @@
-//! A transaction until it is validated: it reads what is there at its timestamp and keeps what it writes to itself.
+//! A transaction until it is validated: it reads what is there at its timestamp and keeps what it
+//! writes to itself.
 //!
 //! Used by one thread at a time; may move between threads. Invariants:
 //!
-//! 1. Whatever it has seen of others is in `reads` (a version of a record, or that it has no value), in `passed` (intervals in which
-//!    nothing else was), or in the `expected` of a write. A transaction that only reads needs none of them: nothing below its bound changes.
+//! 1. Whatever it has seen of others is in `reads` (a version of a record, or that it has no
+//!    value), in `passed` (intervals in which nothing else was), or in the `expected` of a write. A
+//!    transaction that only reads needs none of them: nothing below its bound changes.
 //! 2. `depends` names every place that is not durable yet of those whose versions it has seen.
-//! 3. It waits only for statuses of lower timestamps, with no latch held, and at most `lock_wait` each.
-//! 4. What it has seen need not be consistent before it is validated, so nothing here relies on it. One answer is given only after all
-//!    that was seen so far was validated: `KeyExists`, on which callers give up.
+//! 3. It waits only for statuses of lower timestamps, with no latch held, and at most `lock_wait`
+//!    each.
+//! 4. What it has seen need not be consistent before it is validated, so nothing here relies on it.
+//!    One answer is given only after all that was seen so far was validated: `KeyExists`, on which
+//!    callers give up.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{ConflictCause, Key, Record, Value, Version};
@@ -54,8 +58,9 @@ pub(super) struct ReadEntry {
     pub(super) seen_in: Option<usize>,
 }
 
-/// An interval in which nothing was seen but what `reads` says was seen in it. (Not just at any time: what a transaction finds after it had
-/// passed over the place without finding it was put there by another, meanwhile.)
+/// An interval in which nothing was seen but what `reads` says was seen in it. (Not just at any
+/// time: what a transaction finds after it had passed over the place without finding it was put
+/// there by another, meanwhile.)
 #[derive(Debug)]
 pub(super) struct ScannedInterval {
     pub(super) table: Arc<Table>,
@@ -95,7 +100,8 @@ pub(crate) struct ActiveTxn {
     pub(super) validated: ValidatedCounts,
 }
 
-/// How much of what a transaction has seen was validated at its timestamp already. It stays so at that timestamp.
+/// How much of what a transaction has seen was validated at its timestamp already. It stays so at
+/// that timestamp.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct ValidatedCounts {
     pub(super) reads: usize,
@@ -110,8 +116,8 @@ impl ActiveTxn {
     /// Begins a transaction. `lock_wait` bounds each single wait for another.
     ///
     /// # Errors
-    /// `Error::TooManyTransactions` if as many as there can be are open for that long. `Error::Conflict` if a reader had to wait that long
-    /// for one that is being validated.
+    /// `Error::TooManyTransactions` if as many as there can be are open for that long.
+    /// `Error::Conflict` if a reader had to wait that long for one that is being validated.
     pub(crate) fn begin(store: ShardRef<Store>, access: Access, lock_wait: Duration) -> Result<Self> {
         let too_many = || Error::TooManyTransactions { limit: store.slots.count() };
         let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(too_many)?;
@@ -195,7 +201,8 @@ impl ActiveTxn {
         }
     }
 
-    /// What a record has at this transaction's time; none if the record is not in the index any more.
+    /// What a record has at this transaction's time; none if the record is not in the index any
+    /// more.
     pub(super) fn read(&mut self, record: &Record) -> Result<Option<FoundValue>> {
         loop {
             let cause = match record.chain().read(self.bound) {
@@ -281,7 +288,8 @@ impl ActiveTxn {
         self.add_write(table, (hash, key), Some(value), record, expected)
     }
 
-    /// Sets the value of `key`, or fails if it has one: with `KeyExists` if all it has seen was there at one time, this key included.
+    /// Sets the value of `key`, or fails if it has one: with `KeyExists` if all it has seen was
+    /// there at one time, this key included.
     pub(crate) fn insert(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable()?;
         let hash = table.index.hash(key);

@@ -1,8 +1,10 @@
-//! A transaction's way over an interval of keys, in either direction, its own writes laid over what others have written.
+//! A transaction's way over an interval of keys, in either direction, its own writes laid over what
+//! others have written.
 //!
-//! What it has passed over is kept in the transaction's `passed`, exactly as far as it has come: up to the last key it gave, or to the
-//! bound once there was nothing more. A record whose value was seen is in `reads` as well, whether or not an own write hides it: after a
-//! savepoint it may not be hidden any more.
+//! What it has passed over is kept in the transaction's `passed`, exactly as far as it has come: up
+//! to the last key it gave, or to the bound once there was nothing more. A record whose value was
+//! seen is in `reads` as well, whether or not an own write hides it: after a savepoint it may not
+//! be hidden any more.
 
 use super::index::Reached;
 use super::record::{Key, Record, Value};

@@ -1,7 +1,8 @@
 //! What a transaction is going to write: private until it is validated.
 //!
-//! Pure. One entry for each key, in the order of the first writes, found by the hash that the index finds the key with; only a walk over many
-//! puts them in order. What is overwritten while a savepoint is in force is kept to be put back.
+//! Pure. One entry for each key, in the order of the first writes, found by the hash that the index
+//! finds the key with; only a walk over many puts them in order. What is overwritten while a
+//! savepoint is in force is kept to be put back.
 
 use super::record::{Key, Record, Value};
 use crate::direction::Direction;
@@ -42,7 +43,8 @@ enum Undo {
 /// Where entries are.
 #[derive(Debug, Default)]
 struct WriteIndex {
-    /// Each where its hash says or behind that with no free place between. A power of two, at least half free.
+    /// Each where its hash says or behind that with no free place between. A power of two, at least
+    /// half free.
     by_hash: Vec<usize>,
     /// Since the first walk over them.
     by_key: Option<BTreeMap<(TableId, Key), usize>>,
@@ -125,7 +127,8 @@ impl WriteSet {
         self.hashes.iter().enumerate().for_each(|(at, hash)| many.put(*hash, at));
     }
 
-    /// Writes another value, or none, to a key that is there; the bytes of the former one, if it is not kept.
+    /// Writes another value, or none, to a key that is there; the bytes of the former one, if it is
+    /// not kept.
     pub(super) fn replace(&mut self, at: usize, value: Option<Value>) -> usize {
         let old = std::mem::replace(&mut self.entries[at].value, value);
         if self.keeps_undo {

@@ -1,8 +1,11 @@
-//! The records in the log's memory that are not durable yet, by the timestamps of their transactions (Cicada with P-WAL, section III-C).
+//! The records in the log's memory that are not durable yet, by the timestamps of their
+//! transactions (Cicada with P-WAL, section III-C).
 //!
-//! Any thread. Each commit adds its record; a thread that looks for old versions takes out what has become durable. Invariants:
+//! Any thread. Each commit adds its record; a thread that looks for old versions takes out what has
+//! become durable. Invariants:
 //!
-//! 1. A record is added before others see the versions that it is about, so nobody replaces one of them, or finds it replaced, before it is here.
+//! 1. A record is added before others see the versions that it is about, so nobody replaces one of
+//!    them, or finds it replaced, before it is here.
 //! 2. A record is taken out only when its own stream is durable up to it.
 
 use super::limit::shard;
@@ -23,7 +26,8 @@ type Logged = (Timestamp, StreamLsn);
 pub(super) struct Unflushed {
     /// By the thread that logged. Leaf latches but for the log's own.
     records: Box<[CachePadded<Mutex<Vec<Logged>>>]>,
-    /// What [`Unflushed::lower`] returned last. Relaxed: a horizon that was right once is right for every version that was replaced before.
+    /// What [`Unflushed::lower`] returned last. Relaxed: a horizon that was right once is right for
+    /// every version that was replaced before.
     last: AtomicU64,
 }
 

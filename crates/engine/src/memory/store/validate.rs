@@ -1,16 +1,18 @@
 //! Commit-time validation: pending versions are installed, then the read set is checked again.
 //!
-//! In this order, after Cicada (section 3.4 there): versions of an undecided status go on top of their chains; then what was read is
-//! looked at once more and its `rts` raised. So of two transactions of which each has read what the other writes, the later one
-//! finds either the other's version or, before that is in place, leaves an `rts` that refuses it. Invariants:
+//! In this order, after Cicada (section 3.4 there): versions of an undecided status go on top of
+//! their chains; then what was read is looked at once more and its `rts` raised. So of two
+//! transactions of which each has read what the other writes, the later one finds either the
+//! other's version or, before that is in place, leaves an `rts` that refuses it. Invariants:
 //!
-//! 1. A transaction is validated at one timestamp: all its versions carry it, and all it has read is what is there below it.
-//! 2. If it is too late for its timestamp it may take a new one as long as nothing of it is in place; its reads are only looked at after
-//!    the last time it did.
-//! 3. Versions in place have an owner that takes them away when it is dropped, also by a panic: [`Installing`], then [`Validated`]. Others
-//!    would wait for their status for ever.
-//! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has passed its timestamp, so whoever begins
-//!    after it was acknowledged has a greater one.
+//! 1. A transaction is validated at one timestamp: all its versions carry it, and all it has read
+//!    is what is there below it.
+//! 2. If it is too late for its timestamp it may take a new one as long as nothing of it is in
+//!    place; its reads are only looked at after the last time it did.
+//! 3. Versions in place have an owner that takes them away when it is dropped, also by a panic:
+//!    [`Installing`], then [`Validated`]. Others would wait for their status for ever.
+//! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has
+//!    passed its timestamp, so whoever begins after it was acknowledged has a greater one.
 
 use super::early;
 use super::index::Reached;
@@ -175,10 +177,11 @@ impl ActiveTxn {
         self.validate_all_reads(&reads, &passed, 0)
     }
 
-    /// Validates all that was seen so far and was not validated before: at the transaction's timestamp there was all of it. The
-    /// transaction goes on.
+    /// Validates all that was seen so far and was not validated before: at the transaction's
+    /// timestamp there was all of it. The transaction goes on.
     ///
-    /// What is validated has its `rts` raised, so it need not be looked at again for the same timestamp.
+    /// What is validated has its `rts` raised, so it need not be looked at again for the same
+    /// timestamp.
     pub(super) fn validate_so_far(&mut self) -> Result<()> {
         if self.is_read_only() {
             return Ok(());
@@ -327,7 +330,8 @@ impl ActiveTxn {
     }
 }
 
-/// Versions that a transaction is putting in place, or has, before it is validated. Dropped, they are taken away.
+/// Versions that a transaction is putting in place, or has, before it is validated. Dropped, they
+/// are taken away.
 struct Installing {
     store: ShardRef<Store>,
     /// Their status; none if none is in place.
@@ -370,8 +374,9 @@ fn undo(store: &Store, status: &Arc<TxnStatus>, writes: &[Write]) {
     }
 }
 
-/// A transaction that can take place, and does if its owner says so: [`pre_committed`](Self::pre_committed),
-/// [`committed`](Self::committed). Dropped, it does not. May end on another thread.
+/// A transaction that can take place, and does if its owner says so:
+/// [`pre_committed`](Self::pre_committed), [`committed`](Self::committed). Dropped, it does not.
+/// May end on another thread.
 #[derive(Debug)]
 pub(crate) struct Validated {
     open: Open,
@@ -410,7 +415,8 @@ impl Validated {
         self.writes.iter().map(|write| (write.table, write.key.as_slice(), write.value.as_deref()))
     }
 
-    /// Its record is in the log, to end at `place`: all see what it wrote, and depend on that and on what it depends on.
+    /// Its record is in the log, to end at `place`: all see what it wrote, and depend on that and
+    /// on what it depends on.
     pub(crate) fn pre_committed(mut self, place: StreamLsn) -> Dependencies {
         if let Some(status) = self.status.take() {
             status.pre_commit(place, self.depends.clone());
@@ -419,7 +425,8 @@ impl Validated {
         std::mem::take(&mut self.depends)
     }
 
-    /// It is as durable as it is going to be, and about to be acknowledged: all see what it wrote, and need not wait for anything.
+    /// It is as durable as it is going to be, and about to be acknowledged: all see what it wrote,
+    /// and need not wait for anything.
     pub(crate) fn committed(mut self) {
         self.open.store.acknowledge(self.seen_to);
         if let Some(status) = self.status.take() {
@@ -433,7 +440,8 @@ impl Validated {
         drop(self);
     }
 
-    /// The log failed with its record in it: whoever meets what it wrote fails, until the database is opened again.
+    /// The log failed with its record in it: whoever meets what it wrote fails, until the database
+    /// is opened again.
     pub(crate) fn in_doubt(mut self) {
         if let Some(status) = self.status.take() {
             status.decide(TxnState::InDoubt);

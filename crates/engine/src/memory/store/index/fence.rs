@@ -2,7 +2,8 @@
 
 use super::super::record::Key;
 
-/// The first sixteen bytes, zeros behind a shorter key: in the order of the keys, but for keys that agree in them.
+/// The first sixteen bytes, zeros behind a shorter key: in the order of the keys, but for keys that
+/// agree in them.
 pub(super) fn prefix(key: &[u8]) -> u128 {
     match key.first_chunk::<16>() {
         Some(first) => u128::from_be_bytes(*first),

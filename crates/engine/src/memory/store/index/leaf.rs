@@ -2,11 +2,12 @@
 //!
 //! Pure; the index latches it. Invariants:
 //!
-//! 1. Entries are in the order of their keys. A gap is what lies between two keys that follow each other; the first begins at the leaf's
-//!    lower fence, the last, `top`, ends at its upper one.
-//! 2. A gap's `rts` is at least the timestamp of every transaction that was validated having found nothing in it. A key comes
-//!    into a gap only with a timestamp not below that; both halves and the new record keep it. When a key goes, its two gaps and what
-//!    was read of it become one gap with the greatest of the three.
+//! 1. Entries are in the order of their keys. A gap is what lies between two keys that follow each
+//!    other; the first begins at the leaf's lower fence, the last, `top`, ends at its upper one.
+//! 2. A gap's `rts` is at least the timestamp of every transaction that was validated having found
+//!    nothing in it. A key comes into a gap only with a timestamp not below that; both halves and
+//!    the new record keep it. When a key goes, its two gaps and what was read of it become one gap
+//!    with the greatest of the three.
 //! 3. Gaps are raised under the shared latch, split and joined under the exclusive one.
 
 use super::super::record::Record;

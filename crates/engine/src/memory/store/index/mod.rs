@@ -1,8 +1,9 @@
 //! A table's keys, in order and by hash.
 //!
-//! Any thread. The directory maps lower fences to leaves; the first leaf begins at the empty key. Its latch is taken exclusively only to
-//! split a full leaf or to give an empty one to its neighbour, and shared for as long as a leaf's latch is held. Nothing is waited for
-//! under these latches. Rank 6: directory, then one leaf, then a shard of the hash table or a chain.
+//! Any thread. The directory maps lower fences to leaves; the first leaf begins at the empty key.
+//! Its latch is taken exclusively only to split a full leaf or to give an empty one to its
+//! neighbour, and shared for as long as a leaf's latch is held. Nothing is waited for under these
+//! latches. Rank 6: directory, then one leaf, then a shard of the hash table or a chain.
 
 mod fence;
 mod leaf;
@@ -79,7 +80,8 @@ impl Index {
         self.points.get(hash, key)
     }
 
-    /// Takes versions that recovery found; see [`Points::load`]. The ordered index knows their keys from `put_in_order` on.
+    /// Takes versions that recovery found; see [`Points::load`]. The ordered index knows their keys
+    /// from `put_in_order` on.
     pub(super) fn load(
         &self,
         found: &[RecoveredVersion<'_>],
@@ -195,8 +197,9 @@ impl Index {
         }
     }
 
-    /// Adds the records of the lowest leaf's part of an interval, and lets its gaps know that they were found empty at `rts`: what comes
-    /// into them later is later. (Both under one latch: a key is either found or refused.)
+    /// Adds the records of the lowest leaf's part of an interval, and lets its gaps know that they
+    /// were found empty at `rts`: what comes into them later is later. (Both under one latch: a key
+    /// is either found or refused.)
     pub(super) fn pass(
         &self,
         from: Bound<&[u8]>,

@@ -1,10 +1,13 @@
-//! Putting a loaded table's keys in order: all at once, which is several times cheaper than one after the other.
+//! Putting a loaded table's keys in order: all at once, which is several times cheaper than one
+//! after the other.
 //!
-//! Recovery loads keys into the hash table only (`points`). When everything is loaded they are dealt out into ranges, by bounds taken from a
-//! sample of them; then each range is sorted and cut into leaves by one thread, while others do the same with theirs. Until then the
-//! ordered index is empty; nobody but recovery has the table.
+//! Recovery loads keys into the hash table only (`points`). When everything is loaded they are
+//! dealt out into ranges, by bounds taken from a sample of them; then each range is sorted and cut
+//! into leaves by one thread, while others do the same with theirs. Until then the ordered index is
+//! empty; nobody but recovery has the table.
 //!
-//! What costs here is memory that is touched for the first time, so nothing is kept twice for longer than a range takes.
+//! What costs here is memory that is touched for the first time, so nothing is kept twice for
+//! longer than a range takes.
 
 use super::super::record::Record;
 use super::fence::{Fence, prefix};

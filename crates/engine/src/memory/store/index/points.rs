@@ -1,7 +1,8 @@
 //! The records of a table by their keys, for lookups of one key: a hash table in shards.
 //!
-//! Whoever changes it holds the latch of the key's leaf exclusively (rank: below leaves, above chains), so both indexes hold the same keys
-//! whenever that latch is free. Open addressing, one place next to the other: a lookup misses the cache once here and once at the record.
+//! Whoever changes it holds the latch of the key's leaf exclusively (rank: below leaves, above
+//! chains), so both indexes hold the same keys whenever that latch is free. Open addressing, one
+//! place next to the other: a lookup misses the cache once here and once at the record.
 
 use super::super::found::{Bytes, RecoveredVersion, loaded_bytes};
 use super::super::record::Record;
@@ -20,7 +21,8 @@ struct Entry {
     record: Arc<Record>,
 }
 
-/// A power of two of places, a quarter of them free; an entry lies at the place of its hash, or behind it with no free one between.
+/// A power of two of places, a quarter of them free; an entry lies at the place of its hash, or
+/// behind it with no free one between.
 #[derive(Default)]
 struct Shard {
     places: Vec<Option<Entry>>,
@@ -81,8 +83,8 @@ impl Shard {
         }
     }
 
-    /// Looks at the places of keys that are about to be looked for, and at what is there: the processor fetches all of them at once, where
-    /// lookups would wait for one after the other.
+    /// Looks at the places of keys that are about to be looked for, and at what is there: the
+    /// processor fetches all of them at once, where lookups would wait for one after the other.
     fn touch(&self, hashes: impl Iterator<Item = u64>) {
         let places = hashes.filter_map(|hash| self.places[hash as usize & self.mask()].as_ref());
         std::hint::black_box(places.fold(0, |all, entry| all ^ entry.hash));
@@ -169,8 +171,9 @@ impl Points {
         self.shard(hash).write().add(hash, record);
     }
 
-    /// Takes versions that recovery found, each if it is newer than what is there. What that holds and frees is added to `bytes`,
-    /// what is deleted thereby to `deleted`. By shards, so that each latch is taken once and cache misses overlap.
+    /// Takes versions that recovery found, each if it is newer than what is there. What that holds
+    /// and frees is added to `bytes`, what is deleted thereby to `deleted`. By shards, so that each
+    /// latch is taken once and cache misses overlap.
     pub(super) fn load(
         &self,
         table: TableId,
@@ -216,7 +219,8 @@ fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }
 
-/// Multiplies eight bytes at a time into one number and folds it; seeded, so that nobody outside can choose keys that collide.
+/// Multiplies eight bytes at a time into one number and folds it; seeded, so that nobody outside
+/// can choose keys that collide.
 fn hash(seed: u64, key: &[u8]) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |a: u64, b: u64| {

@@ -1,6 +1,7 @@
 //! What the kernels cost without a log. Prints; asserts nothing but that it is done.
 //!
-//! `cargo test --release -p katydid --lib memory::tests::figures -- --nocapture --test-threads=1`; small unless `KATYDID_FIGURES` is set.
+//! `cargo test --release -p katydid --lib memory::tests::figures -- --nocapture --test-threads=1`;
+//! small unless `KATYDID_FIGURES` is set.
 
 use super::super::{Settings, Source, Store, Table};
 use super::{FakeLog, LONG};

@@ -1,7 +1,7 @@
 //! A panic in the middle of a validation leaves no version that others would wait for.
 //!
-//! It is planted where the kernels ask the log whether a version that they have seen is durable: while versions are put in place, and
-//! while reads are looked at once more.
+//! It is planted where the kernels ask the log whether a version that they have seen is durable:
+//! while versions are put in place, and while reads are looked at once more.
 
 use super::super::HandClock;
 use super::*;
@@ -9,7 +9,8 @@ use katydid_wal::{Lsn, StreamId, StreamLsn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// `k` has a version that is not durable; a transaction does `work` with it, panics in its validation, and is as if it had never been.
+/// `k` has a version that is not durable; a transaction does `work` with it, panics in its
+/// validation, and is as if it had never been.
 fn panics_in_validation(work: impl FnOnce(&mut ActiveTxn, &Arc<Table>)) {
     let (store, log) = store(Source::Hand(HandClock::new(1)));
     let table = table(&store);

@@ -15,8 +15,9 @@ fn store_of(settings: Settings) -> (Arc<Store>, Arc<FakeLog>) {
     (Store::new(settings, log.clone()), log)
 }
 
-/// A transaction that is doomed: it has read `a` and `x`, inserts a new key, and another one of an earlier timestamp changes `x` before it ends. Whether one that began earlier can
-/// still write `a` at its own timestamp, and how many records there are afterwards.
+/// A transaction that is doomed: it has read `a` and `x`, inserts a new key, and another one of an
+/// earlier timestamp changes `x` before it ends. Whether one that began earlier can still write `a`
+/// at its own timestamp, and how many records there are afterwards.
 fn doomed(store: &Arc<Store>, key: &[u8]) -> (bool, u64) {
     let table = table(store);
     let (mut earlier, mut changer, mut doomed) = (begin(store), begin(store), begin(store));

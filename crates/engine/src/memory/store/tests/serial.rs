@@ -1,5 +1,6 @@
-//! Random histories of concurrent transactions, checked by doing them again one after the other in the order of their timestamps: each
-//! must see exactly what it saw. And what was acknowledged before another began lies before it.
+//! Random histories of concurrent transactions, checked by doing them again one after the other in
+//! the order of their timestamps: each must see exactly what it saw. And what was acknowledged
+//! before another began lies before it.
 
 use super::super::testing::FakeLog;
 use super::super::{ActiveTxn, HandClock, Mark, Scan, Settings, Source, Store, Table, Timestamp, Validated};
