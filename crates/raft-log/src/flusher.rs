@@ -1,13 +1,14 @@
-//! The thread that makes appended entries durable and says so.
+//! Makes appended records durable and says so: by a thread of the log's own, or by a [`Syncer`] of the program.
 //!
-//! One thread for each open log. It takes all that waits, leads or joins a sync up to the last of them, and then calls all callbacks in order: what comes meanwhile is the
-//! next group, so the entries of one group share a sync. A callback is called with success only after everything up to its entries is durable, so completions are a watermark. After
+//! The thread takes all that waits, leads or joins a sync up to the last of them, and then calls all callbacks in order: what comes meanwhile is the
+//! next group, so the records of one group share a sync. A callback is called with success only after everything up to its records is durable, so completions are a watermark. After
 //! a failure every callback gets an error: the log's own failure is permanent.
 //!
-//! A crash loses callbacks, and with them entries that nobody was told of.
+//! A crash loses callbacks, and with them records that nobody was told of.
 
 use crate::error::{Error, Result};
 use katydid_wal::{Durability, Lsn, Stream};
+use std::fmt;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,10 +17,43 @@ use std::thread::JoinHandle;
 /// Called when everything below a position is durable, or never will be.
 type Callback = Box<dyn FnOnce(io::Result<()>) + Send>;
 
-/// See the head of this file. Dropping it waits until what was handed to it is told.
+/// Runs the syncs of a log in place of the log's own thread: see [`RaftLog::open_with_syncer`](crate::RaftLog::open_with_syncer).
+pub trait Syncer: Send + Sync + 'static {
+    /// Takes a sync, to be run soon. Syncs of one log must be run in the order in which they were handed over. A sync that is dropped is never acknowledged.
+    fn submit(&self, sync: PendingSync);
+}
+
+/// A sync that was asked for.
+pub struct PendingSync {
+    stream: Stream,
+    end: Lsn,
+    told: Callback,
+}
+
+impl PendingSync {
+    /// Blocks until the records are durable or the log has failed, and tells the asker.
+    pub fn run(self) {
+        let outcome = self.stream.wait(self.end, Durability::Durable);
+        (self.told)(outcome.map_err(|error| Error::Log(error).into()));
+    }
+}
+
+impl fmt::Debug for PendingSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingSync").field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+/// See the head of this file. Dropping it waits until what was handed to its thread is told.
 pub(crate) struct Flusher {
+    stream: Stream,
+    by: By,
+}
+
+enum By {
     /// `None` once it is stopped.
-    inside: Mutex<Option<Running>>,
+    Thread(Mutex<Option<Running>>),
+    Program(Arc<dyn Syncer>),
 }
 
 /// The thread, and the way to it.
@@ -28,17 +62,27 @@ type Running = (Sender<(Lsn, Callback)>, JoinHandle<()>);
 impl Flusher {
     pub(crate) fn start(stream: Stream) -> Result<Self> {
         let (sender, receiver) = channel();
+        let of_thread = stream.clone();
         let thread = std::thread::Builder::new()
             .name("katydid-raft-log".to_owned())
-            .spawn(move || run(&stream, &receiver))
+            .spawn(move || run(&of_thread, &receiver))
             .map_err(|source| Error::Thread { source: Arc::new(source) })?;
-        Ok(Flusher { inside: Mutex::new(Some((sender, thread))) })
+        Ok(Flusher { stream, by: By::Thread(Mutex::new(Some((sender, thread)))) })
+    }
+
+    pub(crate) fn of(stream: Stream, syncer: Arc<dyn Syncer>) -> Self {
+        Flusher { stream, by: By::Program(syncer) }
     }
 
     /// Calls `told` when everything below `end` is durable. Calls come in the order of the ends.
     pub(crate) fn push(&self, end: Lsn, told: impl FnOnce(io::Result<()>) + Send + 'static) {
-        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let told: Callback = Box::new(told);
+        let inside = match &self.by {
+            By::Program(syncer) => {
+                return syncer.submit(PendingSync { stream: self.stream.clone(), end, told });
+            }
+            By::Thread(inside) => inside.lock().unwrap_or_else(PoisonError::into_inner),
+        };
         match &*inside {
             Some((sender, _)) => {
                 if let Err(refused) = sender.send((end, told)) {
@@ -51,7 +95,8 @@ impl Flusher {
 
     /// Ends the thread when everything was told.
     pub(crate) fn stop(&self) {
-        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let By::Thread(inside) = &self.by else { return };
+        let inside = inside.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((sender, thread)) = inside {
             drop(sender);
             // A callback of the last handle's owner may run here: the thread does not wait for itself. A callback that has panicked has told its own

@@ -8,6 +8,7 @@ mod storage;
 mod tail;
 
 pub use error::{Error, Result};
+pub use flusher::{PendingSync, Syncer};
 /// The crate of the log itself: [`RaftLog::open`] takes its options.
 pub use katydid_wal as wal;
 pub use log::RaftLog;

@@ -13,17 +13,17 @@
 
 use crate::codec::{ENTRY, STATE, State, decode, encode};
 use crate::error::{Error, Result};
-use crate::flusher::Flusher;
+use crate::flusher::{Flusher, Syncer};
 use crate::tail::Tail;
 use katydid_wal::device::Directory;
-use katydid_wal::{
-    Append, Appended, Completion, Durability, EntryError, EntryIndex, Log, LogKind, Lsn, Options, Session,
-    Stream,
-};
+use katydid_wal::{Append, Appended, EntryError, EntryIndex, Log, LogKind, Lsn, Options, Session, Stream};
 use openraft::RaftTypeConfig;
 use openraft::alias::{LogIdOf, VoteOf};
+use openraft::async_runtime::OneshotSender;
 use openraft::entry::RaftEntry;
+use openraft::type_config::TypeConfigExt;
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -63,7 +63,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// [`Error::Open`]; [`Error::Unsuited`] if the options ask for another log than one of one stream in files; [`Error::Foreign`], [`Error::Decode`] and
     /// [`Error::Entries`] if the records are not those of such a log; [`Error::Log`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        Self::of(Log::open(path, options)?)
+        Self::of(Log::open(path, options)?, None)
     }
 
     /// Opens the log in any kind of directory.
@@ -71,10 +71,23 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// # Errors
     /// Those of [`RaftLog::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Self> {
-        Self::of(Log::open_in(directory, options)?)
+        Self::of(Log::open_in(directory, options)?, None)
     }
 
-    fn of(log: Log) -> Result<Self> {
+    /// Opens the log in any kind of directory, and lets the program run its syncs: on a thread pool of its own, or, in a simulation, when it is their time. The log starts no thread for
+    /// them.
+    ///
+    /// # Errors
+    /// Those of [`RaftLog::open`].
+    pub fn open_with_syncer(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        syncer: Arc<dyn Syncer>,
+    ) -> Result<Self> {
+        Self::of(Log::open_in(directory, options)?, Some(syncer))
+    }
+
+    fn of(log: Log, syncer: Option<Arc<dyn Syncer>>) -> Result<Self> {
         let (stream, streams) = (log.first(), log.streams().len());
         if streams != 1 || stream.kind() != LogKind::Disk {
             return Err(Error::Unsuited { kind: stream.kind(), streams });
@@ -86,7 +99,10 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         };
         let (session, tail) = (stream.session()?, Tail::default());
         let inside = Inside { session, index, tail, state, last, failure: None };
-        let flusher = Flusher::start(stream.clone())?;
+        let flusher = match syncer {
+            Some(syncer) => Flusher::of(stream.clone(), syncer),
+            None => Flusher::start(stream.clone())?,
+        };
         Ok(RaftLog {
             shared: Arc::new(Shared { inside: Mutex::new(inside), layout: RwLock::new(()), flusher, log }),
         })
@@ -123,9 +139,12 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         self.shared.layout.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A future of when everything below `end` is durable.
-    pub(crate) fn durable(&self, end: Lsn) -> Completion {
-        self.stream().wait_async(end, Durability::Durable)
+    /// Waits until everything below `end` is durable.
+    pub(crate) async fn durable(&self, end: Lsn) -> io::Result<()> {
+        let (told, outcome) = C::oneshot();
+        // The asker may have gone.
+        self.flusher().push(end, move |durable| drop(told.send(durable)));
+        outcome.await.unwrap_or_else(|_| Err(Error::Log(katydid_wal::Error::Closed).into()))
     }
 
     pub(crate) fn flusher(&self) -> &Flusher {

@@ -3,7 +3,6 @@
 //! Any task. Truncating and purging block the calling task for a sync, and reading for the device where entries are not in memory; appending waits for room only, and saving a
 //! vote is a future.
 
-use crate::error::Error;
 use crate::log::RaftLog;
 use openraft::alias::{LogIdOf, VoteOf};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
@@ -56,7 +55,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for RaftLog<C> {
 
     async fn save_vote(&mut self, vote: &VoteOf<C>) -> Result<(), io::Error> {
         let end = self.change_state(|state| state.vote = Some(vote.clone()))?;
-        Ok(self.durable(end).await.map_err(Error::Log)?)
+        self.durable(end).await
     }
 
     /// Durable with the next vote or entry: losing the last of these only makes a restarted node apply less at once.
@@ -90,7 +89,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for RaftLog<C> {
 
     async fn purge(&mut self, log_id: LogIdOf<C>) -> Result<(), io::Error> {
         if let Some((end, position)) = RaftLog::purge(self, &log_id)? {
-            self.durable(end).await.map_err(Error::Log)?;
+            self.durable(end).await?;
             self.trim(position)?;
         }
         Ok(())
