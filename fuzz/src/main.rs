@@ -55,6 +55,7 @@ fn targets() -> Vec<Target> {
     let mut all = katydid_wal::testing::fuzz_targets();
     all.extend(katydid::testing::fuzz_targets());
     all.extend(katydid_replica::client_driven::fuzz_targets());
+    all.extend(katydid_replica::fuzz_targets());
     all
 }
 

@@ -4,6 +4,7 @@
 //! it open, and false of errors after which the transaction has not committed and, under that request id, never will by itself.
 
 use crate::ids::{ReplicaId, RequestId};
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub enum Error {
         /// The table that is concerned.
         table: String,
         /// The rule that the write set breaks.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
     /// The request was answered before, by a cancellation: it has not committed, and never will.
     #[error("request {id} was cancelled")]
@@ -125,6 +126,14 @@ pub enum Error {
         /// The row.
         row: String,
         /// The finding of the decoder.
+        reason: String,
+    },
+    /// A file for TLS cannot be used.
+    #[error("TLS file {file}: {reason}")]
+    Tls {
+        /// The file.
+        file: String,
+        /// The reason.
         reason: String,
     },
     /// The operating system failed.

@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Least time between two words that are remembered.
 const APART: Duration = Duration::from_millis(10);

@@ -5,7 +5,9 @@
 //!
 //! - A write has a [`RequestId`], and a retry with the same id is applied once. After [`Error::Unknown`], [`Replica::resolve`] says, for good, whether the request committed.
 //! - [`Replica::add_learner`], [`Replica::change_voters`] and [`Replica::transfer_leader`] change who takes part. A member that was away gets the log it missed, or a snapshot.
-//! - Replicas reach each other by a [`Transport`]. [`Tcp`] does not encrypt.
+//! - Programs in other processes use the group through a [`Client`].
+//! - Replicas and clients reach each other by a [`Transport`]. [`Tcp`] does not encrypt; `Tls`, of the feature
+//!   `tls`, does, and both sides show certificates.
 //! - [`client_driven`] is another replication, that of Efficient flushing, for reproducing its figures.
 //!
 //! ```
@@ -30,33 +32,49 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod caller;
 mod certifier;
+mod client;
 pub mod client_driven;
+mod client_message;
 mod error;
 mod frame;
 mod freshness;
+mod fuzz;
+mod group;
 mod ids;
 mod machine;
 mod message;
 mod options;
 mod peer;
+mod place;
 mod replica;
+mod runtime;
 mod server;
 mod sessions;
+mod status;
 mod store;
+#[cfg(feature = "tls")]
+mod tls;
 mod transaction;
 mod transport;
 mod types;
 mod write_set;
 mod writing;
 
+pub use caller::Rows;
+pub use client::{Client, ClientOptions};
+pub use client_message::ReadAt;
 pub use error::{Error, Result, UnknownReason};
 pub use frame::{Frame, FrameCodec, FrameError, HEADER_BYTES, PAYLOAD_BYTES_MAX};
-pub use ids::{ReplicaId, RequestId};
 #[doc(hidden)]
-pub use message::decode_any;
+pub use fuzz::fuzz_targets;
+pub use ids::{ReplicaId, RequestId};
 pub use options::{ReplicaOptions, Replicated, WriteOptions};
-pub use replica::{Replica, Status, WriteFuture};
+pub use replica::{Replica, WriteFuture};
+pub use status::{Role, Status};
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsFiles};
 pub use transaction::{ReadView, Transaction};
 pub use transport::{Connection, Listener, Tcp, Transport};
 pub use write_set::{WRITE_SET_BYTES_MAX, Write, WriteSet};

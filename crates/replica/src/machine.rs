@@ -4,6 +4,7 @@
 //! runs in a task of its own and only reads. A failure of the engine stops the replica: openraft gives up, and nothing is applied or answered afterwards.
 
 use crate::error::Error;
+use crate::runtime::blocking;
 use crate::sessions::Sessions;
 use crate::store::{AppliedState, Received, Store, View};
 use crate::types::{Applied, Entry, LogId, Membership, Request, SnapshotMeta, Types};
@@ -116,11 +117,11 @@ impl RaftStateMachine<Types> for Machine {
             if batch.answers.len() >= ENTRIES_MAX || batch.bytes >= BYTES_MAX {
                 let next = Batch { after: batch.after.clone(), ..Batch::default() };
                 let full = std::mem::replace(&mut batch, next);
-                tokio::task::block_in_place(|| self.apply_batch(full))?;
+                blocking(|| self.apply_batch(full))?;
             }
         }
         if !batch.answers.is_empty() {
-            tokio::task::block_in_place(|| self.apply_batch(batch))?;
+            blocking(|| self.apply_batch(batch))?;
         }
         Ok(())
     }
@@ -133,7 +134,7 @@ impl RaftStateMachine<Types> for Machine {
         let Snapshot::Received(received) = snapshot else {
             return Err(io::Error::other("a replica installs only snapshots that it has received"));
         };
-        let loaded = tokio::task::block_in_place(|| {
+        let loaded = blocking(|| {
             self.store.install(received, meta)?;
             self.store.load()
         });
@@ -146,7 +147,7 @@ impl RaftStateMachine<Types> for Machine {
         if self.applied.log_id.is_none() {
             return Ok(None);
         }
-        Ok(Some(tokio::task::block_in_place(|| take(&self.store))?))
+        Ok(Some(blocking(|| take(&self.store))?))
     }
 }
 
@@ -155,7 +156,7 @@ impl RaftSnapshotBuilder<Types> for Builder {
 
     /// Makes the state durable. No rows are copied: they are read when a replica needs them.
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, Snapshot>> {
-        tokio::task::block_in_place(|| {
+        blocking(|| {
             // The view comes first: what it shows is durable after the sync.
             let snapshot = take(&self.0)?;
             self.0.sync()?;

@@ -126,14 +126,17 @@ pub(crate) trait Message: Serialize + DeserializeOwned {
     }
 }
 
+/// Names the kinds of messages.
 macro_rules! messages {
     ($($kind:literal $message:ident)*) => {
-        $(impl Message for $message {
+        $(impl $crate::message::Message for $message {
             const KIND: u8 = $kind;
             const NAME: &'static str = stringify!($message);
         })*
     };
 }
+
+pub(crate) use messages;
 
 messages! {
     1 Hello 2 Greeting
@@ -148,112 +151,4 @@ messages! {
 pub(crate) struct Malformed {
     wanted: &'static str,
     reason: String,
-}
-
-/// Tries to decode `frame` as each message, for tests with mutated bytes.
-#[doc(hidden)]
-pub fn decode_any(frame: &Frame) -> usize {
-    let tried = [
-        Hello::from_frame(frame).is_ok(),
-        Greeting::from_frame(frame).is_ok(),
-        Call::from_frame(frame).is_ok(),
-        Reply::from_frame(frame).is_ok(),
-        Append::from_frame(frame).is_ok(),
-        Appended::from_frame(frame).is_ok(),
-        SnapshotBegin::from_frame(frame).is_ok(),
-        SnapshotRows::from_frame(frame).is_ok(),
-        SnapshotEnd::from_frame(frame).is_ok(),
-        SnapshotReply::from_frame(frame).is_ok(),
-    ];
-    tried.into_iter().filter(|decoded| *decoded).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::RequestId;
-    use crate::types::{Entry, Leadership, LogId, Request};
-    use crate::write_set::WriteSet;
-    use openraft::EntryPayload;
-
-    fn log_id(index: u64) -> LogId {
-        LogId::new(Leadership { term: 7, node_id: 2 }, index)
-    }
-
-    fn samples() -> Vec<Frame> {
-        let set = WriteSet::default().put("t", b"key", vec![200; 300]).delete("t", "k").create_table("u");
-        let id = RequestId { client: 9, sequence: 1 };
-        let payloads = [
-            EntryPayload::Normal(Request::Write { id, set }),
-            EntryPayload::Blank,
-            EntryPayload::Normal(Request::OpenClient),
-        ];
-        let entries = (4..).zip(payloads).map(|(index, payload)| Entry { log_id: log_id(index), payload });
-        let append = AppendEntriesRequest::<Types> {
-            vote: Vote::new_committed(7, 2),
-            prev_log_id: Some(log_id(3)),
-            entries: entries.collect(),
-            leader_commit: None,
-        };
-        let hello = Hello { protocol: 1, cluster: [3; 16], from: 1, to: 2, purpose: Purpose::Appends };
-        let rows = SnapshotRows {
-            table: "t".into(),
-            rows: vec![Row(vec![1; 40], vec![2; 400]), Row(vec![], vec![])],
-        };
-        let meta = SnapshotMeta { last_log_id: Some(log_id(5)), ..SnapshotMeta::default() };
-        let frames = [
-            hello.to_frame(),
-            Greeting::Refused("no".into()).to_frame(),
-            Call::Append(Append { request: append.clone(), age_ms: None }).to_frame(),
-            Call::Vote(VoteRequest::new(Vote::new(7, 2), None)).to_frame(),
-            Reply::Vote(VoteResponse::new(Vote::new(7, 2), Some(log_id(3)), true)).to_frame(),
-            Append { request: append, age_ms: Some(3) }.to_frame(),
-            Appended(Ok(Some(log_id(6)))).to_frame(),
-            SnapshotBegin { vote: Vote::new_committed(7, 2), meta }.to_frame(),
-            rows.to_frame(),
-            SnapshotEnd { rows: 2 }.to_frame(),
-            SnapshotReply::Installed(SnapshotResponse::new(Vote::new_committed(7, 2))).to_frame(),
-        ];
-        frames.into_iter().map(|frame| frame.expect("encode")).collect()
-    }
-
-    #[test]
-    fn each_message_is_decoded_as_what_it_is_and_as_nothing_else() {
-        for frame in samples() {
-            assert_eq!(decode_any(&frame), 1, "kind {}", frame.kind);
-        }
-        let found = Append::from_frame(&samples()[5]).expect("decode").request;
-        assert_eq!(found.entries.len(), 3);
-        assert_eq!(found.entries[0].log_id, log_id(4));
-        let EntryPayload::Normal(Request::Write { set, .. }) = &found.entries[0].payload else {
-            panic!("a write")
-        };
-        assert_eq!(set.writes.len(), 3);
-    }
-
-    #[test]
-    fn mutated_messages_are_refused_or_decoded_without_a_panic() {
-        let seed = std::env::var("KATYDID_SEED")
-            .ok()
-            .and_then(|seed| seed.parse().ok())
-            .unwrap_or(fastrand::u64(..));
-        println!("KATYDID_SEED={seed}");
-        let mut random = fastrand::Rng::with_seed(seed);
-        for frame in samples() {
-            for _ in 0..2_000 {
-                let mut bytes = frame.payload.to_vec();
-                for _ in 0..random.usize(1..4) {
-                    match random.u8(0..3) {
-                        0 if !bytes.is_empty() => {
-                            let at = random.usize(..bytes.len());
-                            bytes[at] = random.u8(..);
-                        }
-                        1 => bytes.truncate(random.usize(..=bytes.len())),
-                        _ => bytes.insert(random.usize(..=bytes.len()), random.u8(..)),
-                    }
-                }
-                decode_any(&Frame { kind: frame.kind, payload: bytes.into() });
-            }
-        }
-    }
 }

@@ -3,33 +3,26 @@
 //! Any thread. The group, the transport and the engine run on a runtime of the replica's own, so the handle is used the same inside and outside of programs with a runtime. Closing ends
 //! the group first, then what it writes to.
 
-use crate::certifier::{Certifier, Refusal};
+use crate::certifier::Refusal;
 use crate::error::{Error, Result};
-use crate::freshness::Freshness;
+use crate::group::Group;
 use crate::ids::{ReplicaId, RequestId};
-use crate::machine::Machine;
 use crate::options::{ReplicaOptions, Replicated, WriteOptions};
-use crate::peer::{Links, Peers};
-use crate::server::{Service, serve};
-use crate::store::{Identity, Store};
+use crate::place::Folder;
+use crate::status::Status;
 use crate::transaction::{ReadView, Transaction};
-use crate::types::{Applied, Request, Types};
+use crate::types::Request;
 use crate::write_set::WriteSet;
-use crate::writing::{
-    Answer, CONFLICT_WAIT, Committed, Outcome, Queue, Waiting, Written, committed, propose, queue,
-};
-use katydid_raft_log::RaftLog;
+use crate::writing::{CONFLICT_WAIT, Committed, Outcome, Written, committed};
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{LinearizableReadError, RaftError};
-use openraft::{BasicNode, Raft, ReadPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::oneshot;
 
 /// How often a transaction runs again after conflicts.
 const TRIES: u32 = 100;
@@ -38,52 +31,17 @@ const TRIES: u32 = 100;
 #[derive(Clone)]
 pub struct Replica {
     shared: Arc<Shared>,
-    /// Closes with the last handle. Tasks hold `shared` alone, so the end never falls to one of them.
+    /// Closes with the last handle. Tasks hold the group alone, so the end never falls to one of them.
     _closer: Arc<Closer>,
 }
 
 struct Closer(Arc<Shared>);
 
 struct Shared {
-    waiting: Waiting,
-    store: Arc<Store>,
-    log: RaftLog<Types>,
-    freshness: Arc<Freshness>,
-    /// Certifier of the latest leadership of this replica.
-    certifier: Mutex<Option<Arc<Certifier>>>,
-    queue: Queue,
-    permits: Arc<Semaphore>,
-    address: String,
-    server: tokio::task::JoinHandle<()>,
+    group: Arc<Group>,
     handle: Handle,
     /// `None` once it is closed.
     runtime: Mutex<Option<Runtime>>,
-}
-
-/// State of a replica and of its group, as the replica knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Status {
-    /// The replica.
-    pub id: ReplicaId,
-    /// Term of the replica.
-    pub term: u64,
-    /// The leader, where known.
-    pub leader: Option<ReplicaId>,
-    /// Index of the last entry of its Raft log.
-    pub last_index: u64,
-    /// Index of the last entry that is applied.
-    pub applied: u64,
-    /// Index of the last entry that is purged from its log.
-    pub purged: u64,
-    /// Voters of the group.
-    pub voters: BTreeSet<ReplicaId>,
-    /// All members and their addresses.
-    pub members: BTreeMap<ReplicaId, String>,
-    /// At the leader: up to which index each member has the log on its device.
-    pub matched: BTreeMap<ReplicaId, u64>,
-    /// The failure that stopped the replica.
-    pub stopped: Option<String>,
 }
 
 /// A write on its way, as a future. Dropping it does not change the outcome.
@@ -112,10 +70,10 @@ impl Replica {
             .build()
             .map_err(|error| Error::io("the runtime of the replica", error))?;
         let handle = runtime.handle().clone();
-        match run(&handle, Self::start(options, handle.clone())) {
-            Ok(shared) => {
-                *shared.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime);
-                let shared = Arc::new(shared);
+        let place = Arc::new(Folder(options.folder.clone()));
+        match run(&handle, Group::start(options, place)) {
+            Ok(group) => {
+                let shared = Arc::new(Shared { group, handle, runtime: Mutex::new(Some(runtime)) });
                 Ok(Replica { _closer: Arc::new(Closer(shared.clone())), shared })
             }
             Err(error) => {
@@ -125,52 +83,9 @@ impl Replica {
         }
     }
 
-    async fn start(options: ReplicaOptions, handle: Handle) -> Result<Shared> {
-        let group = Arc::new(options.group()?);
-        let identity = Identity { cluster: options.cluster, replica: options.id };
-        let io = |error| Error::io(options.folder.display().to_string(), error);
-        std::fs::create_dir_all(&options.folder).map_err(io)?;
-        let store = Store::open(&options.folder.join("state"), options.engine.clone(), identity)?;
-        let store = Arc::new(store);
-        let log = RaftLog::open(options.folder.join("log"), options.log.clone())?;
-        let listening = options.transport.listen(&options.address).await;
-        let listener = listening.map_err(|error| Error::io(options.address.clone(), error))?;
-        let address = listener.address();
-        let links = Arc::new(Links {
-            transport: options.transport.clone(),
-            identity,
-            patience: options.election,
-            install_patience: options.install_wait,
-            raft: OnceLock::new(),
-        });
-        let machine = Machine::new(store.clone())?;
-        let raft = Raft::new(options.id, group, Peers(links.clone()), log.clone(), machine).await;
-        let raft = raft.map_err(|fatal| Error::Stopped { reason: fatal.to_string() })?;
-        links.raft.get_or_init(|| raft.clone());
-        let freshness = Arc::new(Freshness::default());
-        let service =
-            Service { raft: raft.clone(), store: store.clone(), identity, freshness: freshness.clone() };
-        let server = tokio::spawn(serve(listener, Arc::new(service)));
-        let (queue, queued) = mpsc::unbounded_channel();
-        tokio::spawn(propose(raft.clone(), queued));
-        Ok(Shared {
-            waiting: Waiting { raft, replica: options.id },
-            store,
-            log,
-            freshness,
-            certifier: Mutex::default(),
-            queue,
-            permits: Arc::new(Semaphore::new(options.in_flight_max)),
-            address,
-            server,
-            handle,
-            runtime: Mutex::default(),
-        })
-    }
-
     /// Address at which this replica takes connections.
     pub fn address(&self) -> &str {
-        &self.shared.address
+        &self.shared.group.address
     }
 
     /// Makes a group of these members, numbers and addresses, this replica among them. To be called once, at one of them; the others are open with empty folders.
@@ -178,28 +93,26 @@ impl Replica {
     /// # Errors
     /// [`Error::Members`] if the replica belongs to a group already.
     pub fn initialize(&self, members: &BTreeMap<ReplicaId, String>) -> Result<()> {
-        let nodes: BTreeMap<_, _> =
-            members.iter().map(|(id, address)| (*id, BasicNode::new(address))).collect();
-        let raft = self.raft().clone();
-        self.run(async move { raft.initialize(nodes).await.map_err(members_failed) })
+        let (group, members) = (self.group(), members.clone());
+        self.run(async move { group.initialize(members).await })
     }
 
     /// Adds a member that does not vote, and waits until it has the log. Then [`Replica::change_voters`] may make it a voter.
     ///
     /// # Errors
-    /// [`Error::Members`], also at a replica that is not the leader.
+    /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
     pub fn add_learner(&self, id: ReplicaId, address: &str) -> Result<()> {
-        let (raft, node) = (self.raft().clone(), BasicNode::new(address));
-        self.run(async move { raft.add_learner(id, node, true).await.map(drop).map_err(members_failed) })
+        let (group, address) = (self.group(), address.to_owned());
+        self.run(async move { group.add_learner(id, &address).await })
     }
 
     /// Makes these members the voters, in two steps that each need a majority (joint consensus). Former voters that are not among them leave the group.
     ///
     /// # Errors
-    /// [`Error::Members`], also at a replica that is not the leader.
+    /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
     pub fn change_voters(&self, voters: &BTreeSet<ReplicaId>) -> Result<()> {
-        let (raft, voters) = (self.raft().clone(), voters.clone());
-        self.run(async move { raft.change_membership(voters, false).await.map(drop).map_err(members_failed) })
+        let (group, voters) = (self.group(), voters.clone());
+        self.run(async move { group.change_voters(voters).await })
     }
 
     /// Asks another voter to lead, and returns at once. It leads when it has the whole log. Nothing changes if the voter leads already, or this replica does not.
@@ -207,12 +120,8 @@ impl Replica {
     /// # Errors
     /// [`Error::Stopped`].
     pub fn transfer_leader(&self, to: ReplicaId) -> Result<()> {
-        if to == self.shared.waiting.replica {
-            // openraft would refuse writes until the transfer ends, which never happens.
-            return Ok(());
-        }
-        let raft = self.raft().clone();
-        self.run(async move { raft.trigger().transfer_leader(to).await.map_err(stopped) })
+        let group = self.group();
+        self.run(async move { group.transfer_leader(to).await })
     }
 
     /// Syncs the engine, and lets the Raft log be purged up to here but for [`ReplicaOptions::kept_entries`]. It happens by itself every
@@ -221,8 +130,8 @@ impl Replica {
     /// # Errors
     /// [`Error::Stopped`].
     pub fn snapshot(&self) -> Result<()> {
-        let raft = self.raft().clone();
-        self.run(async move { raft.trigger().snapshot().await.map_err(stopped) })
+        let group = self.group();
+        self.run(async move { group.snapshot().await })
     }
 
     /// Opens a session for a client, whose number it returns. All replicas remember it, until 4,096 others were used later.
@@ -230,10 +139,8 @@ impl Replica {
     /// # Errors
     /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`]. After [`Error::NoQuorum`] a session may have been opened; open another.
     pub fn open_client(&self) -> Result<u64> {
-        match self.control(Request::OpenClient, None)? {
-            Applied::Client(client) => Ok(client),
-            other => Err(Error::Stopped { reason: format!("opening a client was answered by {other}") }),
-        }
+        let group = self.group();
+        self.run(async move { group.open_client().await })
     }
 
     /// The outcome of a request. If it has none yet it is cancelled: it will not commit later, either.
@@ -242,25 +149,8 @@ impl Replica {
     /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten; [`Error::Unknown`] if the question itself did not commit: ask again.
     /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`].
     pub fn resolve(&self, id: RequestId) -> Result<Outcome> {
-        match self.control(Request::Cancel { id }, Some(id))? {
-            Applied::Written => Ok(Outcome::Committed),
-            Applied::UnknownClient => Err(Error::UnknownClient { id }),
-            Applied::TooOld => Err(Error::TooOld { id }),
-            _ => Ok(Outcome::NotCommitted),
-        }
-    }
-
-    /// Commits an entry that writes no keys.
-    fn control(&self, request: Request, id: Option<RequestId>) -> Result<Applied> {
-        let shared = self.shared.clone();
-        self.run(async move {
-            let certifier = shared.certifier(WriteOptions::default().wait).await?;
-            let written = shared.queue(&certifier, request, &WriteSet::default());
-            let (told, answer) = oneshot::channel();
-            let tell = move |outcome| drop(told.send(outcome));
-            shared.waiting.clone().follow(written, id, WriteOptions::default(), None, tell).await;
-            Ok(answer.await.map_err(|_| Error::Closed)??.0)
-        })
+        let group = self.group();
+        self.run(async move { group.resolve(id).await })
     }
 
     /// Writes without reading: all of the set or nothing, in the order of the log. Returns when it is acknowledged.
@@ -292,30 +182,7 @@ impl Replica {
         options: WriteOptions,
         done: impl FnOnce(Result<Committed>) + Send + 'static,
     ) {
-        let shared = self.shared.clone();
-        self.shared.handle.spawn(async move {
-            let prepared = async {
-                set.check()?;
-                let certifier = shared.certifier(options.wait).await?;
-                let permit = shared.permit(options.wait).await?;
-                Ok((certifier, permit))
-            };
-            let (certifier, permit) = match prepared.await {
-                Ok(prepared) => prepared,
-                Err(error) => return done(Err(error)),
-            };
-            let mut written = None;
-            certifier.propose(&set.clone(), |number| {
-                let answer = shared.enqueue(&certifier, Request::Write { id, set });
-                written = Some(Written { certifier: certifier.clone(), number, answer });
-            });
-            let Some(written) = written else { return };
-            let waiting = shared.waiting.clone();
-            // What is open must not stay so for a write that waits.
-            drop(shared);
-            let tell = move |outcome| done(committed(id, outcome));
-            waiting.follow(written, Some(id), options, Some(permit), tell).await;
-        });
+        self.shared.handle.spawn(self.group().write(id, set, options, done));
     }
 
     /// Runs a transaction at the leader. `body` reads the applied state, and its writes commit if what it has read has not changed before its place in the log; otherwise it runs
@@ -332,10 +199,10 @@ impl Replica {
         mut body: impl FnMut(&Transaction) -> Result<T, E>,
     ) -> Result<Committed<T>, E> {
         for _ in 0..TRIES {
-            let shared = self.shared.clone();
-            let certifier = self.run(async move { shared.certifier(options.wait).await })?;
+            let group = self.group();
+            let certifier = self.run(async move { group.certifier(options.wait).await })?;
             let guard = certifier.view();
-            let view = self.shared.store.view()?;
+            let view = self.shared.group.store.view()?;
             let index = view.applied.index();
             let transaction = Transaction::new(view);
             let ran = body(&transaction);
@@ -344,17 +211,18 @@ impl Replica {
                 Ok(value) if !set.writes.is_empty() => value,
                 ran => {
                     // What was read, also by a body that fails, was the leader's state if it leads still.
-                    self.confirm(&certifier, options.wait)?;
+                    let group = self.group();
+                    self.run(async move { group.confirm(&certifier, options.wait).await })?;
                     return ran.map(|value| Committed { value, index, reached: Replicated::Quorum });
                 }
             };
             set.check()?;
-            let shared = self.shared.clone();
-            let permit = self.run(async move { shared.permit(options.wait).await })?;
+            let group = self.group();
+            let permit = self.run(async move { group.permit(options.wait).await })?;
             let mut answer = None;
             let request = Request::Write { id, set: set.clone() };
             let certified = certifier.certify(index, &reads, &set, |number| {
-                answer = Some((number, self.shared.enqueue(&certifier, request)));
+                answer = Some((number, self.shared.group.enqueue(&certifier, request)));
             });
             drop(guard);
             match (certified, answer) {
@@ -362,7 +230,7 @@ impl Replica {
                     let written = Written { certifier, number, answer };
                     let (told, outcome) = std::sync::mpsc::channel();
                     let tell = move |answer| drop(told.send(committed(id, answer)));
-                    let waiting = self.shared.waiting.clone();
+                    let waiting = self.shared.group.waiting.clone();
                     self.shared.handle.spawn(waiting.follow(written, Some(id), options, Some(permit), tell));
                     let Committed { index, reached, .. } = outcome.recv().unwrap_or(Err(Error::Closed))?;
                     return Ok(Committed { value, index, reached });
@@ -379,13 +247,9 @@ impl Replica {
     /// # Errors
     /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Engine`], [`Error::Stopped`], [`Error::Closed`].
     pub fn read<T, E: From<Error>>(&self, body: impl FnOnce(&ReadView) -> Result<T, E>) -> Result<T, E> {
-        let (raft, waiting) = (self.raft().clone(), self.shared.waiting.clone());
-        self.run(async move {
-            let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
-            let linearizer = linearizer.map_err(|error| read_failed(&waiting, error))?;
-            linearizer.await_ready(&raft).await.map_err(stopped)
-        })?;
-        body(&ReadView::new(self.shared.store.view()?))
+        let group = self.group();
+        self.run(async move { group.linearize().await })?;
+        body(&ReadView::new(self.shared.group.store.view()?))
     }
 
     /// Reads at any replica, without asking another: a state that was current, as far as this replica knows, at most `max` before the call. The age is that of the leader's last word, and does not
@@ -398,12 +262,7 @@ impl Replica {
         max: Duration,
         body: impl FnOnce(&ReadView) -> Result<T, E>,
     ) -> Result<T, E> {
-        let view = self.shared.store.view()?;
-        let age = self.shared.freshness.age(Instant::now(), view.applied.index());
-        if age.is_none_or(|age| age > max) {
-            return Err(Error::TooStale { age, max }.into());
-        }
-        body(&ReadView::new(view))
+        body(&ReadView::new(self.shared.group.stale_view(max)?))
     }
 
     /// Reads at any replica the state that it has applied, however old that is.
@@ -414,12 +273,12 @@ impl Replica {
         &self,
         body: impl FnOnce(&ReadView) -> Result<T, E>,
     ) -> Result<T, E> {
-        body(&ReadView::new(self.shared.store.view()?))
+        body(&ReadView::new(self.shared.group.store.view()?))
     }
 
     /// State of the replica now.
     pub fn status(&self) -> Status {
-        status_of(&self.raft().metrics().borrow_watched())
+        self.shared.group.status()
     }
 
     /// Waits, for at most `wait`, until the status is as wanted; the last status.
@@ -431,11 +290,11 @@ impl Replica {
         wait: Duration,
         wanted: impl Fn(&Status) -> bool + Send + 'static,
     ) -> Result<Status> {
-        let (mut metrics, replica) = (self.raft().metrics(), self.shared.waiting.replica);
+        let (mut metrics, replica) = (self.shared.group.raft().metrics(), self.shared.group.waiting.replica);
         self.run(async move {
             let deadline = tokio::time::Instant::now() + wait;
             loop {
-                let status = status_of(&metrics.borrow_and_update());
+                let status = Status::of(&metrics.borrow_and_update());
                 if wanted(&status) {
                     return Ok(status);
                 }
@@ -460,8 +319,8 @@ impl Replica {
         self.shared.close()
     }
 
-    fn raft(&self) -> &Raft<Types, Machine> {
-        &self.shared.waiting.raft
+    fn group(&self) -> Arc<Group> {
+        self.shared.group.clone()
     }
 
     /// Runs a step on the runtime, and waits for it.
@@ -471,91 +330,17 @@ impl Replica {
         }
         run(&self.shared.handle, step)
     }
-
-    /// Confirms by a majority that the leadership goes on.
-    fn confirm(&self, certifier: &Certifier, wait: Duration) -> Result<()> {
-        let (raft, waiting, leadership) =
-            (self.raft().clone(), self.shared.waiting.clone(), *certifier.leadership());
-        self.run(async move {
-            let confirmed = tokio::time::timeout(wait, raft.get_read_linearizer(ReadPolicy::ReadIndex)).await;
-            let no_quorum =
-                |reason: &str| Error::NoQuorum { replica: waiting.replica, reason: reason.to_owned() };
-            let linearizer = confirmed.map_err(|_| no_quorum("a majority did not answer in time"))?;
-            let linearizer = linearizer.map_err(|error| read_failed(&waiting, error))?;
-            match linearizer.read_log_id().log_id().leader_id == leadership {
-                true => Ok(()),
-                false => Err(no_quorum("its leadership has ended, and another has begun")),
-            }
-        })
-    }
 }
 
 impl Shared {
-    async fn permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit> {
-        let replica = self.waiting.replica;
-        match tokio::time::timeout(wait, self.permits.clone().acquire_owned()).await {
-            Ok(permit) => permit.map_err(|_| Error::Closed),
-            Err(_) => Err(Error::NoQuorum { replica, reason: "too many writes are in flight".to_owned() }),
-        }
-    }
-
-    fn enqueue(&self, certifier: &Certifier, request: Request) -> Answer {
-        queue(&self.queue, request, *certifier.leadership())
-    }
-
-    fn queue(&self, certifier: &Arc<Certifier>, request: Request, set: &WriteSet) -> Written {
-        let mut given = None;
-        certifier.propose(set, |number| given = Some((number, self.enqueue(certifier, request))));
-        let (number, answer) = given.expect("propose hands over");
-        Written { certifier: certifier.clone(), number, answer }
-    }
-
-    /// The certifier of this replica's leadership.
-    async fn certifier(&self, wait: Duration) -> Result<Arc<Certifier>> {
-        let (raft, waiting) = (&self.waiting.raft, &self.waiting);
-        let replica = waiting.replica;
-        loop {
-            let leader = raft.as_leader().map_err(|forward| waiting.not_leader(forward))?;
-            let leadership = leader.to_committed_leader_id();
-            {
-                let certifier = self.certifier.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(certifier) = certifier.as_ref().filter(|of| *of.leadership() == leadership) {
-                    return Ok(certifier.clone());
-                }
-            }
-            // The first write of a leadership: everything before its first entry must be applied.
-            let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
-            let linearizer = linearizer.map_err(|error| read_failed(waiting, error))?;
-            let ready = linearizer.try_await_ready(raft, Some(wait)).await.map_err(stopped)?;
-            let Ok(ready) = ready else {
-                let reason = "the log before its leadership is not applied yet".to_owned();
-                return Err(Error::NoQuorum { replica, reason });
-            };
-            let read = ready.read_log_id().log_id();
-            if read.leader_id != leadership {
-                continue;
-            }
-            let mut certifier = self.certifier.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(certifier) = certifier.as_ref().filter(|of| *of.leadership() == leadership) {
-                return Ok(certifier.clone());
-            }
-            return Ok(certifier.insert(Arc::new(Certifier::new(leadership, read.index))).clone());
-        }
-    }
-
     fn close(&self) -> Result<()> {
         let Some(runtime) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return Ok(());
         };
-        self.server.abort();
-        let raft = self.waiting.raft.clone();
-        // A task that has panicked has stopped.
-        let _stopped = run(&self.handle, async move { Ok(raft.shutdown().await.is_ok()) });
-        let log = self.log.close();
-        let store = self.store.close();
+        let group = self.group.clone();
+        let closed = run(&self.handle, async move { group.close().await });
         runtime.shutdown_background();
-        log?;
-        store
+        closed
     }
 }
 
@@ -576,45 +361,11 @@ fn run<T: Send + 'static>(
     outcome.recv().unwrap_or(Err(Error::Closed))
 }
 
-fn stopped(fatal: impl fmt::Display) -> Error {
-    Error::Stopped { reason: fatal.to_string() }
-}
-
-fn members_failed(error: impl fmt::Display) -> Error {
-    Error::Members { reason: error.to_string() }
-}
-
-fn read_failed(waiting: &Waiting, error: RaftError<Types, LinearizableReadError<Types>>) -> Error {
-    match error {
-        RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)) => waiting.not_leader(forward),
-        RaftError::APIError(error) => Error::NoQuorum { replica: waiting.replica, reason: error.to_string() },
-        RaftError::Fatal(fatal) => stopped(fatal),
-    }
-}
-
-fn status_of(metrics: &openraft::RaftMetrics<Types>) -> Status {
-    let index = |id: Option<crate::types::LogId>| id.map_or(0, |id| id.index);
-    let membership = metrics.membership_config.membership();
-    let matched = metrics.replication.iter().flatten().map(|(id, matched)| (*id, index(*matched)));
-    Status {
-        id: metrics.id,
-        term: metrics.current_term,
-        leader: metrics.current_leader,
-        last_index: metrics.last_log_index.unwrap_or(0),
-        applied: index(metrics.last_applied),
-        purged: index(metrics.purged),
-        voters: membership.voter_ids().collect(),
-        members: membership.nodes().map(|(id, node)| (*id, node.addr.clone())).collect(),
-        matched: matched.collect(),
-        stopped: metrics.running_state.as_ref().err().map(ToString::to_string),
-    }
-}
-
 impl fmt::Debug for Replica {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Replica")
-            .field("id", &self.shared.waiting.replica)
-            .field("address", &self.shared.address)
+            .field("id", &self.shared.group.waiting.replica)
+            .field("address", &self.shared.group.address)
             .finish()
     }
 }
@@ -623,8 +374,10 @@ impl fmt::Debug for Replica {
 mod tests {
     use super::*;
     use crate::message::Purpose;
-    use crate::peer::LinkError;
+    use crate::peer::{LinkError, Links};
+    use crate::store::Identity;
     use crate::transport::Tcp;
+    use std::sync::OnceLock;
 
     #[test]
     fn strangers_are_refused_in_the_handshake() {

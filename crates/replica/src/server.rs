@@ -1,9 +1,10 @@
 //! The side of a connection that answers.
 //!
 //! One task takes connections, and one task serves each. A connection begins with a handshake, in which strangers are refused: another protocol, another cluster, or a call for another replica.
-//! Then its purpose says what comes. Nothing that arrives makes it panic or take memory beyond one frame. Ending the first task ends all.
+//! Then its purpose says what comes; a client's connection has calls of [`ClientCall`]. Nothing that arrives makes it panic or take memory beyond one frame. Ending the first task ends all.
 
-use crate::frame::FrameCodec;
+use crate::client_message::{ClientCall, ClientHello, ClientReply};
+use crate::frame::{Frame, FrameCodec};
 use crate::freshness::Freshness;
 use crate::machine::{Machine, Snapshot};
 use crate::message::{
@@ -11,15 +12,18 @@ use crate::message::{
     SnapshotReply, SnapshotRows,
 };
 use crate::peer::{LinkError, Wire, next, send};
+use crate::runtime::blocking;
 use crate::store::{Identity, Store};
 use crate::transport::{Connection, Listener};
 use crate::types::Types;
+use futures_util::future::BoxFuture;
 use futures_util::{SinkExt, StreamExt};
 use openraft::Raft;
 use openraft::alias::SnapshotOf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
 /// Time in which a connection must have said what it is for.
@@ -33,6 +37,14 @@ pub(crate) struct Service {
     pub(crate) store: Arc<Store>,
     pub(crate) identity: Identity,
     pub(crate) freshness: Arc<Freshness>,
+    /// Set when the replica runs.
+    pub(crate) clients: OnceLock<Weak<dyn Clients>>,
+}
+
+/// Does what clients ask for.
+pub(crate) trait Clients: Send + Sync {
+    /// Answers one call. Dropping the future changes no outcome of a write.
+    fn call(self: Arc<Self>, call: ClientCall) -> BoxFuture<'static, ClientReply>;
 }
 
 /// Serves connections until it is dropped.
@@ -40,6 +52,8 @@ pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: Arc<Service>
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
+            Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok(connection) => {
                     let service = service.clone();
@@ -48,7 +62,6 @@ pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: Arc<Service>
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
-            Some(_) = connections.join_next() => {}
         }
     }
 }
@@ -56,8 +69,12 @@ pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: Arc<Service>
 impl Service {
     async fn connection(&self, connection: Box<dyn Connection>) -> Result<(), LinkError> {
         let mut wire = Framed::new(connection, FrameCodec::default());
-        let hello = tokio::time::timeout(HANDSHAKE, next::<Hello>(&mut wire));
-        let hello = hello.await.unwrap_or(Err(LinkError::TimedOut))?;
+        let first = tokio::time::timeout(HANDSHAKE, wire.next()).await.map_err(|_| LinkError::TimedOut)?;
+        let first = first.ok_or(LinkError::Closed)??;
+        if first.kind == ClientHello::KIND {
+            return self.client(wire, &first).await;
+        }
+        let hello = Hello::from_frame(&first)?;
         if let Some(reason) = self.refusal(&hello) {
             return send(&mut wire, &Greeting::Refused(reason)).await;
         }
@@ -70,14 +87,33 @@ impl Service {
     }
 
     fn refusal(&self, hello: &Hello) -> Option<String> {
-        let Identity { cluster, replica } = self.identity;
-        if hello.protocol != PROTOCOL {
-            return Some(format!("it speaks version {PROTOCOL} of the protocol, not {}", hello.protocol));
+        let replica = self.identity.replica;
+        let stranger = self.stranger(hello.protocol, hello.cluster);
+        let misled = || (hello.to != replica).then(|| format!("it is replica {replica}, not {}", hello.to));
+        stranger.or_else(misled)
+    }
+
+    fn stranger(&self, protocol: u16, cluster: [u8; 16]) -> Option<String> {
+        if protocol != PROTOCOL {
+            return Some(format!("it speaks version {PROTOCOL} of the protocol, not {protocol}"));
         }
-        if hello.cluster != cluster {
-            return Some("it belongs to another cluster".to_owned());
+        (cluster != self.identity.cluster).then(|| "it belongs to another cluster".to_owned())
+    }
+
+    /// Serves a client, one call after the other.
+    async fn client(&self, mut wire: Wire, first: &Frame) -> Result<(), LinkError> {
+        let hello = ClientHello::from_frame(first)?;
+        let cluster = hello.cluster.unwrap_or(self.identity.cluster);
+        if let Some(reason) = self.stranger(hello.protocol, cluster) {
+            return send(&mut wire, &Greeting::Refused(reason)).await;
         }
-        (hello.to != replica).then(|| format!("it is replica {replica}, not {}", hello.to))
+        send(&mut wire, &Greeting::Welcome).await?;
+        loop {
+            let call: ClientCall = next(&mut wire).await?;
+            let group = self.clients.get().and_then(Weak::upgrade).ok_or(LinkError::Closed)?;
+            let reply = group.call(call).await;
+            send(&mut wire, &reply).await?;
+        }
     }
 
     fn hear(&self, append: &Append) {
@@ -154,7 +190,7 @@ impl Service {
     async fn receive(&self, wire: &mut Wire) -> Result<openraft::raft::SnapshotResponse<Types>, LinkError> {
         let failed = |error: crate::Error| LinkError::Failed(error.to_string());
         let SnapshotBegin { vote, meta } = next(wire).await?;
-        let mut received = tokio::task::block_in_place(|| self.store.receive()).map_err(failed)?;
+        let mut received = blocking(|| self.store.receive()).map_err(failed)?;
         loop {
             let frame = wire.next().await.ok_or(LinkError::Closed)??;
             if frame.kind == SnapshotEnd::KIND {
@@ -166,7 +202,7 @@ impl Service {
                 break;
             }
             let SnapshotRows { table, rows } = SnapshotRows::from_frame(&frame)?;
-            tokio::task::block_in_place(|| received.add(&table, &rows)).map_err(failed)?;
+            blocking(|| received.add(&table, &rows)).map_err(failed)?;
         }
         let snapshot = SnapshotOf::<Types, Snapshot> { meta, snapshot: Snapshot::Received(received) };
         let installed = self.raft.install_full_snapshot(vote, snapshot).await;

@@ -13,6 +13,7 @@
 
 use crate::error::{Error, Result};
 use crate::ids::ReplicaId;
+use crate::place::Place;
 use crate::sessions::Sessions;
 use crate::types::{LogId, Membership, SnapshotMeta};
 use crate::write_set::{RESERVED_PREFIX, Write};
@@ -21,7 +22,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The table of the replica's own rows.
@@ -63,7 +63,7 @@ impl AppliedState {
 
 /// See the head of this file.
 pub(crate) struct Store {
-    folder: PathBuf,
+    place: Arc<dyn Place>,
     options: Options,
     identity: Identity,
     current: RwLock<Arc<Opened>>,
@@ -87,7 +87,7 @@ pub(crate) struct View {
 /// A snapshot that is being received.
 pub(crate) struct Received {
     opened: Option<Opened>,
-    path: PathBuf,
+    place: Arc<dyn Place>,
     rows: u64,
 }
 
@@ -115,8 +115,9 @@ fn client_row(client: u64) -> Vec<u8> {
 }
 
 impl Opened {
-    fn open(path: &Path, number: u64, options: &Options) -> Result<Self> {
-        let database = Database::open_with(path, options.clone())?;
+    fn open(place: &dyn Place, number: u64, options: &Options) -> Result<Self> {
+        options.validate()?;
+        let database = Database::open_in(place.store(number)?, options.clone())?;
         let system = database.table(SYSTEM)?;
         Ok(Opened { number, database, system, tables: Mutex::default() })
     }
@@ -206,33 +207,26 @@ impl View {
 }
 
 impl Store {
-    /// Opens the state in `folder`, which is made if it is missing.
-    pub(crate) fn open(folder: &Path, options: Options, identity: Identity) -> Result<Self> {
-        let io = |error| Error::io(folder.display().to_string(), error);
-        std::fs::create_dir_all(folder).map_err(io)?;
+    /// Opens the state, which is made if it is missing.
+    pub(crate) fn open(place: Arc<dyn Place>, options: Options, identity: Identity) -> Result<Self> {
         let options = Options { durability: Durability::Buffered, ..options };
-        let mut numbers: Vec<u64> = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(io)? {
-            let name = entry.map_err(io)?.file_name();
-            numbers.extend(name.to_str().and_then(|name| name.strip_prefix("store-")?.parse::<u64>().ok()));
-        }
+        let mut numbers = place.stores()?;
         numbers.sort_unstable();
         let mut current = None;
         for number in numbers.into_iter().rev() {
-            let path = folder.join(format!("store-{number}"));
             if current.is_none() {
-                let opened = Opened::open(&path, number, &options)?;
+                let opened = Opened::open(&*place, number, &options)?;
                 if let Some(found) = opened.identity()? {
                     if found != identity {
                         let (found, wanted) = (found.to_string(), identity.to_string());
-                        return Err(Error::Identity { folder: folder.display().to_string(), found, wanted });
+                        return Err(Error::Identity { folder: place.describe(), found, wanted });
                     }
                     current = Some(opened);
                     continue;
                 }
                 opened.database.close()?;
             }
-            std::fs::remove_dir_all(&path).map_err(io)?;
+            place.remove_store(number)?;
         }
         let current = match current {
             Some(opened) => {
@@ -241,12 +235,12 @@ impl Store {
                 opened
             }
             None => {
-                let opened = Opened::open(&folder.join("store-1"), 1, &options)?;
+                let opened = Opened::open(&*place, 1, &options)?;
                 opened.complete(identity, &AppliedState::default())?;
                 opened
             }
         };
-        Ok(Store { folder: folder.to_owned(), options, identity, current: RwLock::new(Arc::new(current)) })
+        Ok(Store { place, options, identity, current: RwLock::new(Arc::new(current)) })
     }
 
     fn current(&self) -> Arc<Opened> {
@@ -328,17 +322,10 @@ impl Store {
 
     /// Begins to receive a snapshot.
     pub(crate) fn receive(&self) -> Result<Received> {
-        let mut number = self.current().number + 1;
-        let path = loop {
-            let path = self.folder.join(format!("store-{number}"));
-            // A former attempt that was given up is removed by its own drop, or at the next opening.
-            if !path.exists() {
-                break path;
-            }
-            number += 1;
-        };
-        let opened = Opened::open(&path, number, &self.options)?;
-        Ok(Received { opened: Some(opened), path, rows: 0 })
+        // A former attempt that was given up is removed by its own drop, or at the next opening.
+        let number = self.place.stores()?.into_iter().max().unwrap_or(0) + 1;
+        let opened = Opened::open(&*self.place, number, &self.options)?;
+        Ok(Received { opened: Some(opened), place: self.place.clone(), rows: 0 })
     }
 
     /// Replaces the state by a snapshot. What reads the former state meanwhile fails with [`katydid::Error::Closed`].
@@ -351,8 +338,7 @@ impl Store {
             std::mem::replace(&mut *current, Arc::new(opened))
         };
         former.database.close()?;
-        let path = self.folder.join(format!("store-{}", former.number));
-        std::fs::remove_dir_all(&path).map_err(|error| Error::io(path.display().to_string(), error))
+        self.place.remove_store(former.number)
     }
 
     /// Closes the engine.
@@ -404,7 +390,7 @@ impl Drop for Received {
         if let Some(opened) = self.opened.take() {
             // What stays is removed by the next opening.
             let _closed = opened.database.close();
-            let _removed = std::fs::remove_dir_all(&self.path);
+            let _removed = self.place.remove_store(opened.number);
         }
     }
 }
@@ -413,8 +399,10 @@ impl Drop for Received {
 mod tests {
     use super::*;
     use crate::ids::RequestId;
+    use crate::place::Folder;
     use crate::types::{Applied, Leadership};
     use crate::write_set::WriteSet;
+    use std::path::Path;
 
     const IDENTITY: Identity = Identity { cluster: [7; 16], replica: 2 };
 
@@ -423,8 +411,12 @@ mod tests {
         AppliedState { log_id, membership: Membership::default() }
     }
 
+    fn place(folder: &Path) -> Arc<dyn Place> {
+        Arc::new(Folder(folder.to_owned()))
+    }
+
     fn open(folder: &Path) -> Store {
-        Store::open(folder, Options::default(), IDENTITY).expect("open")
+        Store::open(place(folder), Options::default(), IDENTITY).expect("open")
     }
 
     fn value(store: &Store, key: &str) -> Option<Vec<u8>> {
@@ -487,7 +479,7 @@ mod tests {
         assert!(value(&target, "old").is_some());
         std::mem::forget(receive(&target));
         drop(target);
-        let interrupted = to.path().join("store-2");
+        let interrupted = to.path().join("state/store-2");
         assert!(interrupted.exists());
         // The forgotten one has its folder locked, as a crashed process would not have.
         std::fs::rename(&interrupted, from.path().join("elsewhere")).expect("rename");
@@ -504,7 +496,7 @@ mod tests {
             Some(vec![1; 100])
         );
         assert!(target.current().table("empty").expect("tables").is_some());
-        assert!(!to.path().join("store-1").exists());
+        assert!(!to.path().join("state/store-1").exists());
     }
 
     #[test]
@@ -512,7 +504,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         open(folder.path()).close().expect("close");
         for other in [Identity { replica: 3, ..IDENTITY }, Identity { cluster: [8; 16], ..IDENTITY }] {
-            let refused = Store::open(folder.path(), Options::default(), other);
+            let refused = Store::open(place(folder.path()), Options::default(), other);
             assert!(matches!(refused, Err(Error::Identity { .. })));
         }
     }

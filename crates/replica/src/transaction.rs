@@ -182,7 +182,7 @@ impl fmt::Debug for ReadView {
     }
 }
 
-fn is_empty(low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>) -> bool {
+pub(crate) fn is_empty(low: &Bound<Vec<u8>>, high: &Bound<Vec<u8>>) -> bool {
     match (low, high) {
         (Bound::Included(low), Bound::Included(high)) => low > high,
         (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => {
@@ -201,11 +201,14 @@ impl fmt::Debug for Transaction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::Folder;
     use crate::store::{AppliedState, Identity, Store};
+    use std::sync::Arc;
 
     fn transaction(folder: &std::path::Path) -> Transaction {
         let identity = Identity { cluster: [1; 16], replica: 1 };
-        let store = Store::open(folder, katydid::Options::default(), identity).expect("open");
+        let store = Store::open(Arc::new(Folder(folder.to_owned())), katydid::Options::default(), identity)
+            .expect("open");
         let set = WriteSet::default().put("t", "b", "old").put("t", "d", "old").put("t", "f", "old");
         store.apply(&AppliedState::default(), &set.writes, &[], &AppliedState::default()).expect("apply");
         Transaction::new(store.view().expect("view"))

@@ -3,6 +3,7 @@
 //! Pure; any thread.
 
 use crate::ids::{ReplicaId, RequestId};
+use crate::runtime::Runtime;
 use crate::write_set::WriteSet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -55,7 +56,7 @@ impl fmt::Display for Applied {
 
 openraft::declare_raft_types!(
     /// The types of the Raft group.
-    pub(crate) Types: D = Request, R = Applied, NodeId = ReplicaId
+    pub(crate) Types: D = Request, R = Applied, NodeId = ReplicaId, AsyncRuntime = Runtime
 );
 
 pub(crate) type Entry = <Types as openraft::RaftTypeConfig>::Entry;

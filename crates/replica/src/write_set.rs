@@ -107,7 +107,9 @@ impl WriteSet {
     /// # Errors
     /// [`Error::Inadmissible`] if a name, a key, a value or the whole is too long, or a name is reserved.
     pub fn check(&self) -> Result<()> {
-        let refuse = |table: &str, reason| Err(Error::Inadmissible { table: table.to_owned(), reason });
+        let refuse = |table: &str, reason: &'static str| {
+            Err(Error::Inadmissible { table: table.to_owned(), reason: reason.into() })
+        };
         for write in &self.writes {
             let table = write.table();
             if !(1..=NAME_BYTES_MAX).contains(&table.len()) {

@@ -178,7 +178,7 @@ pub(crate) fn committed(id: RequestId, answer: Result<(Applied, u64, Replicated)
         (Applied::UnknownClient, ..) => Err(Error::UnknownClient { id }),
         (Applied::TooOld, ..) => Err(Error::TooOld { id }),
         (Applied::Inadmissible, ..) => {
-            let reason = "replicas of this version refuse it";
+            let reason = "replicas of this version refuse it".into();
             Err(Error::Inadmissible { table: String::new(), reason })
         }
         (Applied::Cancelled | Applied::Nothing | Applied::Client(_), ..) => Err(Error::Cancelled { id }),

@@ -5,3 +5,5 @@ mod commits;
 mod failures;
 mod members;
 mod snapshots;
+#[cfg(feature = "tls")]
+mod tls;

@@ -1,0 +1,353 @@
+//! Calls of a client: finding the leader, asking it, and asking again.
+//!
+//! Tasks of a runtime that the client or a simulation owns. Each call has a connection for itself while it lasts; connections are kept for later calls. Invariants:
+//!
+//! 1. A write is sent again only under its id, so it is applied at most once, however often it is sent.
+//! 2. A failed write is reported as not committed only if no replica can have taken it in: no try of it was sent, or each was answered with an error that says so. All else is
+//!    [`Error::Unknown`].
+
+use crate::client_message::{ClientCall, ClientHello, ClientReply, Key, ReadAt};
+use crate::error::{Error, Result, UnknownReason};
+use crate::frame::FrameCodec;
+use crate::ids::RequestId;
+use crate::message::{Greeting, PROTOCOL};
+use crate::options::{Replicated, WriteOptions};
+use crate::peer::{LinkError, Wire, next, send};
+use crate::status::Status;
+use crate::transport::Transport;
+use crate::write_set::WriteSet;
+use crate::writing::{Committed, Outcome};
+use std::io;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::codec::Framed;
+
+/// Least pause before a call is sent to another replica, or again to the same one. The longest is twice that.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Most connections that are kept.
+const KEPT_MAX: usize = 64;
+
+/// See the head of this file.
+pub(crate) struct Caller {
+    transport: Arc<dyn Transport>,
+    cluster: Option<[u8; 16]>,
+    patience: Duration,
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    /// Addresses to try: those that were given, and those that replicas have named.
+    addresses: Vec<String>,
+    /// The address to try first.
+    leader: Option<String>,
+    kept: Vec<(String, Wire)>,
+}
+
+/// A try of a call that got no reply.
+struct Unanswered {
+    address: String,
+    error: LinkError,
+    /// The replica may have the call.
+    sent: bool,
+}
+
+impl From<Unanswered> for Error {
+    fn from(Unanswered { address, error, .. }: Unanswered) -> Self {
+        let source = match error {
+            LinkError::Connect(source) => source,
+            error => io::Error::other(error),
+        };
+        Error::io(format!("the replica at {address}"), source)
+    }
+}
+
+impl Caller {
+    pub(crate) fn new(
+        addresses: Vec<String>,
+        cluster: Option<[u8; 16]>,
+        transport: Arc<dyn Transport>,
+        patience: Duration,
+    ) -> Self {
+        let inside = Inside { addresses, leader: None, kept: Vec::new() };
+        Caller { transport, cluster, patience, inside: Mutex::new(inside) }
+    }
+
+    // Nothing that panics runs under the latch.
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self, address: &str) -> Result<Wire, LinkError> {
+        let connection = self.transport.connect(address).await.map_err(LinkError::Connect)?;
+        let mut wire = Framed::new(connection, FrameCodec::default());
+        send(&mut wire, &ClientHello { protocol: PROTOCOL, cluster: self.cluster }).await?;
+        match next(&mut wire).await? {
+            Greeting::Welcome => Ok(wire),
+            Greeting::Refused(reason) => Err(LinkError::Refused(reason)),
+        }
+    }
+
+    /// Asks the replica at `address` once.
+    async fn ask(
+        &self,
+        address: &str,
+        call: &ClientCall,
+        deadline: Instant,
+    ) -> Result<ClientReply, Unanswered> {
+        let mut sent = false;
+        let kept = {
+            let mut inside = self.inside();
+            let at = inside.kept.iter().rposition(|(of, _)| of == address);
+            at.map(|at| inside.kept.swap_remove(at).1)
+        };
+        let asked = async {
+            let mut wire = match kept {
+                Some(wire) => wire,
+                None => self.connect(address).await?,
+            };
+            sent = true;
+            send(&mut wire, call).await?;
+            let reply: ClientReply = next(&mut wire).await?;
+            Ok::<_, LinkError>((wire, reply))
+        };
+        let asked = tokio::time::timeout_at(deadline, asked).await;
+        match asked.unwrap_or(Err(LinkError::TimedOut)) {
+            Ok((wire, reply)) => {
+                let mut inside = self.inside();
+                if inside.kept.len() >= KEPT_MAX {
+                    inside.kept.swap_remove(0);
+                }
+                inside.kept.push((address.to_owned(), wire));
+                Ok(reply)
+            }
+            Err(error) => {
+                // The others to this address are likely to be broken as well.
+                self.inside().kept.retain(|(of, _)| of != address);
+                Err(Unanswered { address: address.to_owned(), error, sent })
+            }
+        }
+    }
+
+    /// Asks the replica at `address`, and no other; once more if a connection was kept that it had closed.
+    pub(crate) async fn call_at(
+        &self,
+        address: &str,
+        call: &ClientCall,
+        wait: Duration,
+    ) -> Result<ClientReply> {
+        let deadline = Instant::now() + wait;
+        let first = self.ask(address, call, deadline).await;
+        let reply = match first {
+            Err(Unanswered { error: LinkError::Closed | LinkError::Frame(_), .. }) => {
+                self.ask(address, call, deadline).await?
+            }
+            first => first?,
+        };
+        match reply {
+            ClientReply::Refused(refusal) => Err(refusal.into()),
+            reply => Ok(reply),
+        }
+    }
+
+    /// The address to try, the `attempt`-th time.
+    fn address(&self, attempt: usize) -> String {
+        let inside = self.inside();
+        let nth = || inside.addresses.get(attempt % inside.addresses.len().max(1)).cloned();
+        inside.leader.clone().or_else(nth).unwrap_or_default()
+    }
+
+    /// Remembers who is said to lead; whether someone is.
+    fn hear(&self, leader: Option<String>) -> bool {
+        let mut inside = self.inside();
+        if let Some(address) = &leader
+            && !inside.addresses.contains(address)
+        {
+            inside.addresses.push(address.clone());
+        }
+        inside.leader = leader;
+        inside.leader.is_some()
+    }
+
+    /// Asks until a replica has done what is asked, or `wait` is over; whether a replica may have taken the call in before it failed.
+    async fn call(&self, mut call: ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
+        let (deadline, mut maybe, mut redirected) = (Instant::now() + wait, false, false);
+        // These are answered when another replica has caught up.
+        let is_long = matches!(call, ClientCall::AddLearner { .. } | ClientCall::ChangeVoters { .. });
+        let patience = if is_long { wait } else { self.patience };
+        for attempt in 0_usize.. {
+            let address = self.address(attempt);
+            let limit = deadline.min(Instant::now() + patience);
+            if let ClientCall::Write { wait_ms, .. } = &mut call {
+                *wait_ms = limit.duration_since(Instant::now()).as_millis().try_into().unwrap_or(u64::MAX);
+            }
+            let (error, named) = match self.ask(&address, &call, limit).await {
+                Ok(ClientReply::Refused(refusal)) => match Error::from(refusal) {
+                    Error::NotLeader { replica, leader } => {
+                        let other =
+                            leader.as_ref().map(|(_, other)| other).filter(|other| **other != address);
+                        let named = self.hear(other.cloned());
+                        (Error::NotLeader { replica, leader }, named)
+                    }
+                    error @ (Error::NoQuorum { .. }
+                    | Error::TooStale { .. }
+                    | Error::Stopped { .. }
+                    | Error::Closed) => {
+                        self.hear(None);
+                        (error, false)
+                    }
+                    error @ Error::Unknown { .. } => {
+                        self.hear(None);
+                        maybe = true;
+                        (error, false)
+                    }
+                    error => return Err((error, maybe)),
+                },
+                Ok(reply) => {
+                    if !matches!(call, ClientCall::Get { .. } | ClientCall::Range { .. }) {
+                        self.inside().leader = Some(address);
+                    }
+                    return Ok(reply);
+                }
+                Err(Unanswered { error: LinkError::Refused(reason), address, .. }) => {
+                    // A replica of another cluster, or of another version: asking again does not help.
+                    let source = io::Error::new(io::ErrorKind::ConnectionRefused, reason);
+                    return Err((Error::io(format!("the replica at {address}"), source), maybe));
+                }
+                Err(unanswered) => {
+                    self.hear(None);
+                    maybe |= unanswered.sent;
+                    (unanswered.into(), false)
+                }
+            };
+            // The leader that was named is asked at once, unless it was named by one that was named itself.
+            redirected = named && !redirected;
+            let pause = match redirected {
+                true => Duration::ZERO,
+                false => PAUSE.mul_f64(1.0 + fastrand::f64()),
+            };
+            if Instant::now() + pause >= deadline {
+                return Err((error, maybe));
+            }
+            tokio::time::sleep(pause).await;
+        }
+        Err((Error::Closed, maybe))
+    }
+
+    /// A call that may be repeated without harm.
+    pub(crate) async fn repeat(&self, call: ClientCall, wait: Duration) -> Result<ClientReply> {
+        self.call(call, wait).await.map_err(|(error, _)| error)
+    }
+
+    pub(crate) async fn open_client(&self, wait: Duration) -> Result<u64> {
+        match self.repeat(ClientCall::OpenClient, wait).await? {
+            ClientReply::Client(client) => Ok(client),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    pub(crate) async fn write(
+        &self,
+        id: RequestId,
+        set: WriteSet,
+        options: WriteOptions,
+    ) -> Result<Committed> {
+        set.check()?;
+        let all = options.durability == Replicated::All;
+        let wait_ms = options.wait.as_millis().try_into().unwrap_or(u64::MAX);
+        match self.call(ClientCall::Write { id, set, all, wait_ms }, options.wait).await {
+            Ok(ClientReply::Committed { index, all }) => {
+                let reached = if all { Replicated::All } else { Replicated::Quorum };
+                Ok(Committed { value: (), index, reached })
+            }
+            Ok(reply) => Err(unexpected(&reply)),
+            Err((error, maybe)) => Err(match error {
+                // Invariant 2. These say of all tries what became of them, or that it cannot be known any more.
+                Error::Cancelled { .. }
+                | Error::UnknownClient { .. }
+                | Error::TooOld { .. }
+                | Error::Unknown { .. } => error,
+                _ if maybe => Error::Unknown { id, reason: UnknownReason::TimedOut },
+                error => error,
+            }),
+        }
+    }
+
+    pub(crate) async fn resolve(&self, id: RequestId, wait: Duration) -> Result<Outcome> {
+        match self.repeat(ClientCall::Resolve { id }, wait).await? {
+            ClientReply::Resolved(true) => Ok(Outcome::Committed),
+            ClientReply::Resolved(false) => Ok(Outcome::NotCommitted),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    pub(crate) async fn get(
+        &self,
+        table: &str,
+        key: &[u8],
+        at: ReadAt,
+        wait: Duration,
+    ) -> Result<Option<Vec<u8>>> {
+        let call = ClientCall::Get { table: table.to_owned(), key: Key(key.to_vec()), at };
+        match self.repeat(call, wait).await? {
+            ClientReply::Value(value) => Ok(value.map(|value| value.into_vec())),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    pub(crate) async fn status(&self, address: &str, wait: Duration) -> Result<Status> {
+        match self.call_at(address, &ClientCall::Status, wait).await? {
+            ClientReply::Status(status) => Ok(status),
+            reply => Err(unexpected(&reply)),
+        }
+    }
+}
+
+/// Rows that a call returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows {
+    /// Keys and values, in the order of the keys.
+    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether the range has no more rows than these.
+    pub is_whole: bool,
+}
+
+/// The call that asks for a range of rows.
+pub(crate) fn range(
+    table: &str,
+    low: Bound<Vec<u8>>,
+    high: Bound<Vec<u8>>,
+    limit: u32,
+    at: ReadAt,
+) -> ClientCall {
+    ClientCall::Range { table: table.to_owned(), low: low.map(Key), high: high.map(Key), limit, at }
+}
+
+/// The rows of a reply.
+pub(crate) fn rows(reply: ClientReply) -> Result<Rows> {
+    match reply {
+        ClientReply::Rows { rows, is_whole } => {
+            Ok(Rows { rows: rows.into_iter().map(|row| (row.0, row.1)).collect(), is_whole })
+        }
+        reply => Err(unexpected(&reply)),
+    }
+}
+
+/// Checks that a reply says that what was asked is done.
+pub(crate) fn done(reply: &ClientReply) -> Result<()> {
+    if *reply == ClientReply::Done { Ok(()) } else { Err(unexpected(reply)) }
+}
+
+fn unexpected(reply: &ClientReply) -> Error {
+    let kind = match reply {
+        ClientReply::Status(_) => "a status",
+        ClientReply::Client(_) => "a client",
+        ClientReply::Committed { .. } => "a commit",
+        ClientReply::Resolved(_) => "an outcome",
+        ClientReply::Value(_) => "a value",
+        ClientReply::Rows { .. } => "rows",
+        ClientReply::Done | ClientReply::Refused(_) => "no content",
+    };
+    Error::io("a replica", io::Error::other(format!("it answered another call, with {kind}")))
+}

@@ -1,0 +1,254 @@
+//! A client of a group in another process.
+//!
+//! Any thread. The client has a runtime of one thread for its connections; a call blocks the calling thread. Calls of several threads go side by side, each on a connection of its own.
+
+use crate::caller::{Caller, Rows, done, range, rows};
+use crate::client_message::{ClientCall, ReadAt};
+use crate::error::{Error, Result};
+use crate::ids::{ReplicaId, RequestId};
+use crate::options::WriteOptions;
+use crate::status::Status;
+use crate::transport::{Tcp, Transport};
+use crate::write_set::WriteSet;
+use crate::writing::{Committed, Outcome};
+use katydid::KeyRange;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Options for a client. Take [`ClientOptions::new`] and change what you need.
+#[derive(Clone)]
+pub struct ClientOptions {
+    /// Addresses of replicas. One that runs is enough: it names the leader.
+    pub addresses: Vec<String>,
+    /// Id of the cluster. Replicas of other clusters are refused. Default: none, any cluster.
+    pub cluster: Option<[u8; 16]>,
+    /// How the client reaches replicas. Default: [`Tcp`], without encryption.
+    pub transport: Arc<dyn Transport>,
+    /// Time after which a replica that does not answer is given up, and the call is sent to another one. Default: 3 s.
+    pub patience: Duration,
+    /// Time after which a call that is no write fails. Default: 10 s. A write has its own, [`WriteOptions::wait`].
+    pub wait: Duration,
+}
+
+impl ClientOptions {
+    /// The defaults, for replicas at these addresses.
+    pub fn new(addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        ClientOptions {
+            addresses: addresses.into_iter().map(Into::into).collect(),
+            cluster: None,
+            transport: Arc::new(Tcp),
+            patience: Duration::from_secs(3),
+            wait: Duration::from_secs(10),
+        }
+    }
+}
+
+impl fmt::Debug for ClientOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientOptions").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// A client of a group whose replicas run in other processes. Its calls find the leader, and go on with another one when it fails. Clones share the connections.
+///
+/// Calls mean what those of [`Replica`](crate::Replica) of the same names mean. A write is sent again, under its id, until it is answered or its time is over; the group applies it once.
+///
+/// ```no_run
+/// use katydid_replica::{Client, ClientOptions, ReadAt, RequestId, WriteOptions, WriteSet};
+/// # fn main() -> katydid_replica::Result<()> {
+/// let client = Client::new(ClientOptions::new(["10.0.0.1:7101", "10.0.0.2:7101", "10.0.0.3:7101"]))?;
+/// let session = client.open_client()?;
+/// let set = WriteSet::default().put("stock", "apples", "12");
+/// client.write(RequestId { client: session, sequence: 1 }, set, WriteOptions::default())?;
+/// assert_eq!(client.get("stock", "apples", ReadAt::Leader)?, Some(b"12".to_vec()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    caller: Arc<Caller>,
+    addresses: Vec<String>,
+    wait: Duration,
+    /// `None` while it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Client {
+    /// Makes a client. It connects when it is used.
+    ///
+    /// # Errors
+    /// [`Error::Option`] if no address is given; [`Error::Io`] if the system has no thread for it.
+    pub fn new(options: ClientOptions) -> Result<Client> {
+        if options.addresses.is_empty() {
+            let reason = "must name at least one replica".to_owned();
+            return Err(Error::Option { option: "addresses", reason });
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("katydid-client")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::io("the runtime of the client", error))?;
+        let addresses = options.addresses.clone();
+        let caller = Caller::new(options.addresses, options.cluster, options.transport, options.patience);
+        let (caller, wait) = (Arc::new(caller), options.wait);
+        Ok(Client { shared: Arc::new(Shared { caller, addresses, wait, runtime: Some(runtime) }) })
+    }
+
+    /// Runs a step on the client's runtime, and waits for it on a thread that may belong to any runtime.
+    fn run<T, F>(&self, step: impl FnOnce(Arc<Caller>, Duration) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let (told, outcome) = std::sync::mpsc::channel();
+        let step = step(self.shared.caller.clone(), self.shared.wait);
+        let runtime = self.shared.runtime.as_ref().ok_or(Error::Closed)?;
+        runtime.spawn(async move { drop(told.send(step.await)) });
+        outcome.recv().unwrap_or(Err(Error::Closed))
+    }
+
+    /// The addresses that the client was made with.
+    pub fn addresses(&self) -> &[String] {
+        &self.shared.addresses
+    }
+
+    /// State of the replica at `address`, and of the group as that replica knows it.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it does not answer.
+    pub fn status(&self, address: &str) -> Result<Status> {
+        let address = address.to_owned();
+        self.run(|caller, wait| async move { caller.status(&address, wait).await })
+    }
+
+    /// Opens a session, whose number it returns: see [`Replica::open_client`](crate::Replica::open_client).
+    ///
+    /// # Errors
+    /// That of the last try, when [`ClientOptions::wait`] is over. More than one session may have been opened.
+    pub fn open_client(&self) -> Result<u64> {
+        self.run(|caller, wait| async move { caller.open_client(wait).await })
+    }
+
+    /// Writes: all of the set or nothing.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if it may have committed all the same, or may commit later; [`Error::Inadmissible`], [`Error::Cancelled`], [`Error::UnknownClient`],
+    /// [`Error::TooOld`]; else that of the last try, and it has not committed.
+    pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
+        self.run(|caller, _| async move { caller.write(id, set, options).await })
+    }
+
+    /// The outcome of a request, for good: see [`Replica::resolve`](crate::Replica::resolve).
+    ///
+    /// # Errors
+    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten; else that of the last try: ask again.
+    pub fn resolve(&self, id: RequestId) -> Result<Outcome> {
+        self.run(|caller, wait| async move { caller.resolve(id, wait).await })
+    }
+
+    /// The value of `key`. A table that does not exist has no keys.
+    ///
+    /// # Errors
+    /// That of the last try, when [`ClientOptions::wait`] is over.
+    pub fn get(&self, table: &str, key: impl AsRef<[u8]>, at: ReadAt) -> Result<Option<Vec<u8>>> {
+        let (table, key) = (table.to_owned(), key.as_ref().to_vec());
+        self.run(|caller, wait| async move { caller.get(&table, &key, at, wait).await })
+    }
+
+    /// The first rows of a range, in order, of one state: at most `limit`, 10,000 and about 4 MiB of them. To go on, ask for what is behind the last key, of a newer state then.
+    ///
+    /// # Errors
+    /// That of the last try, when [`ClientOptions::wait`] is over.
+    pub fn range(&self, table: &str, keys: impl KeyRange, limit: u32, at: ReadAt) -> Result<Rows> {
+        let (low, high) = keys.into_bounds();
+        let call = range(table, low, high, limit, at);
+        self.run(|caller, wait| async move { rows(caller.repeat(call, wait).await?) })
+    }
+
+    /// The first rows of a range as the replica at `address` has them, as [`Client::range`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it does not answer; [`Error::TooStale`], [`Error::NotLeader`] and others that it answers.
+    pub fn range_at(
+        &self,
+        address: &str,
+        table: &str,
+        keys: impl KeyRange,
+        limit: u32,
+        at: ReadAt,
+    ) -> Result<Rows> {
+        let (low, high) = keys.into_bounds();
+        let (call, address) = (range(table, low, high, limit, at), address.to_owned());
+        self.run(|caller, wait| async move { rows(caller.call_at(&address, &call, wait).await?) })
+    }
+
+    /// Makes a group of these members: see [`Replica::initialize`](crate::Replica::initialize). The replica at `address` is one of them.
+    ///
+    /// # Errors
+    /// [`Error::Members`] if the replica belongs to a group already; [`Error::Io`].
+    pub fn initialize(&self, address: &str, members: &BTreeMap<ReplicaId, String>) -> Result<()> {
+        let (call, address) = (ClientCall::Initialize { members: members.clone() }, address.to_owned());
+        self.run(|caller, wait| async move { done(&caller.call_at(&address, &call, wait).await?) })
+    }
+
+    /// Adds a member that does not vote, and waits until it has the log, at most `wait`: see [`Replica::add_learner`](crate::Replica::add_learner).
+    ///
+    /// # Errors
+    /// [`Error::Members`]; else that of the last try. The member may have been added all the same; adding it again does no harm.
+    pub fn add_learner(&self, id: ReplicaId, address: &str, wait: Duration) -> Result<()> {
+        let call = ClientCall::AddLearner { id, address: address.to_owned() };
+        self.run(|caller, _| async move { done(&caller.repeat(call, wait).await?) })
+    }
+
+    /// Makes these members the voters: see [`Replica::change_voters`](crate::Replica::change_voters).
+    ///
+    /// # Errors
+    /// [`Error::Members`]; else that of the last try. The change may have been made all the same, or be under way; asking for it again does no harm.
+    pub fn change_voters(&self, voters: &BTreeSet<ReplicaId>) -> Result<()> {
+        let call = ClientCall::ChangeVoters { voters: voters.clone() };
+        self.run(|caller, wait| async move { done(&caller.repeat(call, wait).await?) })
+    }
+
+    /// Asks a voter to lead, and returns at once: see [`Replica::transfer_leader`](crate::Replica::transfer_leader).
+    ///
+    /// # Errors
+    /// [`Error::Members`] if it is no voter; else that of the last try.
+    pub fn transfer_leader(&self, to: ReplicaId) -> Result<()> {
+        self.run(|caller, wait| async move {
+            done(&caller.repeat(ClientCall::TransferLeader { to }, wait).await?)
+        })
+    }
+
+    /// Lets the replica at `address` purge its log: see [`Replica::snapshot`](crate::Replica::snapshot).
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it does not answer, [`Error::Stopped`].
+    pub fn snapshot(&self, address: &str) -> Result<()> {
+        let address = address.to_owned();
+        self.run(
+            |caller, wait| async move { done(&caller.call_at(&address, &ClientCall::Snapshot, wait).await?) },
+        )
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("addresses", &self.shared.addresses).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,155 @@
+//! Messages between clients and replicas.
+//!
+//! Pure; any thread. A client's connection begins with a [`ClientHello`] and a [`Greeting`](crate::message::Greeting); then each [`ClientCall`] is answered by one [`ClientReply`]. A
+//! replica that cannot do what it was asked says so with a [`Refusal`], from which the client makes the error that a call of the replica itself would have returned.
+
+use crate::error::{Error, UnknownReason};
+use crate::ids::{ReplicaId, RequestId};
+use crate::message::messages;
+use crate::status::Status;
+use crate::store::Row;
+use crate::write_set::WriteSet;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+/// The first message of a client's connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClientHello {
+    pub protocol: u16,
+    /// The cluster that the client wants; none if any will do.
+    pub cluster: Option<[u8; 16]>,
+}
+
+/// The state that a read shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ReadAt {
+    /// Every write that was acknowledged before the read began. The leader answers, and confirms by a majority that it leads.
+    Leader,
+    /// A state that was current at most this long ago. Any replica answers that has one, without asking another.
+    Stale(Duration),
+    /// The state that the asked replica has applied, however old that is.
+    Applied,
+}
+
+/// A call of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ClientCall {
+    Status,
+    OpenClient,
+    Write { id: RequestId, set: WriteSet, all: bool, wait_ms: u64 },
+    Resolve { id: RequestId },
+    Get { table: String, key: Key, at: ReadAt },
+    Range { table: String, low: Bound<Key>, high: Bound<Key>, limit: u32, at: ReadAt },
+    Initialize { members: BTreeMap<ReplicaId, String> },
+    AddLearner { id: ReplicaId, address: String },
+    ChangeVoters { voters: BTreeSet<ReplicaId> },
+    TransferLeader { to: ReplicaId },
+    Snapshot,
+}
+
+/// A key, encoded as bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Key(#[serde(with = "serde_bytes")] pub(crate) Vec<u8>);
+
+/// The answer to a [`ClientCall`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ClientReply {
+    Status(Status),
+    Client(u64),
+    Committed {
+        index: u64,
+        all: bool,
+    },
+    /// Whether the request has committed. If not it never will.
+    Resolved(bool),
+    Value(Option<serde_bytes::ByteBuf>),
+    /// Rows in order; and whether the range has no more.
+    Rows {
+        rows: Vec<Row>,
+        is_whole: bool,
+    },
+    Done,
+    Refused(Refusal),
+}
+
+messages! { 3 ClientHello 40 ClientCall 41 ClientReply }
+
+/// An [`Error`] as it travels. What a client cannot act on by kind is text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    NotLeader { replica: ReplicaId, leader: Option<(ReplicaId, String)> },
+    NoQuorum { replica: ReplicaId, reason: String },
+    Inadmissible { table: String, reason: String },
+    Cancelled { id: RequestId },
+    UnknownClient { id: RequestId },
+    TooOld { id: RequestId },
+    Unknown { id: RequestId, reason: Unknown },
+    TooStale { age: Option<Duration>, max: Duration },
+    Members { reason: String },
+    Stopped { reason: String },
+    Closed,
+}
+
+/// An [`UnknownReason`] as it travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Unknown {
+    LeadershipLost,
+    TimedOut,
+    Stopped,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NotLeader { replica, leader } => Refusal::NotLeader { replica, leader },
+            Error::NoQuorum { replica, reason } => Refusal::NoQuorum { replica, reason },
+            Error::Inadmissible { table, reason } => {
+                Refusal::Inadmissible { table, reason: reason.into_owned() }
+            }
+            Error::Cancelled { id } => Refusal::Cancelled { id },
+            Error::UnknownClient { id } => Refusal::UnknownClient { id },
+            Error::TooOld { id } => Refusal::TooOld { id },
+            Error::Unknown { id, reason } => Refusal::Unknown {
+                id,
+                reason: match reason {
+                    UnknownReason::LeadershipLost => Unknown::LeadershipLost,
+                    UnknownReason::TimedOut => Unknown::TimedOut,
+                    UnknownReason::Stopped => Unknown::Stopped,
+                },
+            },
+            Error::TooStale { age, max } => Refusal::TooStale { age, max },
+            Error::Members { reason } => Refusal::Members { reason },
+            // The state was replaced by a snapshot, or the replica is closed: another try finds the new one, or another replica.
+            Error::Closed | Error::Engine(katydid::Error::Closed) => Refusal::Closed,
+            error => Refusal::Stopped { reason: error.to_string() },
+        }
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotLeader { replica, leader } => Error::NotLeader { replica, leader },
+            Refusal::NoQuorum { replica, reason } => Error::NoQuorum { replica, reason },
+            Refusal::Inadmissible { table, reason } => Error::Inadmissible { table, reason: reason.into() },
+            Refusal::Cancelled { id } => Error::Cancelled { id },
+            Refusal::UnknownClient { id } => Error::UnknownClient { id },
+            Refusal::TooOld { id } => Error::TooOld { id },
+            Refusal::Unknown { id, reason } => Error::Unknown {
+                id,
+                reason: match reason {
+                    Unknown::LeadershipLost => UnknownReason::LeadershipLost,
+                    Unknown::TimedOut => UnknownReason::TimedOut,
+                    Unknown::Stopped => UnknownReason::Stopped,
+                },
+            },
+            Refusal::TooStale { age, max } => Error::TooStale { age, max },
+            Refusal::Members { reason } => Error::Members { reason },
+            Refusal::Stopped { reason } => Error::Stopped { reason },
+            Refusal::Closed => Error::Closed,
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! A replica that runs: its part in the group, and the steps that its handle and its clients' connections take.
+//!
+//! Tasks of one runtime, which the handle or a simulation owns. Steps that may wait for a device tell the runtime so. Ending the group ends what it writes to after it.
+
+use crate::certifier::Certifier;
+use crate::client_message::{ClientCall, ClientReply, Key, ReadAt};
+use crate::error::{Error, Result, UnknownReason};
+use crate::freshness::Freshness;
+use crate::ids::{ReplicaId, RequestId};
+use crate::machine::Machine;
+use crate::options::{ReplicaOptions, Replicated, WriteOptions};
+use crate::peer::{Links, Peers};
+use crate::place::Place;
+use crate::runtime::blocking;
+use crate::server::{Clients, Service, serve};
+use crate::status::Status;
+use crate::store::{Identity, Row, Store, View};
+use crate::types::{Applied, Request, Types};
+use crate::write_set::WriteSet;
+use crate::writing::{Answer, Committed, Outcome, Queue, Waiting, Written, committed, propose, queue};
+use futures_util::future::BoxFuture;
+use katydid_raft_log::RaftLog;
+use openraft::async_runtime::WatchReceiver;
+use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
+use openraft::{BasicNode, Raft, ReadPolicy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+
+/// Most rows that one call of a client gets.
+pub(crate) const ROWS_MAX: u32 = 10_000;
+/// Bytes of rows after which a call of a client gets no more of them.
+const ROWS_BYTES: usize = 4 << 20;
+
+/// See the head of this file.
+pub(crate) struct Group {
+    pub(crate) waiting: Waiting,
+    pub(crate) store: Arc<Store>,
+    pub(crate) freshness: Arc<Freshness>,
+    pub(crate) address: String,
+    log: RaftLog<Types>,
+    /// Certifier of the latest leadership of this replica.
+    certifier: Mutex<Option<Arc<Certifier>>>,
+    queue: Queue,
+    permits: Arc<Semaphore>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Group {
+    /// Opens the replica in its place, and takes part in its group from then on.
+    pub(crate) async fn start(options: ReplicaOptions, place: Arc<dyn Place>) -> Result<Arc<Group>> {
+        let config = Arc::new(options.group()?);
+        let identity = Identity { cluster: options.cluster, replica: options.id };
+        let opened = blocking(|| {
+            let store = Arc::new(Store::open(place.clone(), options.engine.clone(), identity)?);
+            let machine = Machine::new(store.clone())?;
+            Ok::<_, Error>((store, machine, place.open_log(options.log.clone())?))
+        });
+        let (store, machine, log) = opened?;
+        let listening = options.transport.listen(&options.address).await;
+        let listener = listening.map_err(|error| Error::io(options.address.clone(), error))?;
+        let address = listener.address();
+        let links = Arc::new(Links {
+            transport: options.transport.clone(),
+            identity,
+            patience: options.election,
+            install_patience: options.install_wait,
+            raft: OnceLock::new(),
+        });
+        let raft = Raft::new(options.id, config, Peers(links.clone()), log.clone(), machine).await;
+        let raft = raft.map_err(|fatal| Error::Stopped { reason: fatal.to_string() })?;
+        links.raft.get_or_init(|| raft.clone());
+        let freshness = Arc::new(Freshness::default());
+        let service = Arc::new(Service {
+            raft: raft.clone(),
+            store: store.clone(),
+            identity,
+            freshness: freshness.clone(),
+            clients: OnceLock::new(),
+        });
+        let server = tokio::spawn(serve(listener, service.clone()));
+        let (queue, queued) = mpsc::unbounded_channel();
+        tokio::spawn(propose(raft.clone(), queued));
+        let group = Arc::new(Group {
+            waiting: Waiting { raft, replica: options.id },
+            store,
+            freshness,
+            address,
+            log,
+            certifier: Mutex::default(),
+            queue,
+            permits: Arc::new(Semaphore::new(options.in_flight_max)),
+            server,
+        });
+        let weak = Arc::downgrade(&group);
+        service.clients.get_or_init(|| weak as Weak<dyn Clients>);
+        Ok(group)
+    }
+
+    pub(crate) fn raft(&self) -> &Raft<Types, Machine> {
+        &self.waiting.raft
+    }
+
+    fn no_quorum(&self, reason: &str) -> Error {
+        Error::NoQuorum { replica: self.waiting.replica, reason: reason.to_owned() }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        Status::of(&self.raft().metrics().borrow_watched())
+    }
+
+    pub(crate) async fn initialize(&self, members: BTreeMap<ReplicaId, String>) -> Result<()> {
+        let nodes: BTreeMap<_, _> =
+            members.iter().map(|(id, address)| (*id, BasicNode::new(address))).collect();
+        let made = self.raft().initialize(nodes).await;
+        made.map_err(|error| Error::Members { reason: error.to_string() })
+    }
+
+    pub(crate) async fn add_learner(&self, id: ReplicaId, address: &str) -> Result<()> {
+        let added = self.raft().add_learner(id, BasicNode::new(address), true).await;
+        added.map(drop).map_err(|error| self.members_failed(error))
+    }
+
+    pub(crate) async fn change_voters(&self, voters: BTreeSet<ReplicaId>) -> Result<()> {
+        let changed = self.raft().change_membership(voters, false).await;
+        changed.map(drop).map_err(|error| self.members_failed(error))
+    }
+
+    fn members_failed(&self, error: RaftError<Types, ClientWriteError<Types>>) -> Error {
+        match error {
+            RaftError::APIError(ClientWriteError::ForwardToLeader(forward)) => {
+                self.waiting.not_leader(forward)
+            }
+            RaftError::APIError(error) => Error::Members { reason: error.to_string() },
+            RaftError::Fatal(fatal) => stopped(fatal),
+        }
+    }
+
+    pub(crate) async fn transfer_leader(&self, to: ReplicaId) -> Result<()> {
+        if to == self.waiting.replica {
+            // openraft would refuse writes until the transfer ends, which never happens.
+            return Ok(());
+        }
+        self.raft().trigger().transfer_leader(to).await.map_err(stopped)
+    }
+
+    pub(crate) async fn snapshot(&self) -> Result<()> {
+        self.raft().trigger().snapshot().await.map_err(stopped)
+    }
+
+    pub(crate) async fn open_client(&self) -> Result<u64> {
+        match self.control(Request::OpenClient, None, WriteOptions::default()).await? {
+            Applied::Client(client) => Ok(client),
+            other => Err(Error::Stopped { reason: format!("opening a client was answered by {other}") }),
+        }
+    }
+
+    pub(crate) async fn resolve(&self, id: RequestId) -> Result<Outcome> {
+        match self.control(Request::Cancel { id }, Some(id), WriteOptions::default()).await? {
+            Applied::Written => Ok(Outcome::Committed),
+            Applied::UnknownClient => Err(Error::UnknownClient { id }),
+            Applied::TooOld => Err(Error::TooOld { id }),
+            _ => Ok(Outcome::NotCommitted),
+        }
+    }
+
+    /// Commits an entry that writes no keys.
+    async fn control(
+        &self,
+        request: Request,
+        id: Option<RequestId>,
+        options: WriteOptions,
+    ) -> Result<Applied> {
+        let certifier = self.certifier(options.wait).await?;
+        let written = self.propose(&certifier, request, &WriteSet::default());
+        let (told, answer) = oneshot::channel();
+        let tell = move |outcome| drop(told.send(outcome));
+        // In a task of its own, as all that must go on when the asker has gone.
+        tokio::spawn(self.waiting.clone().follow(written, id, options, None, tell));
+        Ok(answer.await.map_err(|_| Error::Closed)??.0)
+    }
+
+    /// Writes, and calls `done` with the outcome.
+    pub(crate) async fn write(
+        self: Arc<Self>,
+        id: RequestId,
+        set: WriteSet,
+        options: WriteOptions,
+        done: impl FnOnce(Result<Committed>) + Send + 'static,
+    ) {
+        let prepared = async {
+            set.check()?;
+            let certifier = self.certifier(options.wait).await?;
+            let permit = self.permit(options.wait).await?;
+            Ok((certifier, permit))
+        };
+        let (certifier, permit) = match prepared.await {
+            Ok(prepared) => prepared,
+            Err(error) => return done(Err(error)),
+        };
+        let mut written = None;
+        certifier.propose(&set.clone(), |number| {
+            let answer = self.enqueue(&certifier, Request::Write { id, set });
+            written = Some(Written { certifier: certifier.clone(), number, answer });
+        });
+        let Some(written) = written else { return };
+        let waiting = self.waiting.clone();
+        // What is open must not stay so for a write that waits.
+        drop(self);
+        let tell = move |outcome| done(committed(id, outcome));
+        waiting.follow(written, Some(id), options, Some(permit), tell).await;
+    }
+
+    /// Confirms by a majority that this replica leads, and waits until it has applied all that was committed when the call began; up to which index that is.
+    pub(crate) async fn linearize(&self) -> Result<u64> {
+        let raft = self.raft();
+        let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
+        let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
+        let ready = linearizer.await_ready(raft).await.map_err(stopped)?;
+        Ok(ready.read_log_id().log_id().index)
+    }
+
+    /// A view of the applied state that was current at most `max` ago, as far as this replica knows.
+    pub(crate) fn stale_view(&self, max: Duration) -> Result<View> {
+        let view = self.store.view()?;
+        let age = self.freshness.age(Instant::now(), view.applied.index());
+        match age {
+            Some(age) if age <= max => Ok(view),
+            _ => Err(Error::TooStale { age, max }),
+        }
+    }
+
+    /// Confirms by a majority that the leadership of a certifier goes on.
+    pub(crate) async fn confirm(&self, certifier: &Certifier, wait: Duration) -> Result<()> {
+        let confirmed = self.raft().get_read_linearizer(ReadPolicy::ReadIndex);
+        let confirmed = tokio::time::timeout(wait, confirmed).await;
+        let linearizer = confirmed.map_err(|_| self.no_quorum("a majority did not answer in time"))?;
+        let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
+        match linearizer.read_log_id().log_id().leader_id == *certifier.leadership() {
+            true => Ok(()),
+            false => Err(self.no_quorum("its leadership has ended, and another has begun")),
+        }
+    }
+
+    pub(crate) async fn permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit> {
+        match tokio::time::timeout(wait, self.permits.clone().acquire_owned()).await {
+            Ok(permit) => permit.map_err(|_| Error::Closed),
+            Err(_) => Err(self.no_quorum("too many writes are in flight")),
+        }
+    }
+
+    pub(crate) fn enqueue(&self, certifier: &Certifier, request: Request) -> Answer {
+        queue(&self.queue, request, *certifier.leadership())
+    }
+
+    fn propose(&self, certifier: &Arc<Certifier>, request: Request, set: &WriteSet) -> Written {
+        let mut given = None;
+        certifier.propose(set, |number| given = Some((number, self.enqueue(certifier, request))));
+        let (number, answer) = given.expect("propose hands over");
+        Written { certifier: certifier.clone(), number, answer }
+    }
+
+    /// The certifier of this replica's leadership.
+    pub(crate) async fn certifier(&self, wait: Duration) -> Result<Arc<Certifier>> {
+        let (raft, waiting) = (self.raft(), &self.waiting);
+        loop {
+            let leader = raft.as_leader().map_err(|forward| waiting.not_leader(forward))?;
+            let leadership = leader.to_committed_leader_id();
+            {
+                let certifier = self.certifier.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(certifier) = certifier.as_ref().filter(|of| *of.leadership() == leadership) {
+                    return Ok(certifier.clone());
+                }
+            }
+            // The first write of a leadership: everything before its first entry must be applied.
+            let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
+            let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
+            let ready = linearizer.try_await_ready(raft, Some(wait)).await.map_err(stopped)?;
+            let Ok(ready) = ready else {
+                return Err(self.no_quorum("the log before its leadership is not applied yet"));
+            };
+            let read = ready.read_log_id().log_id();
+            if read.leader_id != leadership {
+                continue;
+            }
+            let mut certifier = self.certifier.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(certifier) = certifier.as_ref().filter(|of| *of.leadership() == leadership) {
+                return Ok(certifier.clone());
+            }
+            return Ok(certifier.insert(Arc::new(Certifier::new(leadership, read.index))).clone());
+        }
+    }
+
+    fn read_failed(&self, error: RaftError<Types, LinearizableReadError<Types>>) -> Error {
+        match error {
+            RaftError::APIError(LinearizableReadError::ForwardToLeader(forward)) => {
+                self.waiting.not_leader(forward)
+            }
+            RaftError::APIError(error) => self.no_quorum(&error.to_string()),
+            RaftError::Fatal(fatal) => stopped(fatal),
+        }
+    }
+
+    /// Leaves the group, and closes log and engine.
+    pub(crate) async fn close(&self) -> Result<()> {
+        self.server.abort();
+        // A task that has panicked has stopped.
+        let _stopped = self.raft().shutdown().await;
+        blocking(|| {
+            let log = self.log.close();
+            let store = self.store.close();
+            log?;
+            store
+        })
+    }
+
+    /// Does what a client asks for.
+    async fn answer(self: Arc<Self>, call: ClientCall) -> Result<ClientReply> {
+        match call {
+            ClientCall::Status => Ok(ClientReply::Status(self.status())),
+            ClientCall::OpenClient => Ok(ClientReply::Client(self.open_client().await?)),
+            ClientCall::Write { id, set, all, wait_ms } => {
+                let durability = if all { Replicated::All } else { Replicated::Quorum };
+                let options = WriteOptions { durability, wait: Duration::from_millis(wait_ms) };
+                let (told, outcome) = oneshot::channel();
+                // In a task of its own: the write is followed to its end also when the client has gone.
+                tokio::spawn(self.write(id, set, options, move |outcome| drop(told.send(outcome))));
+                // The replica was closed, perhaps with the entry in its log.
+                let dropped = |_| Error::Unknown { id, reason: UnknownReason::Stopped };
+                let Committed { index, reached, .. } = outcome.await.map_err(dropped)??;
+                Ok(ClientReply::Committed { index, all: reached == Replicated::All })
+            }
+            ClientCall::Resolve { id } => {
+                Ok(ClientReply::Resolved(self.resolve(id).await? == Outcome::Committed))
+            }
+            ClientCall::Get { table, key: Key(key), at } => {
+                let view = self.view(at).await?;
+                let value = blocking(|| view.get(&table, &key))?;
+                Ok(ClientReply::Value(value.map(Into::into)))
+            }
+            ClientCall::Range { table, low, high, limit, at } => {
+                let view = self.view(at).await?;
+                let bound = |bound: Bound<Key>| bound.map(|Key(key)| key);
+                blocking(|| rows(&view, &table, bound(low), bound(high), limit))
+            }
+            ClientCall::Initialize { members } => self.initialize(members).await.map(|()| ClientReply::Done),
+            ClientCall::AddLearner { id, address } => {
+                self.add_learner(id, &address).await.map(|()| ClientReply::Done)
+            }
+            ClientCall::ChangeVoters { voters } => {
+                self.change_voters(voters).await.map(|()| ClientReply::Done)
+            }
+            ClientCall::TransferLeader { to } => {
+                self.raft().as_leader().map_err(|forward| self.waiting.not_leader(forward))?;
+                if !self.status().voters.contains(&to) {
+                    return Err(Error::Members { reason: format!("replica {to} is no voter") });
+                }
+                self.transfer_leader(to).await.map(|()| ClientReply::Done)
+            }
+            ClientCall::Snapshot => self.snapshot().await.map(|()| ClientReply::Done),
+        }
+    }
+
+    async fn view(&self, at: ReadAt) -> Result<View> {
+        match at {
+            ReadAt::Leader => {
+                let index = self.linearize().await?;
+                let view = blocking(|| self.store.view())?;
+                debug_assert!(view.applied.index() >= index, "the view misses what it must show");
+                Ok(view)
+            }
+            ReadAt::Stale(max) => blocking(|| self.stale_view(max)),
+            ReadAt::Applied => blocking(|| self.store.view()),
+        }
+    }
+}
+
+impl Clients for Group {
+    fn call(self: Arc<Self>, call: ClientCall) -> BoxFuture<'static, ClientReply> {
+        Box::pin(
+            async move { self.answer(call).await.unwrap_or_else(|error| ClientReply::Refused(error.into())) },
+        )
+    }
+}
+
+/// The first rows between two bounds: at most `limit`, and [`ROWS_MAX`].
+fn rows(
+    view: &View,
+    table: &str,
+    low: Bound<Vec<u8>>,
+    high: Bound<Vec<u8>>,
+    limit: u32,
+) -> Result<ClientReply> {
+    if limit == 0 || crate::transaction::is_empty(&low, &high) {
+        return Ok(ClientReply::Rows { rows: Vec::new(), is_whole: limit > 0 });
+    }
+    let limit = limit.min(ROWS_MAX) as usize;
+    let (mut rows, mut bytes, mut is_whole) = (Vec::new(), 0, true);
+    view.range(table, low, high, |key, value| {
+        is_whole = rows.len() < limit && bytes < ROWS_BYTES;
+        if is_whole {
+            bytes += key.len() + value.len();
+            rows.push(Row(key, value));
+        }
+        is_whole
+    })?;
+    Ok(ClientReply::Rows { rows, is_whole })
+}
+
+pub(crate) fn stopped(fatal: impl fmt::Display) -> Error {
+    Error::Stopped { reason: fatal.to_string() }
+}

@@ -1,0 +1,74 @@
+//! Where a replica keeps its bytes: a folder, or, in simulations, devices that crash.
+//!
+//! Any thread.
+
+use crate::error::{Error, Result};
+use crate::types::Types;
+use katydid_raft_log::RaftLog;
+use katydid_raft_log::wal;
+use katydid_raft_log::wal::device::{Directory, FileDirectory};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The beginning of the names of the folders of the state.
+const STORE: &str = "store-";
+
+/// Where a replica keeps its Raft log and its state.
+pub(crate) trait Place: Send + Sync {
+    /// Its name, for messages.
+    fn describe(&self) -> String;
+
+    /// Opens the Raft log.
+    fn open_log(&self, options: wal::Options) -> Result<RaftLog<Types>>;
+
+    /// The numbers of the state's folders, in no order.
+    fn stores(&self) -> Result<Vec<u64>>;
+
+    /// The folder of the state with this number, made if it is missing.
+    fn store(&self, number: u64) -> Result<Arc<dyn Directory>>;
+
+    /// Removes the folder of the state with this number, and all in it.
+    fn remove_store(&self, number: u64) -> Result<()>;
+}
+
+/// A folder of a file system: the Raft log in `log`, the state in `state`.
+#[derive(Debug)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    fn state(&self) -> PathBuf {
+        self.0.join("state")
+    }
+}
+
+impl Place for Folder {
+    fn describe(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    fn open_log(&self, options: wal::Options) -> Result<RaftLog<Types>> {
+        Ok(RaftLog::open(self.0.join("log"), options)?)
+    }
+
+    fn stores(&self) -> Result<Vec<u64>> {
+        let state = self.state();
+        let io = |error| Error::io(state.display().to_string(), error);
+        std::fs::create_dir_all(&state).map_err(io)?;
+        let mut numbers = Vec::new();
+        for entry in std::fs::read_dir(&state).map_err(io)? {
+            let name = entry.map_err(io)?.file_name();
+            numbers.extend(name.to_str().and_then(|name| name.strip_prefix(STORE)?.parse::<u64>().ok()));
+        }
+        Ok(numbers)
+    }
+
+    fn store(&self, number: u64) -> Result<Arc<dyn Directory>> {
+        let directory = FileDirectory::open(self.state().join(format!("{STORE}{number}")));
+        Ok(Arc::new(directory.map_err(katydid::Error::from)?))
+    }
+
+    fn remove_store(&self, number: u64) -> Result<()> {
+        let path = self.state().join(format!("{STORE}{number}"));
+        std::fs::remove_dir_all(&path).map_err(|error| Error::io(path.display().to_string(), error))
+    }
+}
