@@ -98,6 +98,9 @@ impl ReplicaOptions {
             snapshot_policy: openraft::SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
             max_in_snapshot_log_to_keep: self.kept_entries,
             enable_pre_vote: Some(true),
+            // A leader that restarts may have lost entries that it had sent before it synced them, and how much was committed. Led on under its old vote it would give their places to other entries,
+            // and answer reads from a state that is too old.
+            enable_leader_restore: Some(false),
             ..openraft::Config::default()
         };
         let wrong =

@@ -1,15 +1,17 @@
 //! The side of a connection that asks: openraft's network over the transport.
 //!
 //! Tasks of the group. A replica has several connections to each other one: for replication, heartbeats and snapshots, so that none waits behind another. Appends are pipelined: the
-//! next is sent before the last is answered. A connection that fails is dropped, and openraft tries again after a pause.
+//! next is sent before the last is answered. A connection on which everything is answered is kept for the next stream of appends: each heartbeat is one. A connection that fails is dropped, and
+//! openraft tries again after a pause.
 
-use crate::frame::{FrameCodec, FrameError};
+use crate::frame::{Frame, FrameCodec, FrameError};
 use crate::ids::ReplicaId;
 use crate::machine::{Machine, Snapshot};
 use crate::message::{
     Append, Appended, Call, Greeting, Hello, Malformed, Message, PROTOCOL, Purpose, Reply, SnapshotBegin,
     SnapshotEnd, SnapshotReply, SnapshotRows,
 };
+use crate::runtime::blocking;
 use crate::store::{Identity, Row, View};
 use crate::transport::{Connection, Transport};
 use crate::types::{Types, Vote};
@@ -23,11 +25,13 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::{BasicNode, Instant, OptionalSend, Raft};
+use openraft::{BasicNode, Instant as _, OptionalSend, Raft};
+use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
 /// Bytes of rows that one message of a snapshot has, about.
@@ -57,6 +61,18 @@ pub(crate) struct Peer {
     address: String,
     /// For calls. No two tasks use it: the latch makes the type shareable.
     calls: Mutex<Option<Wire>>,
+    /// For appends, between two streams of them. The latch is there as above, and for the stream that gives the connection back.
+    appends: Mutex<Kept>,
+}
+
+/// A connection for the next stream of appends.
+#[derive(Default)]
+enum Kept {
+    #[default]
+    None,
+    /// It is being made, also when the stream that needed it was given up. openraft gives a heartbeat up after one interval, in which a handshake need not end.
+    Coming(AbortOnDrop<Result<Wire, LinkError>>),
+    Here(Wire),
 }
 
 /// Why a message did not get an answer.
@@ -129,7 +145,13 @@ impl RaftNetworkFactory<Types> for Peers {
     type Network = Peer;
 
     async fn new_client(&mut self, target: ReplicaId, node: &BasicNode) -> Peer {
-        Peer { links: self.0.clone(), target, address: node.addr.clone(), calls: Mutex::default() }
+        Peer {
+            links: self.0.clone(),
+            target,
+            address: node.addr.clone(),
+            calls: Mutex::default(),
+            appends: Mutex::default(),
+        }
     }
 }
 
@@ -147,6 +169,25 @@ impl Peer {
 
     async fn connect(&self, purpose: Purpose) -> Result<Wire, LinkError> {
         self.links.connect(self.target, &self.address, purpose).await
+    }
+
+    /// A connection for a stream of appends: the kept one, or a new one.
+    async fn appends(&mut self) -> Result<Wire, LinkError> {
+        let kept = self.appends.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Kept::None = kept {
+            let (links, to, address) = (self.links.clone(), self.target, self.address.clone());
+            let connecting = async move { links.connect(to, &address, Purpose::Appends).await };
+            *kept = Kept::Coming(AbortOnDrop(tokio::spawn(connecting)));
+        }
+        if let Kept::Coming(connecting) = kept {
+            let connected = (&mut connecting.0).await.unwrap_or(Err(LinkError::Closed));
+            *kept = Kept::None;
+            return connected;
+        }
+        match std::mem::take(kept) {
+            Kept::Here(wire) => Ok(wire),
+            _ => Err(LinkError::Closed),
+        }
     }
 
     async fn call(
@@ -201,7 +242,7 @@ impl Peer {
         let mut sent = 0;
         send(&mut wire, &SnapshotBegin { vote, meta: snapshot.meta }).await?;
         let read = |error: crate::Error| LinkError::Failed(format!("the snapshot cannot be read: {error}"));
-        for table in tokio::task::block_in_place(|| view.tables()).map_err(read)? {
+        for table in blocking(|| view.tables()).map_err(read)? {
             let mut after: Option<Vec<u8>> = None;
             loop {
                 let rows = rows(&mut view, &table, after.as_deref()).map_err(read)?;
@@ -221,7 +262,7 @@ impl Peer {
 
 /// The next rows. The view is used by one task at a time, which the exclusive borrow says.
 fn rows(view: &mut View, table: &str, after: Option<&[u8]>) -> crate::Result<Vec<Row>> {
-    tokio::task::block_in_place(|| view.rows(table, after, SNAPSHOT_BYTES))
+    blocking(|| view.rows(table, after, SNAPSHOT_BYTES))
 }
 
 impl RaftNetworkV2<Types> for Peer {
@@ -251,26 +292,29 @@ impl RaftNetworkV2<Types> for Peer {
         S: Stream<Item = AppendEntriesRequest<Types>> + OptionalSend + Unpin + 'static,
     {
         Box::pin(async move {
-            let wire = self.connect(Purpose::Appends).await;
+            let wire = self.appends().await;
             let wire = wire.map_err(|error| self.error(error, RPCTypes::AppendEntries))?;
             let (mut to, from) = wire.split();
-            let (links, sent) = (self.links.clone(), Arc::new(AtomicU64::new(0)));
-            let counter = sent.clone();
+            let (links, unanswered) = (self.links.clone(), Unanswered::default());
+            let sent = unanswered.clone();
             let mut input = input;
             let sender = tokio::spawn(async move {
                 while let Some(request) = input.next().await {
-                    let Ok(frame) = links.append(request).to_frame() else { break };
-                    // Counted before it is sent: the reader waits with patience for what is counted. Relaxed: a count that is seen late only delays a time-out.
-                    counter.fetch_add(1, Ordering::Relaxed);
-                    if to.send(frame).await.is_err() {
-                        return;
-                    }
+                    let frame = links.append(request).to_frame().ok()?;
+                    // Noted before it is sent: the reader has patience for what is noted.
+                    sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(Instant::now());
+                    to.send(frame).await.ok()?;
                 }
-                // Says that no more comes. A failure is seen by the reader.
-                let _closed = to.close().await;
+                Some(to)
             });
-            let state =
-                Answers { peer: self, from, sent, received: 0, sender: AbortOnDrop(sender), failed: false };
+            let state = Answers {
+                peer: self,
+                from: Some(from),
+                unanswered,
+                sender: AbortOnDrop(sender),
+                sent_all: None,
+                failed: false,
+            };
             let answers = futures_util::stream::unfold(state, |mut answers| async move {
                 let answer = answers.next().await?;
                 Some((answer, answers))
@@ -309,6 +353,7 @@ impl RaftNetworkV2<Types> for Peer {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
         let sent = tokio::select! {
+            biased;
             sent = self.send_snapshot(vote, snapshot) => sent,
             closed = cancel => return Err(closed.into()),
         };
@@ -336,52 +381,87 @@ impl RaftNetworkV2<Types> for Peer {
     }
 }
 
+/// When each append that has no answer was sent.
+type Unanswered = Arc<Mutex<VecDeque<Instant>>>;
+
+/// The way out of a connection.
+type Sink = futures_util::stream::SplitSink<Wire, Frame>;
+
 /// The answers to pipelined appends.
 struct Answers<'p> {
     peer: &'p Peer,
-    from: futures_util::stream::SplitStream<Wire>,
-    sent: Arc<AtomicU64>,
-    received: u64,
+    /// `None` once the connection is given back.
+    from: Option<futures_util::stream::SplitStream<Wire>>,
+    unanswered: Unanswered,
     /// Ends with this stream.
-    sender: AbortOnDrop,
+    sender: AbortOnDrop<Option<Sink>>,
+    /// The way out when all is sent; without it if sending has failed.
+    sent_all: Option<Option<Sink>>,
     failed: bool,
 }
 
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
+struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl Drop for AbortOnDrop {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 impl Answers<'_> {
+    fn oldest(&self) -> Option<Instant> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).front().copied()
+    }
+
     async fn next(&mut self) -> Option<Result<StreamAppendResult<Types>, RPCError<Types>>> {
         if self.failed {
             return None;
         }
-        let frame = loop {
-            match tokio::time::timeout(self.peer.links.patience, self.from.next()).await {
-                Ok(Some(frame)) => break frame.map_err(LinkError::from),
-                Ok(None)
-                    if self.sender.0.is_finished() && self.sent.load(Ordering::Relaxed) == self.received =>
-                {
-                    return None;
-                }
-                Ok(None) => break Err(LinkError::Closed),
-                Err(_) if self.sent.load(Ordering::Relaxed) > self.received => {
-                    break Err(LinkError::TimedOut);
-                }
-                Err(_) => {}
+        let answer = self.answer().await?;
+        // A refusal ends the stream on the other side.
+        self.failed = !matches!(answer, Ok(Ok(_)));
+        Some(answer.map_err(|error| self.peer.error(error, RPCTypes::AppendEntries)))
+    }
+
+    async fn answer(&mut self) -> Option<Result<StreamAppendResult<Types>, LinkError>> {
+        loop {
+            let oldest = self.oldest();
+            if self.sent_all.is_some() && oldest.is_none() {
+                self.give_back();
+                return None;
             }
-        };
-        self.received += 1;
-        let answer = frame.and_then(|frame| Ok(Appended::from_frame(&frame)?));
-        self.failed = answer.is_err();
-        Some(
-            answer
-                .map(|Appended(result)| result)
-                .map_err(|error| self.peer.error(error, RPCTypes::AppendEntries)),
-        )
+            let patience = self.peer.links.patience;
+            let limit = oldest.unwrap_or_else(Instant::now) + patience;
+            let from = self.from.as_mut()?;
+            tokio::select! {
+                biased;
+                frame = from.next() => {
+                    self.unanswered.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    return Some(match frame {
+                        None => Err(LinkError::Closed),
+                        Some(Err(error)) => Err(error.into()),
+                        Some(Ok(frame)) => Appended::from_frame(&frame).map(|answer| answer.0).map_err(Into::into),
+                    });
+                }
+                sink = &mut self.sender.0, if self.sent_all.is_none() => {
+                    self.sent_all = Some(sink.ok().flatten());
+                }
+                // Appends that were sent since it was looked have time left.
+                () = tokio::time::sleep_until(limit) => {
+                    if self.oldest().is_some_and(|oldest| oldest + patience <= Instant::now()) {
+                        return Some(Err(LinkError::TimedOut));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps the connection for the next stream. Everything is answered on it.
+    fn give_back(&mut self) {
+        if let (Some(from), Some(Some(sink))) = (self.from.take(), self.sent_all.take())
+            && let Ok(wire) = from.reunite(sink)
+        {
+            *self.peer.appends.lock().unwrap_or_else(PoisonError::into_inner) = Kept::Here(wire);
+        }
     }
 }
