@@ -2,7 +2,7 @@
 //! that a failure seen here is replayed by the same test.
 
 use crate::nightly::steps;
-use crate::run::{Outcome, cargo, root, run};
+use crate::run::{Outcome, cargo, root, run, target};
 use std::process::Command;
 
 /// Separate target folders keep the special builds from evicting the ordinary one.
@@ -91,6 +91,19 @@ pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
         command.env("KATYDID_SEED", seed.to_string());
     }
     run("restore campaign", &mut command)
+}
+
+/// Clusters of replicas on simulated machines, disks and networks.
+pub fn replicas(seconds: u64, seed: Option<u64>) -> Outcome {
+    let arguments = ["test", "--profile", "campaign", "-p", "katydid-replica", "--lib", "simulation::"];
+    let mut command = cargo(arguments.iter().copied().chain(["--", "--nocapture"]));
+    command.env("KATYDID_SECONDS", seconds.to_string());
+    // tokio draws the order in which it wakes some tasks from a seed that only this lets a program set.
+    command.env("RUSTFLAGS", "--cfg tokio_unstable").env("CARGO_TARGET_DIR", target().join("replicas"));
+    if let Some(seed) = seed {
+        command.env("KATYDID_SEED", seed.to_string());
+    }
+    run("campaign of clusters", &mut command)
 }
 
 /// Kills of the real process.

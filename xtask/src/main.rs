@@ -93,6 +93,16 @@ enum Task {
         #[arg(long)]
         seed: Option<u64>,
     },
+    /// Runs whole clusters on simulated machines, disks and networks, for a given time, with new
+    /// seeds.
+    Replicas {
+        /// For how long, in seconds.
+        #[arg(long, default_value_t = 300)]
+        seconds: u64,
+        /// Start from this seed instead of a random one.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
     /// Puts known faults into a copy of the tree, one at a time, and fails if the tests do not
     /// notice one.
     Mutants(mutants::Arguments),
@@ -123,6 +133,7 @@ fn main() -> Outcome {
         Task::Fuzz { seconds, seed } => long::fuzz(seconds, seed),
         Task::Crash { seconds, seed } => long::crash(seconds, seed),
         Task::Restore { seconds, seed } => long::restore(seconds, seed),
+        Task::Replicas { seconds, seed } => long::replicas(seconds, seed),
         Task::Mutants(arguments) => mutants::run(&arguments),
         Task::Kill9 { rounds } => long::kill9(rounds),
     }

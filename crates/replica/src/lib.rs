@@ -52,6 +52,8 @@ mod replica;
 mod runtime;
 mod server;
 mod sessions;
+#[cfg(test)]
+mod simulation;
 mod status;
 mod store;
 #[cfg(feature = "tls")]

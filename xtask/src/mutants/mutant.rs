@@ -16,7 +16,7 @@ impl Mutant {
     /// Whether its tests are unit tests of a crate below the engine, or those of the device layer:
     /// they build and run in seconds.
     pub fn is_quick(&self) -> bool {
-        let is_below = !self.tests.contains(&"katydid");
+        let is_below = !self.tests.contains(&"katydid") && !self.tests.contains(&"katydid-replica");
         is_below && (self.tests.contains(&"--lib") || self.tests.contains(&"katydid-device"))
     }
 }

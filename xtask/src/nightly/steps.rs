@@ -169,6 +169,15 @@ pub const STEPS: &[Step] = &[
         },
     },
     Step {
+        name: "replicas",
+        about: "whole clusters on simulated machines, disks and networks: crashes, partitions, changes of members",
+        work: Work::Tests {
+            weight: 3,
+            arguments: &["-p", "katydid-replica", "--lib"],
+            filter: &["simulation::"],
+        },
+    },
+    Step {
         name: "kill9",
         about: "the real program is killed under load",
         work: Work::Tests {

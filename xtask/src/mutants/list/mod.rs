@@ -18,6 +18,7 @@ mod paged_pages;
 mod paged_transactions;
 mod paged_views;
 mod papers;
+mod replicas;
 mod tests;
 
 use crate::mutants::mutant::Mutant;
@@ -38,6 +39,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         paged_transactions::LIST,
         paged_views::LIST,
         papers::LIST,
+        replicas::LIST,
     ];
     lists.into_iter().flatten()
 }

@@ -1,0 +1,140 @@
+//! Simulated disks of a host: one device for the Raft log, and one for each folder of the state.
+//!
+//! One thread. A sync of the Raft log takes time, in which the host may crash. Making and removing a folder is durable at once; everything in a folder is only as durable as it was synced.
+
+use crate::error::Result;
+use crate::place::Place;
+use crate::types::Types;
+use fastrand::Rng;
+use katydid_device::{Directory, SimDevice, Survival};
+use katydid_raft_log::wal;
+use katydid_raft_log::{PendingSync, RaftLog, Syncer};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// See the head of this file.
+pub struct Disks(Mutex<Inside>);
+
+struct Inside {
+    log: SimDevice,
+    stores: BTreeMap<u64, SimDevice>,
+    random: Rng,
+}
+
+impl Disks {
+    pub fn new(seed: u64) -> Arc<Disks> {
+        let mut random = Rng::with_seed(seed);
+        let log = SimDevice::new(random.u64(..));
+        Arc::new(Disks(Mutex::new(Inside { log, stores: BTreeMap::new(), random })))
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Cuts the power: what was not synced is lost, or kept, as the seed says.
+    pub fn cut_power(&self) {
+        let mut inside = self.inside();
+        let Inside { log, stores, random } = &mut *inside;
+        for device in std::iter::once(log).chain(stores.values_mut()) {
+            let survival = if random.bool() { Survival::DropAll } else { Survival::Random };
+            *device = device.reopen_with(random.u64(..), survival);
+        }
+    }
+
+    /// Kills the process: what was written is there.
+    pub fn kill(&self) {
+        let mut inside = self.inside();
+        let Inside { log, stores, .. } = &mut *inside;
+        for device in std::iter::once(log).chain(stores.values_mut()) {
+            *device = device.reopen_after_kill();
+        }
+    }
+
+    /// Makes a device fail: at one of its next calls, or, if it is full, at all that need room. Restarting mends it.
+    pub fn fail(&self) {
+        let mut inside = self.inside();
+        let Inside { log, stores, random } = &mut *inside;
+        let of_state = stores.values().last().filter(|_| random.bool());
+        let device = of_state.unwrap_or(log);
+        match random.bool() {
+            true => device.set_capacity(device.used()),
+            false => device.fail_at(device.steps() + random.u64(..20), katydid_device::Fault::Io),
+        }
+    }
+
+    /// Gives room back.
+    pub fn mend(&self) {
+        let inside = self.inside();
+        for device in std::iter::once(&inside.log).chain(inside.stores.values()) {
+            device.heal();
+            device.set_capacity(u64::MAX);
+        }
+    }
+}
+
+/// The disks as one life of a replica uses them.
+pub struct Mounted {
+    pub disks: Arc<Disks>,
+    pub syncer: Arc<SlowSyncer>,
+}
+
+impl Place for Mounted {
+    fn describe(&self) -> String {
+        "simulated disks".to_owned()
+    }
+
+    fn open_log(&self, options: wal::Options) -> Result<RaftLog<Types>> {
+        let directory = self.disks.inside().log.directory();
+        Ok(RaftLog::open_with_syncer(directory, options, self.syncer.clone())?)
+    }
+
+    fn stores(&self) -> Result<Vec<u64>> {
+        Ok(self.disks.inside().stores.keys().copied().collect())
+    }
+
+    fn store(&self, number: u64) -> Result<Arc<dyn Directory>> {
+        let mut inside = self.disks.inside();
+        let Inside { stores, random, .. } = &mut *inside;
+        Ok(stores.entry(number).or_insert_with(|| SimDevice::new(random.u64(..))).directory())
+    }
+
+    fn remove_store(&self, number: u64) -> Result<()> {
+        self.disks.inside().stores.remove(&number);
+        Ok(())
+    }
+}
+
+/// Runs the syncs of a Raft log in their order, each after a time.
+#[derive(Default)]
+pub struct SlowSyncer(Mutex<VecDeque<PendingSync>>);
+
+impl SlowSyncer {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<PendingSync>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Most milliseconds of a usual sync.
+const SYNC_MS: u64 = 4;
+
+impl Syncer for SlowSyncer {
+    fn submit(&self, sync: PendingSync) {
+        self.queue().push_back(sync);
+    }
+}
+
+impl SlowSyncer {
+    /// Runs what is submitted, until the task is dropped.
+    pub async fn run(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=SYNC_MS))).await;
+            loop {
+                // Not held while a sync tells who waits for it, which may submit the next one.
+                let Some(sync) = self.queue().pop_front() else { break };
+                sync.run();
+            }
+        }
+    }
+}

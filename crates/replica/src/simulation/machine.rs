@@ -1,0 +1,177 @@
+//! A simulated machine: a runtime with a clock of its own, disks, and a replica that runs on them.
+//!
+//! One thread. The runtime runs for some simulated milliseconds at a time, and its clock moves by as much; a machine that is paused does not run, and its clock jumps when it goes on. A
+//! crash drops the runtime with all tasks, after the disks and the network have forgotten what a crash loses.
+
+use super::disk::{Disks, Mounted, SlowSyncer};
+use super::network::{Host, Network, Port, address};
+use crate::error::Result;
+use crate::group::Group;
+use crate::options::ReplicaOptions;
+use crate::status::Status;
+use katydid::testing::Background;
+use katydid::{EngineKind, MemoryOptions, PagedOptions};
+use katydid_raft_log::wal;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+pub const CLUSTER: [u8; 16] = [42; 16];
+
+/// See the head of this file.
+pub struct Machine {
+    pub host: Host,
+    engine: EngineKind,
+    network: Arc<Network>,
+    disks: Arc<Disks>,
+    running: Option<Running>,
+    /// Simulated milliseconds of its clock for each of the world's.
+    pub rate: f64,
+    owed: f64,
+    pub is_paused: bool,
+    /// How often the replica was started.
+    pub lives: u64,
+}
+
+struct Running {
+    group: Arc<Group>,
+    runtime: Runtime,
+}
+
+/// How a replica ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The process is killed.
+    Kill,
+    /// The machine loses power.
+    PowerCut,
+}
+
+/// A runtime whose clock the simulation moves. In which order tokio wakes the tasks that wait for one value it draws itself, from a seed that only `tokio_unstable` lets a program set.
+pub fn runtime() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    #[cfg(tokio_unstable)]
+    builder.rng_seed(tokio::runtime::RngSeed::from_bytes(&fastrand::u64(..).to_le_bytes()));
+    builder.enable_time().start_paused(true).build().expect("a runtime")
+}
+
+impl Machine {
+    pub fn new(host: Host, engine: EngineKind, network: &Arc<Network>, seed: u64) -> Machine {
+        Machine {
+            host,
+            engine,
+            network: network.clone(),
+            disks: Disks::new(seed),
+            running: None,
+            rate: 1.0,
+            owed: 0.0,
+            is_paused: false,
+            lives: 0,
+        }
+    }
+
+    fn options(&self) -> ReplicaOptions {
+        let mut options = ReplicaOptions::new("", CLUSTER, self.host, address(self.host));
+        let paged = PagedOptions { cache_bytes: 64 * 4096, page_bytes: 4096, ..PagedOptions::default() };
+        let memory = MemoryOptions { memory_bytes: 64 << 20, streams: 1, ..MemoryOptions::default() };
+        options.engine.engine = self.engine.with(paged, memory);
+        options.log = small(options.log);
+        let of_engine = std::mem::take(&mut options.engine.advanced.log);
+        options.engine.advanced.log = small(of_engine);
+        options.transport = Arc::new(Port { network: self.network.clone(), host: self.host });
+        options.heartbeat = Duration::from_millis(50);
+        options.election = Duration::from_millis(200);
+        options.snapshot_entries = 25;
+        options.kept_entries = 10;
+        options.install_wait = Duration::from_secs(2);
+        options
+    }
+
+    /// Starts the replica.
+    ///
+    /// # Errors
+    /// That of opening it.
+    pub fn start(&mut self) -> Result<()> {
+        self.lives += 1;
+        let runtime = runtime();
+        let syncer = Arc::new(SlowSyncer::default());
+        runtime.spawn(syncer.clone().run());
+        let place = Arc::new(Mounted { disks: self.disks.clone(), syncer });
+        let group = runtime.block_on(Group::start(self.options(), place))?;
+        (self.running, self.is_paused, self.owed) = (Some(Running { group, runtime }), false, 0.0);
+        Ok(())
+    }
+
+    /// Runs for this many milliseconds of the world's clock.
+    pub fn run(&mut self, ms: u64) {
+        let Some(Running { runtime, .. }) = &self.running else { return };
+        self.owed += ms as f64 * self.rate;
+        if !self.is_paused {
+            let whole = self.owed.floor();
+            self.owed -= whole;
+            let time = Duration::from_millis(whole as u64);
+            runtime.block_on(async { tokio::time::sleep(time).await });
+        }
+    }
+
+    /// Lets a paused machine go on. Its clock has moved all the while.
+    pub fn resume(&mut self) {
+        let Some(Running { runtime, .. }) = &self.running else { return };
+        if std::mem::take(&mut self.is_paused) {
+            let whole = std::mem::take(&mut self.owed).floor();
+            runtime.block_on(tokio::time::advance(Duration::from_millis(whole as u64)));
+        }
+    }
+
+    pub fn runs(&self) -> bool {
+        self.running.is_some()
+    }
+
+    pub fn group(&self) -> Option<&Arc<Group>> {
+        self.running.as_ref().map(|running| &running.group)
+    }
+
+    pub fn status(&self) -> Option<Status> {
+        self.group().map(|group| group.status())
+    }
+
+    /// Ends the replica. Its disks keep what that ending leaves.
+    pub fn end(&mut self, ending: Ending, is_silent: bool) {
+        let Some(Running { group, runtime }) = self.running.take() else { return };
+        self.network.crash(self.host, is_silent && ending == Ending::PowerCut);
+        match ending {
+            Ending::Kill => self.disks.kill(),
+            Ending::PowerCut => self.disks.cut_power(),
+        }
+        // The tasks end, and write to disks that are not there any more.
+        drop(runtime);
+        drop(group);
+    }
+
+    /// Makes a disk fail soon, or full at once.
+    pub fn fail_disk(&self) {
+        self.disks.fail();
+    }
+
+    pub fn mend_disk(&self) {
+        self.disks.mend();
+    }
+}
+
+/// A log with small files and without threads.
+fn small(options: wal::Options) -> wal::Options {
+    let files = wal::FileOptions {
+        segment_bytes: 64 << 10,
+        first_segment_bytes: 16 << 10,
+        ring_bytes: 64 << 10,
+        spare_segments: 1,
+        ..wal::FileOptions::default()
+    };
+    wal::Options {
+        medium: files.into(),
+        reserve_bytes: 64 << 10,
+        run_ahead_bytes: 8 << 10,
+        background: Background::Caller,
+        ..options
+    }
+}

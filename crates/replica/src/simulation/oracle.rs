@@ -1,0 +1,91 @@
+//! What clients were told, and what may therefore be read.
+//!
+//! One thread. Each client writes a register of its own, one write at a time, with numbers that grow. So a register that is read must lie between the number that was acknowledged, or read,
+//! before the read began, and the one that was written last; and a number that was reported as not committed is never there. For registers of one writer each this is linearizability.
+
+use crate::ids::ReplicaId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A client of the simulation.
+pub type Number = u64;
+
+/// The register of a client.
+#[derive(Debug, Default)]
+struct Register {
+    /// The largest number that was acknowledged or read.
+    floor: u64,
+    /// The largest number that a write was begun with.
+    begun: u64,
+    /// Numbers that never commit.
+    refused: BTreeSet<u64>,
+}
+
+/// See the head of this file.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    registers: BTreeMap<Number, Register>,
+    /// Term and replica of each leadership, and the life of the replica in which it leads.
+    leaders: BTreeMap<(u64, ReplicaId), u64>,
+    pub acknowledged: u64,
+    pub refused: u64,
+    pub reads: u64,
+}
+
+/// What a read that begins now may find at least, by client.
+pub type Floors = BTreeMap<Number, u64>;
+
+impl Oracle {
+    pub fn begin(&mut self, client: Number, number: u64) {
+        self.registers.entry(client).or_default().begun = number;
+    }
+
+    pub fn acknowledge(&mut self, client: Number, number: u64) {
+        let register = self.registers.entry(client).or_default();
+        assert!(!register.refused.contains(&number), "client {client}: {number} was refused before");
+        register.floor = register.floor.max(number);
+        self.acknowledged += 1;
+    }
+
+    /// A write has not committed and never will.
+    pub fn refuse(&mut self, client: Number, number: u64) {
+        let register = self.registers.entry(client).or_default();
+        assert!(register.floor < number, "client {client}: {number} was acknowledged or read before");
+        register.refused.insert(number);
+        self.refused += 1;
+    }
+
+    pub fn floors(&self) -> Floors {
+        self.registers.iter().map(|(client, register)| (*client, register.floor)).collect()
+    }
+
+    /// A register was found with this number by a read that began when the floors were these.
+    pub fn read(&mut self, client: Number, number: u64, floors: &Floors) {
+        let floor = floors.get(&client).copied().unwrap_or(0);
+        assert!(
+            number >= floor,
+            "client {client}: read {number}, and {floor} was acknowledged or read before"
+        );
+        self.sight(client, number);
+        let register = self.registers.entry(client).or_default();
+        register.floor = register.floor.max(number);
+        self.reads += 1;
+    }
+
+    /// A register was found with this number in a state of any age.
+    pub fn sight(&mut self, client: Number, number: u64) {
+        let register = self.registers.entry(client).or_default();
+        assert!(number <= register.begun, "client {client}: {number} is there, and nobody wrote it");
+        assert!(!register.refused.contains(&number), "client {client}: {number} is there, and was refused");
+    }
+
+    /// A replica says that it leads, in a life that it began with this number.
+    pub fn lead(&mut self, term: u64, replica: ReplicaId, life: u64) {
+        let led = *self.leaders.entry((term, replica)).or_insert(life);
+        assert_eq!(led, life, "replica {replica} leads in term {term} again after a restart");
+    }
+
+    /// Number of leaderships.
+    pub fn leaderships(&self) -> usize {
+        self.leaders.len()
+    }
+}
