@@ -43,6 +43,20 @@ pub struct Man {
     out: Option<PathBuf>,
 }
 
+/// The manual pages of all commands, one after the other.
+#[cfg(feature = "replica")]
+pub fn manual(mut program: Command) -> Result<Vec<u8>> {
+    program.build();
+    let mut pages = Vec::new();
+    let mut commands = vec![&program];
+    while let Some(command) = commands.pop() {
+        let rendered = Page::new(command.clone()).render(&mut pages);
+        rendered.map_err(|error| Failure::failed(format_args!("cannot make the page: {error}")))?;
+        commands.extend(command.get_subcommands().filter(|command| !command.is_hide_set()));
+    }
+    Ok(pages)
+}
+
 impl Man {
     pub fn run(self, mut program: Command) -> Result<()> {
         program.build();

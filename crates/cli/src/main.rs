@@ -17,6 +17,8 @@ mod key_range;
 mod load;
 mod point;
 mod repair;
+#[cfg(feature = "replica")]
+mod replica;
 mod scan;
 mod shell;
 mod show;
@@ -75,6 +77,8 @@ enum Command {
     RestoreDump(dump::RestoreDump),
     DumpLog(dump_log::DumpLog),
     Checkpoint(show::Checkpoint),
+    #[cfg(feature = "replica")]
+    Replica(replica::ReplicaCommand),
     Shell(shell::Shell),
     #[command(subcommand)]
     Demo(demo::Demo),
@@ -116,6 +120,8 @@ fn run(command: Command) -> Result<()> {
         Command::RestoreDump(command) => command.run(),
         Command::DumpLog(command) => command.run(),
         Command::Checkpoint(command) => command.run(),
+        #[cfg(feature = "replica")]
+        Command::Replica(command) => command.run(Cli::command()),
         Command::Shell(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Lab(command) => command.run(),

@@ -49,7 +49,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "katydid-cli",
-        &["katydid-device", "katydid-wal", "katydid", "katydid-observe", "katydid-command", "katydid-bench"],
+        &[
+            "katydid-device",
+            "katydid-wal",
+            "katydid",
+            "katydid-observe",
+            "katydid-replica",
+            "katydid-command",
+            "katydid-bench",
+        ],
     ),
     ("katydid-examples", &["katydid-wal", "katydid"]),
     ("katydid-fuzz", &["katydid-device", "katydid-wal", "katydid", "katydid-replica"]),

@@ -8,7 +8,6 @@ pub mod parse;
 
 use crate::text;
 use clap::Args;
-use katydid::{Database, Table};
 use katydid_command::bytes::{counted, grouped, shown};
 use katydid_command::database::{DatabaseDir, EngineFlags, listen};
 use katydid_command::failure::{Failure, Result};
@@ -37,6 +36,17 @@ use std::time::Instant;
                         katydid load --dir ./db events events.jsonl --batch 100 --acks\n  \
                         katydid load --dir ./fast events events.jsonl --engine memory")]
 pub struct Load {
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    engine: EngineFlags,
+    #[command(flatten)]
+    place: DatabaseDir,
+}
+
+/// The file that is loaded, and how its lines become keys and values.
+#[derive(Debug, Args)]
+pub struct Source {
     /// Name of the table
     table: String,
     /// The file; - is standard input
@@ -65,17 +75,48 @@ pub struct Load {
     /// Print one JSON object at the end
     #[arg(long, conflicts_with = "acks")]
     json: bool,
-    #[command(flatten)]
-    engine: EngineFlags,
-    #[command(flatten)]
-    place: DatabaseDir,
 }
 
 impl Load {
     pub fn run(self) -> Result<()> {
+        let input = self.source.open()?;
+        let database = self.place.open_or_create(&self.engine)?;
+        let socket = listen(&database, &self.place.dir);
+        let table = database.table(&self.source.table)?;
+        let result = self.source.load(input, |entries| {
+            Ok(database.transact(|transaction| {
+                entries.iter().try_for_each(|(key, value)| transaction.put(&table, key, value))
+            })?)
+        });
+        drop(socket);
+        // What was acknowledged is durable already; closing only makes the next opening quick.
+        let closed = database.close();
+        result?;
+        Ok(closed?)
+    }
+}
+
+/// A file that is open, before its first line is read.
+pub struct Input {
+    parser: Parser,
+    input: Box<dyn Read + Send>,
+    /// Bytes in the file; 0 if that is not known.
+    length: u64,
+    sender: SyncSender<Event>,
+    events: Receiver<Event>,
+}
+
+impl Source {
+    /// Name of the table.
+    #[cfg(feature = "replica")]
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// Opens the file, and watches for signals from now on.
+    pub fn open(&self) -> Result<Input> {
         let parser = self.parser()?;
-        let is_stdin = self.file == Path::new("-");
-        let (input, length): (Box<dyn Read + Send>, u64) = if is_stdin {
+        let (input, length): (Box<dyn Read + Send>, u64) = if self.file == Path::new("-") {
             (Box::new(std::io::stdin()), 0)
         } else {
             let cannot = |error: std::io::Error| {
@@ -94,13 +135,17 @@ impl Load {
         let (sender, events) = sync_channel(2);
         let stopper = sender.clone();
         signals::on_stop(move || drop(stopper.send(Event::Stop)))?;
-        let database = self.place.open_or_create(&self.engine)?;
-        let socket = listen(&database, &self.place.dir);
-        let table = database.table(&self.table)?;
+        Ok(Input { parser, input, length, sender, events })
+    }
+
+    /// Reads the file to its end, commits its lines with `commit`, a batch at a time, and reports.
+    pub fn load(&self, input: Input, mut commit: impl FnMut(&Entries) -> Result<()>) -> Result<()> {
+        let Input { parser, input, length, sender, events } = input;
         self.start_reading(&parser, input, sender)?;
+        let is_stdin = self.file == Path::new("-");
         let mut loading = Loading {
-            database: &database,
-            table: &table,
+            commit: &mut commit,
+            table: &self.table,
             parser,
             name: if is_stdin { "standard input".to_owned() } else { self.file.display().to_string() },
             length,
@@ -112,12 +157,9 @@ impl Load {
         };
         let result = loading.run(&events);
         let report = if self.json { loading.report_json() } else { loading.report() };
-        drop((loading, socket));
-        // What was acknowledged is durable already; closing only makes the next opening quick.
-        let closed = database.close();
+        drop(loading);
         say(report)?;
-        result?;
-        Ok(closed?)
+        result
     }
 
     fn parser(&self) -> Result<Parser> {
@@ -156,9 +198,13 @@ impl Load {
     }
 }
 
+/// Keys and values of a batch.
+type Entries = [(Vec<u8>, Vec<u8>)];
+
 struct Loading<'d> {
-    database: &'d Database,
-    table: &'d Table,
+    /// Commits a batch; what it has committed when it returns is durable.
+    commit: &'d mut dyn FnMut(&Entries) -> Result<()>,
+    table: &'d str,
     parser: Parser,
     name: String,
     /// Bytes in the file; 0 if that is not known.
@@ -226,13 +272,8 @@ impl Loading<'_> {
         }
     }
 
-    fn commit(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
-        self.database.transact(|transaction| {
-            for (key, value) in entries {
-                transaction.put(self.table, key, value)?;
-            }
-            Ok(())
-        })?;
+    fn commit(&mut self, entries: &Entries) -> Result<()> {
+        (self.commit)(entries)?;
         self.lines += entries.len() as u64;
         self.bytes += entries.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
         if self.acks {
@@ -265,13 +306,13 @@ impl Loading<'_> {
             counted(self.lines, self.unit()),
             shown(self.bytes),
             self.started.elapsed().as_secs_f64(),
-            self.table.name(),
+            self.table,
         )
     }
 
     fn report_json(&self) -> String {
         json!({
-            "table": self.table.name(),
+            "table": self.table,
             "lines": self.lines,
             "bytes": self.bytes,
             "seconds": self.started.elapsed().as_secs_f64(),

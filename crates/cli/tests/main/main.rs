@@ -24,6 +24,8 @@ mod messages;
 mod nvram;
 mod oltp;
 mod repair;
+#[cfg(feature = "replica")]
+mod replica;
 mod reproduce;
 mod shell;
 mod verify;

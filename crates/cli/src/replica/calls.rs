@@ -1,0 +1,313 @@
+//! Calls on a group of replicas: reading, writing, and changing its members.
+
+use super::{Group, failed};
+use crate::key_range::{KeyFlags, key};
+use crate::load::Source;
+use crate::point::print_entry;
+use crate::text;
+use clap::Args;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::{Output, say};
+use katydid_replica::{Client, ReadAt, ReplicaId, Replicated, RequestId, WriteOptions, WriteSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Rows that a scan asks for at a time.
+const ROWS: u32 = 5_000;
+
+/// Flags that say which state a read shows.
+#[derive(Debug, Args)]
+struct Recency {
+    /// Accept a state that was current at most this long ago, such as 500ms, of any replica [default: the current state, of the leader]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    stale: Option<Duration>,
+}
+
+impl Recency {
+    fn at(&self) -> ReadAt {
+        self.stale.map_or(ReadAt::Leader, ReadAt::Stale)
+    }
+}
+
+/// Print `key<TAB>value` of one key of a group; exit code 1 if it is not there
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica get --at 127.0.0.1:7101 fruit apple")]
+pub struct Get {
+    /// Name of the table
+    table: String,
+    /// The key; \xNN stands for a byte, \\ for a backslash
+    key: String,
+    /// Print a JSON object instead
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    recency: Recency,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Get {
+    pub fn run(self) -> Result<()> {
+        let key = key(&self.key)?;
+        let value = self.group.client()?.get(&self.table, &key, self.recency.at()).map_err(failed)?;
+        let Some(value) = value else {
+            eprintln!("katydid: key {:?} is not in table {:?}", self.key, self.table);
+            return Err(Failure::Said);
+        };
+        let mut out = Output::new();
+        print_entry(&mut out, &key, &value, self.json)?;
+        out.flush()
+    }
+}
+
+/// Print `key<TAB>value` of all keys of a table of a group, or of a range, in order
+///
+/// Rows come in pieces of some thousands, each of one state, the next of the same or a newer one.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica scan --at 127.0.0.1:7101 fruit --prefix ap\n  \
+                        katydid replica scan --at 127.0.0.1:7102 fruit --stale 1s --json")]
+pub struct Scan {
+    /// Name of the table
+    table: String,
+    #[command(flatten)]
+    keys: KeyFlags,
+    /// Print JSON Lines
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    recency: Recency,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Scan {
+    pub fn run(self) -> Result<()> {
+        let (mut low, high) = self.keys.range()?;
+        let client = self.group.client()?;
+        let mut out = Output::new();
+        loop {
+            let bounds = (low, high.clone());
+            let found = client.range(&self.table, bounds, ROWS, self.recency.at()).map_err(failed)?;
+            for (key, value) in &found.rows {
+                print_entry(&mut out, key, value, self.json)?;
+            }
+            match found.rows.into_iter().last() {
+                Some((last, _)) if !found.is_whole => low = Bound::Excluded(last),
+                _ => return out.flush(),
+            }
+        }
+    }
+}
+
+/// Flags that say when a write is acknowledged.
+#[derive(Debug, Args)]
+struct Acknowledged {
+    /// Wait until every voter has it, not only a majority
+    #[arg(long)]
+    all: bool,
+    /// Give up after this time; whether it was written is unknown then
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    wait: Duration,
+}
+
+impl Acknowledged {
+    fn options(&self) -> WriteOptions {
+        let durability = if self.all { Replicated::All } else { Replicated::Quorum };
+        WriteOptions { durability, wait: self.wait }
+    }
+
+    /// Writes once, in a session of its own.
+    fn write(&self, client: &Client, set: WriteSet) -> Result<()> {
+        let id = RequestId { client: client.open_client().map_err(failed)?, sequence: 1 };
+        let committed = client.write(id, set, self.options()).map_err(failed)?;
+        match self.all && committed.reached != Replicated::All {
+            true => Err(Failure::failed("it is committed at a majority; not every voter had it in time")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Set the value of one key at a group, creating the table if need be; a majority has it on its devices when the command returns
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica put --at 127.0.0.1:7101 fruit apple 'red, sweet'")]
+pub struct Put {
+    /// Name of the table
+    table: String,
+    /// The key; \xNN stands for a byte, \\ for a backslash
+    key: String,
+    /// The value, in the same way
+    #[arg(required_unless_present = "value_file")]
+    value: Option<String>,
+    /// Take the value from a file, as it is
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    value_file: Option<PathBuf>,
+    #[command(flatten)]
+    acknowledged: Acknowledged,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Put {
+    pub fn run(self) -> Result<()> {
+        let key = key(&self.key)?;
+        let value = match (&self.value, &self.value_file) {
+            (_, Some(file)) => std::fs::read(file)
+                .map_err(|error| Failure::failed(format_args!("cannot read {}: {error}", file.display())))?,
+            (Some(value), None) => {
+                text::argument(value).map_err(|error| Failure::usage(format_args!("the value: {error}")))?
+            }
+            (None, None) => return Err(Failure::usage("a value is needed")),
+        };
+        let set = WriteSet::default().put(&self.table, key, value);
+        self.acknowledged.write(&self.group.client()?, set)
+    }
+}
+
+/// Remove one key at a group, whether or not it is there
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica delete --at 127.0.0.1:7101 fruit apple")]
+pub struct Delete {
+    /// Name of the table
+    table: String,
+    /// The key; \xNN stands for a byte, \\ for a backslash
+    key: String,
+    #[command(flatten)]
+    acknowledged: Acknowledged,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Delete {
+    pub fn run(self) -> Result<()> {
+        let set = WriteSet::default().delete(&self.table, key(&self.key)?);
+        self.acknowledged.write(&self.group.client()?, set)
+    }
+}
+
+/// Put the lines of a file into a table of a group, in file order
+///
+/// As `katydid load`: each batch of lines is one transaction, and is acknowledged when a majority has it on its devices. A batch is sent again when its leader fails, and applied once.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  katydid replica load --at 127.0.0.1:7101 unicode UnicodeData.txt --separator ';'"
+)]
+pub struct Load {
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    acknowledged: Acknowledged,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Load {
+    pub fn run(self) -> Result<()> {
+        let input = self.source.open()?;
+        let client = self.group.client()?;
+        let mut id = RequestId { client: client.open_client().map_err(failed)?, sequence: 0 };
+        self.source.load(input, |entries| {
+            id.sequence += 1;
+            let put =
+                |set: WriteSet, (key, value): &(Vec<u8>, Vec<u8>)| set.put(self.source.table(), key, value);
+            let set = entries.iter().fold(WriteSet::default(), put);
+            client.write(id, set, self.acknowledged.options()).map(drop).map_err(failed)
+        })
+    }
+}
+
+/// Make a group of replicas that run, once
+///
+/// The replicas are open with empty folders, and none belongs to a group. All of them are named.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  katydid replica init --at 10.0.0.1:7101 1=10.0.0.1:7101 2=10.0.0.2:7101 3=10.0.0.3:7101"
+)]
+pub struct Init {
+    /// Number and address of each member
+    #[arg(value_name = "ID=ADDRESS", required = true, value_parser = member)]
+    members: Vec<(ReplicaId, String)>,
+    #[command(flatten)]
+    group: Group,
+}
+
+fn member(text: &str) -> std::result::Result<(ReplicaId, String), String> {
+    let wrong = || "expected a number and an address, such as 1=127.0.0.1:7101".to_owned();
+    let (id, address) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((id.parse().map_err(|_| wrong())?, address.to_owned()))
+}
+
+impl Init {
+    pub fn run(self) -> Result<()> {
+        let client = self.group.client()?;
+        let members: BTreeMap<_, _> = self.members.iter().cloned().collect();
+        if members.len() != self.members.len() {
+            return Err(Failure::usage("a member is named twice"));
+        }
+        let first = client.addresses()[0].clone();
+        client.initialize(&first, &members).map_err(failed)?;
+        say(format!("the group has {} members", members.len()))
+    }
+}
+
+/// Add a member that does not vote, and wait until it has the log
+///
+/// The replica runs, with an empty folder and a number that no replica of the group ever had. `voters` lets it vote.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica add --at 10.0.0.1:7101 4=10.0.0.4:7101")]
+pub struct Add {
+    /// Its number and address
+    #[arg(value_name = "ID=ADDRESS", value_parser = member)]
+    member: (ReplicaId, String),
+    /// Give up after this time; the member may be added all the same
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = humantime::parse_duration)]
+    wait: Duration,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Add {
+    pub fn run(self) -> Result<()> {
+        let (id, address) = &self.member;
+        self.group.client()?.add_learner(*id, address, self.wait).map_err(failed)?;
+        say(format!("replica {id} has the log"))
+    }
+}
+
+/// Make these members the voters; former voters that are not among them leave the group
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica voters --at 10.0.0.1:7101 1 2 4")]
+pub struct Voters {
+    /// Their numbers
+    #[arg(value_name = "ID", required = true)]
+    voters: Vec<ReplicaId>,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Voters {
+    pub fn run(self) -> Result<()> {
+        let voters: BTreeSet<_> = self.voters.into_iter().collect();
+        self.group.client()?.change_voters(&voters).map_err(failed)?;
+        say(format!("the group has {} voters", voters.len()))
+    }
+}
+
+/// Ask a voter to lead; it does when it has the whole log
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica transfer --at 10.0.0.1:7101 2")]
+pub struct Transfer {
+    /// Its number
+    #[arg(value_name = "ID")]
+    leader: ReplicaId,
+    #[command(flatten)]
+    group: Group,
+}
+
+impl Transfer {
+    pub fn run(self) -> Result<()> {
+        self.group.client()?.transfer_leader(self.leader).map_err(failed)?;
+        say(format!("replica {} was asked to lead", self.leader))
+    }
+}

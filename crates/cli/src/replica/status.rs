@@ -1,0 +1,147 @@
+//! `replica status`: roles, terms and lags of all members.
+
+use super::Group;
+use clap::Args;
+use katydid_command::failure::{Failure, Result};
+use katydid_command::output::Output;
+use katydid_command::table::lined_up;
+use katydid_replica::{Client, ReplicaId, Role, Status};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Print role, term and lag of each member of a group
+///
+/// Every member is asked; one that does not answer is listed with the reason. The lag is the number of entries of the leader's log that the member does not have on its device yet, as the
+/// leader knows it. Exit code 1 if no leader answers.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  katydid replica status --at 127.0.0.1:7101\n  \
+                        katydid replica status --config replica-1.toml --json")]
+pub struct StatusCommand {
+    #[command(flatten)]
+    group: Group,
+    /// Print one JSON object for each member
+    #[arg(long)]
+    json: bool,
+}
+
+/// A member, and what it says of itself.
+struct Member {
+    id: Option<ReplicaId>,
+    address: String,
+    told: katydid_replica::Result<Status>,
+    lag: Option<u64>,
+}
+
+impl StatusCommand {
+    pub fn run(self) -> Result<()> {
+        let members = ask(&self.group.client()?);
+        let has_leader = members.iter().any(Member::leads);
+        let mut out = Output::new();
+        match self.json {
+            true => members.iter().try_for_each(|member| out.json(&member.json()))?,
+            false => {
+                for line in lined_up(&table(&members)) {
+                    out.line(line)?;
+                }
+                for member in &members {
+                    if let Err(error) = &member.told {
+                        out.line(format!("{}: {error}", member.address))?;
+                    }
+                }
+            }
+        }
+        out.flush()?;
+        if has_leader { Ok(()) } else { Err(Failure::failed("no leader answers")) }
+    }
+}
+
+/// Asks the replicas that were named, and then the members that they name.
+fn ask(client: &Client) -> Vec<Member> {
+    let mut members: Vec<Member> = Vec::new();
+    let mut ask = |id: Option<ReplicaId>, address: &str| {
+        let told = client.status(address);
+        let id = told.as_ref().map_or(id, |status| Some(status.id));
+        if let Some(known) = members.iter_mut().find(|member| member.id.is_some() && member.id == id) {
+            if known.told.is_err() {
+                known.told = told;
+            }
+            return None;
+        }
+        let named = told.as_ref().ok().map(|status| status.members.clone());
+        members.push(Member { id, address: address.to_owned(), told, lag: None });
+        named
+    };
+    let mut named: BTreeMap<ReplicaId, String> = BTreeMap::new();
+    for address in client.addresses() {
+        named.extend(ask(None, address).into_iter().flatten());
+    }
+    let asked: Vec<String> = client.addresses().to_vec();
+    for (id, address) in &named {
+        if !asked.contains(address) {
+            ask(Some(*id), address);
+        }
+    }
+    // Of several that say they lead, the one with the highest term does.
+    let leader =
+        members.iter().filter(|member| member.leads()).filter_map(|member| member.told.as_ref().ok());
+    let lags = leader.max_by_key(|status| status.term).map(Status::lags).unwrap_or_default();
+    for member in &mut members {
+        // An address that did not answer is that of the member which has it.
+        let by_address = || named.iter().find(|(_, address)| **address == member.address).map(|(id, _)| *id);
+        member.id = member.id.or_else(by_address);
+        member.lag = member.id.and_then(|id| lags.get(&id).copied());
+    }
+    members.sort_by_key(|member| member.id);
+    members
+}
+
+impl Member {
+    fn leads(&self) -> bool {
+        self.told.as_ref().is_ok_and(|status| status.role == Role::Leader)
+    }
+
+    fn json(&self) -> Value {
+        match &self.told {
+            Ok(status) => json!({
+                "id": status.id,
+                "address": self.address,
+                "role": status.role.to_string(),
+                "votes": status.voters.contains(&status.id),
+                "term": status.term,
+                "leader": status.leader,
+                "last_index": status.last_index,
+                "committed": status.committed,
+                "applied": status.applied,
+                "purged": status.purged,
+                "lag": self.lag,
+                "stopped": status.stopped,
+            }),
+            Err(error) => json!({
+                "id": self.id,
+                "address": self.address,
+                "lag": self.lag,
+                "error": error.to_string(),
+            }),
+        }
+    }
+}
+
+fn table(members: &[Member]) -> Vec<Vec<String>> {
+    let head = ["replica", "role", "term", "leader", "last", "committed", "applied", "lag", "address"];
+    let shown = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
+    let row = |member: &Member| {
+        let told = member.told.as_ref().ok();
+        vec![
+            shown(member.id),
+            told.map_or("no answer".to_owned(), |status| status.role.to_string()),
+            shown(told.map(|status| status.term)),
+            shown(told.and_then(|status| status.leader)),
+            shown(told.map(|status| status.last_index)),
+            shown(told.map(|status| status.committed)),
+            shown(told.map(|status| status.applied)),
+            shown(member.lag),
+            member.address.clone(),
+        ]
+    };
+    std::iter::once(head.map(str::to_owned).to_vec()).chain(members.iter().map(row)).collect()
+}

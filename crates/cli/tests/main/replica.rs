@@ -1,0 +1,159 @@
+//! `replica`: the demonstration, one replica from configuration to shutdown, and what its clients are told.
+
+use crate::program::{collected, command, in_repository, run};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+#[test]
+fn a_killed_leader_loses_nothing_that_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = in_repository("docs/recovery.md");
+    let words = "replica demo --json --clients 4 --dir";
+    let group = dir.path().join("group");
+    let out = run(words.split(' ').chain([group.to_str().unwrap(), file.to_str().unwrap()])).expect(0);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty()).count() as u64;
+    assert_eq!(told["acknowledged"].as_u64(), Some(lines), "{told}");
+    assert_eq!(told["missing"].as_u64(), Some(0), "{told}");
+    assert!(told["acknowledged_at_kill"].as_u64().is_some_and(|count| count < lines), "{told}");
+    assert!(told["killed"].is_u64() && told["leader"].is_u64(), "{told}");
+    run(words.split(' ').chain([group.to_str().unwrap()])).expect_error(1, "is there already");
+}
+
+/// A replica that runs.
+struct Running {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+    address: String,
+}
+
+impl Running {
+    fn start(config: &Path) -> Running {
+        let mut child = command(["replica", "--config", config.to_str().unwrap()]).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let Some((_, address)) = line.trim_end().split_once(" listens at ") else {
+            panic!("{line:?}, {:?}", collected(child.wait_with_output().unwrap()).err);
+        };
+        let address = address.to_owned();
+        Running { child, out, address }
+    }
+
+    /// Sends a signal, and waits for the end; the last line.
+    fn end(mut self, signal: rustix::process::Signal) -> String {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).unwrap();
+        let mut last = String::new();
+        self.out.read_line(&mut last).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        last
+    }
+}
+
+fn configure(dir: &Path, listen: &str) -> PathBuf {
+    let file = dir.join("replica.toml");
+    let text = format!(
+        "cluster = \"{:032x}\"\nid = 5\nfolder = \"replica-5\"\nlisten = \"{listen}\"\ncache = \"4MiB\"\n",
+        77
+    );
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn a_replica_serves_clients_until_a_signal_and_again_afterwards() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = configure(dir.path(), "127.0.0.1:0");
+    let replica = Running::start(&config);
+    let address = replica.address.clone();
+    let config = configure(dir.path(), &address);
+    let at = |words: &str| run(words.split(' ').chain(["--config", config.to_str().unwrap()]));
+    at("replica status").expect_error(1, "no leader answers");
+    assert_eq!(at(&format!("replica init 5={address}")).expect(0), "the group has 1 members\n");
+    at(&format!("replica init 5={address}")).expect_error(1, "the members could not be changed");
+
+    let lines = dir.path().join("fruit.tsv");
+    std::fs::write(&lines, "apple\tred\nbanana\tyellow\nplum\tblue\n").unwrap();
+    let loaded = at(&format!("replica load fruit {} --batch 2 --acks", lines.display())).expect(0);
+    assert!(loaded.starts_with("acknowledged 2 lines\nacknowledged 3 lines\n"), "{loaded}");
+    at("replica put --all fruit cherry dark\\x20red").expect(0);
+    at("replica delete fruit plum").expect(0);
+    assert_eq!(at("replica get fruit cherry").expect(0), "cherry\tdark red\n");
+    at("replica get fruit plum").expect_error(1, "is not in table");
+    let scanned = "apple\tred\nbanana\tyellow\ncherry\tdark red\n";
+    assert_eq!(at("replica scan fruit").expect(0), scanned);
+    assert_eq!(at("replica scan fruit --from b --to c").expect(0), "banana\tyellow\n");
+    at("replica put katydid.replica applied x").expect_error(1, "reserved");
+    at("replica voters 5 6").expect_error(1, "the members could not be changed");
+    at("replica transfer 9").expect_error(1, "replica 9 is no voter");
+
+    let status: Value = serde_json::from_str(&at("replica status --json").expect(0)).unwrap();
+    assert_eq!((&status["role"], &status["id"]), (&"leader".into(), &5.into()), "{status}");
+    assert_eq!((&status["lag"], &status["committed"]), (&0.into(), &status["last_index"]), "{status}");
+
+    let other = dir.path().join("other.toml");
+    std::fs::write(&other, format!("cluster = \"{:032x}\"\n", 78)).unwrap();
+    let stranger = ["replica", "scan", "fruit", "--at", &address, "--config", other.to_str().unwrap()];
+    run(stranger).expect_error(1, "it belongs to another cluster");
+
+    assert_eq!(replica.end(rustix::process::Signal::TERM), "replica 5 is closed\n");
+    let again = Running::start(&config);
+    assert_eq!(again.address, address);
+    assert_eq!(at("replica scan fruit").expect(0), scanned);
+    let table = at("replica status").expect(0);
+    assert!(table.lines().nth(1).is_some_and(|line| line.starts_with("5        leader")), "{table}");
+    assert_eq!(again.end(rustix::process::Signal::INT), "replica 5 is closed\n");
+    // Another identity does not get the folder.
+    let text = std::fs::read_to_string(&config).unwrap().replace("id = 5", "id = 6");
+    std::fs::write(&config, text).unwrap();
+    run(["replica", "--config", config.to_str().unwrap()]).expect_error(1, "belongs to replica 5 of cluster");
+}
+
+#[test]
+fn a_faulty_configuration_is_refused_with_its_line_and_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("replica.toml");
+    let config = file.to_str().unwrap();
+    run(["replica", "--config", config]).expect_error(2, "replica.toml: cannot be read");
+    std::fs::write(&file, "id = 1\nelection = \"1h30m\"\n").unwrap();
+    run(["replica", "--config", config]).expect_error(2, "replica.toml, key \"cluster\": is missing");
+    std::fs::write(&file, "cluster = \"00\"\n").unwrap();
+    let wrong = "replica.toml, line 1, key \"cluster\": must be 32 hexadecimal digits";
+    run(["replica", "--config", config]).expect_error(2, wrong);
+    run(["replica", "scan", "t", "--config", config]).expect_error(2, wrong);
+    run(["replica"]).expect(2);
+    run(["replica", "scan", "t"]).expect(2);
+    run(["replica", "init", "--at", "127.0.0.1:1", "one=127.0.0.1:1"]).expect_error(2, "expected a number");
+}
+
+#[test]
+#[cfg(feature = "tls")]
+fn a_replica_with_certificates_serves_only_clients_with_certificates() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = configure(dir.path(), "127.0.0.1:0");
+    let certificates = in_repository("crates/replica/tests/main/certificates");
+    let tls = |name: &str, authority: &str| {
+        let file = |name: &str, ending: &str| certificates.join(format!("{name}.{ending}"));
+        let (certificate, key) = (file(name, "pem"), file(name, "key"));
+        let authority = file(authority, "pem");
+        format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\nauthority = {authority:?}\n")
+    };
+    let text = std::fs::read_to_string(&config).unwrap() + &tls("member", "authority");
+    std::fs::write(&config, text).unwrap();
+    let replica = Running::start(&config);
+    let client = dir.path().join("client.toml");
+    let ask = |text: &str| {
+        std::fs::write(&client, text).unwrap();
+        run(["replica", "status", "--json", "--at", &replica.address, "--config", client.to_str().unwrap()])
+    };
+    let known = ask(&tls("member", "authority"));
+    assert!(known.out.contains("\"role\":\"learner\""), "{known:?}");
+    assert!(ask("").out.contains("error"), "without TLS");
+    assert!(ask(&tls("stranger", "authority")).out.contains("error"), "of another authority");
+    ask(&tls("none", "authority")).expect_error(1, "none.pem");
+    replica.end(rustix::process::Signal::TERM);
+}
