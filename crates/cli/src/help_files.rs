@@ -1,4 +1,5 @@
-//! `completions` and `man`: what a shell and `man` need to know, generated from the flags themselves.
+//! `completions` and `man`: what a shell and `man` need to know, generated from the flags
+//! themselves.
 
 use clap::{Args, Command};
 use clap_complete::Shell;

@@ -1,7 +1,7 @@
 //! The `katydid` command: runs benchmarks, fills and reads databases, checks and shows them.
 //!
-//! Exit codes: 0 all went well; 1 something was found or failed, with the reason on standard error; 2 the command line
-//! or a workload file is wrong; 3 `verify` could not check the database.
+//! Exit codes: 0 all went well; 1 something was found or failed, with the reason on standard error;
+//! 2 the command line or a workload file is wrong; 3 `verify` could not check the database.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -34,8 +34,9 @@ use std::process::ExitCode;
 
 /// An embedded transactional key-value store with fast durable commits
 ///
-/// Keys and values are bytes. On the command line and in files they are written as text in which \\ stands for a
-/// backslash, \t, \n and \r for control characters and \xNN for any byte; what `get` and `scan` print, `load` reads back.
+/// Keys and values are bytes. On the command line and in files they are written as text in which \\
+/// stands for a backslash, \t, \n and \r for control characters and \xNN for any byte; what `get`
+/// and `scan` print, `load` reads back.
 #[derive(Debug, Parser)]
 #[command(name = "katydid", version = built::VERSION, max_term_width = 110, propagate_version = true)]
 #[command(after_help = "\

@@ -1,10 +1,13 @@
-//! Makes appended records durable and says so: by a thread of the log's own, or by a [`Syncer`] of the program.
+//! Makes appended records durable and says so: by a thread of the log's own, or by a [`Syncer`] of
+//! the program.
 //!
-//! The thread takes all that waits, leads or joins a sync up to the last of them, and then calls all callbacks in order: what comes meanwhile is the
-//! next group, so the records of one group share a sync. A callback is called with success only after everything up to its records is durable, so completions are a watermark. After
-//! a failure every callback gets an error: the log's own failure is permanent.
+//! The thread takes all that waits, leads or joins a sync up to the last of them, and then calls
+//! all callbacks in order: what comes meanwhile is the next group, so the records of one group
+//! share a sync. A callback is called with success only after everything up to its records is
+//! durable, so completions are a watermark. After a failure every callback gets an error: the log's
+//! own failure is permanent.
 //!
-//! A crash loses callbacks, and with them records that nobody was told of.
+//! A crash loses callbacks, and with them records that were not acknowledged.
 
 use crate::error::{Error, Result};
 use katydid_wal::{Durability, Lsn, Stream};
@@ -17,9 +20,11 @@ use std::thread::JoinHandle;
 /// Called when everything below a position is durable, or never will be.
 type Callback = Box<dyn FnOnce(io::Result<()>) + Send>;
 
-/// Runs the syncs of a log in place of the log's own thread: see [`RaftLog::open_with_syncer`](crate::RaftLog::open_with_syncer).
+/// Runs the syncs of a log in place of the log's own thread: see
+/// [`RaftLog::open_with_syncer`](crate::RaftLog::open_with_syncer).
 pub trait Syncer: Send + Sync + 'static {
-    /// Takes a sync, to be run soon. Syncs of one log must be run in the order in which they were handed over. A sync that is dropped is never acknowledged.
+    /// Takes a sync, to be run soon. Syncs of one log must be run in the order in which they were
+    /// handed over. A sync that is dropped is never acknowledged.
     fn submit(&self, sync: PendingSync);
 }
 
@@ -99,8 +104,8 @@ impl Flusher {
         let inside = inside.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((sender, thread)) = inside {
             drop(sender);
-            // A callback of the last handle's owner may run here: the thread does not wait for itself. A callback that has panicked has told its own
-            // thread.
+            // A callback of the last handle's owner may run here: the thread does not wait for
+            // itself. A callback that has panicked has told its own thread.
             if thread.thread().id() != std::thread::current().id() {
                 drop(thread.join());
             }

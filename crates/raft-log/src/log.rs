@@ -1,15 +1,22 @@
-//! The log itself, as openraft's trait (`storage.rs`) uses it: opening, appending, truncating, purging, reading.
+//! The log itself, as openraft's trait (`storage.rs`) uses it: opening, appending, truncating,
+//! purging, reading.
 //!
-//! Any thread. Latches, in this order: `layout`, then `inside`. `layout` is held shared by a read of entries and exclusively by what drops entries, so a read sees the log as it was when it
-//! began. `inside` is held while records are appended, so that the order of calls is the order of records. Invariants:
+//! Any thread. Latches, in this order: `layout`, then `inside`. `layout` is held shared by a read
+//! of entries and exclusively by what drops entries, so a read sees the log as it was when it
+//! began. `inside` is held while records are appended, so that the order of calls is the order of
+//! records. Invariants:
 //!
-//! 1. Votes, entries, truncations and purges are records of one stream. What one of them says counts only if everything before it is durable.
-//! 2. The last record of kind `STATE` has the vote, the committed and the purged log id. It lies at or above the start of the log, and is never inside a truncated suffix: a
-//!    truncation keeps a copy of it in the same step.
+//! 1. Votes, entries, truncations and purges are records of one stream. What one of them says
+//!    counts only if everything before it is durable.
+//! 2. The last record of kind `STATE` has the vote, the committed and the purged log id. It lies at
+//!    or above the start of the log, and is never inside a truncated suffix: a truncation keeps a
+//!    copy of it in the same step.
 //! 3. The index has exactly the entries that count. They follow each other without a gap.
-//! 4. After a failure nothing is appended, truncated or purged, and no append is acknowledged: `failure` is set, or the log below is shut.
+//! 4. After a failure nothing is appended, truncated or purged, and no append is acknowledged:
+//!    `failure` is set, or the log below is shut.
 //!
-//! A crash leaves a prefix of the records. So it never takes back a vote that was saved, an entry whose append was completed, or a truncation that has returned.
+//! A crash leaves a prefix of the records. So it never takes back a vote that was saved, an entry
+//! whose append was completed, or a truncation that has returned.
 
 use crate::codec::{ENTRY, STATE, State, decode, encode};
 use crate::error::{Error, Result};
@@ -27,7 +34,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A Raft log in a folder, for [`openraft::Raft`]: see the crate's documentation. Clones share it. It is closed by [`RaftLog::close`], or when the last clone is dropped.
+/// A Raft log in a folder, for [`openraft::Raft`]: see the crate's documentation. Clones share it.
+/// It is closed by [`RaftLog::close`], or when the last clone is dropped.
 pub struct RaftLog<C: RaftTypeConfig> {
     shared: Arc<Shared<C>>,
 }
@@ -60,8 +68,9 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     /// Opens the log in the folder at `path`, which is made if it is missing, and reads it once.
     ///
     /// # Errors
-    /// [`Error::Open`]; [`Error::Unsuited`] if the options ask for another log than one of one stream in files; [`Error::Foreign`], [`Error::Decode`] and
-    /// [`Error::Entries`] if the records are not those of such a log; [`Error::Log`].
+    /// [`Error::Open`]; [`Error::Unsuited`] if the options ask for another log than one of one
+    /// stream in files; [`Error::Foreign`], [`Error::Decode`] and [`Error::Entries`] if the records
+    /// are not those of such a log; [`Error::Log`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::of(Log::open(path, options)?, None)
     }
@@ -74,8 +83,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         Self::of(Log::open_in(directory, options)?, None)
     }
 
-    /// Opens the log in any kind of directory, and lets the program run its syncs: on a thread pool of its own, or, in a simulation, when it is their time. The log starts no thread for
-    /// them.
+    /// Opens the log in any kind of directory, and lets the program run its syncs: on a thread pool
+    /// of its own, or, in a simulation, when it is their time. The log starts no thread for them.
     ///
     /// # Errors
     /// Those of [`RaftLog::open`].
@@ -108,12 +117,14 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// The log below: for its counters, its space, its followers. Appending to it, truncating or trimming it makes this log unreadable.
+    /// The log below: for its counters, its space, its followers. Appending to it, truncating or
+    /// trimming it makes this log unreadable.
     pub fn log(&self) -> &Log {
         &self.shared.log
     }
 
-    /// Makes everything appended durable, calls what waits for that, and closes the log. Later calls fail.
+    /// Makes everything appended durable, calls what waits for that, and closes the log. Later
+    /// calls fail.
     ///
     /// # Errors
     /// [`Error::Log`] if not everything could be made durable.
@@ -174,7 +185,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Appends entries, which can be read when this returns; up to where they must be durable, if there is one.
+    /// Appends entries, which can be read when this returns; up to where they must be durable, if
+    /// there is one.
     pub(crate) fn append(&self, entries: impl Iterator<Item = C::Entry>) -> Result<Option<Lsn>> {
         let mut inside = self.inside();
         inside.change(|inside| {
@@ -208,7 +220,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Drops the entries up to this one, for good after [`RaftLog::trim`]; up to where the record that says so must be durable before. `None`: they are gone.
+    /// Drops the entries up to this one, for good after [`RaftLog::trim`]; up to where the record
+    /// that says so must be durable before. `None`: they are gone.
     pub(crate) fn purge(&self, purged: &LogIdOf<C>) -> Result<Option<(Lsn, Lsn)>> {
         let _layout = self.dropping();
         let mut inside = self.inside();
@@ -234,7 +247,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         Ok(self.stream().trim(position)?)
     }
 
-    /// Entries from `from` on below `to`, until there are `bytes_max` bytes of them; at least one, if there is one.
+    /// Entries from `from` on below `to`, until there are `bytes_max` bytes of them; at least one,
+    /// if there is one.
     pub(crate) fn entries(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<C::Entry>> {
         let _layout = self.reading();
         let stream = self.stream();

@@ -1,7 +1,7 @@
 //! openraft's log storage over the log.
 //!
-//! Any task. Truncating and purging block the calling task for a sync, and reading for the device where entries are not in memory; appending waits for room only, and saving a
-//! vote is a future.
+//! Any task. Truncating and purging block the calling task for a sync, and reading for the device
+//! where entries are not in memory; appending waits for room only, and saving a vote is a future.
 
 use crate::log::RaftLog;
 use openraft::alias::{LogIdOf, VoteOf};
@@ -58,7 +58,8 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for RaftLog<C> {
         self.durable(end).await
     }
 
-    /// Durable with the next vote or entry: losing the last of these only makes a restarted node apply less at once.
+    /// Durable with the next vote or entry: losing the last of these only makes a restarted node
+    /// apply less at once.
     async fn save_committed(&mut self, committed: Option<LogIdOf<C>>) -> Result<(), io::Error> {
         if self.committed() != committed {
             self.change_state(|state| state.committed = committed)?;

@@ -1,9 +1,12 @@
 //! Calls of a client: finding the leader, asking it, and asking again.
 //!
-//! Tasks of a runtime that the client or a simulation owns. Each call has a connection for itself while it lasts; connections are kept for later calls. Invariants:
+//! Tasks of a runtime that the client or a simulation owns. Each call has a connection for itself
+//! while it lasts; connections are kept for later calls. Invariants:
 //!
-//! 1. A write is sent again only under its id, so it is applied at most once, however often it is sent.
-//! 2. A failed write is reported as not committed only if no replica can have taken it in: no try of it was sent, or each was answered with an error that says so. All else is
+//! 1. A write is sent again only under its id, so it is applied at most once, however often it is
+//!    sent.
+//! 2. A failed write is reported as not committed only if no replica can have taken it in: no try
+//!    of it was sent, or each was answered with an error that says so. All else is
 //!    [`Error::Unknown`].
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply, Key, ReadAt};
@@ -24,7 +27,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-/// Least pause before a call is sent to another replica, or again to the same one. The longest is twice that.
+/// Least pause before a call is sent to another replica, or again to the same one. The longest is
+/// twice that.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most connections that are kept.
 const KEPT_MAX: usize = 64;
@@ -130,7 +134,8 @@ impl Caller {
         }
     }
 
-    /// Asks the replica at `address`, and no other; once more if a connection was kept that it had closed.
+    /// Asks the replica at `address`, and no other; once more if a connection was kept that it had
+    /// closed.
     pub(crate) async fn call_at(
         &self,
         address: &str,
@@ -170,7 +175,8 @@ impl Caller {
         inside.leader.is_some()
     }
 
-    /// Asks until a replica has done what is asked, or `wait` is over; whether a replica may have taken the call in before it failed.
+    /// Asks until a replica has done what is asked, or `wait` is over; whether a replica may have
+    /// taken the call in before it failed.
     async fn call(&self, mut call: ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
         let (deadline, mut maybe, mut redirected) = (Instant::now() + wait, false, false);
         // These are answered when another replica has caught up.
@@ -211,7 +217,8 @@ impl Caller {
                     return Ok(reply);
                 }
                 Err(Unanswered { error: LinkError::Refused(reason), address, .. }) => {
-                    // A replica of another cluster, or of another version: asking again does not help.
+                    // A replica of another cluster, or of another version: asking again does not
+                    // help.
                     let source = io::Error::new(io::ErrorKind::ConnectionRefused, reason);
                     return Err((Error::io(format!("the replica at {address}"), source), maybe));
                 }
@@ -221,7 +228,8 @@ impl Caller {
                     (unanswered.into(), false)
                 }
             };
-            // The leader that was named is asked at once, unless it was named by one that was named itself.
+            // The leader that was named is asked at once, unless it was named by one that was named
+            // itself.
             redirected = named && !redirected;
             let pause = match redirected {
                 true => Duration::ZERO,
@@ -263,7 +271,8 @@ impl Caller {
             }
             Ok(reply) => Err(unexpected(&reply)),
             Err((error, maybe)) => Err(match error {
-                // Invariant 2. These say of all tries what became of them, or that it cannot be known any more.
+                // Invariant 2. These say of all tries what became of them, or that it cannot be
+                // known any more.
                 Error::Cancelled { .. }
                 | Error::UnknownClient { .. }
                 | Error::TooOld { .. }
@@ -309,7 +318,7 @@ impl Caller {
 pub struct Rows {
     /// Keys and values, in the order of the keys.
     pub rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether the range has no more rows than these.
+    /// The range has no more rows than these.
     pub is_whole: bool,
 }
 

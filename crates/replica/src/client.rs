@@ -1,6 +1,7 @@
 //! A client of a group in another process.
 //!
-//! Any thread. The client has a runtime of one thread for its connections; a call blocks the calling thread. Calls of several threads go side by side, each on a connection of its own.
+//! Any thread. The client has a runtime of one thread for its connections; a call blocks the
+//! calling thread. Calls of several threads go side by side, each on a connection of its own.
 
 use crate::caller::{Caller, Rows, done, range, rows};
 use crate::client_message::{ClientCall, ReadAt};
@@ -25,11 +26,13 @@ pub struct ClientOptions {
     pub addresses: Vec<String>,
     /// Id of the cluster. Replicas of other clusters are refused. Default: none, any cluster.
     pub cluster: Option<[u8; 16]>,
-    /// How the client reaches replicas. Default: [`Tcp`], without encryption.
+    /// The way to the replicas. Default: [`Tcp`], without encryption.
     pub transport: Arc<dyn Transport>,
-    /// Time after which a replica that does not answer is given up, and the call is sent to another one. Default: 3 s.
+    /// Time after which a replica that does not answer is given up, and the call is sent to another
+    /// one. Default: 3 s.
     pub patience: Duration,
-    /// Time after which a call that is no write fails. Default: 10 s. A write has its own, [`WriteOptions::wait`].
+    /// Time after which a call that is no write fails. Default: 10 s. A write has its own,
+    /// [`WriteOptions::wait`].
     pub wait: Duration,
 }
 
@@ -52,9 +55,11 @@ impl fmt::Debug for ClientOptions {
     }
 }
 
-/// A client of a group whose replicas run in other processes. Its calls find the leader, and go on with another one when it fails. Clones share the connections.
+/// A client of a group whose replicas run in other processes. Its calls find the leader, and go on
+/// with another one when it fails. Clones share the connections.
 ///
-/// Calls mean what those of [`Replica`](crate::Replica) of the same names mean. A write is sent again, under its id, until it is answered or its time is over; the group applies it once.
+/// Calls mean what those of [`Replica`](crate::Replica) of the same names mean. A write is sent
+/// again, under its id, until it is answered or its time is over; the group applies it once.
 ///
 /// ```no_run
 /// use katydid_replica::{Client, ClientOptions, ReadAt, RequestId, WriteOptions, WriteSet};
@@ -110,7 +115,8 @@ impl Client {
         Ok(Client { shared: Arc::new(Shared { caller, addresses, wait, runtime: Some(runtime) }) })
     }
 
-    /// Runs a step on the client's runtime, and waits for it on a thread that may belong to any runtime.
+    /// Runs a step on the client's runtime, and waits for it on a thread that may belong to any
+    /// runtime.
     fn run<T, F>(&self, step: impl FnOnce(Arc<Caller>, Duration) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -137,10 +143,12 @@ impl Client {
         self.run(|caller, wait| async move { caller.status(&address, wait).await })
     }
 
-    /// Opens a session, whose number it returns: see [`Replica::open_client`](crate::Replica::open_client).
+    /// Opens a session, whose number it returns: see
+    /// [`Replica::open_client`](crate::Replica::open_client).
     ///
     /// # Errors
-    /// That of the last try, when [`ClientOptions::wait`] is over. More than one session may have been opened.
+    /// That of the last try, when [`ClientOptions::wait`] is over. More than one session may have
+    /// been opened.
     pub fn open_client(&self) -> Result<u64> {
         self.run(|caller, wait| async move { caller.open_client(wait).await })
     }
@@ -148,8 +156,9 @@ impl Client {
     /// Writes: all of the set or nothing.
     ///
     /// # Errors
-    /// [`Error::Unknown`] if it may have committed all the same, or may commit later; [`Error::Inadmissible`], [`Error::Cancelled`], [`Error::UnknownClient`],
-    /// [`Error::TooOld`]; else that of the last try, and it has not committed.
+    /// [`Error::Unknown`] if it may have committed all the same, or may commit later;
+    /// [`Error::Inadmissible`], [`Error::Cancelled`], [`Error::UnknownClient`], [`Error::TooOld`];
+    /// else that of the last try, and it has not committed.
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
         self.run(|caller, _| async move { caller.write(id, set, options).await })
     }
@@ -157,7 +166,8 @@ impl Client {
     /// The outcome of a request, for good: see [`Replica::resolve`](crate::Replica::resolve).
     ///
     /// # Errors
-    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten; else that of the last try: ask again.
+    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten; else that of
+    /// the last try: ask again.
     pub fn resolve(&self, id: RequestId) -> Result<Outcome> {
         self.run(|caller, wait| async move { caller.resolve(id, wait).await })
     }
@@ -171,7 +181,8 @@ impl Client {
         self.run(|caller, wait| async move { caller.get(&table, &key, at, wait).await })
     }
 
-    /// The first rows of a range, in order, of one state: at most `limit`, 10,000 and about 4 MiB of them. To go on, ask for what is behind the last key, of a newer state then.
+    /// The first rows of a range, in order, of one state: at most `limit`, 10,000 and about 4 MiB
+    /// of them. To go on, ask for what is behind the last key, of a newer state then.
     ///
     /// # Errors
     /// That of the last try, when [`ClientOptions::wait`] is over.
@@ -184,7 +195,8 @@ impl Client {
     /// The first rows of a range as the replica at `address` has them, as [`Client::range`].
     ///
     /// # Errors
-    /// [`Error::Io`] if it does not answer; [`Error::TooStale`], [`Error::NotLeader`] and others that it answers.
+    /// [`Error::Io`] if it does not answer; [`Error::TooStale`], [`Error::NotLeader`] and others
+    /// that it answers.
     pub fn range_at(
         &self,
         address: &str,
@@ -198,7 +210,8 @@ impl Client {
         self.run(|caller, wait| async move { rows(caller.call_at(&address, &call, wait).await?) })
     }
 
-    /// Makes a group of these members: see [`Replica::initialize`](crate::Replica::initialize). The replica at `address` is one of them.
+    /// Makes a group of these members: see [`Replica::initialize`](crate::Replica::initialize). The
+    /// replica at `address` is one of them.
     ///
     /// # Errors
     /// [`Error::Members`] if the replica belongs to a group already; [`Error::Io`].
@@ -207,25 +220,30 @@ impl Client {
         self.run(|caller, wait| async move { done(&caller.call_at(&address, &call, wait).await?) })
     }
 
-    /// Adds a member that does not vote, and waits until it has the log, at most `wait`: see [`Replica::add_learner`](crate::Replica::add_learner).
+    /// Adds a member that does not vote, and waits until it has the log, at most `wait`: see
+    /// [`Replica::add_learner`](crate::Replica::add_learner).
     ///
     /// # Errors
-    /// [`Error::Members`]; else that of the last try. The member may have been added all the same; adding it again does no harm.
+    /// [`Error::Members`]; else that of the last try. The member may have been added all the same;
+    /// adding it again does no harm.
     pub fn add_learner(&self, id: ReplicaId, address: &str, wait: Duration) -> Result<()> {
         let call = ClientCall::AddLearner { id, address: address.to_owned() };
         self.run(|caller, _| async move { done(&caller.repeat(call, wait).await?) })
     }
 
-    /// Makes these members the voters: see [`Replica::change_voters`](crate::Replica::change_voters).
+    /// Makes these members the voters: see
+    /// [`Replica::change_voters`](crate::Replica::change_voters).
     ///
     /// # Errors
-    /// [`Error::Members`]; else that of the last try. The change may have been made all the same, or be under way; asking for it again does no harm.
+    /// [`Error::Members`]; else that of the last try. The change may have been made all the same,
+    /// or be under way; asking for it again does no harm.
     pub fn change_voters(&self, voters: &BTreeSet<ReplicaId>) -> Result<()> {
         let call = ClientCall::ChangeVoters { voters: voters.clone() };
         self.run(|caller, wait| async move { done(&caller.repeat(call, wait).await?) })
     }
 
-    /// Asks a voter to lead, and returns at once: see [`Replica::transfer_leader`](crate::Replica::transfer_leader).
+    /// Asks a voter to lead, and returns at once: see
+    /// [`Replica::transfer_leader`](crate::Replica::transfer_leader).
     ///
     /// # Errors
     /// [`Error::Members`] if it is no voter; else that of the last try.
@@ -235,7 +253,8 @@ impl Client {
         })
     }
 
-    /// Lets the replica at `address` purge its log: see [`Replica::snapshot`](crate::Replica::snapshot).
+    /// Lets the replica at `address` purge its log: see
+    /// [`Replica::snapshot`](crate::Replica::snapshot).
     ///
     /// # Errors
     /// [`Error::Io`] if it does not answer, [`Error::Stopped`].

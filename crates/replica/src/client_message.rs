@@ -1,7 +1,9 @@
 //! Messages between clients and replicas.
 //!
-//! Pure; any thread. A client's connection begins with a [`ClientHello`] and a [`Greeting`](crate::message::Greeting); then each [`ClientCall`] is answered by one [`ClientReply`]. A
-//! replica that cannot do what it was asked says so with a [`Refusal`], from which the client makes the error that a call of the replica itself would have returned.
+//! Pure; any thread. A client's connection begins with a [`ClientHello`] and a
+//! [`Greeting`](crate::message::Greeting); then each [`ClientCall`] is answered by one
+//! [`ClientReply`]. A replica that cannot do what it was asked says so with a [`Refusal`], from
+//! which the client makes the error that a call of the replica itself would have returned.
 
 use crate::error::{Error, UnknownReason};
 use crate::ids::{ReplicaId, RequestId};
@@ -26,9 +28,11 @@ pub(crate) struct ClientHello {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ReadAt {
-    /// Every write that was acknowledged before the read began. The leader answers, and confirms by a majority that it leads.
+    /// Every write that was acknowledged before the read began. The leader answers, and confirms by
+    /// a majority that it leads.
     Leader,
-    /// A state that was current at most this long ago. Any replica answers that has one, without asking another.
+    /// A state that was current at most this long ago. Any replica answers that has one, without
+    /// asking another.
     Stale(Duration),
     /// The state that the asked replica has applied, however old that is.
     Applied,
@@ -63,7 +67,7 @@ pub(crate) enum ClientReply {
         index: u64,
         all: bool,
     },
-    /// Whether the request has committed. If not it never will.
+    /// The request has committed; false: it never will.
     Resolved(bool),
     Value(Option<serde_bytes::ByteBuf>),
     /// Rows in order; and whether the range has no more.
@@ -122,7 +126,8 @@ impl From<Error> for Refusal {
             },
             Error::TooStale { age, max } => Refusal::TooStale { age, max },
             Error::Members { reason } => Refusal::Members { reason },
-            // The state was replaced by a snapshot, or the replica is closed: another try finds the new one, or another replica.
+            // The state was replaced by a snapshot, or the replica is closed: another try finds the
+            // new one, or another replica.
             Error::Closed | Error::Engine(katydid::Error::Closed) => Refusal::Closed,
             error => Refusal::Stopped { reason: error.to_string() },
         }

@@ -1,7 +1,8 @@
 //! Everything a call on a replica can fail with.
 //!
-//! One type, because calls fail alike; it is `Clone`. A failed write says what became of the transaction: [`Error::is_unknown`] is true of errors that leave
-//! it open, and false of errors after which the transaction has not committed and, under that request id, never will by itself.
+//! One type, because calls fail alike; it is `Clone`. A failed write says what became of the
+//! transaction: [`Error::is_unknown`] is true of errors that leave it open, and false of errors
+//! after which the transaction has not committed and, under that request id, never will by itself.
 
 use crate::ids::{ReplicaId, RequestId};
 use std::borrow::Cow;
@@ -24,7 +25,8 @@ pub enum Error {
         /// The leader and its address, where known.
         leader: Option<(ReplicaId, String)>,
     },
-    /// The replica could not confirm by a majority that it leads. Nothing was done; ask again, or another replica.
+    /// The replica could not confirm by a majority that it leads. Nothing was done; ask again, or
+    /// another replica.
     #[error("replica {replica} could not confirm that it leads: {reason}")]
     NoQuorum {
         /// The replica that was asked.
@@ -32,10 +34,11 @@ pub enum Error {
         /// The obstacle.
         reason: String,
     },
-    /// Other transactions changed what the transaction had read, at each of its tries. It has not committed; run it again later.
+    /// Other transactions changed what the transaction had read, at each of its tries. It has not
+    /// committed; run it again later.
     #[error("other transactions changed what the transaction had read, {tries} times in a row")]
     Conflict {
-        /// How often it ran.
+        /// Number of its runs.
         tries: u32,
     },
     /// `insert` found the key present. The transaction may go on.
@@ -60,26 +63,29 @@ pub enum Error {
         /// The request.
         id: RequestId,
     },
-    /// The replicas do not know the client: it never opened a session, or its session was ended in favour of a newer one. The request has not committed now;
-    /// whether it had committed before cannot be known any more.
+    /// The replicas do not know the client: it never opened a session, or its session was ended in
+    /// favour of a newer one. The request has not committed now; whether it had committed before
+    /// cannot be known any more.
     #[error("the client of request {id} has no session")]
     UnknownClient {
         /// The request.
         id: RequestId,
     },
-    /// The client has since used a sequence number that is larger by 4,096 or more, so the replicas have forgotten what became of this one. It has not
-    /// committed now; whether it had committed before cannot be known any more.
+    /// The client has since used a sequence number that is larger by 4,096 or more, so the replicas
+    /// have forgotten what became of this one. It has not committed now; whether it had committed
+    /// before cannot be known any more.
     #[error("the sequence number of request {id} is too far behind the client's latest")]
     TooOld {
         /// The request.
         id: RequestId,
     },
-    /// Whether the transaction committed is not known. Ask by [`Replica::resolve`](crate::Replica::resolve), or write again with the same id.
+    /// The outcome is not known. Ask by
+    /// [`Replica::resolve`](crate::Replica::resolve), or write again with the same id.
     #[error("whether request {id} committed is unknown: {reason}")]
     Unknown {
         /// The request to ask by.
         id: RequestId,
-        /// Why it is unknown.
+        /// The reason.
         reason: UnknownReason,
     },
     /// The replica's state is older than the caller accepts.
@@ -155,7 +161,7 @@ pub enum Error {
     Closed,
 }
 
-/// Why the outcome of a transaction is unknown.
+/// Reason for an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownReason {
@@ -171,7 +177,7 @@ pub enum UnknownReason {
 }
 
 impl Error {
-    /// Whether the transaction may have committed all the same, or may commit later.
+    /// True if the transaction may have committed all the same, or may commit later.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Error::Unknown { .. })
     }

@@ -1,6 +1,7 @@
 //! Frames: what travels between replicas, as bytes.
 //!
-//! Pure; any thread. The decoder never panics, and takes memory for a payload as its bytes arrive, not on the word of the length.
+//! Pure; any thread. The decoder never panics, and takes memory for a payload as its bytes arrive,
+//! not on the word of the length.
 //!
 //! | bytes | |
 //! |---|---|
@@ -30,7 +31,7 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
-/// Why bytes are no frame.
+/// Reason why bytes are no frame.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {

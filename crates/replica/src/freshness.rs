@@ -1,7 +1,9 @@
-//! How old a follower's state may be.
+//! Age of a follower's state.
 //!
-//! Any task, under one latch, which ranks below the store's. The leader says with each append how long ago a majority last confirmed it, and what was committed. A follower that has applied that
-//! much has a state that was current then. The age does not include the time that the message travelled: the clocks of two machines are not compared.
+//! Any task, under one latch, which ranks below the store's. The leader says with each append how
+//! long ago a majority last confirmed it, and what was committed. A follower that has applied that
+//! much has a state that was current then. The age does not include the time that the message
+//! travelled: the clocks of two machines are not compared.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -19,14 +21,15 @@ pub(crate) struct Freshness(Mutex<Words>);
 
 #[derive(Default)]
 struct Words {
-    /// When the applied state was current, as far as is known.
+    /// Last time at which the applied state was current, as far as is known.
     current: Option<Instant>,
-    /// When the state at this index was current; both grow.
+    /// Time at which the state at this index was current; both grow.
     coming: VecDeque<(Instant, u64)>,
 }
 
 impl Freshness {
-    /// The leader's word, arrived at `now`: the state at index `committed` was current `age` before.
+    /// The leader's word, arrived at `now`: the state at index `committed` was current `age`
+    /// before.
     pub(crate) fn hear(&self, now: Instant, age: Duration, committed: u64) {
         let Some(then) = now.checked_sub(age) else { return };
         let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -35,7 +35,8 @@ fn encoded(frame: Frame) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-/// Reads a frame as it is, and, whatever its checksum, its payload as the message that its kind names and as every other one.
+/// Reads a frame as it is, and, whatever its checksum, its payload as the message that its kind
+/// names and as every other one.
 fn decode(input: &[u8]) {
     let _refused = FrameCodec::default().decode(&mut BytesMut::from(input));
     if let Some((header, payload)) = input.split_at_checked(HEADER_BYTES) {

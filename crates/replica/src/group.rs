@@ -1,6 +1,8 @@
-//! A replica that runs: its part in the group, and the steps that its handle and its clients' connections take.
+//! A replica that runs: its part in the group, and the steps that its handle and its clients'
+//! connections take.
 //!
-//! Tasks of one runtime, which the handle or a simulation owns. Steps that may wait for a device tell the runtime so. Ending the group ends what it writes to after it.
+//! Tasks of one runtime, which the handle or a simulation owns. Steps that may wait for a device
+//! tell the runtime so. Ending the group ends what it writes to after it.
 
 use crate::certifier::Certifier;
 use crate::client_message::{ClientCall, ClientReply, Key, ReadAt};
@@ -215,7 +217,8 @@ impl Group {
         waiting.follow(written, Some(id), options, Some(permit), tell).await;
     }
 
-    /// Confirms by a majority that this replica leads, and waits until it has applied all that was committed when the call began; up to which index that is.
+    /// Confirms by a majority that this replica leads, and waits until it has applied all that was
+    /// committed when the call began; up to which index that is.
     pub(crate) async fn linearize(&self) -> Result<u64> {
         let raft = self.raft();
         let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
@@ -224,7 +227,8 @@ impl Group {
         Ok(ready.read_log_id().log_id().index)
     }
 
-    /// A view of the applied state that was current at most `max` ago, as far as this replica knows.
+    /// A view of the applied state that was current at most `max` ago, as far as this replica
+    /// knows.
     pub(crate) fn stale_view(&self, max: Duration) -> Result<View> {
         let view = self.store.view()?;
         let age = self.freshness.age(Instant::now(), view.applied.index());
@@ -327,7 +331,8 @@ impl Group {
                 let durability = if all { Replicated::All } else { Replicated::Quorum };
                 let options = WriteOptions { durability, wait: Duration::from_millis(wait_ms) };
                 let (told, outcome) = oneshot::channel();
-                // In a task of its own: the write is followed to its end also when the client has gone.
+                // In a task of its own: the write is followed to its end also when the client has
+                // gone.
                 tokio::spawn(self.write(id, set, options, move |outcome| drop(told.send(outcome))));
                 // The replica was closed, perhaps with the entry in its log.
                 let dropped = |_| Error::Unknown { id, reason: UnknownReason::Stopped };

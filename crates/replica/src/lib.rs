@@ -1,14 +1,21 @@
-//! A replicated Katydid database: several machines keep one database by Raft, and go on when some of them fail.
+//! A replicated Katydid database: several machines keep one database by Raft, and go on when some
+//! of them fail.
 //!
-//! A [`Replica`] is a member of a group that is open. One member leads: it runs transactions ([`Replica::transact`]) and takes write sets ([`Replica::write`]), and acknowledges them when a
-//! majority, or all, have them on their devices ([`Replicated`]). Reads at the leader are linearizable ([`Replica::read`]); followers read a state of a known age ([`Replica::read_stale`]).
+//! A [`Replica`] is a member of a group that is open. One member leads: it runs transactions
+//! ([`Replica::transact`]) and takes write sets ([`Replica::write`]), and acknowledges them when a
+//! majority, or all, have them on their devices ([`Replicated`]). Reads at the leader are
+//! linearizable ([`Replica::read`]); followers read a state of a known age
+//! ([`Replica::read_stale`]).
 //!
-//! - A write has a [`RequestId`], and a retry with the same id is applied once. After [`Error::Unknown`], [`Replica::resolve`] says, for good, whether the request committed.
-//! - [`Replica::add_learner`], [`Replica::change_voters`] and [`Replica::transfer_leader`] change who takes part. A member that was away gets the log it missed, or a snapshot.
+//! - A write has a [`RequestId`], and a retry with the same id is applied once. After
+//!   [`Error::Unknown`], [`Replica::resolve`] says, for good, whether the request committed.
+//! - [`Replica::add_learner`], [`Replica::change_voters`] and [`Replica::transfer_leader`] change
+//!   who takes part. A member that was away gets the log it missed, or a snapshot.
 //! - Programs in other processes use the group through a [`Client`].
-//! - Replicas and clients reach each other by a [`Transport`]. [`Tcp`] does not encrypt; `Tls`, of the feature
-//!   `tls`, does, and both sides show certificates.
-//! - [`client_driven`] is another replication, that of Efficient flushing, for reproducing its figures.
+//! - Replicas and clients reach each other by a [`Transport`]. [`Tcp`] does not encrypt; `Tls`, of
+//!   the feature `tls`, does, and both sides show certificates.
+//! - [`client_driven`] is another replication, that of Efficient flushing, for reproducing its
+//!   figures.
 //!
 //! ```
 //! # fn main() -> katydid_replica::Result<()> {

@@ -1,7 +1,9 @@
 //! openraft's state machine over the store.
 //!
-//! Driven by one task of the group. Committed entries are applied in order, many in one transaction of the engine, and answered after that. The builder of snapshots
-//! runs in a task of its own and only reads. A failure of the engine stops the replica: openraft gives up, and nothing is applied or answered afterwards.
+//! Driven by one task of the group. Committed entries are applied in order, many in one transaction
+//! of the engine, and answered after that. The builder of snapshots runs in a task of its own and
+//! only reads. A failure of the engine stops the replica: openraft gives up, and nothing is applied
+//! or answered afterwards.
 
 use crate::error::Error;
 use crate::runtime::blocking;

@@ -1,7 +1,8 @@
 //! Messages between replicas, and their encoding as frames.
 //!
-//! Pure; any thread. A connection begins with a [`Hello`] and a [`Greeting`]; its purpose says which messages follow. Contents are MessagePack with field names, as in
-//! the Raft log: openraft's types are described by `serde`, and a format that names fields survives that types gain some.
+//! Pure; any thread. A connection begins with a [`Hello`] and a [`Greeting`]; its purpose says
+//! which messages follow. Contents are MessagePack with field names, as in the Raft log: openraft's
+//! types are described by `serde`, and a format that names fields survives that types gain some.
 
 use crate::frame::Frame;
 use crate::ids::ReplicaId;
@@ -22,7 +23,8 @@ pub(crate) const PROTOCOL: u16 = 1;
 pub(crate) enum Purpose {
     /// Calls: one [`Call`], one [`Reply`], and so on.
     Calls,
-    /// Appends that do not wait for each other's answers: [`Append`] one way, [`Appended`] the other, in the same order.
+    /// Appends that do not wait for each other's answers: [`Append`] one way, [`Appended`] the
+    /// other, in the same order.
     Appends,
     /// One snapshot: [`SnapshotBegin`], [`SnapshotRows`], [`SnapshotEnd`], and a [`SnapshotReply`].
     Snapshot,
@@ -42,7 +44,7 @@ pub(crate) struct Hello {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Greeting {
     Welcome,
-    /// Why the connection is refused.
+    /// The connection is refused, for this reason.
     Refused(String),
 }
 

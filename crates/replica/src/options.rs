@@ -12,29 +12,36 @@ use std::time::Duration;
 /// Options for opening a replica. Take [`ReplicaOptions::new`] and change what you need.
 #[derive(Clone)]
 pub struct ReplicaOptions {
-    /// Folder of the replica: its Raft log in `log`, its state in `state`. It is made if it is missing, and belongs to one replica for good.
+    /// Folder of the replica: its Raft log in `log`, its state in `state`. It is made if it is
+    /// missing, and belongs to one replica for good.
     pub folder: PathBuf,
     /// Id of the cluster, the same at all its replicas. Replicas of other clusters are refused.
     pub cluster: [u8; 16],
     /// Number of this replica, unique in the cluster.
     pub id: ReplicaId,
-    /// Address at which this replica takes connections of the others, such as `127.0.0.1:7100`. Port 0 lets the system choose a port.
+    /// Address at which this replica takes connections of the others, such as `127.0.0.1:7100`.
+    /// Port 0 lets the system choose a port.
     pub address: String,
-    /// The engine. Its durability is not used: commits wait for the Raft log. Default: the paged engine with its defaults.
+    /// The engine. Its durability is not used: commits wait for the Raft log. Default: the paged
+    /// engine with its defaults.
     pub engine: katydid::Options,
     /// The Raft log: one stream in files. Default: the log's own.
     pub log: wal::Options,
-    /// How replicas reach each other. Default: [`Tcp`], without encryption.
+    /// The way to the other replicas. Default: [`Tcp`], without encryption.
     pub transport: Arc<dyn Transport>,
     /// Time between two heartbeats of a leader. Default: 100 ms.
     pub heartbeat: Duration,
-    /// Time without a leader after which a replica stands for election: at least this, and less than twice this, drawn at random. At least three times `heartbeat`. Default: 500 ms.
+    /// Time without a leader after which a replica stands for election: at least this, and less
+    /// than twice this, drawn at random. At least three times `heartbeat`. Default: 500 ms.
     pub election: Duration,
-    /// Entries of the Raft log between two points from which it can be purged; the engine is synced once at each. Default: 50,000.
+    /// Entries of the Raft log between two points from which it can be purged; the engine is synced
+    /// once at each. Default: 50,000.
     pub snapshot_entries: u64,
-    /// Entries that are kept below such a point, for replicas that lag: one that lags more gets a snapshot. Default: 50,000.
+    /// Entries that are kept below such a point, for replicas that lag: one that lags more gets a
+    /// snapshot. Default: 50,000.
     pub kept_entries: u64,
-    /// Time that another replica may take to install a snapshot after its last byte was sent. Default: 10 min.
+    /// Time that another replica may take to install a snapshot after its last byte was sent.
+    /// Default: 10 min.
     pub install_wait: Duration,
     /// Most writes in flight at this replica; further ones wait. Default: 4,096.
     pub in_flight_max: usize,
@@ -98,8 +105,9 @@ impl ReplicaOptions {
             snapshot_policy: openraft::SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
             max_in_snapshot_log_to_keep: self.kept_entries,
             enable_pre_vote: Some(true),
-            // A leader that restarts may have lost entries that it had sent before it synced them, and how much was committed. Led on under its old vote it would give their places to other entries,
-            // and answer reads from a state that is too old.
+            // A leader that restarts may have lost entries that it had sent before it synced them,
+            // and how much was committed. Led on under its old vote it would give their places to
+            // other entries, and answer reads from a state that is too old.
             enable_leader_restore: Some(false),
             ..openraft::Config::default()
         };
@@ -119,23 +127,26 @@ impl fmt::Debug for ReplicaOptions {
     }
 }
 
-/// When a write is acknowledged. The entry is durable in the Raft log of each replica that counts.
+/// Condition for acknowledging a write. The entry is durable in the Raft log of each replica that
+/// counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Replicated {
-    /// When a majority of the voters has it. It survives the loss of any minority.
+    /// A majority of the voters has it. It survives the loss of any minority.
     #[default]
     Quorum,
-    /// When every voter has it. If that takes longer than [`WriteOptions::wait`], the write is acknowledged all the same, as [`Replicated::Quorum`]: it has committed.
+    /// Every voter has it. If that takes longer than [`WriteOptions::wait`], the write is
+    /// acknowledged all the same, as [`Replicated::Quorum`]: it has committed.
     All,
 }
 
-/// How one write behaves.
+/// Options of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// When it is acknowledged. Default: by a majority.
+    /// Condition for acknowledging it. Default: by a majority.
     pub durability: Replicated,
-    /// Time to wait for that. Afterwards the outcome is unknown, or, with [`Replicated::All`], less than was asked for. Default: 10 s.
+    /// Time to wait for that. Afterwards the outcome is unknown, or, with [`Replicated::All`], less
+    /// than was asked for. Default: 10 s.
     pub wait: Duration,
 }
 

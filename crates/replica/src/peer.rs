@@ -1,8 +1,10 @@
 //! The side of a connection that asks: openraft's network over the transport.
 //!
-//! Tasks of the group. A replica has several connections to each other one: for replication, heartbeats and snapshots, so that none waits behind another. Appends are pipelined: the
-//! next is sent before the last is answered. A connection on which everything is answered is kept for the next stream of appends: each heartbeat is one. A connection that fails is dropped, and
-//! openraft tries again after a pause.
+//! Tasks of the group. A replica has several connections to each other one: for replication,
+//! heartbeats and snapshots, so that none waits behind another. Appends are pipelined: the next is
+//! sent before the last is answered. A connection on which everything is answered is kept for the
+//! next stream of appends: each heartbeat is one. A connection that fails is dropped, and openraft
+//! tries again after a pause.
 
 use crate::frame::{Frame, FrameCodec, FrameError};
 use crate::ids::ReplicaId;
@@ -61,7 +63,8 @@ pub(crate) struct Peer {
     address: String,
     /// For calls. No two tasks use it: the latch makes the type shareable.
     calls: Mutex<Option<Wire>>,
-    /// For appends, between two streams of them. The latch is there as above, and for the stream that gives the connection back.
+    /// For appends, between two streams of them. The latch makes the type shareable, and a stream
+    /// gives the connection back through it.
     appends: Mutex<Kept>,
 }
 
@@ -70,12 +73,13 @@ pub(crate) struct Peer {
 enum Kept {
     #[default]
     None,
-    /// It is being made, also when the stream that needed it was given up. openraft gives a heartbeat up after one interval, in which a handshake need not end.
+    /// It is being made, also when the stream that needed it was given up. openraft gives a
+    /// heartbeat up after one interval, in which a handshake need not end.
     Coming(AbortOnDrop<Result<Wire, LinkError>>),
     Here(Wire),
 }
 
-/// Why a message did not get an answer.
+/// Reason why a message did not get an answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinkError {
     #[error("cannot be reached: {0}")]
@@ -381,7 +385,7 @@ impl RaftNetworkV2<Types> for Peer {
     }
 }
 
-/// When each append that has no answer was sent.
+/// Time at which each append was sent that has no answer.
 type Unanswered = Arc<Mutex<VecDeque<Instant>>>;
 
 /// The way out of a connection.

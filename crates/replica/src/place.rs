@@ -1,4 +1,4 @@
-//! Where a replica keeps its bytes: a folder, or, in simulations, devices that crash.
+//! The place of a replica's bytes: a folder, or, in simulations, devices that crash.
 //!
 //! Any thread.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The beginning of the names of the folders of the state.
 const STORE: &str = "store-";
 
-/// Where a replica keeps its Raft log and its state.
+/// The place of a replica's Raft log and state.
 pub(crate) trait Place: Send + Sync {
     /// Its name, for messages.
     fn describe(&self) -> String;

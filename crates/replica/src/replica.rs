@@ -1,7 +1,8 @@
 //! The handle of a replica.
 //!
-//! Any thread. The group, the transport and the engine run on a runtime of the replica's own, so the handle is used the same inside and outside of programs with a runtime. Closing ends
-//! the group first, then what it writes to.
+//! Any thread. The group, the transport and the engine run on a runtime of the replica's own, so
+//! the handle is used the same inside and outside of programs with a runtime. Closing ends the
+//! group first, then what it writes to.
 
 use crate::certifier::Refusal;
 use crate::error::{Error, Result};
@@ -24,14 +25,16 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
-/// How often a transaction runs again after conflicts.
+/// Most runs of a transaction that meets conflicts.
 const TRIES: u32 = 100;
 
-/// A replica of a database that is open. Clones share it. It is closed by [`Replica::close`], or when the last clone is dropped.
+/// A replica of a database that is open. Clones share it. It is closed by [`Replica::close`], or
+/// when the last clone is dropped.
 #[derive(Clone)]
 pub struct Replica {
     shared: Arc<Shared>,
-    /// Closes with the last handle. Tasks hold the group alone, so the end never falls to one of them.
+    /// Closes with the last handle. Tasks hold the group alone, so the end never falls to one of
+    /// them.
     _closer: Arc<Closer>,
 }
 
@@ -57,10 +60,12 @@ impl Future for WriteFuture {
 }
 
 impl Replica {
-    /// Opens the replica in its folder, and takes part in its group from then on. A new replica waits until it is added to a group, or [`Replica::initialize`] makes one.
+    /// Opens the replica in its folder, and takes part in its group from then on. A new replica
+    /// waits until it is added to a group, or [`Replica::initialize`] makes one.
     ///
     /// # Errors
-    /// [`Error::Option`], [`Error::Identity`], [`Error::Engine`], [`Error::Log`], [`Error::Io`], and [`Error::Stopped`] if log and state do not belong together.
+    /// [`Error::Option`], [`Error::Identity`], [`Error::Engine`], [`Error::Log`], [`Error::Io`],
+    /// and [`Error::Stopped`] if log and state do not belong together.
     pub fn open(options: ReplicaOptions) -> Result<Replica> {
         options.validate()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -88,7 +93,8 @@ impl Replica {
         &self.shared.group.address
     }
 
-    /// Makes a group of these members, numbers and addresses, this replica among them. To be called once, at one of them; the others are open with empty folders.
+    /// Makes a group of these members, numbers and addresses, this replica among them. To be called
+    /// once, at one of them; the others are open with empty folders.
     ///
     /// # Errors
     /// [`Error::Members`] if the replica belongs to a group already.
@@ -97,7 +103,8 @@ impl Replica {
         self.run(async move { group.initialize(members).await })
     }
 
-    /// Adds a member that does not vote, and waits until it has the log. Then [`Replica::change_voters`] may make it a voter.
+    /// Adds a member that does not vote, and waits until it has the log. Then
+    /// [`Replica::change_voters`] may make it a voter.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
@@ -106,7 +113,8 @@ impl Replica {
         self.run(async move { group.add_learner(id, &address).await })
     }
 
-    /// Makes these members the voters, in two steps that each need a majority (joint consensus). Former voters that are not among them leave the group.
+    /// Makes these members the voters, in two steps that each need a majority (joint consensus).
+    /// Former voters that are not among them leave the group.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
@@ -115,7 +123,8 @@ impl Replica {
         self.run(async move { group.change_voters(voters).await })
     }
 
-    /// Asks another voter to lead, and returns at once. It leads when it has the whole log. Nothing changes if the voter leads already, or this replica does not.
+    /// Asks another voter to lead, and returns at once. It leads when it has the whole log. Nothing
+    /// changes if the voter leads already, or this replica does not.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -124,7 +133,8 @@ impl Replica {
         self.run(async move { group.transfer_leader(to).await })
     }
 
-    /// Syncs the engine, and lets the Raft log be purged up to here but for [`ReplicaOptions::kept_entries`]. It happens by itself every
+    /// Syncs the engine, and lets the Raft log be purged up to here but for
+    /// [`ReplicaOptions::kept_entries`]. It happens by itself every
     /// [`ReplicaOptions::snapshot_entries`]. Returns before it is done.
     ///
     /// # Errors
@@ -134,26 +144,31 @@ impl Replica {
         self.run(async move { group.snapshot().await })
     }
 
-    /// Opens a session for a client, whose number it returns. All replicas remember it, until 4,096 others were used later.
+    /// Opens a session for a client, whose number it returns. All replicas remember it, until 4,096
+    /// others were used later.
     ///
     /// # Errors
-    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`]. After [`Error::NoQuorum`] a session may have been opened; open another.
+    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`]. After
+    /// [`Error::NoQuorum`] a session may have been opened; open another.
     pub fn open_client(&self) -> Result<u64> {
         let group = self.group();
         self.run(async move { group.open_client().await })
     }
 
-    /// The outcome of a request. If it has none yet it is cancelled: it will not commit later, either.
+    /// The outcome of a request. If it has none yet it is cancelled: it will not commit later,
+    /// either.
     ///
     /// # Errors
-    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten; [`Error::Unknown`] if the question itself did not commit: ask again.
-    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`].
+    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten;
+    /// [`Error::Unknown`] if the question itself did not commit: ask again. [`Error::NotLeader`],
+    /// [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`].
     pub fn resolve(&self, id: RequestId) -> Result<Outcome> {
         let group = self.group();
         self.run(async move { group.resolve(id).await })
     }
 
-    /// Writes without reading: all of the set or nothing, in the order of the log. Returns when it is acknowledged.
+    /// Writes without reading: all of the set or nothing, in the order of the log. Returns when it
+    /// is acknowledged.
     ///
     /// # Errors
     /// Those of [`Replica::write_with`].
@@ -170,11 +185,14 @@ impl Replica {
         WriteFuture(answer)
     }
 
-    /// Writes as [`Replica::write`] does, and calls `done` with the outcome, on a thread of the replica, which `done` must not block. Writes that are in flight at once have no order.
+    /// Writes as [`Replica::write`] does, and calls `done` with the outcome, on a thread of the
+    /// replica, which `done` must not block. Writes that are in flight at once have no order.
     ///
     /// # Errors
-    /// `done` is given them. Nothing was written: [`Error::Inadmissible`], [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Cancelled`]. Nothing was written now, and replicas have
-    /// forgotten about before: [`Error::UnknownClient`], [`Error::TooOld`]. [`Error::Unknown`]. `done` is dropped if the replica is closed meanwhile.
+    /// `done` is given them. Nothing was written: [`Error::Inadmissible`], [`Error::NotLeader`],
+    /// [`Error::NoQuorum`], [`Error::Cancelled`]. Nothing was written now, and replicas have
+    /// forgotten about before: [`Error::UnknownClient`], [`Error::TooOld`]. [`Error::Unknown`].
+    /// `done` is dropped if the replica is closed meanwhile.
     pub fn write_with(
         &self,
         id: RequestId,
@@ -185,10 +203,14 @@ impl Replica {
         self.shared.handle.spawn(self.group().write(id, set, options, done));
     }
 
-    /// Runs a transaction at the leader. `body` reads the applied state, and its writes commit if what it has read has not changed before its place in the log; otherwise it runs
-    /// again. Transactions are serializable, in the order of the log, which is also the order in which they are acknowledged. A body that writes nothing commits nothing, and what it has read was current when it began or later.
+    /// Runs a transaction at the leader. `body` reads the applied state, and its writes commit if
+    /// what it has read has not changed before its place in the log; otherwise it runs again.
+    /// Transactions are serializable, in the order of the log, which is also the order in which
+    /// they are acknowledged. A body that writes nothing commits nothing, and what it has read was
+    /// current when it began or later.
     ///
-    /// A retry with the same id, after [`Error::Unknown`], runs the body again, and its writes are dropped if those of an earlier try were applied.
+    /// A retry with the same id, after [`Error::Unknown`], runs the body again, and its writes are
+    /// dropped if those of an earlier try were applied.
     ///
     /// # Errors
     /// The error of `body`. Those of [`Replica::write_with`], and [`Error::Conflict`].
@@ -210,7 +232,8 @@ impl Replica {
             let value = match ran {
                 Ok(value) if !set.writes.is_empty() => value,
                 ran => {
-                    // What was read, also by a body that fails, was the leader's state if it leads still.
+                    // What was read, also by a body that fails, was the leader's state if it leads
+                    // still.
                     let group = self.group();
                     self.run(async move { group.confirm(&certifier, options.wait).await })?;
                     return ran.map(|value| Committed { value, index, reached: Replicated::Quorum });
@@ -242,18 +265,21 @@ impl Replica {
         Err(Error::Conflict { tries: TRIES }.into())
     }
 
-    /// Reads at the leader: the state that `body` sees has every write that was acknowledged before the call, by any replica. The leader confirms by a majority that it leads.
+    /// Reads at the leader: the state that `body` sees has every write that was acknowledged before
+    /// the call, by any replica. The leader confirms by a majority that it leads.
     ///
     /// # Errors
-    /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Engine`], [`Error::Stopped`], [`Error::Closed`].
+    /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Engine`],
+    /// [`Error::Stopped`], [`Error::Closed`].
     pub fn read<T, E: From<Error>>(&self, body: impl FnOnce(&ReadView) -> Result<T, E>) -> Result<T, E> {
         let group = self.group();
         self.run(async move { group.linearize().await })?;
         body(&ReadView::new(self.shared.group.store.view()?))
     }
 
-    /// Reads at any replica, without asking another: a state that was current, as far as this replica knows, at most `max` before the call. The age is that of the leader's last word, and does not
-    /// include the time that the word travelled. At the leader use [`Replica::read`].
+    /// Reads at any replica, without asking another: a state that was current, as far as this
+    /// replica knows, at most `max` before the call. The age is that of the leader's last word, and
+    /// does not include the time that the word travelled. At the leader use [`Replica::read`].
     ///
     /// # Errors
     /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Closed`].
@@ -268,7 +294,8 @@ impl Replica {
     /// Reads at any replica the state that it has applied, however old that is.
     ///
     /// # Errors
-    /// The error of `body`; [`Error::Engine`], also if a snapshot took the place of the state meanwhile; read again then.
+    /// The error of `body`; [`Error::Engine`], also if a snapshot took the place of the state
+    /// meanwhile; read again then.
     pub fn read_applied<T, E: From<Error>>(
         &self,
         body: impl FnOnce(&ReadView) -> Result<T, E>,
@@ -311,7 +338,8 @@ impl Replica {
         })
     }
 
-    /// Leaves the group as a replica that stops does, and closes log and engine. Writes in flight have an unknown outcome. Later calls fail.
+    /// Leaves the group as a replica that stops does, and closes log and engine. Writes in flight
+    /// have an unknown outcome. Later calls fail.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Engine`].

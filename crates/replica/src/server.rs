@@ -1,7 +1,9 @@
 //! The side of a connection that answers.
 //!
-//! One task takes connections, and one task serves each. A connection begins with a handshake, in which strangers are refused: another protocol, another cluster, or a call for another replica.
-//! Then its purpose says what comes; a client's connection has calls of [`ClientCall`]. Nothing that arrives makes it panic or take memory beyond one frame. Ending the first task ends all.
+//! One task takes connections, and one task serves each. A connection begins with a handshake, in
+//! which strangers are refused: another protocol, another cluster, or a call for another replica.
+//! Then its purpose says what comes; a client's connection has calls of [`ClientCall`]. Nothing
+//! that arrives makes it panic or take memory beyond one frame. Ending the first task ends all.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply};
 use crate::frame::{Frame, FrameCodec};
@@ -146,7 +148,8 @@ impl Service {
         }
     }
 
-    /// Hands appends on without waiting for the answers to earlier ones; answers come in the same order, each after its entries are durable.
+    /// Hands appends on without waiting for the answers to earlier ones; answers come in the same
+    /// order, each after its entries are durable.
     async fn appends(&self, wire: Wire) -> Result<(), LinkError> {
         let (mut to, from) = wire.split();
         let (heard, requests) = tokio::sync::mpsc::channel(64);

@@ -1,13 +1,19 @@
-//! The engine as a replica's state: what is applied, views of it, and its replacement by a received snapshot.
+//! The engine as a replica's state: what is applied, views of it, and its replacement by a received
+//! snapshot.
 //!
-//! Any thread may read; one thread, the group's state machine, applies and replaces. The engine keeps a log of its own that is not synced for commits: the Raft log is what a
-//! commit waits for. Invariants:
+//! Any thread may read; one thread, the group's state machine, applies and replaces. The engine
+//! keeps a log of its own that is not synced for commits: the Raft log is what a commit waits for.
+//! Invariants:
 //!
-//! 1. The row [`APPLIED`] is written in the transaction that applies the entries it names, which has read the row before. So a crash leaves the state at one index of the log, and the
-//!    entries above it are applied again, once.
-//! 2. A snapshot's index is reported only when everything up to it is durable in the engine. So the Raft log is purged only of entries that the engine has on the device.
-//! 3. A folder `store-N` counts only if it has the row [`IDENTITY`]. The row is the last thing written to a received snapshot, and is durable before the former folder is removed. Of
-//!    several that count the one with the largest number is used; the others are removed when the replica is opened.
+//! 1. The row [`APPLIED`] is written in the transaction that applies the entries it names, which
+//!    has read the row before. So a crash leaves the state at one index of the log, and the entries
+//!    above it are applied again, once.
+//! 2. A snapshot's index is reported only when everything up to it is durable in the engine. So the
+//!    Raft log is purged only of entries that the engine has on the device.
+//! 3. A folder `store-N` counts only if it has the row [`IDENTITY`]. The row is the last thing
+//!    written to a received snapshot, and is durable before the former folder is removed. Of
+//!    several that count the one with the largest number is used; the others are removed when the
+//!    replica is opened.
 //!
 //! A crash while a snapshot is received leaves a folder that does not count.
 
@@ -30,7 +36,7 @@ const APPLIED: &str = "applied";
 const IDENTITY: &str = "identity";
 const CLIENT: &str = "client/";
 
-/// Whose folder it is.
+/// Owner of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     pub(crate) cluster: [u8; 16],
@@ -43,7 +49,7 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// How far the state is.
+/// Extent of the applied state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AppliedState {
     pub(crate) log_id: Option<LogId>,
@@ -191,7 +197,8 @@ impl View {
         Ok(self.opened.database.tables()?)
     }
 
-    /// The rows of a table behind `after`, up to about this many bytes; none if there are no more. The rows that differ between replicas are left out.
+    /// The rows of a table behind `after`, up to about this many bytes; none if there are no more.
+    /// The rows that differ between replicas are left out.
     pub(crate) fn rows(&self, table: &str, after: Option<&[u8]>, bytes_max: usize) -> Result<Vec<Row>> {
         let low = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
         let (mut rows, mut bytes) = (Vec::new(), 0);
@@ -272,7 +279,8 @@ impl Store {
         }
     }
 
-    /// Applies writes, sessions and how far the state is then, in one transaction. `before` is how far it was.
+    /// Applies writes, sessions and how far the state is then, in one transaction. `before` is how
+    /// far it was.
     pub(crate) fn apply(
         &self,
         before: &AppliedState,
@@ -328,7 +336,8 @@ impl Store {
         Ok(Received { opened: Some(opened), place: self.place.clone(), rows: 0 })
     }
 
-    /// Replaces the state by a snapshot. What reads the former state meanwhile fails with [`katydid::Error::Closed`].
+    /// Replaces the state by a snapshot. What reads the former state meanwhile fails with
+    /// [`katydid::Error::Closed`].
     pub(crate) fn install(&self, mut received: Received, meta: &SnapshotMeta) -> Result<()> {
         let Some(opened) = received.opened.take() else { return Err(Error::Closed) };
         let after = AppliedState { log_id: meta.last_log_id, membership: meta.last_membership.clone() };
@@ -378,7 +387,7 @@ impl Received {
         Ok(())
     }
 
-    /// How many rows were added.
+    /// Number of rows that were added.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }

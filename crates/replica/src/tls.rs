@@ -1,8 +1,10 @@
 //! TLS over TCP, in which both sides show certificates.
 //!
-//! Tasks of the replica's runtime. Replicas and clients of a cluster are certified by an authority of the cluster's own; a connection is made only if each side has shown a certificate of
-//! that authority, and the side that was called one for the name or address at which it was called. Version 1.3 of TLS alone. Handshakes go on side by side, and one that takes too long is
-//! given up, so a stranger who says nothing keeps nobody waiting.
+//! Tasks of the replica's runtime. Replicas and clients of a cluster are certified by an authority
+//! of the cluster's own; a connection is made only if each side has shown a certificate of that
+//! authority, and the side that was called one for the name or address at which it was called.
+//! Version 1.3 of TLS alone. Handshakes go on side by side, and one that takes too long is given
+//! up, so a stranger that says nothing delays no other connection.
 
 use crate::error::{Error, Result};
 use crate::transport::{Connection, Listener, Transport};
@@ -29,7 +31,8 @@ const HANDSHAKES_MAX: usize = 1024;
 /// Files in PEM form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate of this replica or client, followed by those that lead to the authority, if there are any.
+    /// The certificate of this replica or client, followed by those that lead to the authority, if
+    /// there are any.
     pub certificate: PathBuf,
     /// The private key of the certificate.
     pub key: PathBuf,
@@ -51,7 +54,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files. The cryptography is that of `graviola`, which needs no C compiler, and an x86-64 processor with AVX2 and ADX (most since 2014) or an ARM processor with AES.
+    /// Reads the files. The cryptography is that of `graviola`, which needs no C compiler, and an
+    /// x86-64 processor with AVX2 and ADX (most since 2014) or an ARM processor with AES.
     ///
     /// # Errors
     /// [`Error::Tls`].
@@ -59,7 +63,8 @@ impl Tls {
         Self::with_provider(files, rustls_graviola::default_provider().into())
     }
 
-    /// Reads the files, and uses the cryptography of a provider for [`rustls`] that the program chooses.
+    /// Reads the files, and uses the cryptography of a provider for [`rustls`] that the program
+    /// chooses.
     ///
     /// # Errors
     /// [`Error::Tls`].

@@ -1,6 +1,8 @@
-//! A transaction as its body at the leader sees it: a view of the applied state under the body's own writes.
+//! A transaction as its body at the leader sees it: a view of the applied state under the body's
+//! own writes.
 //!
-//! Used by one thread at a time. It remembers what it has read, to be certified, and what it writes, to be replicated. It changes nothing: a body that fails leaves nothing behind.
+//! Used by one thread at a time. It remembers what it has read, to be certified, and what it
+//! writes, to be replicated. It changes nothing: a body that fails leaves nothing behind.
 
 use crate::certifier::Reads;
 use crate::error::{Error, Result};
@@ -12,9 +14,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 
-/// Reads and writes of one transaction of a replicated database: see [`Replica::transact`](crate::Replica::transact).
+/// Reads and writes of one transaction of a replicated database: see
+/// [`Replica::transact`](crate::Replica::transact).
 ///
-/// Reads show one state, that of [`Transaction::index`], under the transaction's own writes. Whether that state still counts is checked when the transaction ends.
+/// Reads show one state, that of [`Transaction::index`], under the transaction's own writes.
+/// Whether that state still counts is checked when the transaction ends.
 pub struct Transaction {
     view: View,
     inside: RefCell<Inside>,

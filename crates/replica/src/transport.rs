@@ -1,6 +1,7 @@
-//! How replicas reach each other: a trait of connections, and TCP.
+//! Connections between replicas: a trait, and TCP.
 //!
-//! Tasks of the replica's runtime. Tests put a network of their own in the place of TCP; so may a program that has one, such as TLS over TCP.
+//! Tasks of the replica's runtime. Tests put a network of their own in the place of TCP; so may a
+//! program that has one, such as TLS over TCP.
 
 use futures_util::future::BoxFuture;
 use std::io;
@@ -30,7 +31,8 @@ pub trait Listener: Send + 'static {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>>;
 }
 
-/// TCP without encryption: only for networks that are trusted. The cluster's id keeps replicas of other clusters out by mistake, not attackers.
+/// TCP without encryption: only for networks that are trusted. The cluster's id keeps replicas of
+/// other clusters out by mistake, not attackers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tcp;
 

@@ -1,6 +1,7 @@
 //! Write sets: the changes of a transaction, as replicas exchange them.
 //!
-//! Pure; any thread. Invariant: whether a write set is admissible depends on its bytes alone, so all replicas decide alike.
+//! Pure; any thread. Invariant: whether a write set is admissible depends on its bytes alone, so
+//! all replicas decide alike.
 
 use crate::error::{Error, Result};
 use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -105,7 +106,8 @@ impl WriteSet {
     /// Refuses a write set that no replica applies.
     ///
     /// # Errors
-    /// [`Error::Inadmissible`] if a name, a key, a value or the whole is too long, or a name is reserved.
+    /// [`Error::Inadmissible`] if a name, a key, a value or the whole is too long, or a name is
+    /// reserved.
     pub fn check(&self) -> Result<()> {
         let refuse = |table: &str, reason: &'static str| {
             Err(Error::Inadmissible { table: table.to_owned(), reason: reason.into() })

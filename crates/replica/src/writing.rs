@@ -1,11 +1,15 @@
 //! Writes on their way: proposals in the order of the log, and their outcomes.
 //!
-//! A write is certified and queued under the certifier's latch; one task hands the queue to the group, in order, so the order of certification is the order of the log. Each write has a task that
-//! waits for its outcome, tells the certifier, and then the caller. Invariants:
+//! A write is certified and queued under the certifier's latch; one task hands the queue to the
+//! group, in order, so the order of certification is the order of the log. Each write has a task
+//! that waits for its outcome, tells the certifier, and then the caller. Invariants:
 //!
-//! 1. A write is acknowledged only after it is applied, which is after its entry is durable at a majority.
-//! 2. "Not committed" is said only of an entry that never came into the log, or was answered otherwise. All else that is no success is "unknown".
-//! 3. A proposal stays a conflict until its outcome is known, also when its caller has stopped waiting.
+//! 1. A write is acknowledged only after it is applied, which is after its entry is durable at a
+//!    majority.
+//! 2. "Not committed" is said only of an entry that never came into the log, or was answered
+//!    otherwise. All else that is no success is "unknown".
+//! 3. A proposal stays a conflict until its outcome is known, also when its caller has stopped
+//!    waiting.
 
 use crate::certifier::{Certifier, Number};
 use crate::error::{Error, Result, UnknownReason};
@@ -26,11 +30,14 @@ use tokio::time::Instant;
 /// A committed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed<T = ()> {
-    /// Value that the body of the transaction returned. If the write is a retry that was applied before, the body of this call did not take effect.
+    /// Value that the body of the transaction returned. If the write is a retry that was applied
+    /// before, the body of this call did not take effect.
     pub value: T,
-    /// Index in the Raft log: of the entry that answered, or, if nothing was written, of the state that was read.
+    /// Index in the Raft log: of the entry that answered, or, if nothing was written, of the state
+    /// that was read.
     pub index: u64,
-    /// How many voters have it. [`Replicated::Quorum`] although all were asked for: not all had it in time.
+    /// Voters that have it. [`Replicated::Quorum`] although all were asked for: not all had it
+    /// in time.
     pub reached: Replicated,
 }
 
@@ -60,7 +67,7 @@ pub(crate) struct Written {
     pub(crate) answer: Answer,
 }
 
-/// Where the group's answer arrives.
+/// Receiver of the group's answer.
 pub(crate) type Answer = openraft::alias::OneshotReceiverOf<Types, ClientWriteResult<Types>>;
 
 /// Queues an entry; it is refused if the leadership has ended when it is its turn.
@@ -87,7 +94,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Follows a write until its end, and tells the caller at most once: at its outcome, or when its time is over.
+    /// Follows a write until its end, and tells the caller at most once: at its outcome, or when
+    /// its time is over.
     pub(crate) async fn follow(
         self,
         written: Written,

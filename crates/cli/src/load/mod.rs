@@ -1,7 +1,8 @@
 //! `load`: the lines of a file into a table, durably and in file order.
 //!
-//! One thread reads, this one parses and commits a batch at a time, blocking until it is durable. A crash at any point
-//! leaves whole batches: all that were acknowledged, and perhaps the one that was about to be.
+//! One thread reads, this one parses and commits a batch at a time, blocking until it is durable. A
+//! crash at any point leaves whole batches: all that were acknowledged, and perhaps the one that
+//! was about to be.
 
 pub mod lines;
 pub mod parse;
@@ -23,13 +24,17 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-/// Put the lines of a file into a table, durably, in file order; creates database and table if need be
+/// Put the lines of a file into a table, durably, in file order; creates database and table if need
+/// be
 ///
-/// In a TSV file the key is the first field (or --key-column) and the value the rest of the line. In a CSV file fields may be in quotes; the value is
-/// the other field, or a CSV record of the others. In a JSON Lines file each line is an object with "key" and "value". Lines end in \n or \r\n. A key that is there already gets the new value.
+/// In a TSV file the key is the first field (or --key-column) and the value the rest of the line.
+/// In a CSV file fields may be in quotes; the value is the other field, or a CSV record of the
+/// others. In a JSON Lines file each line is an object with "key" and "value". Lines end in \n or
+/// \r\n. A key that is there already gets the new value.
 ///
-/// Each batch of lines is one transaction and is acknowledged when it is durable. A line that cannot be read ends the load;
-/// the lines before it are kept. SIGINT and SIGTERM end it after the current batch. Other commands can look at the database meanwhile.
+/// Each batch of lines is one transaction and is acknowledged when it is durable. A line that
+/// cannot be read ends the load; the lines before it are kept. SIGINT and SIGTERM end it after the
+/// current batch. Other commands can look at the database meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid load --dir ./db unicode UnicodeData.txt --separator ';'\n  \
                         katydid scan --dir ./db fruit | katydid load --dir ./other fruit -\n  \
@@ -51,10 +56,12 @@ pub struct Source {
     table: String,
     /// The file; - is standard input
     file: PathBuf,
-    /// How lines are written [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, csv if *.csv, else tsv]
+    /// How lines are written [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, csv
+    /// if *.csv, else tsv]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// What parts the fields of a TSV line, or a byte that does in a CSV file; \t is a tab, \xNN any byte [default: a tab; CSV: a comma]
+    /// What parts the fields of a TSV line, or a byte that does in a CSV file; \t is a tab, \xNN
+    /// any byte [default: a tab; CSV: a comma]
     #[arg(long, value_name = "TEXT")]
     separator: Option<String>,
     /// The first record of a CSV file names the columns: skip it

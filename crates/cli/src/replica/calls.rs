@@ -20,7 +20,8 @@ const ROWS: u32 = 5_000;
 /// Flags that say which state a read shows.
 #[derive(Debug, Args)]
 struct Recency {
-    /// Accept a state that was current at most this long ago, such as 500ms, of any replica [default: the current state, of the leader]
+    /// Accept a state that was current at most this long ago, such as 500ms, of any replica
+    /// [default: the current state, of the leader]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     stale: Option<Duration>,
 }
@@ -129,7 +130,8 @@ impl Acknowledged {
     }
 }
 
-/// Set the value of one key at a group, creating the table if need be; a majority has it on its devices when the command returns
+/// Set the value of one key at a group, creating the table if need be; a majority has it on its
+/// devices when the command returns
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica put --at 127.0.0.1:7101 fruit apple 'red, sweet'")]
 pub struct Put {
@@ -188,7 +190,8 @@ impl Delete {
 
 /// Put the lines of a file into a table of a group, in file order
 ///
-/// As `katydid load`: each batch of lines is one transaction, and is acknowledged when a majority has it on its devices. A batch is sent again when its leader fails, and applied once.
+/// As `katydid load`: each batch of lines is one transaction, and is acknowledged when a majority
+/// has it on its devices. A batch is sent again when its leader fails, and applied once.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid replica load --at 127.0.0.1:7101 unicode UnicodeData.txt --separator ';'"
@@ -253,7 +256,8 @@ impl Init {
 
 /// Add a member that does not vote, and wait until it has the log
 ///
-/// The replica runs, with an empty folder and a number that no replica of the group ever had. `voters` lets it vote.
+/// The replica runs, with an empty folder and a number that no replica of the group ever had.
+/// `voters` lets it vote.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica add --at 10.0.0.1:7101 4=10.0.0.4:7101")]
 pub struct Add {

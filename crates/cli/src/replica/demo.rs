@@ -1,7 +1,9 @@
 //! `replica demo`: three replicas on one machine, the leader of which is killed under load.
 //!
-//! This process starts three others of itself, loads lines of text with several clients, kills the leader (kill -9), waits for another one, starts the killed one again, and compares
-//! every replica with what was acknowledged. What was acknowledged is known here alone, from the answers that clients got. The replicas end when this process does, however that is.
+//! This process starts three others of itself, loads lines of text with several clients, kills the
+//! leader (kill -9), waits for another one, starts the killed one again, and compares every replica
+//! with what was acknowledged. What was acknowledged is known here alone, from the answers that
+//! clients got. The replicas end when this process does, however that is.
 
 use super::failed;
 use crate::help_files;
@@ -33,9 +35,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Rows that are asked for at a time.
 const ROWS: u32 = 5_000;
 
-/// Start three replicas on this machine, load lines of text, kill the leader, and show that nothing acknowledged is missing
+/// Start three replicas on this machine, load lines of text, kill the leader, and show that nothing
+/// acknowledged is missing
 ///
-/// The three are processes of this program, with folders, configuration files and Raft logs of their own, and share this machine's disk and processors. Exit code 1 if a line that was
+/// The three are processes of this program, with folders, configuration files and Raft logs of
+/// their own, and share this machine's disk and processors. Exit code 1 if a line that was
 /// acknowledged is missing or differs at any of them.
 #[derive(Debug, Args)]
 #[command(
@@ -111,7 +115,7 @@ struct Acknowledged {
     begun: Instant,
 }
 
-/// What came of a demonstration.
+/// Result of a demonstration.
 struct Outcome {
     acknowledged: usize,
     acknowledged_at_kill: usize,
@@ -203,7 +207,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Waits until every replica has applied what the leader has, and counts the lines that are missing or wrong at any of them.
+    /// Waits until every replica has applied what the leader has, and counts the lines that are
+    /// missing or wrong at any of them.
     fn compare(&self, client: &Client, leader: ReplicaId) -> Result<u64> {
         let last = client.status(&self.replicas.addresses[&leader]).map_err(failed)?.last_index;
         let mut missing = 0;
@@ -347,7 +352,8 @@ impl Replicas {
 struct Running(Child);
 
 impl Running {
-    /// Starts a replica; also the address at which it takes connections, which it does from then on.
+    /// Starts a replica; also the address at which it takes connections, which it does from then
+    /// on.
     fn start(file: &Path) -> Result<(Running, String)> {
         let cannot = |error: std::io::Error| Failure::failed(format_args!("cannot start a replica: {error}"));
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);

@@ -1,6 +1,7 @@
 //! `replica`: starts a replica of a replicated database, and uses and looks after a group of them.
 //!
-//! `replica --config` runs until a signal; the other commands are clients of replicas that run, in this process or another's place on the network.
+//! `replica --config` runs until a signal; the other commands are clients of replicas that run, in
+//! this process or another's place on the network.
 
 mod calls;
 mod config;
@@ -21,8 +22,10 @@ use std::sync::Arc;
 
 /// Run a replica of a database that several machines keep, or use a group of them
 ///
-/// A group of replicas keeps one database by Raft: a write is acknowledged when a majority has it on its devices, and the group goes on while a majority runs. `--config` starts one
-/// replica, until SIGINT or SIGTERM; `init` makes a group of those that run. The other commands find the leader by themselves from any replica that runs.
+/// A group of replicas keeps one database by Raft: a write is acknowledged when a majority has it
+/// on its devices, and the group goes on while a majority runs. `--config` starts one replica,
+/// until SIGINT or SIGTERM; `init` makes a group of those that run. The other commands find the
+/// leader by themselves from any replica that runs.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  katydid replica demo\n  katydid replica --config replica-1.toml\n  \
@@ -74,7 +77,8 @@ impl ReplicaCommand {
 /// Flags that name a group of replicas.
 #[derive(Debug, Args)]
 struct Group {
-    /// Addresses of replicas; one that runs is enough [default: where the replica of --config listens]
+    /// Addresses of replicas; one that runs is enough [default: where the replica of --config
+    /// listens]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', required_unless_present = "config")]
     at: Vec<String>,
     /// Take cluster, certificates and address from this file

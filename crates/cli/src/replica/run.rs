@@ -16,7 +16,8 @@ pub struct Run {
     /// Start the replica that this file describes
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
-    /// Stop when standard input ends, too: for a program that must not leave replicas behind when it is killed
+    /// Stop when standard input ends, too: for a program that must not leave replicas behind when
+    /// it is killed
     #[arg(long, hide = true)]
     until_input_ends: bool,
 }

@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 
 /// Print role, term and lag of each member of a group
 ///
-/// Every member is asked; one that does not answer is listed with the reason. The lag is the number of entries of the leader's log that the member does not have on its device yet, as the
-/// leader knows it. Exit code 1 if no leader answers.
+/// Every member is asked; one that does not answer is listed with the reason. The lag is the number
+/// of entries of the leader's log that the member does not have on its device yet, as the leader
+/// knows it. Exit code 1 if no leader answers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica status --at 127.0.0.1:7101\n  \
                         katydid replica status --config replica-1.toml --json")]

@@ -1,4 +1,5 @@
-//! The built program, run as a user runs it. One test program, because each further one is linked by itself.
+//! The built program, run as a user runs it. One test program, because each further one is linked
+//! by itself.
 
 mod program;
 mod rows;

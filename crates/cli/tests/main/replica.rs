@@ -1,4 +1,5 @@
-//! `replica`: the demonstration, one replica from configuration to shutdown, and what its clients are told.
+//! `replica`: the demonstration, one replica from configuration to shutdown, and what its clients
+//! are told.
 
 use crate::program::{collected, command, in_repository, run};
 use serde_json::Value;

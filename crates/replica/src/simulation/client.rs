@@ -1,6 +1,8 @@
-//! Clients of the simulated group: they write their registers, read those of others, and note what they are told.
+//! Clients of the simulated group: they write their registers, read those of others, and note what
+//! they are told.
 //!
-//! Tasks of one runtime. A client has one write under way at a time, as a thread that blocks has. A client that does not know what became of a write asks, or sends it again.
+//! Tasks of one runtime. A client has one write under way at a time, as a thread that blocks has. A
+//! client that does not know what became of a write asks, or sends it again.
 
 use super::machine::CLUSTER;
 use super::network::{Host, Network, Port, address};

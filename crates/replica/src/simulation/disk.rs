@@ -1,6 +1,7 @@
 //! Simulated disks of a host: one device for the Raft log, and one for each folder of the state.
 //!
-//! One thread. A sync of the Raft log takes time, in which the host may crash. Making and removing a folder is durable at once; everything in a folder is only as durable as it was synced.
+//! One thread. A sync of the Raft log takes time, in which the host may crash. Making and removing
+//! a folder is durable at once; everything in a folder is only as durable as it was synced.
 
 use crate::error::Result;
 use crate::place::Place;
@@ -52,7 +53,8 @@ impl Disks {
         }
     }
 
-    /// Makes a device fail: at one of its next calls, or, if it is full, at all that need room. Restarting mends it.
+    /// Makes a device fail: at one of its next calls, or, if it is full, at all that need room.
+    /// Restarting mends it.
     pub fn fail(&self) {
         let mut inside = self.inside();
         let Inside { log, stores, random } = &mut *inside;

@@ -1,7 +1,9 @@
 //! A simulated machine: a runtime with a clock of its own, disks, and a replica that runs on them.
 //!
-//! One thread. The runtime runs for some simulated milliseconds at a time, and its clock moves by as much; a machine that is paused does not run, and its clock jumps when it goes on. A
-//! crash drops the runtime with all tasks, after the disks and the network have forgotten what a crash loses.
+//! One thread. The runtime runs for some simulated milliseconds at a time, and its clock moves by
+//! as much; a machine that is paused does not run, and its clock jumps when it goes on. A crash
+//! drops the runtime with all tasks, after the disks and the network have forgotten what a crash
+//! loses.
 
 use super::disk::{Disks, Mounted, SlowSyncer};
 use super::network::{Host, Network, Port, address};
@@ -29,7 +31,7 @@ pub struct Machine {
     pub rate: f64,
     owed: f64,
     pub is_paused: bool,
-    /// How often the replica was started.
+    /// Number of times that the replica was started.
     pub lives: u64,
 }
 
@@ -38,7 +40,7 @@ struct Running {
     runtime: Runtime,
 }
 
-/// How a replica ends.
+/// Kind of a replica's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The process is killed.
@@ -47,7 +49,8 @@ pub enum Ending {
     PowerCut,
 }
 
-/// A runtime whose clock the simulation moves. In which order tokio wakes the tasks that wait for one value it draws itself, from a seed that only `tokio_unstable` lets a program set.
+/// A runtime whose clock the simulation moves. In which order tokio wakes the tasks that wait for
+/// one value it draws itself, from a seed that only `tokio_unstable` lets a program set.
 pub fn runtime() -> Runtime {
     let mut builder = Builder::new_current_thread();
     #[cfg(tokio_unstable)]

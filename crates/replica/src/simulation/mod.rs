@@ -1,4 +1,5 @@
-//! Simulations of whole clusters: real replicas, Raft logs and engines on simulated machines, disks and networks, in one thread, from one seed.
+//! Simulations of whole clusters: real replicas, Raft logs and engines on simulated machines, disks
+//! and networks, in one thread, from one seed.
 //!
 //! | simulated | how |
 //! |---|---|
@@ -9,14 +10,19 @@
 //!
 //! Invariants, checked by `oracle` and `world`:
 //!
-//! 1. A leadership, which is a term and a replica, ends with the life of the replica that won it. (openraft admits several leaders to a term, and orders them by their numbers.)
-//! 2. A register that is read has the number that was acknowledged last, or a later one that its client has begun to write: no acknowledged commit is lost, no read is stale, and nothing
-//!    is applied twice, which would take a register back.
-//! 3. A write that was reported as not committed is never seen. A write is seen whole or not at all.
+//! 1. A leadership, which is a term and a replica, ends with the life of the replica that won it.
+//!    (openraft admits several leaders to a term, and orders them by their numbers.)
+//! 2. A register that is read has the number that was acknowledged last, or a later one that its
+//!    client has begun to write: no acknowledged commit is lost, no read is stale, and nothing is
+//!    applied twice, which would take a register back.
+//! 3. A write that was reported as not committed is never seen. A write is seen whole or not at
+//!    all.
 //! 4. When all faults have ended the clients can write, and all members have the same rows.
 //!
-//! A failure prints what happened and the command that replays it. A seed names a run exactly where the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas` does; elsewhere tokio draws
-//! the order in which it wakes some tasks, and a replay meets a failure often. `KATYDID_SECONDS` runs new seeds for that time (`cargo xtask replicas --seconds N`).
+//! A failure prints what happened and the command that replays it. A seed names a run exactly where
+//! the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas` does; elsewhere
+//! tokio draws the order in which it wakes some tasks, and a replay meets a failure often.
+//! `KATYDID_SECONDS` runs new seeds for that time (`cargo xtask replicas --seconds N`).
 
 mod client;
 mod disk;
@@ -44,7 +50,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs `count` seeds from `first` on, or, if a seed is given, that one; then new ones for the time that is given.
+/// Runs `count` seeds from `first` on, or, if a seed is given, that one; then new ones for the time
+/// that is given.
 fn seeds(first: u64, count: u64, mix: impl Fn() -> Option<Mix>) {
     let (given, seconds) = (number("KATYDID_SEED"), number("KATYDID_SECONDS").unwrap_or(0));
     let (first, count) = match given {

@@ -1,7 +1,9 @@
 //! A simulated network: connections between hosts, whose bytes take time, and which break.
 //!
-//! One thread. Connections are streams, as those of TCP are: what one delivers is what was sent, in order. Delay is drawn for each write, so messages of different connections overtake each
-//! other; what an abandoned connection has in flight still arrives, late. Together with clients and replicas that send again, that makes duplicates.
+//! One thread. Connections are streams, as those of TCP are: what one delivers is what was sent, in
+//! order. Delay is drawn for each write, so messages of different connections overtake each other;
+//! what an abandoned connection has in flight still arrives, late. Together with clients and
+//! replicas that send again, that makes duplicates.
 //!
 //! | fault | effect |
 //! |---|---|
@@ -66,7 +68,7 @@ struct Pipe {
     bytes: usize,
     /// No write arrives before an earlier one.
     last_at: Micros,
-    /// When the reader sees the end.
+    /// Time at which the reader sees the end.
     ends_at: Option<Micros>,
     state: State,
     writer_gone: bool,
@@ -79,7 +81,7 @@ struct Pipe {
 enum State {
     Sound,
     Reset,
-    /// Nothing arrives any more, and nobody says so.
+    /// Nothing arrives any more, and no error says so.
     Silent,
 }
 
@@ -339,7 +341,7 @@ impl End {
 }
 
 impl Drop for End {
-    /// What is in flight still arrives.
+    /// Bytes in flight still arrive.
     fn drop(&mut self) {
         self.end();
         let mut inside = self.network.inside();

@@ -1,7 +1,9 @@
-//! What clients were told, and what may therefore be read.
+//! The answers that clients got, and the values that may therefore be read.
 //!
-//! One thread. Each client writes a register of its own, one write at a time, with numbers that grow. So a register that is read must lie between the number that was acknowledged, or read,
-//! before the read began, and the one that was written last; and a number that was reported as not committed is never there. For registers of one writer each this is linearizability.
+//! One thread. Each client writes a register of its own, one write at a time, with numbers that
+//! grow. So a register that is read must lie between the number that was acknowledged, or read,
+//! before the read began, and the one that was written last; and a number that was reported as not
+//! committed is never there. For registers of one writer each this is linearizability.
 
 use crate::ids::ReplicaId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +33,7 @@ pub struct Oracle {
     pub reads: u64,
 }
 
-/// What a read that begins now may find at least, by client.
+/// The least number that a read which begins now may find, by client.
 pub type Floors = BTreeMap<Number, u64>;
 
 impl Oracle {

@@ -1,7 +1,10 @@
-//! A simulated world: machines, a network, clients and an operator, and the faults that a seed brings over them.
+//! A simulated world: machines, a network, clients and an operator, and the faults that a seed
+//! brings over them.
 //!
-//! One thread. Time moves in steps of some milliseconds. In each step every machine runs in turn, in an order that is drawn, then the clients. A fault begins now and then and ends
-//! after a time; at the end all faults are mended, the clients write once more, and all members must be equal. Everything is drawn from one seed, so that a seed names a run.
+//! One thread. Time moves in steps of some milliseconds. In each step every machine runs in turn,
+//! in an order that is drawn, then the clients. A fault begins now and then and ends after a time;
+//! at the end all faults are mended, the clients write once more, and all members must be equal.
+//! Everything is drawn from one seed, so that a seed names a run.
 
 use super::client::{Client, Shared, caller, locked};
 use super::machine::{Ending, Machine, runtime};
@@ -28,7 +31,8 @@ const REST_MS: u64 = 120_000;
 /// Host of the operator; clients have those above it.
 const OPERATOR: Host = 100;
 
-/// How often each fault occurs, and how long a run is. A seed leaves some faults out, so that others meet more often (swarm testing).
+/// Frequency of each fault, and length of a run. A seed leaves some faults out, so that
+/// others meet more often (swarm testing).
 #[derive(Debug, Clone)]
 pub struct Mix {
     /// Machines: three begin as a group, the others may join it.
@@ -118,7 +122,8 @@ pub struct World {
     machines: Vec<Machine>,
     oracle: Shared,
     now_ms: u64,
-    /// What ends when: a machine starts again or goes on; or, without a machine, the network is healed.
+    /// Ends of faults: a machine starts again or goes on; or, without a machine, the network is
+    /// healed.
     mends: Vec<(u64, Option<Host>)>,
     terms: BTreeMap<Host, u64>,
     clients: Runtime,
@@ -128,13 +133,13 @@ pub struct World {
     /// Machines with a disk that fails.
     failing: BTreeSet<Host>,
     is_over: Rc<Cell<bool>>,
-    /// What happened, so that two runs can be compared.
+    /// Hash of all that happened, so that two runs can be compared.
     trace: u64,
     faults: u64,
     log: Vec<String>,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary {
     pub acknowledged: u64,
@@ -389,7 +394,8 @@ impl World {
         }
     }
 
-    /// Mends everything, and waits until the clients have written once more and all members are equal.
+    /// Mends everything, and waits until the clients have written once more and all members are
+    /// equal.
     fn rest(&mut self) {
         self.note("all faults end".to_owned());
         self.mends.clear();
@@ -414,7 +420,7 @@ impl World {
         }
     }
 
-    /// Whether all members have applied the same entries; checks that they then have the same rows.
+    /// True if all members have applied the same entries. Checks that they then have the same rows.
     fn are_equal(&self) -> bool {
         let leader =
             self.machines.iter().filter_map(Machine::status).filter(|status| status.role == Role::Leader);
@@ -455,7 +461,8 @@ fn rows_of(view: &View) -> BTreeMap<String, Vec<Row>> {
     all
 }
 
-/// The operator: changes the members, hands the leadership over, and lets replicas purge their logs.
+/// The operator: changes the members, hands the leadership over, and lets replicas purge their
+/// logs.
 async fn operate(caller: crate::caller::Caller, mut random: Rng, replicas: u64, is_over: Rc<Cell<bool>>) {
     let wait = Duration::from_secs(2);
     while !is_over.get() {

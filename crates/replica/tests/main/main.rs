@@ -1,4 +1,5 @@
-//! Groups of replicas in one process, over loopback. One program, because each further one is linked by itself.
+//! Groups of replicas in one process, over loopback. One program, because each further one is
+//! linked by itself.
 
 mod cluster;
 mod commits;
