@@ -31,8 +31,9 @@ pub struct ReplicaOptions {
     pub transport: Arc<dyn Transport>,
     /// Time between two heartbeats of a leader. Default: 100 ms.
     pub heartbeat: Duration,
-    /// Time without a leader after which a replica stands for election: at least this, and less
-    /// than twice this, drawn at random. At least three times `heartbeat`. Default: 500 ms.
+    /// Base of the time without a leader after which a replica stands for election. openraft adds
+    /// the leader's lease to a random time: 3 to 4 times this in all. At least three times
+    /// `heartbeat`. Default: 500 ms.
     pub election: Duration,
     /// Entries of the Raft log between two points from which it can be purged; the engine is synced
     /// once at each. Default: 50,000.
