@@ -32,8 +32,8 @@ pub struct DatabaseDir {
 /// engine has.
 #[derive(Debug, Clone, Args)]
 pub struct EngineFlags {
-    /// Which engine keeps the data: paged or memory [default: that of the database; paged for a new
-    /// one]
+    /// Engine that keeps the data: paged or memory [default: the database's engine; paged for a new
+    /// database]
     #[arg(long, value_name = "KIND", value_parser = word::<EngineKind>)]
     pub engine: Option<EngineKind>,
     /// Options of the memory engine.

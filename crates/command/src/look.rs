@@ -190,8 +190,8 @@ impl Look {
         }
     }
 
-    /// Ends the look after the output, so that what was found is told first. The failure of the
-    /// output, or else of closing.
+    /// Closes the database after the command has printed its output. Returns the error of the
+    /// output if there is one, else the error of closing.
     pub fn finish(self, told: Result<()>) -> Result<()> {
         match self {
             Look::Closed(database) => close_after(&database, told),

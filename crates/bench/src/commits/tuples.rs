@@ -22,8 +22,8 @@ const TABLE: &str = "tuples";
 const FOLDER: &str = "tuples";
 /// So much log that no checkpoint falls into a run.
 const CHECKPOINT_BYTES: u64 = 4 << 30;
-/// Segments and rings of all streams together have about so many bytes, as long as there are few
-/// streams.
+/// Bytes of the segments and rings of all streams together, unless [`STREAM_BYTES_MIN`] for each
+/// stream makes more.
 const LOG_BYTES: u64 = 256 << 20;
 const STREAM_BYTES_MIN: u64 = 4 << 20;
 /// Segments prepared of each stream: there may be many streams.

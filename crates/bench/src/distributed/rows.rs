@@ -13,7 +13,7 @@ use katydid_workload::tpcb;
 use std::fmt;
 use std::str::FromStr;
 
-/// What logs.
+/// Workload whose log records are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workload {
     Tpcc,

@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 
 const RECORDS: usize = 3;
 const SEGMENT_BYTES: u64 = 16 << 20;
-/// More than by default: with more threads than cores, whoever prepares segments may have to wait
-/// for a core.
+/// Spare segments, more than by default: with more threads than cores, the thread that prepares
+/// segments may wait for a core.
 const SPARE_SEGMENTS: usize = 4;
 /// The log's start is moved when so much lies behind it.
 const LIVE_BYTES_MAX: u64 = 64 << 20;

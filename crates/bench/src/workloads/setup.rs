@@ -67,8 +67,8 @@ pub struct Setup {
     /// each was due
     #[arg(long, value_name = "RATE")]
     pub target: Option<f64>,
-    /// Which engine: paged, memory, or all, one after the other, each in a folder of its own inside
-    /// --dir [default: that of the database; paged for a new one]
+    /// Engine: paged, memory or all. With all, the engines run one after the other, each in its own
+    /// folder inside --dir [default: the database's engine; paged for a new database]
     #[arg(long, value_name = "KIND", value_parser = engines)]
     engine: Option<Engines>,
     #[command(flatten)]

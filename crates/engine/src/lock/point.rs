@@ -9,8 +9,8 @@
 //!    granted past waiters, the edges of all that wait behind are made anew ([`retrace`]). A
 //!    release needs no new edges: its transaction is gone, and who was next in line for others is
 //!    now the holder, under the same name.
-//! 2. An exclusive grant while ranges are registered is told to the waiting ones around it (`range`
-//!    2).
+//! 2. A transaction that is granted an exclusive lock while ranges are registered notifies the
+//!    range locks that wait around the key (rule 2 of `range`).
 
 use super::entry::{Entry, Waiter};
 use super::held::TxnLocks;

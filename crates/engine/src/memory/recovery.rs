@@ -92,9 +92,9 @@ impl Recovery {
         Recovery { until: Some(until), ..self }
     }
 
-    /// Reads checkpoint `number`, of a log of so many streams. Zero: there is none, so the log must
-    /// reach back to its first byte. One that was trimmed belongs to a checkpoint, and the control
-    /// file's slot that named it is damaged.
+    /// Reads checkpoint `number` of a log with `streams` streams. Number 0 means that the database
+    /// has no checkpoint, so the log must reach back to its first byte. A trimmed log without a
+    /// checkpoint shows that the control file's slot that named the checkpoint is damaged.
     pub(super) fn checkpoint(&mut self, folder: &CheckpointFolder, number: u64, streams: u16) -> Result<()> {
         if number == 0 {
             self.from = Some(vec![Lsn::ZERO; usize::from(streams)]);

@@ -125,8 +125,8 @@ impl MemoryTable {
         Err(self.busy(victim))
     }
 
-    /// Keeps transactions out, and waits for those within. Whoever is told `Closed` ends that by
-    /// `reopen` or `dropped`. Gives up at once when `is_closing`.
+    /// Keeps new transactions out and waits for those that use the table. A caller that gets
+    /// `Closed` calls `reopen` or `dropped` afterwards. Gives up at once when `is_closing`.
     pub(crate) fn close(&self, at_most: Duration, is_closing: impl Fn() -> bool) -> Closing {
         let until = Deadline::after(at_most);
         let mut is_ours = false;

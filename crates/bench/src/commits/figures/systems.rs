@@ -1,8 +1,8 @@
 //! ELEDA's figures that set whole systems beside each other: a store before, after, and ours.
 //!
-//! Pure. `vanilla` is what WiredTiger does: groups form in the log buffer, and whoever gets the
-//! sync lock syncs. `ELEDA` has a list of what is filled for each thread, a flusher of its own with
-//! a unit of 64 KiB, and clients that are called back.
+//! Pure. `vanilla` works as WiredTiger: groups form in the log buffer, and the thread that gets the
+//! sync lock syncs. `ELEDA` keeps a list of filled records for each thread, and a dedicated flusher
+//! writes units of 64 KiB. Its clients commit by callbacks.
 
 use super::spec::{IN_FLIGHT, ListFlag, Lists, Spec, fill};
 use crate::commits::case::{Case, Work};

@@ -40,8 +40,8 @@ fn pass(index: &Index, from: Bound<&[u8]>, to: Bound<&[u8]>, rts: Timestamp) -> 
     }
 }
 
-/// What may be inserted where is what a plain list of all passes says: at least as strict, and no
-/// stricter than one gap's width.
+/// The index refuses an insertion wherever a plain list of all scans refuses it, and at most one
+/// gap's width beyond.
 #[test]
 fn keys_come_and_go_and_no_gap_forgets_when_it_was_found_empty() {
     let seed = fastrand::u64(..);
