@@ -108,7 +108,7 @@ fn feed((name, samples, call): &Target, seed: u64, is_enough: impl Fn(u64) -> bo
             let what = if panicked { "panicked".to_owned() } else { format!("allocated {allocated} bytes") };
             eprintln!("{name} {what} at input {inputs} of seed {seed}: {input:02x?}");
             eprintln!(
-                "again: cargo run --release -p katydid-fuzz -- --seed {seed} --target '{name}' --seconds 600"
+                "again: cargo run --profile campaign -p katydid-fuzz -- --seed {seed} --target '{name}' --seconds 600"
             );
             return None;
         }

@@ -90,18 +90,25 @@ impl Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }
 
+    /// Whether a program of ours may have written it. Numbers that are counted up have room.
     fn is_sane(&self, version: u32) -> bool {
-        match self.engine {
-            EngineKind::Paged => {
-                let page_bytes = self.page_bytes as usize;
-                version >= 1
-                    && page_bytes.is_power_of_two()
-                    && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes)
+        let counts = self.checkpoint_number < COUNT_MAX && self.next_transaction < COUNT_MAX;
+        counts
+            && match self.engine {
+                EngineKind::Paged => {
+                    let page_bytes = self.page_bytes as usize;
+                    version >= 1
+                        && page_bytes.is_power_of_two()
+                        && (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes)
+                }
+                EngineKind::Memory => version >= VERSION_MEMORY && (1..=STREAMS_MAX).contains(&self.streams),
             }
-            EngineKind::Memory => version >= VERSION_MEMORY && (1..=STREAMS_MAX).contains(&self.streams),
-        }
     }
 }
+
+/// More than is ever counted: a slot with such a number is damaged, and counting on from a sound
+/// one never overflows.
+const COUNT_MAX: u64 = 1 << 63;
 
 /// One slot as it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,10 +189,11 @@ fn decode(slot: &[u8]) -> Slot {
         streams: u16::from_le_bytes(field(slot, 46)),
         checkpoint_number: u64::from_le_bytes(field(slot, 68)),
     };
-    if !control.is_sane(version) {
+    let sequence = u64::from_le_bytes(field(slot, 16));
+    if !control.is_sane(version) || sequence >= COUNT_MAX {
         return Slot::Damaged;
     }
-    Slot::Valid(u64::from_le_bytes(field(slot, 16)), control)
+    Slot::Valid(sequence, control)
 }
 
 /// Finding from the two slots.

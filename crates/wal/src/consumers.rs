@@ -85,7 +85,8 @@ impl ConsumerPlace {
                 && from.iter().all(|from| *from <= Lsn::LIMIT);
             let here = (read_u64(block, 32), read_u64(block, 40), read_u64(block, 48));
             match &mut place {
-                _ if !is_ours => return Err(SealFault::Broken),
+                // The next place has one more, so none of ours has the greatest.
+                _ if !is_ours || here.0 == u64::MAX => return Err(SealFault::Broken),
                 None => {
                     let (seq, bytes_max, mark) = here;
                     place = Some(ConsumerPlace { seq, bytes_max, mark, from });
@@ -205,6 +206,8 @@ mod tests {
             let bytes = place.encode(id);
             assert_eq!(bytes.len(), slot_bytes(streams));
             assert_eq!(ConsumerPlace::decode(&bytes, id, streams), Ok(place.clone()));
+            let last = ConsumerPlace { seq: u64::MAX, ..place.clone() }.encode(id);
+            assert_eq!(ConsumerPlace::decode(&last, id, streams), Err(SealFault::Broken));
             ConsumerPlace::decode(&bytes, Id::new(1), streams).unwrap_err();
             for at in (0..80).chain(bytes.len() - 8..bytes.len()) {
                 let mut damaged = bytes.clone();

@@ -55,6 +55,11 @@ fn what_no_engine_can_be_opened_with_is_damage() {
     for page_bytes in [0, 2048, 5000, 65536] {
         assert_eq!(decode(&slot(9, &Control { page_bytes, ..control() })), Slot::Damaged);
     }
+    for count in [1 << 63, u64::MAX] {
+        assert_eq!(decode(&slot(count, &control())), Slot::Damaged);
+        assert_eq!(decode(&slot(9, &Control { next_transaction: count, ..control() })), Slot::Damaged);
+        assert_eq!(decode(&slot(9, &Control { checkpoint_number: count, ..of_memory() })), Slot::Damaged);
+    }
     let mut early = slot(9, &of_memory());
     early[8] = 1;
     let sum = checksum(&early);

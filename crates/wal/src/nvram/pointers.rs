@@ -65,7 +65,8 @@ impl Pointers {
         let at = which * HEAD_APART;
         let [seq, start, incarnation, check] = [0, 8, 16, 24].map(|word| self.load(at + word));
         let incarnation32 = u32::try_from(incarnation).ok()?;
-        let sound = seq > 0 && check == check_of(seq, start, incarnation) && is_position(start);
+        let sound =
+            (1..u64::MAX).contains(&seq) && check == check_of(seq, start, incarnation) && is_position(start);
         sound.then(|| Head { seq, start: Lsn::new(start), start_incarnation: incarnation32 })
     }
 
