@@ -70,7 +70,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Of a new paged database.
+    /// The control file's content for a new paged database.
     pub(crate) fn paged(database: Id, page_bytes: u32) -> Control {
         Control {
             database,
@@ -85,12 +85,12 @@ impl Control {
         }
     }
 
-    /// Of a new memory database.
+    /// The control file's content for a new memory database.
     pub(crate) fn memory(database: Id, streams: u16) -> Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }
 
-    /// Whether a program of ours may have written it. Numbers that are counted up have room.
+    /// True if a release of this program may have written it: numbers that are counted up have room.
     fn is_sane(&self, version: u32) -> bool {
         let counts = self.checkpoint_number < COUNT_MAX && self.next_transaction < COUNT_MAX;
         counts
