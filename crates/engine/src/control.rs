@@ -90,7 +90,7 @@ impl Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }
 
-    /// True if a release of this program may have written it: numbers that are counted up have room.
+    /// True if a release of this program may have written it: its counts have room.
     fn is_sane(&self, version: u32) -> bool {
         let counts = self.checkpoint_number < COUNT_MAX && self.next_transaction < COUNT_MAX;
         counts
