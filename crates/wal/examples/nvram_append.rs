@@ -1,9 +1,11 @@
-//! What an append takes in NVRAM: `cargo run --release -p katydid-wal --example nvram_append -- [FOLDER] [THREADS]`.
+//! What an append takes in NVRAM:
+//! `cargo run --release -p katydid-wal --example nvram_append -- [FOLDER] [THREADS]`.
 //!
-//! Records of 120 bytes, header included, appended to each kind of log and waited for, in a region in a file, emulated without added latency; and
-//! beside them the same bytes copied one behind the other into such a region, written back and fenced, which is the least that it can
-//! take. Each thread has a session, and a part of the plain region, of its own. Rounds alternate; the least, and the median, in ns for
-//! each record of a thread.
+//! Records of 120 bytes, header included, appended to each kind of log and waited for, in a region
+//! in a file, emulated without added latency; and beside them the same bytes copied one behind the
+//! other into such a region, written back and fenced, which is the least that it can take. Each
+//! thread has a session, and a part of the plain region, of its own. Rounds alternate; the least,
+//! and the median, in ns for each record of a thread.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_wal::{Append, Durability, Kind, Log, LogKind, MediumSettings, NvramOptions, Options};

@@ -1,6 +1,8 @@
-//! How quick the parts of a log of several streams are: `cargo run --release -p katydid-wal --example streams -- append|tell|replay [FOLDER]`.
+//! How quick the parts of a log of several streams are:
+//! `cargo run --release -p katydid-wal --example streams -- append|tell|replay [FOLDER]`.
 //!
-//! Nothing is waited for but the processor: the log is in memory, unless a folder is named, which is made and should be removed afterwards.
+//! Nothing is waited for but the processor: the log is in memory, unless a folder is named, which
+//! is made and should be removed afterwards.
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
 use katydid_wal::{Append, CommitStamp, Dependencies, Durability, FileOptions, Kind, Log, Options};
@@ -81,7 +83,8 @@ fn append() -> Outcome<()> {
     Ok(())
 }
 
-/// Two threads on two streams, each transaction depending on one of the other stream: appended, queued, told.
+/// Two threads on two streams, each transaction depending on one of the other stream: appended,
+/// queued, told.
 fn tell() -> Outcome<()> {
     const COUNT: u64 = 2_000_000;
     let log = memory(

@@ -95,8 +95,8 @@ pub struct Appended {
     /// The LSN that identifies the record: the start of its last fragment. It equals `first` for
     /// all but large records.
     pub lsn: Lsn,
-    /// Where it ends, exclusively: it is durable when [`Stream::durable`](crate::Stream::durable)
-    /// has got here.
+    /// Exclusive end. The record is durable when [`Stream::durable`](crate::Stream::durable) has
+    /// reached it.
     pub end: Lsn,
     /// Bytes of the log's memory or files that it takes, headers and padding included, without
     /// entries of logs whose records lie apart

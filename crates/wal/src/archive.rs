@@ -53,7 +53,7 @@ pub struct RecordMark {
 }
 
 impl RecordMark {
-    /// Of the record whose header these bytes begin with.
+    /// The mark of the record whose header these bytes begin with.
     fn of(bytes: &[u8], lsn: Lsn) -> Option<RecordMark> {
         let sum = bytes.get(4..8)?.try_into().ok()?;
         Some(RecordMark { lsn, sum: u32::from_le_bytes(sum) })
@@ -117,7 +117,7 @@ impl Stream {
         Ok(Some(Stretch { from, to: from.plus(end as u64), last, stamp_max, bytes }))
     }
 
-    /// Whether the log has this record, at its place. False if the log ends below.
+    /// Returns whether the log has this record at its position; false if the log ends below.
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above it; failures of the
@@ -142,7 +142,7 @@ impl Stream {
 /// The whole records that some bytes begin with.
 #[derive(Debug, Clone, Copy)]
 struct WholeRecords {
-    /// How many bytes they have.
+    /// Number of bytes that they have.
     end: usize,
     last: Option<RecordMark>,
     stamp_max: CommitStamp,
@@ -310,8 +310,7 @@ impl ExtendedLog {
         self.parts(cuts).map(|(_, part)| part.to.since(part.from)).sum()
     }
 
-    /// How often the streams of the log that [`ExtendedLog::copy`] makes have been opened, added
-    /// up.
+    /// Sum of the numbers of openings of the streams that [`ExtendedLog::copy`] makes.
     pub fn incarnations(&self, cuts: &[Cut]) -> u64 {
         self.parts(cuts).map(|(_, part)| u64::from(part.incarnation)).sum()
     }

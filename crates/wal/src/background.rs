@@ -1,10 +1,10 @@
-//! Who does what no caller waits for: writing and syncing what was requested without blocking, and
-//! preparing segments.
+//! Background work of a log: writing and syncing what was requested without blocking, and preparing
+//! segments.
 //!
-//! Threads, in production. A test that must do the same in every run chooses
-//! [`Background::Caller`]: then no thread is started, requests wait until
-//! [`crate::Log::run_background`] is called, and whoever needs a segment prepares it. The protocols
-//! themselves are the same: without a syncer thread whoever gives it the baton leads in its place.
+//! In production threads do this work. A test that must do the same in every run chooses
+//! [`Background::Caller`]: no thread is started, requests wait until [`crate::Log::run_background`]
+//! is called, and a thread that needs a segment prepares it. The protocols are the same. Without a
+//! syncer thread, the thread that would hand it the baton leads in its place.
 
 use crate::options::Background;
 use katydid_kernels::durability::Durability;
@@ -136,7 +136,7 @@ mod tests {
         });
     }
 
-    /// Nobody else would do it: waiting for the last alone would go round for ever.
+    /// No other thread makes it durable, so waiting for the last record alone would never end.
     #[test]
     fn draining_waits_for_a_durable_one_before_a_buffered_one() {
         on_every_design(|_, log| {

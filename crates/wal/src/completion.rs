@@ -43,7 +43,7 @@ pub struct Completion {
     /// The stream and the end that are waited for now.
     stream: Stream,
     end: Lsn,
-    /// What is waited for after that.
+    /// Positions to wait for after that.
     rest: Dependencies,
     level: Durability,
     ticket: Option<u64>,
@@ -153,7 +153,8 @@ impl<T> Queued<T> {
     }
 }
 
-/// How far a stream was seen, and what was asked of it, at one level.
+/// Position up to which a queue has seen a stream, and the farthest position that it has requested,
+/// at one level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     reached: Lsn,
@@ -177,7 +178,7 @@ impl Memory {
         }
     }
 
-    /// Whether the position is at the level; an error if it never will be.
+    /// Returns the outcome if the position is at the level, or never will be; otherwise none.
     #[inline]
     fn look(&mut self, log: &OpenLog, at: StreamLsn, level: Durability) -> Option<Result<()>> {
         let seen = self.of(at, level);
@@ -331,7 +332,7 @@ impl<T> Completions<T> {
     }
 }
 
-/// How the queued one came out, or that it has not yet.
+/// The outcome of a queued completion; none if it still waits.
 #[inline]
 fn settled<T>(memory: &mut Memory, log: &OpenLog, queued: &Queued<T>) -> Option<Result<()>> {
     if queued.level == Durability::Buffered {

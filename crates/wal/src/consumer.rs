@@ -26,7 +26,8 @@ pub struct ConsumerStat {
     pub bytes_max: u64,
     /// Lag in bytes, over all streams.
     pub behind: u64,
-    /// Whether it was too far behind, so that the log does not have everything from its place on.
+    /// True if the consumer fell too far behind, so that the log does not have everything from its
+    /// place on.
     pub is_lost: bool,
 }
 

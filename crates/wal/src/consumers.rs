@@ -1,18 +1,23 @@
 //! Named consumers: programs that read the log behind its owner, whose places outlive openings.
 //!
-//! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder, two slots of sealed blocks that are written in turn:
+//! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder,
+//! two slots of sealed blocks that are written in turn:
 //!
 //! ```text
 //! block: 12 .. 16 number in its slot u32 | 16 log id u128 | 32 seq u64 | 40 most bytes u64 | 48 mark u64 | 56 streams u32 | zeros
 //!        64 .. 3904 positions of 480 streams, u64 each | zeros
 //! ```
 //!
-//! 1. The file gets its name when its first slot is durable. A file that is there and has no whole slot is damaged, and the log is not opened.
-//! 2. A place is durable before the pin moves to it: after a crash the consumer is at a place that it has acknowledged, and the log has everything from there.
+//! 1. The file gets its name when its first slot is durable. A file that is there and has no whole
+//!    slot is damaged, and the log is not opened.
+//! 2. A place is durable before the pin moves to it: after a crash the consumer is at a place that
+//!    it has acknowledged, and the log has everything from there.
 //! 3. A place never moves back.
-//! 4. A pin that was lost in a trim lies below the start of the log. So after a crash the file alone says whether the consumer is lost.
+//! 4. A pin that was lost in a trim lies below the start of the log. So after a crash the file
+//!    alone says whether the consumer is lost.
 //!
-//! A crash leaves the place that was acknowledged last, or the one before it if it came in the middle of the write.
+//! A crash leaves the place that was acknowledged last, or the one before it if it came in the
+//! middle of the write.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::OpenError;
@@ -26,14 +31,14 @@ use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
 pub(crate) const MAGIC: &[u8; 8] = b"KATYDCON";
-/// How the names of their files begin.
+/// Prefix of their files' names.
 pub(crate) const PREFIX: &str = "consumer.";
 const NEW_SUFFIX: &str = ".new";
 const SLOTS: u64 = 2;
 const PLACES_AT: usize = 64;
 const PLACES_PER_BLOCK: usize = 480;
 
-/// What a slot says.
+/// Contents of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConsumerPlace {
     pub(crate) seq: u64,
@@ -68,7 +73,8 @@ impl ConsumerPlace {
         bytes
     }
 
-    /// Decodes a slot of a log with this id and so many streams. Total: a slot of another length is broken.
+    /// Decodes a slot of a log with this id and this number of streams. A slot of any other length
+    /// is broken; no input panics.
     pub(crate) fn decode(bytes: &[u8], id: Id, streams: usize) -> Result<ConsumerPlace, SealFault> {
         let mut place: Option<ConsumerPlace> = None;
         if bytes.len() != slot_bytes(streams) {

@@ -1,6 +1,7 @@
 //! The control file: which log this is, where it starts, and how often it was opened.
 //!
-//! Written by whoever opens or trims the log, one at a time; never on the way of a commit.
+//! Written by the thread that opens or trims the log, one thread at a time; never on the path of a
+//! commit.
 //!
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
@@ -8,21 +9,27 @@
 //!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | 80 entries u64 | 88 first segment bytes u64 | zeros
 //! ```
 //!
-//! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write torn by a crash
-//!    damages only the slot that was the older one: the log is then as it was before.
-//! 2. The file is created under another name and renamed when it is complete, so it is never found half made.
-//! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and missing segments are made.
-//! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older one are recognised.
+//! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write
+//!    torn by a crash damages only the slot that was the older one: the log is then as it was
+//!    before.
+//! 2. The file is created under another name and renamed when it is complete, so it is never found
+//!    half made.
+//! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and
+//!    missing segments are made.
+//! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older
+//!    one are recognised.
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
-//! 6. Of a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries of `nv_entries` and `nv_logging`, and nothing is prepared. All other
-//!    logs have no entries.
-//! 7. `first segment bytes` is 0, unless the segments grow: then the log is of a kind of its own, so that a program that knows segments of one
-//!    size only refuses it as a log of another version.
-//! 8. Of `nv_logging` `start` and `durable` are those of the last opening or closing: its head and tail in NVRAM count (`nvram/pointers.rs`).
-//! 9. The kind also says whether there may be records that truncate. That is durable before the first one is appended: a program that knows none
-//!    refuses the log. It is never taken back.
-//! 10. Every segment from `start` to `prepared end` exists: a segment is named here before anything is written into it, so
-//!     that the last ones cannot go missing unnoticed.
+//! 6. Of a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries of
+//!    `nv_entries` and `nv_logging`, and nothing is prepared. All other logs have no entries.
+//! 7. `first segment bytes` is 0, unless the segments grow: then the log is of a kind of its own,
+//!    so that a program that knows segments of one size only refuses it as a log of another
+//!    version.
+//! 8. Of `nv_logging` `start` and `durable` are those of the last opening or closing: its head and
+//!    tail in NVRAM count (`nvram/pointers.rs`).
+//! 9. The kind also says whether there may be records that truncate. That is durable before the
+//!    first one is appended: a program that knows none refuses the log. It is never taken back.
+//! 10. Every segment from `start` to `prepared end` exists: a segment is named here before anything
+//!     is written into it, so that the last ones cannot go missing unnoticed.
 
 use crate::geometry::Geometry;
 use crate::medium_options::{LogKind, entries_valid};
@@ -34,7 +41,8 @@ use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The version of the log's files that this program reads and writes. Files of every other version are refused.
+/// The version of the log's files that this program reads and writes. Files of every other version
+/// are refused.
 pub const FORMAT_VERSION: u32 = 2;
 /// The name of the NVRAM region in the log's directory.
 pub(crate) const REGION_NAME: &str = "log.nvram";
@@ -46,7 +54,7 @@ const MAGIC: &[u8; 8] = b"KATYDCTL";
 const SLOTS: u64 = 2;
 const CONTROL_BYTES: u64 = SLOTS * SEALED_BYTES as u64;
 
-/// What a slot says.
+/// Contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ControlState {
     pub seq: u64,
@@ -63,9 +71,9 @@ pub(crate) struct ControlState {
     pub first_segment_bytes: u64,
     /// Segments up to here are known to have been made.
     pub prepared_end: Lsn,
-    /// Of a log whose records lie apart; otherwise 0.
+    /// Number of entries of a log whose records lie apart; otherwise 0.
     pub entries: u64,
-    /// Whether there may be records that truncate.
+    /// True if the log may have records that truncate.
     pub truncates: bool,
 }
 
@@ -94,7 +102,7 @@ impl ControlState {
         ControlState { first_segment_bytes, ..Self::new(log_id, LogKind::Disk, segment_bytes) }
     }
 
-    /// Where which position of a log in files is.
+    /// The segment sizes of a log in files, by which positions are found.
     pub(crate) fn geometry(&self) -> Geometry {
         Geometry::growing(self.first_segment_bytes, self.segment_bytes)
     }
@@ -179,7 +187,8 @@ fn kind_number(log: LogKind, grows: bool, truncates: bool) -> u32 {
     }
 }
 
-/// The kind, whether segments grow, and whether there may be records that truncate. A number that means nothing here was written by a newer program.
+/// The kind, whether segments grow, and whether there may be records that truncate. A number that
+/// means nothing here was written by a newer program.
 fn kind_of_number(number: u32) -> Option<(LogKind, bool, bool)> {
     let kinds = LogKind::ALL.into_iter().flat_map(|log| {
         [(false, false), (true, false), (false, true), (true, true)]

@@ -51,14 +51,14 @@ pub struct CopyTarget<'a> {
     pub method: Method,
 }
 
-/// What is copied of one stream.
+/// The part of one stream that is copied.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) incarnation: u32,
     pub(crate) geometry: Geometry,
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
-    /// Whether there may be records that truncate.
+    /// True if the log may have records that truncate.
     pub(crate) truncates: bool,
 }
 

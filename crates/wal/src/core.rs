@@ -1,16 +1,17 @@
 //! The inside of an open stream: the log buffer, the medium, and what ties the stages together.
 //!
-//! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]. A leader, or a thread that waits, has the
-//! [`Medium`] bring what is filled to durability.
+//! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]. A
+//! leader, or a thread that waits, has the [`Medium`] bring what is filled to durability.
 //!
 //! Invariants:
 //!
-//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and both only over writes that have
-//!    ended without a gap.
-//! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither frontier moves, and every waiter is
-//!    released. A panic in a step of a leader or in a background thread counts as such a failure.
-//! 3. A durable write is used alone only if everything before it is durable already, or in such a write that is under way; otherwise a
-//!    sync follows.
+//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and
+//!    both only over writes that have ended without a gap.
+//! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither
+//!    frontier moves, and every waiter is released. A panic in a step of a leader or in a
+//!    background thread counts as such a failure.
+//! 3. A durable write is used alone only if everything before it is durable already, or in such a
+//!    write that is under way; otherwise a sync follows.
 //!
 //! A crash leaves what the medium says.
 
@@ -62,11 +63,12 @@ pub(crate) struct Core {
     pub(crate) inserter: Box<dyn Inserter>,
     pub(crate) protocol: Box<dyn SyncProtocol>,
     pub(crate) background: Background,
-    /// Whether order of appends is order of LSNs.
+    /// True if records lie in the order of their appends.
     pub(crate) in_order: bool,
-    /// Whether what was appended is durable by that, so that nobody may come by who moves the frontiers.
+    /// True if an append alone makes its record durable, so that perhaps no leader comes by to move
+    /// the frontiers.
     is_direct: bool,
-    /// Where the records that are appended lie.
+    /// Layout of the records that are appended.
     layout: Layout,
     incarnation: u32,
     pub(crate) physical_bytes_max: usize,
@@ -74,8 +76,8 @@ pub(crate) struct Core {
     /// Guards slot [`OWN_SLOT`].
     own: Mutex<()>,
     cause: OnceLock<device::Error>,
-    // Set (Release, after `cause` if there is one) when no frontier moves any more: the log has failed or ended. Read (Acquire) by
-    // whoever wonders why a frontier stands still.
+    // Set (Release, after `cause` if there is one) when no frontier moves any more: the log has
+    // failed or ended. Read (Acquire) by threads that find a frontier standing still.
     over: AtomicBool,
     closed: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -178,8 +180,8 @@ impl Core {
         self.append_any(OWN_SLOT, &append)
     }
 
-    /// Appends `kept`, and then the record that drops what starts in `range`; where the kept ones are, and the end. If the range is empty, no record is
-    /// needed.
+    /// Appends `kept`, and then the record that drops what starts in `range`; where the kept ones
+    /// are, and the end. If the range is empty, no record is needed.
     pub(crate) fn append_truncation(
         &self,
         range: Range,
@@ -220,8 +222,9 @@ impl Core {
         Ok(Appended { stream: self.stream, first: start, lsn: start, end, bytes })
     }
 
-    /// Where appending makes durable, whoever appends moves the frontiers if somebody waits for that. Either it finds the waker, or whoever
-    /// registers it finds the record filled (`wakers`, rule 1).
+    /// Moves the frontiers after an append that made its record durable, if a waker is registered.
+    /// Either the appending thread finds the waker, or the thread that registers the waker finds
+    /// the record filled (`wakers`, rule 1).
     #[inline]
     fn has_appended(&self) {
         if self.is_direct && self.wakers.are_waiting() {
@@ -229,7 +232,7 @@ impl Core {
         }
     }
 
-    /// Whether everything below `end` is durable, though the frontiers may not say so yet.
+    /// Returns whether everything below `end` is durable. The frontiers may not say so yet.
     pub(crate) fn is_kept(&self, end: Lsn) -> bool {
         self.frontiers().durable() >= end
             || self.is_direct && self.inserter.scan(&self.buffer).filled >= end.get()
@@ -265,8 +268,8 @@ impl Core {
         let fragments = split(append.payload, self.physical_bytes_max).map_err(|oversized| {
             AppendError::TooLarge { bytes: oversized.0, limit: RECORD_BYTES_MAX as u64 }
         })?;
-        // Room for all of it is made sure of before the first byte, so that a refusal leaves nothing behind. Others may
-        // still take it away: then the rest may use the reserve.
+        // Room for all of it is made sure of before the first byte, so that a refusal leaves
+        // nothing behind. Others may still take it away: then the rest may use the reserve.
         let bytes = self.record_bytes((total - HEADER_BYTES) as u64);
         if let Some(limit) = self.capacity()
             && bytes > limit
@@ -301,9 +304,10 @@ impl Core {
     ) -> std::result::Result<Lsn, AppendError> {
         let mut step = 0;
         loop {
-            // SAFETY: a slot is used by one thread at a time: `open_slot` gives it to one `Session`, which is not `Sync` and gives it back when it is
-            // dropped, under the lock of `slots`; `own` guards `OWN_SLOT`. The buffer is this log's, made together with the inserter. Larger
-            // records are split (`append_any`).
+            // SAFETY: a slot is used by one thread at a time: `open_slot` gives it to one
+            // `Session`, which is not `Sync` and gives it back when it is dropped, under the lock
+            // of `slots`; `own` guards `OWN_SLOT`. The buffer is this log's, made together with the
+            // inserter. Larger records are split (`append_any`).
             let inserted = unsafe { self.inserter.insert(&self.buffer, slot, record, class) };
             match inserted {
                 Ok(start) => return Ok(start),
@@ -344,8 +348,8 @@ impl Core {
         self.buffer.admission.refresh(&self.buffer.frontiers, self.medium.prepared_end());
     }
 
-    /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for copies that are being made, hence not for long, nor for anybody who
-    /// waits.
+    /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for copies that are being made,
+    /// hence not for long, nor for anybody who waits.
     pub(crate) fn barrier(&self) -> Lsn {
         let end = self.buffer.frontiers.reserved();
         let mut step = 0;
@@ -359,7 +363,7 @@ impl Core {
 
     // ---- waiting
 
-    /// Whether `end` is at `level`; an error if it never will be.
+    /// Returns the outcome if `end` is at `level`, or never will be; otherwise none.
     #[inline]
     pub(crate) fn poll(&self, end: Lsn, level: Durability) -> Option<Result<()>> {
         if self.buffer.frontiers.reached(end, level) {
@@ -389,7 +393,8 @@ impl Core {
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
         if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {
-            // A position beyond the end is refused to those who wait for it; nothing is requested for it.
+            // A position beyond the end is refused to those who wait for it; nothing is requested
+            // for it.
             self.protocol.request(self, end.min(self.buffer.frontiers.reserved()), level);
         }
     }
@@ -423,7 +428,7 @@ impl Core {
         if self.is_over() { self.cause.get().cloned() } else { None }
     }
 
-    /// Whether no frontier moves any more.
+    /// Returns whether the frontiers have stopped for good.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
@@ -432,8 +437,8 @@ impl Core {
     /// Shuts the log: invariant 2.
     #[cold]
     pub(crate) fn fail(&self, error: device::Error) {
-        // Only the first counts, also of those that the device's gate has refused. A gate that was closed is no failure: the log
-        // has ended without one.
+        // Only the first counts, also of those that the device's gate has refused. A gate that was
+        // closed is no failure: the log has ended without one.
         if !matches!(error.cause, Cause::Closed) {
             let _first = self.cause.set(error.into_first());
         }
@@ -442,13 +447,16 @@ impl Core {
         self.maintenance.stop();
         self.stop_tracker();
         self.wakers.release(|_, _| true);
-        // Whoever is queued is released by the holder of the baton, and while somebody is queued there is one.
+        // The holder of the baton releases queued waiters, and there is a holder while a waiter is
+        // queued.
     }
 
-    /// Runs a step of one of the log's own threads or of a leader; `None` if it panics, and then the log has failed with that as the cause. A
-    /// panic of the device's code does not come so far: the gate has made an error of it.
+    /// Runs a step of one of the log's own threads or of a leader; `None` if it panics, and then
+    /// the log has failed with that as the cause. A panic of the device's code does not come so
+    /// far: the gate has made an error of it.
     pub(crate) fn guarded<T>(&self, verb: Verb, step: impl FnOnce() -> T) -> Option<T> {
-        // Nothing that the step has left half done is used after the failure: the frontiers stand still.
+        // Nothing that the step has left half done is used after the failure: the frontiers stand
+        // still.
         match catch_unwind(AssertUnwindSafe(step)) {
             Ok(value) => Some(value),
             Err(payload) => {
@@ -468,11 +476,13 @@ impl Core {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// After this nothing is written any more: not by a leader that was under way, nor by an append that was let in
-    /// before [`Core::shut`]. Other calls, as one that trims, end with the gate, and then the directory may be given to another opening.
+    /// After this nothing is written any more: not by a leader that was under way, nor by an append
+    /// that was let in before [`Core::shut`]. Other calls, as one that trims, end with the gate,
+    /// and then the directory may be given to another opening.
     pub(crate) fn end(&self, gate: &Gate) {
         self.over.store(true, Ordering::Release);
-        // A thread that is inside a write would wait for itself: the gate waits for that write instead.
+        // A thread that is inside a write would wait for itself: the gate waits for that write
+        // instead.
         if !gate.is_inside() {
             self.medium.wait_for_writes();
         }
@@ -509,7 +519,8 @@ impl Core {
         self.medium.nudge_maintenance(self);
     }
 
-    /// Whether no wait for `end` at `level` is needed any more: it is reached, or never will be.
+    /// Returns whether a wait for `end` at `level` is over: the position is reached, or never will
+    /// be.
     pub(crate) fn is_settled(&self, end: Lsn, level: Durability) -> bool {
         self.buffer.frontiers.reached(end, level) || self.is_over()
     }
@@ -562,7 +573,8 @@ impl Extent for Core {
     }
 }
 
-/// A panic while one of this file's locks is held leaves nothing half changed, so a poisoned lock is taken as it is.
+/// A panic while one of this file's locks is held leaves nothing half changed, so a poisoned lock
+/// is taken as it is.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

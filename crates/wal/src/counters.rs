@@ -1,5 +1,5 @@
-//! What the log has done so far, counted where it costs nothing: by the holder of the baton, or on
-//! slow paths.
+//! Counters of a log, kept where counting costs nothing: by the holder of the baton, or on slow
+//! paths.
 
 use katydid_kernels::counter::Counter;
 use katydid_kernels::sync::SyncTally;
@@ -21,9 +21,9 @@ pub struct Counters {
     pub released: u64,
     /// Times a blocked caller got to write or sync itself: it took the sync lock, or led.
     pub sync_locks: u64,
-    /// How long those had waited for that, in nanoseconds.
+    /// Nanoseconds that those callers had waited for the sync lock or the baton.
     pub sync_lock_ns: u64,
-    /// How long those had waited who were released by somebody else, in nanoseconds.
+    /// Nanoseconds that the released callers had waited.
     pub completion_ns: u64,
     /// Queues of requests that one thread synced for (`Aggregated`).
     pub sync_queues: u64,
@@ -33,11 +33,11 @@ pub struct Counters {
     pub slots: u64,
     /// Threads in those slots: by `slots`, how many a slot consolidated.
     pub slot_threads: u64,
-    /// How long threads had waited for the one that syncs for their slot, in nanoseconds; it is in
-    /// `completion_ns` too.
+    /// Nanoseconds that threads had waited for the thread that syncs for their slot. They are part
+    /// of `completion_ns`.
     pub slot_wait_ns: u64,
-    /// How long writes and syncs took that made something durable, in nanoseconds; side by side
-    /// they count twice.
+    /// Nanoseconds of the writes and syncs that made something durable. Writes in flight at the
+    /// same time count each.
     pub sync_ns: u64,
     /// Bytes of the log on their way to durability, integrated over time: by `bytes_synced`, the
     /// mean nanoseconds from a byte's reservation to its durability (Little's law). Looked at with

@@ -1,4 +1,4 @@
-//! Where the entries of a log are whose user numbers them one by one, such as those of a Raft log.
+//! Positions of entries that a program numbers one by one, such as those of a Raft log.
 //!
 //! Pure but for reading the log in [`EntryIndex::rebuild`]; one thread at a time. The index is in
 //! memory only and costs 16 bytes an entry; opening a log reads it once to make it. Invariants:
@@ -40,7 +40,7 @@ pub enum EntryError {
         found: u64,
         /// The number that would follow.
         expected: u64,
-        /// Where the entry is in the log.
+        /// Position of the entry's record.
         at: Lsn,
     },
     /// Reading the log failed.
@@ -87,7 +87,7 @@ pub struct EntryIndex {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct EntryPosition {
-    /// Where the record begins, with its first fragment.
+    /// Start of the record's first fragment.
     first: Lsn,
     /// The record's identity.
     lsn: Lsn,

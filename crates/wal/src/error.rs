@@ -1,4 +1,5 @@
-//! What can go wrong, one enum per family of operations, and [`Error`] for those that meet several.
+//! Errors of the log: one enum for each family of operations, and [`Error`] for calls that meet
+//! several.
 //!
 //! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and
 //! every later caller.
@@ -44,7 +45,8 @@ pub enum Error {
     /// The log was closed.
     #[error("the log is closed")]
     Closed,
-    /// As many sessions are open as [`Options::sessions_max`](crate::Options::sessions_max) allows.
+    /// The log has as many open sessions as [`Options::sessions_max`](crate::Options::sessions_max)
+    /// allows.
     #[error("all {limit} sessions are in use")]
     SessionsExhausted {
         /// Most sessions at once.
@@ -53,7 +55,7 @@ pub enum Error {
     /// A position that must be durable, or at least in the log, is beyond its end.
     #[error("position {at} is beyond {end}, the end of what is allowed here")]
     BeyondEnd {
-        /// What was asked for.
+        /// Requested position.
         at: Lsn,
         /// The frontier it is beyond.
         end: Lsn,
@@ -72,7 +74,7 @@ pub enum Error {
     NotTruncatable {
         /// The kind of the log.
         kind: LogKind,
-        /// How many streams it has.
+        /// Number of streams of the log.
         streams: usize,
     },
     /// The name of a consumer must have 1 to 64 lower-case letters, digits, `-` and `_`.
@@ -176,7 +178,7 @@ pub enum OpenError {
     CorruptControl {
         /// The control file.
         file: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// A file of the log is of another version of the format, older or newer.
@@ -217,14 +219,14 @@ pub enum OpenError {
     CorruptSegment {
         /// The segment.
         file: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// A record that was known to be durable is damaged: cutting the log there would lose
     /// acknowledged records.
     #[error("the log is corrupt at {at} in {file}, below {durable}, up to which it was durable")]
     CorruptBelowDurable {
-        /// Where the first invalid record starts.
+        /// Start of the first invalid record.
         at: Lsn,
         /// The segment it is in.
         file: String,
@@ -303,15 +305,15 @@ pub enum ReadError {
     /// The position is below the log's start: that part was trimmed.
     #[error("position {at} was trimmed: the log starts at {start}")]
     Trimmed {
-        /// What was asked for.
+        /// Requested position.
         at: Lsn,
-        /// Where the log starts now.
+        /// Present start of the log.
         start: Lsn,
     },
     /// The position is at or beyond the end of what has been written.
     #[error("position {at} is not before {end}, the end of the written log")]
     BeyondEnd {
-        /// What was asked for.
+        /// Requested position.
         at: Lsn,
         /// The written frontier.
         end: Lsn,
@@ -321,22 +323,22 @@ pub enum ReadError {
     /// and then goes on above.
     #[error("position {at} was truncated: the records from {from} up to {to} were dropped")]
     Truncated {
-        /// What was asked for, or where the follower stands.
+        /// Requested position, or the position of the follower.
         at: Lsn,
         /// The first position that was dropped.
         from: Lsn,
-        /// Where the log goes on.
+        /// Position at which the log goes on.
         to: Lsn,
     },
     /// No valid record starts at this position, though it is inside the log. Where the position
     /// came from the log itself the log is damaged; otherwise the position may be wrong.
     #[error("no valid record at {at} in {file}: {reason}")]
     Corrupt {
-        /// Where the record should start.
+        /// Position at which the record should start.
         at: Lsn,
         /// The segment it should be in.
         file: String,
-        /// What is wrong.
+        /// The fault.
         reason: &'static str,
     },
 }

@@ -9,8 +9,8 @@
 //! 2. No wake-up is lost. A follower that waits registers a waker for the first position that it
 //!    has not seen, under the rules of `wakers.rs`: it is counted before the frontier is looked at
 //!    once more.
-//! 3. Waiting has no thread and no timer of its own, and asks for no sync: what nobody makes
-//!    durable is not waited for by leading a write.
+//! 3. Waiting has no thread and no timer of its own, and asks for no sync: a follower never leads a
+//!    write to make a record durable.
 //!
 //! A crash leaves nothing of this behind; [`Log::pin`](crate::Log::pin) keeps what a follower still
 //! has to read.
@@ -34,7 +34,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What of a stream is durable.
+/// The durable part of a stream.
 #[derive(Debug)]
 pub(crate) struct Durable(pub(crate) Arc<Core>);
 
@@ -73,7 +73,7 @@ pub struct Follower {
     stream: Stream,
     extent: Durable,
     reader: Reader,
-    /// How many truncations of the stream it was told of, or need not be told of.
+    /// Number of the stream's truncations that the follower was told of, or need not be told of.
     seen: usize,
     /// The registered waker, and what it waits for.
     waits: Option<(u64, Lsn)>,
@@ -105,8 +105,8 @@ impl Stream {
 }
 
 impl Follower {
-    /// Where the next record is looked for: the end of the last one that was given, or of what was
-    /// skipped after it.
+    /// Position at which the next record is looked for: the end of the last record that was given,
+    /// or of what was skipped after it.
     pub fn position(&self) -> Lsn {
         self.reader.position()
     }
@@ -200,7 +200,7 @@ impl Follower {
         }
     }
 
-    /// What has ended a wait for `at`.
+    /// The outcome of a wait for `at` that has ended.
     fn more(&mut self, at: Lsn) -> Result<()> {
         drop(self.forget());
         let core = self.stream.core();

@@ -1,11 +1,13 @@
-//! Where in which file a position of a log in files is: how large each segment is, by its index alone.
+//! Sizes of the segments of a log in files, computed from a segment's index, and the file and
+//! offset of each position.
 //!
-//! Pure; any thread. The segments of a log have one size, or each is twice as large as the one before until that size is reached
-//! (docs/adr/0049-segments-double.md).
+//! Pure; any thread. The segments of a log have one size, or each is twice as large as the one
+//! before until that size is reached (docs/adr/0049-segments-double.md).
 //!
-//! 1. Sizes never fall from one index to the next. So a trimmed segment can be used again without being cut.
-//! 2. Each capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place in a 4 KiB block, and no block is cut by the
-//!    end of a segment.
+//! 1. Sizes never fall from one index to the next. So a trimmed segment can be used again without
+//!    being cut.
+//! 2. Each capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place
+//!    in a 4 KiB block, and no block is cut by the end of a segment.
 
 use crate::seal::SEALED_BYTES;
 use katydid_kernels::lsn::Lsn;
@@ -17,7 +19,7 @@ pub(crate) struct Geometry {
     first_bytes: u64,
     /// Bytes of the largest segments' files; all from `doublings` on.
     segment_bytes: u64,
-    /// How many segments are smaller than that.
+    /// Number of segments smaller than `segment_bytes`.
     doublings: u64,
     /// First position that is in none of those.
     grown: u64,
@@ -68,7 +70,7 @@ impl Geometry {
         }
     }
 
-    /// Where in its segment's file a position is.
+    /// Offset of a position in its segment's file.
     pub(crate) fn offset(self, at: Lsn) -> u64 {
         SEALED_BYTES as u64 + at.since(self.base(self.index(at)))
     }

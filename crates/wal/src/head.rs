@@ -1,4 +1,5 @@
-//! What stands before the payload of a record with dependencies, and what recovery concludes from it.
+//! The dependencies that stand before the payload of a record, and recovery's decision which
+//! records are kept.
 //!
 //! Pure; any thread.
 //!
@@ -7,11 +8,14 @@
 //! | stream | zero | incarnation | end  | ... once for each dependency | payload ...      little-endian
 //! ```
 //!
-//! 1. The dependencies are the positions of everything the transaction depends on that were not known to be durable when the record was
-//!    appended; at most one in a stream, sorted. The record's header says how many there are, and has the commit stamp.
-//! 2. `incarnation` is that of the named stream at that time. The record is kept exactly if each position lies in what survived of that
-//!    incarnation: what later openings appended has a larger one, so it never makes a lost position look present.
-//! 3. Whether a record is kept never changes: what an opening found of an incarnation is durable, and nobody appends to it again.
+//! 1. The dependencies are the positions of everything the transaction depends on that were not
+//!    known to be durable when the record was appended; at most one in a stream, sorted. The
+//!    record's header says how many there are, and has the commit stamp.
+//! 2. `incarnation` is that of the named stream at that time. The record is kept exactly if each
+//!    position lies in what survived of that incarnation: what later openings appended has a larger
+//!    one, so it never makes a lost position look present.
+//! 3. The decision about a record never changes: what an opening found of an incarnation is
+//!    durable, and no opening appends to that incarnation again.
 
 use crate::recover::IncarnationHistory;
 use katydid_kernels::checksum::{read_u32, read_u64};
@@ -39,8 +43,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Decodes the body of a record with this `chain`, in a log of `streams` streams. An error says why no log has written it, although
-    /// its sum is right.
+    /// Decodes the body of a record with this `chain`, in a log of `streams` streams. An error says
+    /// why no log has written it, although its sum is right.
     #[inline]
     pub(crate) fn decode(chain: Chain, body: &'a [u8], streams: usize) -> Result<Self, &'static str> {
         let malformed = |reason| Err(reason);
@@ -74,8 +78,9 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Whether what its own stream has below it is enough to keep it: it is in `stream`, was written at `at` by `incarnation`, and everything
-    /// up to there survived. So if a position is below it in the same incarnation, that survived too.
+    /// Returns whether the record is kept by what its own stream has below the dependency: the
+    /// dependency is in `stream`, `incarnation` wrote it, and everything up to `at` survived. So a
+    /// position below `at` in the same incarnation survived as well.
     #[inline]
     pub(crate) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
         self.positions()

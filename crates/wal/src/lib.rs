@@ -52,7 +52,8 @@ pub use follow::{DependencyStatus, Follower, Stamped};
 pub use inspect::{
     Inspection, Records, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
 };
-/// The crate of directories and devices: everything that [`Log::open_in`] and [`inspect()`] may be given has its name there.
+/// The crate of directories and devices: everything that [`Log::open_in`] and [`inspect()`] may be
+/// given has its name there.
 pub use katydid_device as device;
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{

@@ -173,7 +173,7 @@ impl Log {
 
     // ---- waiting
 
-    /// Whether the position is durable: one load.
+    /// Returns whether the position is durable, by one load.
     ///
     /// # Panics
     /// If there is no such stream; so do all functions that take a position.
@@ -182,8 +182,8 @@ impl Log {
         self.open.durable(at.stream) >= at.end
     }
 
-    /// Whether the position and all that it depends on are at `durability`; an error if that will
-    /// never be.
+    /// Returns whether the position and all that it depends on are at `durability`; an error if
+    /// they never will be.
     pub fn is_settled(
         &self,
         at: StreamLsn,
@@ -237,9 +237,9 @@ impl Log {
     /// Everything that was appended so far and is not durable: a transaction that depends on this
     /// depends on all that is there (P-WAL's rule).
     ///
-    /// Where a wait is over at once, because every append has persisted its record, there is
-    /// nothing to depend on. What is reserved and not appended yet must not be named then: nobody
-    /// has waited for it, and it may be missing after a crash.
+    /// In a log where a wait is over at once, because each append has persisted its record, there
+    /// is nothing to depend on. Reserved positions that are not appended yet must not be named
+    /// there: no thread has waited for them, and they may be missing after a crash.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();

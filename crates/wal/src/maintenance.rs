@@ -1,12 +1,14 @@
 //! The maintenance thread: keeps segments prepared ahead of the appenders, and is parked otherwise.
 //!
-//! Asked by the holder of the baton when the distance falls below what is wanted, and by appenders that were refused. An attempt
-//! that meets no space is not repeated until somebody asks again: an appender in need, or a trim.
+//! Asked by the holder of the baton when the distance falls below what is wanted, and by appenders
+//! that were refused. An attempt that meets no space is not repeated until somebody asks again: an
+//! appender in need, or a trim.
 //!
 //! Invariants:
 //!
-//! 1. `answered <= asked`. An attempt that begins when `asked` is `n` answers all asks up to `n` when it ends.
-//! 2. Nobody waits here while owning a hole, or the baton.
+//! 1. `answered <= asked`. An attempt that begins when `asked` is `n` answers all asks up to `n`
+//!    when it ends.
+//! 2. No thread waits here while it owns a hole or the baton.
 //!
 //! A crash leaves at most an unfinished segment (`segment/store.rs`).
 
@@ -14,7 +16,7 @@ use katydid_device as device;
 use katydid_kernels::counter::Counter;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Why an asker did not get its space.
+/// Reason why a request for space was refused.
 #[derive(Debug, Clone)]
 pub(crate) enum Refusal {
     /// No room on the device.
@@ -37,7 +39,8 @@ struct PrepareRequests {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
-    /// Guards the conversation between askers and the thread. Held while `enough` takes the latch of the admission.
+    /// Guards the conversation between askers and the thread. Held while `enough` takes the latch
+    /// of the admission.
     asks: Mutex<PrepareRequests>,
     asked: Condvar,
     answered: Condvar,
@@ -68,7 +71,8 @@ impl Maintenance {
         }
     }
 
-    /// What the thread would do now, for a log without one. Returns when all asks are answered.
+    /// Does what the thread would do now, in a log without one. Returns when all requests are
+    /// answered.
     pub(crate) fn run_pending(
         &self,
         mut prepare: impl FnMut(u64) -> device::Result<bool>,

@@ -1,6 +1,7 @@
 //! Chooses the medium of a stream that is opened, checked or inspected: files, or NVRAM.
 //!
-//! The only place that does. Recovery of the chosen medium makes the stream's [`Parts`](crate::core::Parts); nothing above asks what they are.
+//! The only place that does. Recovery of the chosen medium makes the stream's
+//! [`Parts`](crate::core::Parts); nothing above asks what they are.
 
 use crate::control::{CONTROL_NAME, ControlState};
 use crate::error::OpenError;
@@ -14,7 +15,8 @@ use crate::recover::{self, Opened, control_state, refuse};
 use katydid_device::{self as device, Directory};
 use std::sync::Arc;
 
-/// Opens the log in `directory`, or makes one where there is none. `visitor` sees the records that are found.
+/// Opens the log in `directory`, or makes one where there is none. `visitor` sees the records that
+/// are found.
 ///
 /// # Errors
 /// See [`OpenError`]; nothing was changed by those that judge the log's content.
@@ -35,7 +37,8 @@ pub(crate) fn open(
     }
 }
 
-/// Refuses a log that lacks files which its control file knows of. Reads the control file, and no others, and changes nothing.
+/// Refuses a log that lacks files which its control file knows of. Reads the control file, and no
+/// others, and changes nothing.
 pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {
@@ -51,7 +54,8 @@ pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError>
 /// Inspects the log in `directory` and changes nothing.
 ///
 /// # Errors
-/// Where nothing can be said at all: the device fails, or there is no sound control file of a known version.
+/// Where nothing can be said at all: the device fails, or there is no sound control file of a known
+/// version.
 pub(crate) fn inspect(directory: &dyn Directory) -> Result<(ControlState, Inspected), OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {

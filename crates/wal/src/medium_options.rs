@@ -28,9 +28,10 @@ pub enum LogKind {
     /// choose. A commit does as in `NvRing`, and a hole is as long as one store. Ours, after
     /// NV-Logging.
     NvEntries,
-    /// The same heap and entries, used as NV-Logging does: an append persists its record and then
-    /// sets and persists its entry, and a commit moves the tail from entry to entry. Head and tail
-    /// are in NVRAM: a checkpoint writes no file. A hole is as long as an append persists.
+    /// Heap and entries as in `NvEntries`, used as NV-Logging does: an append persists its record
+    /// and then sets and persists its entry, and a commit moves the tail from entry to entry. Head
+    /// and tail are in NVRAM, so a checkpoint writes no file. A hole lasts as long as an append
+    /// persists.
     NvLogging,
 }
 
@@ -49,8 +50,8 @@ impl LogKind {
     pub const ALL: [LogKind; 5] =
         [LogKind::Disk, LogKind::NvDirect, LogKind::NvRing, LogKind::NvEntries, LogKind::NvLogging];
 
-    /// Whether a commit waits until there is no hole below its record. If not, opening looks for
-    /// holes.
+    /// Returns whether a commit waits until there is no hole below its record. If it does not,
+    /// opening looks for holes.
     pub(crate) const fn waits_for_holes(self) -> bool {
         !matches!(self, LogKind::NvDirect)
     }
@@ -60,8 +61,8 @@ impl LogKind {
         matches!(self, LogKind::NvEntries | LogKind::NvLogging)
     }
 
-    /// Whether it is in NVRAM: then nothing is written or synced, and
-    /// [`Stream::trim`](crate::Stream::trim) alone makes room.
+    /// Returns whether the log is in NVRAM. Then nothing is written or synced, and only
+    /// [`Stream::trim`](crate::Stream::trim) makes room.
     pub const fn in_nvram(self) -> bool {
         !matches!(self, LogKind::Disk)
     }
@@ -242,7 +243,7 @@ impl From<FileOptions> for MediumOptions {
 /// Bytes of the heap for which there is one entry by default: few records are shorter.
 const BYTES_PER_ENTRY: u64 = 64;
 
-/// Whether a log may have this number of entries.
+/// Returns whether a log may have this number of entries.
 pub(crate) fn entries_valid(entries: u64) -> bool {
     entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
 }
@@ -329,8 +330,8 @@ impl MediumOptions {
         }
     }
 
-    /// Whether a record lies above all that were appended before it, by any session. Where it does
-    /// not, appends say what they come after ([`Append::after`](crate::Append::after)).
+    /// Returns whether a record lies above all records that any session appended before it. If it
+    /// does not, appends name what they come after ([`Append::after`](crate::Append::after)).
     pub const fn keeps_order(&self) -> bool {
         match self.inserter() {
             Some(inserter) => inserter.keeps_order(),

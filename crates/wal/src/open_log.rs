@@ -29,7 +29,7 @@ use katydid_kernels::record::Kind;
 use katydid_kernels::sync_shim::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// Who closes the gate that stands before a log.
+/// The owner of the gate in front of a log, which closes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GateOwner {
     /// The log, at its end.
@@ -38,7 +38,7 @@ pub(crate) enum GateOwner {
     Opener,
 }
 
-/// What stands before the files of a log: made by the opener, handed down.
+/// Gate and watch in front of the files of a log, made by the opener and handed down.
 #[derive(Debug, Clone)]
 pub(crate) struct Guards {
     pub gate: Gate,
@@ -160,7 +160,7 @@ impl OpenLog {
         self.streams[stream.index()].report.incarnation
     }
 
-    /// Where each stream ends.
+    /// End of each stream.
     pub(crate) fn ends(&self) -> Vec<Lsn> {
         self.streams.iter().map(|stream| stream.core.frontiers().reserved()).collect()
     }
@@ -175,7 +175,8 @@ impl OpenLog {
         core.frontiers().durable()
     }
 
-    /// As [`OpenLog::durable`], of what was handed to the operating system.
+    /// Position up to which the operating system has the stream, as far as [`OpenLog::durable`]
+    /// says what is durable.
     #[inline]
     pub(crate) fn written(&self, stream: StreamId) -> Lsn {
         let core = self.core(stream);
@@ -216,8 +217,8 @@ impl OpenLog {
         failed.map(|cause| Error::Poisoned { cause })
     }
 
-    /// Whether the directory may have another opening, which cuts off what it does not need and
-    /// uses the files again.
+    /// Returns whether the directory may have another opening, which cuts off what it does not need
+    /// and uses the files again.
     pub(crate) fn is_given_back(&self) -> bool {
         self.guards.gate.is_closed()
     }

@@ -11,8 +11,8 @@ use katydid_kernels::insert::{BufferSizes, OutOfRange};
 use katydid_kernels::record::RECORD_ALIGNMENT;
 use std::time::Duration;
 
-/// Who does what no caller waits for: preparing segments, and writing and syncing what was
-/// requested without blocking.
+/// The thread that does what no caller waits for: preparing segments, and writing and syncing what
+/// was requested without blocking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Background {
     /// Threads of the log's own.
@@ -41,28 +41,28 @@ pub struct Options {
     /// different streams only by what they say of each other
     /// ([`Append::commit`](crate::Append::commit)).
     pub streams: u16,
-    /// How far reservations may run ahead of the filled frontier, in positions. Default an eighth
-    /// of the default ring; from 4 KiB to half of `ring_bytes`; in NVRAM half of the ring is a
-    /// limit as well. Smaller bounds the time a preempted thread can hold others up.
+    /// Maximum distance of reservations from the filled frontier, in positions. Default: an eighth
+    /// of the default ring. From 4 KiB to half of `ring_bytes`; in NVRAM half of the ring is a
+    /// limit as well. A smaller value bounds how long a preempted thread can delay others.
     pub run_ahead_bytes: usize,
-    /// How bytes travel to files: of the log, and of a database with its log in NVRAM. Default
-    /// `Direct`. `Uring` falls back to `Direct` where the kernel gives out no rings, and that to
+    /// I/O method for the files of the log, and of a database with its log in NVRAM. Default:
+    /// `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and `Direct` to
     /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says
-    /// what is in use. See [`Options::device`].
+    /// which one is in use. See [`Options::device`].
     pub method: Method,
     /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory
     /// for its mark.
     pub sessions_max: usize,
-    /// Prepared bytes that only critical appends (those that finish or undo what is already in the
-    /// log) may use. Default 16 MiB, or less while the log is young: 256 KiB and three times what
-    /// was ever appended, for what is not in the log needs no record that undoes it. At most 1,024
-    /// segments' worth, or in NVRAM a quarter of the ring or heap. Of `NvEntries` and `NvLogging`
-    /// entries are kept for them too, as many as there may be records in so many bytes; at most
-    /// half of all.
+    /// Prepared bytes that only critical appends may use: those that finish or undo what is already
+    /// in the log. Default: 16 MiB. In a young log it is at most 256 KiB and three times the bytes
+    /// that were ever appended, because what is not in the log needs no record that undoes it. At
+    /// most 1,024 times `segment_bytes`, or in NVRAM a quarter of the ring or heap. `NvEntries` and
+    /// `NvLogging` also keep entries for critical appends: as many as there may be records in this
+    /// number of bytes, at most half of all.
     pub reserve_bytes: u64,
-    /// How long a device call may take before it is reported as a stall: as an event (`log`, target
-    /// `katydid::device`) and in [`Log::device_stalls`](crate::Log::device_stalls). Default 1 s;
-    /// zero: never. Of no other effect.
+    /// Time after which a device call is reported as a stall: as an event (`log`, target
+    /// `katydid::device`) and in [`Log::device_stalls`](crate::Log::device_stalls). Default: 1 s.
+    /// Zero: never. It has no other effect.
     pub stall_after: Duration,
     /// The id of a new log. Default none: a random one. Set it where files must come out the same
     /// in every run.
@@ -115,7 +115,7 @@ pub(crate) const SEGMENT_BYTES_MIN: u64 = 8 << 10;
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 16 << 30;
 const SEGMENT_BYTES_RANGE: &str = "a multiple of 4096 from 8192 to 17179869184";
 
-/// Whether a segment may have this many bytes; also asked of sizes read from files.
+/// Returns whether a segment may have this number of bytes; also asked of sizes read from files.
 pub(crate) fn segment_bytes_valid(bytes: u64) -> bool {
     (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(4096)
 }
@@ -238,7 +238,7 @@ impl Options {
         }
     }
 
-    /// Sizes of the log buffer of a log whose ring of so many bytes is in NVRAM.
+    /// Sizes of the log buffer of a log whose ring of `bytes` is in NVRAM.
     pub(crate) fn nvram_sizes(&self, bytes: u64) -> BufferSizes {
         BufferSizes {
             run_ahead_bytes: self.run_ahead_bytes.min(bytes as usize / 2),
@@ -247,7 +247,7 @@ impl Options {
         }
     }
 
-    /// Sizes of the log buffer of a log with so many entries, and a heap of so many bytes, in
+    /// Sizes of the log buffer of a log with this number of entries and a heap of `heap` bytes in
     /// NVRAM. Positions are those of entries.
     pub(crate) fn entry_sizes(&self, entries: u64, heap: u64) -> BufferSizes {
         let sizes = self.nvram_sizes(entries * RECORD_ALIGNMENT as u64);

@@ -24,7 +24,7 @@ use katydid_kernels::record::{
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What of a log lies below a record's end.
+/// The part of a log below the end of a record.
 #[derive(Debug)]
 pub(crate) struct PrefixExtent {
     pub extent: Arc<dyn Extent>,
@@ -68,8 +68,8 @@ pub struct Record {
     /// Its identity: where its last fragment starts; for records without fragments, where it
     /// starts.
     pub lsn: Lsn,
-    /// Where its first fragment starts; equal to `lsn` for records without fragments. Trimming up
-    /// to here keeps it.
+    /// Start of the record's first fragment; equal to `lsn` for records without fragments. Trimming
+    /// up to here keeps the record.
     pub first: Lsn,
     /// Exclusive end: the record is durable when the durable frontier has got here.
     pub end: Lsn,
@@ -119,7 +119,7 @@ impl<'a> RecordRef<'a> {
     }
 }
 
-/// Which records a reader gives out.
+/// The records that a reader returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordFilter {
     /// Those that users appended.
@@ -139,14 +139,14 @@ pub struct Reader {
     extent: Arc<dyn Extent>,
     filter: RecordFilter,
     window: Window,
-    /// Where the next physical record starts.
+    /// Start of the next physical record.
     at: Lsn,
     /// Incarnation of the last one; `None` before the first.
     incarnation: Option<u32>,
     /// The payload of a record that came in fragments.
     joined: Vec<u8>,
     failed: bool,
-    /// Which records are passed over, and the way over them.
+    /// Truncations, whose records are passed over, and the way over them.
     truncations: Option<Arc<Truncations>>,
     skip: Skip,
 }
@@ -168,8 +168,8 @@ impl Reader {
         Ok(Reader { source, extent, filter, window, at, incarnation, joined, failed, truncations, skip })
     }
 
-    /// Reads what has been written so far ahead, on threads that end with the reader: for whoever
-    /// reads much of the log.
+    /// Reads ahead what has been written so far, on threads that end with the reader. For a caller
+    /// that reads much of the log.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
         // All else is in memory.

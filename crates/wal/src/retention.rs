@@ -1,16 +1,19 @@
-//! Who keeps the log from being trimmed: its owner, and pins.
+//! The owner and the pins that keep the log from being trimmed.
 //!
-//! Any thread. The owner of a log says from where on it needs the log ([`Stream::trim`](crate::Stream::trim)); a pin says so for somebody else, as a backup or a
-//! consumer of the records. The log is trimmed to the least of these positions. A pin has a most of bytes: one that is farther behind the end of the log
-//! when the owner trims is lost, and what it held is trimmed. In NVRAM pins are lost when a quarter of the log is taken after a trim. So no log grows
-//! without bound, or fills, because of a pin.
+//! Any thread. The owner of a log says from where on it needs the log
+//! ([`Stream::trim`](crate::Stream::trim)); a pin says so for somebody else, as a backup or a
+//! consumer of the records. The log is trimmed to the least of these positions. A pin has a most of
+//! bytes: one that is farther behind the end of the log when the owner trims is lost, and what it
+//! held is trimmed. In NVRAM pins are lost when a quarter of the log is taken after a trim. So no
+//! log grows without bound, or fills, because of a pin.
 //!
 //! Invariants:
 //!
-//! 1. While a pin is held, no trim that began after it was taken goes above its positions: a trim names its target under the latch
-//!    (`floor`), and a pin below that is refused.
+//! 1. While a pin is held, no trim that began after it was taken goes above its positions: a trim
+//!    names its target under the latch (`floor`), and a pin below that is refused.
 //! 2. A pin that is lost stays lost, and its holder can see it ([`Pin::is_held`]).
-//! 3. Every position of a pin is the start of a record, or was the durable frontier when it was named: a trim may end there.
+//! 3. Every position of a pin is the start of a record, or was the durable frontier when it was
+//!    named: a trim may end there.
 //! 4. No device is called under the latch.
 //!
 //! Pins of this file are in memory only. A crash leaves none of them.
@@ -24,7 +27,8 @@ use std::sync::{Arc, Mutex};
 /// The needs of all who use a log. One for all its streams.
 #[derive(Debug)]
 pub(crate) struct Retention {
-    /// Of each stream, the greatest position that its owner has trimmed to. Stored under `state`, Release; loaded by every change of a store, Acquire.
+    /// The greatest position that the owner has trimmed to, for each stream. Stored under `state`,
+    /// Release; loaded by every change of a store, Acquire.
     owner: Box<[AtomicU64]>,
     /// A leaf latch.
     state: Mutex<State>,
@@ -32,7 +36,7 @@ pub(crate) struct Retention {
 
 #[derive(Debug)]
 struct State {
-    /// Of each stream, the greatest position to which a trim has begun.
+    /// The greatest position to which a trim has begun, for each stream.
     floor: Box<[Lsn]>,
     pins: BTreeMap<u64, Held>,
     /// The number of the next pin.
@@ -54,7 +58,7 @@ impl Held {
 }
 
 impl Retention {
-    /// Of a log whose streams start at `starts`.
+    /// Retention of a log whose streams start at `starts`.
     pub(crate) fn new(starts: Vec<Lsn>) -> Arc<Self> {
         let owner = starts.iter().map(|start| AtomicU64::new(start.get())).collect();
         let state = State { floor: starts.into_boxed_slice(), pins: BTreeMap::new(), next: 0 };
@@ -66,8 +70,8 @@ impl Retention {
         Lsn::new(self.owner[stream].load(Ordering::Acquire))
     }
 
-    /// The owner needs the stream only from `to` on. To where it may be trimmed now, given where the streams end. `round` lowers a position to one where the
-    /// stream may start.
+    /// The owner needs the stream only from `to` on. To where it may be trimmed now, given where
+    /// the streams end. `round` lowers a position to one where the stream may start.
     pub(crate) fn trim(&self, stream: usize, to: Lsn, ends: &[Lsn], round: impl Fn(Lsn) -> Lsn) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;
@@ -90,7 +94,8 @@ impl Retention {
         bound
     }
 
-    /// Loses all pins that hold more of the stream than its owner needs. To where it may be trimmed then.
+    /// Loses all pins that hold more of the stream than its owner needs. To where it may be trimmed
+    /// then.
     pub(crate) fn release(&self, stream: usize) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;
@@ -102,7 +107,8 @@ impl Retention {
         owner
     }
 
-    /// A pin of everything from `from` on, one position of each stream; or the stream of which that is trimmed, and where it starts.
+    /// A pin of everything from `from` on, one position of each stream; or the stream of which that
+    /// is trimmed, and where it starts.
     pub(crate) fn pin(self: &Arc<Self>, from: &[Lsn], bytes_max: u64) -> Result<Pin, (usize, Lsn)> {
         let mut state = locked(&self.state);
         if let Some(stream) = (0..from.len()).find(|stream| from[*stream] < state.floor[*stream]) {
@@ -148,11 +154,11 @@ impl Retention {
     }
 }
 
-/// Keeps a log from being trimmed above the positions that it names, until dropped. Made by [`Log::pin`](crate::Log::pin) and
-/// [`Log::pin_all`](crate::Log::pin_all).
+/// Keeps a log from being trimmed above the positions that it names, until dropped. Made by
+/// [`Log::pin`](crate::Log::pin) and [`Log::pin_all`](crate::Log::pin_all).
 ///
-/// It does not keep the log open, and it is in memory only: an opening begins without pins. What it held is trimmed by the owner's next trim, not when it
-/// is dropped.
+/// It does not keep the log open, and it is in memory only: an opening begins without pins. What it
+/// held is trimmed by the owner's next trim, not when it is dropped.
 #[must_use = "dropping the pin lets the log be trimmed"]
 #[derive(Debug)]
 pub struct Pin {
@@ -167,7 +173,8 @@ impl Pin {
         &self.from
     }
 
-    /// Whether all of that is still in the log. False once the pin was more than its bytes behind when the log's owner trimmed; it stays false.
+    /// Returns whether the log still has everything that is pinned. False once the pin was more
+    /// than its bytes behind when the log's owner trimmed; it stays false.
     pub fn is_held(&self) -> bool {
         locked(&self.retention.state).pins.get(&self.number).is_some_and(|held| !held.is_lost)
     }

@@ -1,7 +1,7 @@
 //! The sealed 4 KiB block that control slots and segment headers share.
 //!
-//! Pure; any thread. The frame of a sealed block is the same in every version of the format, now and later, so that an
-//! program can tell a file of another version from a damaged one:
+//! Pure; any thread. The frame of a sealed block is the same in every version of the format, now
+//! and later, so that an program can tell a file of another version from a damaged one:
 //!
 //! ```text
 //! 0       8         12                                        4092      4096
@@ -13,13 +13,13 @@ use katydid_kernels::checksum::read_u32;
 /// Bytes of a sealed block.
 pub(crate) const SEALED_BYTES: usize = 4096;
 const SUM_AT: usize = SEALED_BYTES - 4;
-/// Where a sealed block's own fields begin.
+/// Offset of a sealed block's own fields.
 pub(crate) const FIELDS_AT: usize = 12;
 
 /// A sealed block's content.
 pub(crate) type Block = [u8; SEALED_BYTES];
 
-/// Why a sealed block cannot be used.
+/// Reason why a sealed block cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SealFault {
     /// All zeros: nothing was ever written here.
@@ -38,7 +38,8 @@ pub(crate) fn seal(block: &mut Block, magic: &[u8; 8], version: u32) {
     block[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Checks a block's frame. `supported` is the only version that this program reads; versions start at 1.
+/// Checks a block's frame. `supported` is the only version that this program reads; versions start
+/// at 1.
 pub(crate) fn check_seal(block: &Block, magic: &[u8; 8], supported: u32) -> Result<(), SealFault> {
     if block.iter().all(|&byte| byte == 0) {
         return Err(SealFault::Blank);

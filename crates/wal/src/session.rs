@@ -17,8 +17,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A record that depends on at most so many positions, and has a payload of fewer pieces than so
-/// many, needs no allocation.
+/// A record that depends on at most this number of positions, and whose payload has fewer than
+/// [`FEW_PIECES`] pieces, needs no allocation.
 const FEW_POSITIONS: usize = 4;
 const FEW_PIECES: usize = 8;
 
@@ -82,8 +82,8 @@ impl Session {
         self.append_pieces(append, count, &pieces[usize::from(count == 0)..=payload.len()])
     }
 
-    /// Appends the record with these pieces, of which the first holds so many dependencies, if
-    /// there are some.
+    /// Appends the record with these pieces, of which the first holds `dependencies` dependencies,
+    /// if there are any.
     #[inline]
     fn append_pieces(
         &self,

@@ -97,37 +97,38 @@ impl Stream {
         self.core().medium.kind()
     }
 
-    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it.
-    /// None for others.
+    /// Kind of memory of a log in NVRAM, to be shown with every figure measured on it. None for
+    /// logs in files.
     pub fn nvram(&self) -> Option<Form> {
         self.core().medium.form()
     }
 
-    /// Most bytes of records, the reserve included, between [`Stream::start`] and
-    /// [`Stream::reserved`], if that is fixed: in NVRAM nothing makes room but [`Stream::trim`]. Of
-    /// a log whose records lie apart ([`LogKind::lies_apart`]) so many bytes surely fit, and often
-    /// some more; if it has few entries, not of short records.
+    /// Maximum bytes of records, the reserve included, between [`Stream::start`] and
+    /// [`Stream::reserved`], if it is fixed: in NVRAM only [`Stream::trim`] makes room. A log whose
+    /// records lie apart ([`LogKind::lies_apart`]) holds at least this number of bytes and often
+    /// some more, but fewer bytes of short records if it has few entries.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
     }
 
-    /// Whether the capacity is fixed, so that only [`Stream::trim`] makes room.
+    /// Returns whether the capacity is fixed, so that only [`Stream::trim`] makes room.
     pub fn is_bounded(&self) -> bool {
         self.capacity().is_some()
     }
 
-    /// How much of a log in NVRAM is taken, per mille of what appends that are not critical may
-    /// take; at 1,000 they get [`AppendError::NoSpace`](crate::AppendError::NoSpace), and more was
-    /// taken by critical ones, or has been set aside since. None for others, which can grow. Of
-    /// logs whose records lie apart ([`LogKind::lies_apart`]) the share of its entries or of its
-    /// heap, whichever is greater; a chunk of the heap is taken as soon as there is one record in
-    /// it, and free when all its records were trimmed.
+    /// Used part of a log in NVRAM, per mille of what appends that are not critical may take. None
+    /// for logs in files, which can grow. At 1,000 such appends get
+    /// [`AppendError::NoSpace`](crate::AppendError::NoSpace); it is more if critical appends took
+    /// more, or if room was set aside since. For logs whose records lie apart
+    /// ([`LogKind::lies_apart`]) it is the used part of the entries or of the heap, whichever is
+    /// greater. A chunk of the heap counts as used from its first record on, until all its records
+    /// are trimmed.
     pub fn fullness(&self) -> Option<u32> {
         self.core().fullness()
     }
 
-    /// How bytes travel to the device; [`device::Method::Direct`] and `Uring` may have fallen back.
-    /// Without meaning in NVRAM.
+    /// I/O method in use; [`device::Method::Direct`] and `Uring` may have fallen back. Has no
+    /// meaning in NVRAM.
     pub fn method(&self) -> device::Method {
         self.opened().method
     }
@@ -213,9 +214,9 @@ impl Stream {
         reader::check_record(core.medium.source().as_ref(), core, at).map_err(Error::from)
     }
 
-    /// Where the next record will start. With
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked): everything appended so far lies
-    /// below, and so may some of what comes.
+    /// Position at which the next record will start. With
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) everything appended so far lies
+    /// below, and some later records may lie below as well.
     pub fn reserved(&self) -> Lsn {
         self.core().frontiers().reserved()
     }
@@ -337,7 +338,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Most bytes of the log that a record with a payload of so many takes, for
+    /// Maximum bytes of the log that a record with a payload of this size takes, for
     /// [`Stream::raise_reserve`].
     pub fn record_bytes(&self, payload: u64) -> u64 {
         self.core().record_bytes(payload)
@@ -349,7 +350,7 @@ impl Stream {
     /// threads are appending at this moment may still take from it.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if there is not so much room.
+    /// [`Error::NoSpace`] if the room is smaller.
     pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
         let core = self.core();
         let change = |change: &dyn Fn(u64) -> u64| {

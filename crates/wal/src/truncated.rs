@@ -1,13 +1,20 @@
-//! The truncated ranges of a stream: which records between its start and its end are dropped, and the record that says so.
+//! The truncated ranges of a stream: which records between its start and its end are dropped, and
+//! the record that says so.
 //!
-//! Pure but for two latches; any thread. A stream is truncated by a record of kind [`Kind::TRUNCATE`] at its end, which names the range of positions
-//! whose records count no more (`truncate.rs`). Positions are never used twice, and no byte of the range is changed. Invariants:
+//! Pure but for two latches; any thread. A stream is truncated by a record of kind
+//! [`Kind::TRUNCATE`] at its end, which names the range of positions whose records count no more
+//! (`truncate.rs`). Positions are never used twice, and no byte of the range is changed.
+//! Invariants:
 //!
-//! 1. A range lies below the record that names it. It begins where a record starts that was not truncated, or at the durable frontier of that time.
-//! 2. So ranges are disjoint, or the later one holds all of the earlier one. The merged ranges are sorted, and something lies between any two of them.
-//! 3. An open log counts a range only after the record that names it is durable. Otherwise a follower could pass over records that a crash brings back.
-//! 4. The start of a stream is never inside a range: a trim to such a position ends where the range begins. Otherwise a consumer that stands there could
-//!    not be told that it has seen truncated records.
+//! 1. A range lies below the record that names it. It begins where a record starts that was not
+//!    truncated, or at the durable frontier of that time.
+//! 2. So ranges are disjoint, or the later one holds all of the earlier one. The merged ranges are
+//!    sorted, and something lies between any two of them.
+//! 3. An open log counts a range only after the record that names it is durable. Otherwise a
+//!    follower could pass over records that a crash brings back.
+//! 4. The start of a stream is never inside a range: a trim to such a position ends where the range
+//!    begins. Otherwise a consumer that stands there could not be told that it has seen truncated
+//!    records.
 //!
 //! A crash leaves the record or not. Recovery's walk finds it before anything is read for users.
 
@@ -35,7 +42,8 @@ impl Range {
         body
     }
 
-    /// The range that a record names: none if it is of another kind, an error if no log writes such a record.
+    /// The range that a record names: none if it is of another kind, an error if no log writes such
+    /// a record.
     pub(crate) fn of(record: &Decoded<'_>) -> Result<Option<Range>, ()> {
         let header = &record.header;
         if header.kind != Kind::TRUNCATE {
@@ -49,7 +57,7 @@ impl Range {
         if is_sound { Ok(Some(Range { from: Lsn::new(from), to: Lsn::new(to) })) } else { Err(()) }
     }
 
-    /// Whether the position is inside: a reader that stands there has passed over truncated records.
+    /// Returns whether the position is inside: a reader there has passed over truncated records.
     fn has_inside(self, at: Lsn) -> bool {
         self.from < at && at <= self.to
     }
@@ -62,7 +70,8 @@ pub(crate) struct Ranges(Vec<Range>);
 impl Ranges {
     /// Adds the range of a later record.
     pub(crate) fn add(&mut self, mut range: Range) {
-        // One that ends where this one begins is the same to a reader: there is nothing between them.
+        // One that ends where this one begins is the same to a reader: there is nothing between
+        // them.
         while let Some(last) = self.0.last().copied().filter(|last| last.to >= range.from) {
             range.from = range.from.min(last.from);
             self.0.pop();
@@ -70,7 +79,7 @@ impl Ranges {
         self.0.push(range);
     }
 
-    /// Whether a record that starts there is truncated.
+    /// Returns whether a record that starts there is truncated.
     pub(crate) fn drops(&self, at: Lsn) -> bool {
         self.next(at).is_some_and(|range| range.from <= at)
     }
@@ -89,11 +98,13 @@ impl Ranges {
 /// The truncated ranges of an open stream.
 #[derive(Debug, Default)]
 pub(crate) struct Truncations {
-    /// How many truncations this opening made. Stored (Release) under `state`, read (Acquire) by readers, which look at `state` only when it has changed.
+    /// Number of truncations that this opening made. Stored (Release) under `state`, read (Acquire)
+    /// by readers, which look at `state` only when it has changed.
     made: AtomicUsize,
     /// A leaf latch.
     state: RwLock<State>,
-    /// Held through a truncation and through a trim, across device calls: before every other lock of the stream (invariant 4).
+    /// Held through a truncation and through a trim, across device calls: before every other lock
+    /// of the stream (invariant 4).
     pub(crate) turn: Mutex<()>,
 }
 
@@ -146,7 +157,7 @@ impl Truncations {
         self.inside(to).map_or(to, |range| range.from)
     }
 
-    /// What was truncated below `at` since `seen` truncations had been made.
+    /// The range that was truncated below `at` since `seen` truncations had been made.
     pub(crate) fn since(&self, seen: usize, at: Lsn) -> Option<Range> {
         if self.made() == seen {
             return None;
@@ -161,7 +172,7 @@ impl Truncations {
 /// A reader's way over truncated ranges.
 #[derive(Debug)]
 pub(crate) struct Skip {
-    /// How many truncations there were when `next` was looked for; `usize::MAX`: it was not.
+    /// Number of truncations when `next` was looked for; `usize::MAX` if it was not.
     seen: usize,
     next: Option<Range>,
 }
@@ -171,7 +182,7 @@ impl Skip {
         Skip { seen: usize::MAX, next: None }
     }
 
-    /// Where to go on, if a record that starts at this position is truncated.
+    /// The position to go on at, if a record that starts at `at` is truncated.
     #[inline]
     pub(crate) fn over(&mut self, truncations: &Truncations, at: Lsn) -> Option<Lsn> {
         let made = truncations.made();

@@ -1,25 +1,33 @@
 //! Wakers of futures that wait, and the thread that calls them.
 //!
-//! A waker is a program's code, and so is what it drops: a task, its future, perhaps the last handle of the log. A thread that leads, writes, or
-//! appends for a caller that holds latches must not run it. So the leader only collects the wakers that are due and notifies the worker
-//! thread `katydid-log-wakers`, once a round. The first future that waits starts that thread. It sleeps while no waker is due.
+//! A waker is a program's code, and so is what it drops: a task, its future, perhaps the last
+//! handle of the log. A thread that leads, writes, or appends for a caller that holds latches must
+//! not run it. So the leader only collects the wakers that are due and notifies the worker thread
+//! `katydid-log-wakers`, once a round. The first future that waits starts that thread. It sleeps
+//! while no waker is due.
 //!
 //! Run by pollers, by leaders, and by the worker thread. Invariants:
 //!
-//! 1. A poller counts its waker in `registered`, and then looks at the frontiers once more. A leader that has moved a frontier looks at
-//!    `registered`. A sequentially consistent fence stands between the two steps of each. So either the leader finds the waker, or the poller
+//! 1. A poller counts its waker in `registered`, and then looks at the frontiers once more. A
+//!    leader that has moved a frontier looks at `registered`. A sequentially consistent fence
+//!    stands between the two steps of each. So either the leader finds the waker, or the poller
 //!    finds the frontier moved.
-//! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds nothing while it calls one, and it keeps nothing of the
-//!    log alive but this file's `Shared`: a waker may drop the last handle, which closes the log on the worker thread like on any other.
-//! 3. Each waker that was registered and not taken back is called once: when its position is at its level, or when the log has failed or is
-//!    closed. A waker that panics is called too, and the next ones after it.
-//! 4. The log never waits for the worker thread, nor for a waker. Closing does not join it: the closing thread may hold what a waker waits for.
-//! 5. Without threads of the log ([`Background::Caller`]) wakers are called by [`Wakers::call_due`] only: from [`Log::run_background`] and at
-//!    the end of closing. No other call of the log is known to be made with nothing held.
+//! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds nothing
+//!    while it calls one, and it keeps nothing of the log alive but this file's `Shared`: a waker
+//!    may drop the last handle, which closes the log on the worker thread like on any other.
+//! 3. Each waker that was registered and not taken back is called once: when its position is at its
+//!    level, or when the log has failed or is closed. A waker that panics is called too, and the
+//!    next ones after it.
+//! 4. The log never waits for the worker thread, nor for a waker. Closing does not join it: the
+//!    closing thread may hold what a waker waits for.
+//! 5. Without threads of the log ([`Background::Caller`]) wakers are called by [`Wakers::call_due`]
+//!    only: from [`Log::run_background`] and at the end of closing. No other call of the log is
+//!    known to be made with nothing held.
 //!
 //! Wakers are called one after another: one that blocks delays those behind it, and no commit.
 //!
-//! Every movement of a frontier calls [`Wakers::release`]. In NVRAM that is every commit, so without wakers it takes no latch.
+//! Every movement of a frontier calls [`Wakers::release`]. In NVRAM that is every commit, so
+//! without wakers it takes no latch.
 //!
 //! A crash leaves nothing of this behind.
 //!
@@ -44,7 +52,8 @@ pub(crate) struct Wakers {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Held for a few instructions by pollers, leaders and the worker thread; by one poller also while it starts that thread. A leaf latch.
+    /// Held for a few instructions by pollers, leaders and the worker thread; by one poller also
+    /// while it starts that thread. A leaf latch.
     state: Mutex<State>,
     /// Notified when wakers have become due, or the thread is to end.
     due: Condvar,
@@ -109,8 +118,8 @@ impl Wakers {
         Ok(())
     }
 
-    /// Registers `waker`, in place of the one that `ticket` stands for, unless `settled` holds. The waker that is not needed any more, if any,
-    /// is returned for the caller to drop.
+    /// Registers `waker`, in place of the one that `ticket` stands for, unless `settled` holds. The
+    /// waker that is not needed any more, if any, is returned for the caller to drop.
     pub(crate) fn register(
         &self,
         ticket: &mut Option<u64>,
@@ -146,7 +155,8 @@ impl Wakers {
         own
     }
 
-    /// Has those called for whose end and level `settled` holds. It must be monotone in the end. Calls none itself.
+    /// Has those called for whose end and level `settled` holds. It must be monotone in the end.
+    /// Calls none itself.
     pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
         // Invariant 1.
         fence(Ordering::SeqCst);
@@ -171,13 +181,15 @@ impl Wakers {
         }
     }
 
-    /// Whether wakers are registered, for a thread that has just made something durable (invariant 1).
+    /// Returns whether wakers are registered, for a thread that has just made something durable
+    /// (invariant 1).
     pub(crate) fn are_waiting(&self) -> bool {
         fence(Ordering::SeqCst);
         self.shared.registered.load(Ordering::Relaxed) > 0
     }
 
-    /// Has the waker called by the worker thread, which was started before. After the end of the log it is dropped.
+    /// Has the waker called by the worker thread, which was started before. After the end of the
+    /// log it is dropped.
     pub(crate) fn hand_over(&self, waker: Waker) {
         let mut state = self.shared.lock();
         state.due.push(waker);
@@ -195,7 +207,8 @@ impl Wakers {
         }
     }
 
-    /// Has all wakers called, and the worker thread end after that. The log is over: no waker is registered any more.
+    /// Has all wakers called, and the worker thread end after that. The log is over: no waker is
+    /// registered any more.
     pub(crate) fn end(&self) {
         self.release(|_, _| true);
         self.shared.lock().thread = Thread::Over;

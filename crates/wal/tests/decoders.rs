@@ -1,5 +1,5 @@
-//! Decoders refuse what they cannot read; they do not panic or allocate without bound, whatever the bytes. One that hangs is ended, and
-//! named, by `cargo xtask ci`.
+//! Decoders refuse what they cannot read; they do not panic or allocate without bound, whatever the
+//! bytes. One that hangs is ended, and named, by `cargo xtask ci`.
 
 use fastrand::Rng;
 use katydid_device::testing::{memory, seed};
@@ -8,7 +8,8 @@ use katydid_wal::testing::fuzz_targets;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Bytes that a decoder may allocate for one input beside 64 times its length: less than the lengths that mutation puts into headers.
+/// Bytes that a decoder may allocate for one input beside 64 times its length: less than the
+/// lengths that mutation puts into headers.
 const MEMORY_MAX: usize = 4 << 20;
 
 fn fed((name, call): (&str, fn(&[u8])), input: &[u8]) {

@@ -1,4 +1,4 @@
-//! `bench log-commit`.
+//! `lab log-commit`.
 
 use crate::commits::case::{Case, Work};
 use crate::commits::flags::{self, Common};

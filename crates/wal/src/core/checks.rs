@@ -1,5 +1,6 @@
-//! Whole logs under Miri: the ring's bytes are written and read without synchronisation of their own, so a wrong frontier shows as
-//! a data race there. Small, for Miri is slow; natively it is one more test.
+//! Whole logs under Miri: the ring's bytes are written and read without synchronisation of their
+//! own, so a wrong frontier shows as a data race there. Small, for Miri is slow; natively it is one
+//! more test.
 
 use crate::segment::Extent;
 use crate::{Append, Background, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
@@ -74,8 +75,8 @@ fn miri_marks_pipelined() {
     threads_append_and_wait(InserterKind::Marks, SyncKind::Pipelined);
 }
 
-/// One test for each design: Miri takes more than ten minutes for all of them, and `cargo xtask nightly` takes ten minutes without a line for a
-/// hang.
+/// One test for each design: Miri takes more than ten minutes for all of them, and
+/// `cargo xtask nightly` takes ten minutes without a line for a hang.
 macro_rules! other_inserters {
     ($($name:ident $inserter:ident)*) => {
         $(#[test]
@@ -102,7 +103,8 @@ other_inserters! {
     miri_chunked_adaptive Chunked
 }
 
-/// More than one write takes lies in memory: the first ends in the middle of a record, and whoever waits for a record below reads it.
+/// More lies in memory than one write takes: the first write ends in the middle of a record, and a
+/// thread that waited for a record below reads it.
 #[test]
 fn what_a_write_of_the_largest_size_covers_can_be_read() {
     for inserter in InserterKind::ALL {
@@ -143,7 +145,8 @@ fn what_a_write_of_the_largest_size_covers_can_be_read() {
     }
 }
 
-/// A write may end within a record: what later records remember as durable is not that, or recovery would call a torn end corrupt.
+/// A write may end within a record: what later records remember as durable is not that, or recovery
+/// would call a torn end corrupt.
 #[test]
 fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
     for seed in 0..200 {
@@ -174,7 +177,8 @@ fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
             append(number);
         }
         log.first().wait(first, Durability::Durable).expect("the first block");
-        // Remembers how far the log is durable now: within the third record, as far as the device goes.
+        // Remembers how far the log is durable now: within the third record, as far as the device
+        // goes.
         let last = append(4);
         device.crash_at(device.steps() + seed / 2 % 2);
         let acknowledged = log.first().wait(last, Durability::Durable).is_ok();

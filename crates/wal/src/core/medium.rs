@@ -1,14 +1,17 @@
 //! The medium of a stream: where its records lie, and how filled bytes become durable.
 //!
-//! Each kind of log implements [`Medium`] once: `files/` writes segments, `nvram/medium.rs` persists memory. The rest of the log calls the
-//! trait and knows no kind. Recovery makes the medium, and everything else that depends on the kind ([`Parts`]).
+//! Each kind of log implements [`Medium`] once: `files/` writes segments, `nvram/medium.rs`
+//! persists memory. The rest of the log calls the trait and knows no kind. Recovery makes the
+//! medium, and everything else that depends on the kind ([`Parts`]).
 //!
 //! Any thread. Methods that take a [`Core`] are called with the core that the medium belongs to.
 //!
 //! Invariants of every implementation:
 //!
-//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and both without a gap.
-//! 2. [`Medium::plan`] decides and changes no stored byte; [`Medium::perform`] and [`Medium::sync`] do what was decided.
+//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and
+//!    both without a gap.
+//! 2. [`Medium::plan`] decides and changes no stored byte; [`Medium::perform`] and [`Medium::sync`]
+//!    do what was decided.
 //! 3. Each movement of a frontier releases the wakers that wait for it.
 
 use super::Core;
@@ -41,13 +44,13 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     fn kind(&self) -> LogKind;
 
-    /// How the memory persists, if records lie in memory.
+    /// Kind of memory, if records lie in memory.
     fn form(&self) -> Option<Form>;
 
-    /// How bytes travel to the file that holds `at`, if records lie in files.
+    /// I/O method of the file that holds `at`, if records lie in files.
     fn method(&self, at: Lsn) -> Option<Method>;
 
-    /// Which position is in which segment, if records lie in files.
+    /// Sizes of the segments, if records lie in files.
     fn geometry(&self) -> Option<Geometry>;
 
     /// For readers.
@@ -57,7 +60,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     fn start(&self) -> Lsn;
 
-    /// Where reservations may end.
+    /// First position beyond the prepared space: reservations end here.
     fn prepared_end(&self) -> Lsn;
 
     /// Bytes that the medium takes on its device.
@@ -66,7 +69,8 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// The use by a log that ends at `reserved`.
     fn space(&self, reserved: Lsn) -> Use;
 
-    /// Most bytes between the start and what is reserved, if that is fixed; `slack` of them are lost.
+    /// Most bytes between the start and what is reserved, if that is fixed; `slack` of them are
+    /// lost.
     fn capacity(&self, slack: u64) -> Option<u64>;
 
     /// The share that is taken of what normal appends may take, per mille, if that is fixed.
@@ -78,12 +82,12 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Remembers durably that the log is durable up to here. For closing.
     fn note_durable(&self, durable: Lsn) -> device::Result<()>;
 
-    /// Whether a log of this kind can be truncated.
+    /// Returns whether a log of this kind can be truncated.
     fn is_truncatable(&self) -> bool {
         false
     }
 
-    /// Whether there may be records that truncate.
+    /// Returns whether the log may have records that truncate.
     fn truncates(&self) -> bool {
         false
     }
@@ -110,15 +114,17 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         class: AppendClass,
     ) -> std::result::Result<(), AppendError>;
 
-    /// Whether a maintenance thread has to prepare space.
+    /// Returns whether a maintenance thread has to prepare space.
     fn is_prepared_ahead(&self) -> bool;
 
-    /// Prepares space once if it does not reach `reach` or what is wanted ahead; false if it does. For the maintenance thread.
+    /// Prepares space once if it does not reach `reach` or what is wanted ahead; false if it does.
+    /// For the maintenance thread.
     fn prepare(&self, core: &Core, reach: u64) -> device::Result<bool>;
 
     /// Wakes the maintenance thread if space runs short.
     fn nudge_maintenance(&self, core: &Core);
-    /// Whether nothing was ever appended to the log that would have to wait for room: it is one of several streams, and not used yet.
+    /// Returns whether the log is a stream among several that no record was appended to yet. Such a
+    /// stream has no space prepared ahead.
     fn is_unused(&self, _: &Core) -> bool {
         false
     }
@@ -128,10 +134,11 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Moves the frontiers over what appends made durable by themselves.
     fn look(&self, core: &Core);
 
-    /// Whether `end`, which the frontiers have not reached, is at `level` all the same.
+    /// Returns whether `end`, which the frontiers have not reached, is at `level` all the same.
     fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool;
 
-    /// Tries to bring `end` to `level` on the calling thread without waiting for another one; whether that was done.
+    /// Tries to bring `end` to `level` on the calling thread without waiting for another one;
+    /// whether that was done.
     fn try_here(&self, core: &Core, end: Lsn, level: Durability) -> bool;
 
     /// Waits until there is no hole below `end`, where an acknowledgement does not imply that.
@@ -149,7 +156,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Makes durable what is written; `again` also if it is already.
     fn sync(&self, core: &Core, again: bool);
 
-    /// Whether the medium keeps everything below `to`.
+    /// Returns whether the medium keeps everything below `to`.
     fn is_durable(&self, core: &Core, to: Lsn) -> bool;
 
     /// Up to where whole records can be read.
@@ -167,7 +174,7 @@ pub(crate) struct Parts {
     pub(crate) admission: Admission,
     pub(crate) inserter: Box<dyn Inserter>,
     pub(crate) protocol: Box<dyn SyncProtocol>,
-    /// Whether order of appends is order of LSNs.
+    /// True if records lie in the order of their appends.
     pub(crate) in_order: bool,
     /// Most bytes of a physical record.
     pub(crate) physical_bytes_max: usize,

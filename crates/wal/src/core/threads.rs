@@ -1,6 +1,8 @@
-//! The log's background threads: started, told to end, waited for; and who does their work where there are none.
+//! The log's background threads: started, told to end, waited for; and who does their work where
+//! there are none.
 //!
-//! Each holds the log's inside until it ends, so whoever drops the last handle ends them (`log.rs`).
+//! Each thread keeps the inside of the log until it ends; dropping the last handle ends the threads
+//! (`log.rs`).
 
 use super::{Core, locked};
 use crate::options::Background;
@@ -47,8 +49,8 @@ impl Core {
     pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *locked(&self.threads));
         for thread in threads {
-            // A thread cannot wait for itself, should the code of a directory that runs on it drop the last handle. Wakers run on none of these
-            // (`wakers.rs`).
+            // A thread cannot wait for itself, should the code of a directory that runs on it drop
+            // the last handle. Wakers run on none of these (`wakers.rs`).
             if thread.thread().id() != std::thread::current().id() {
                 // A panic there has been reported by the thread itself.
                 let _panicked = thread.join();

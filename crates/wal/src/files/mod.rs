@@ -1,12 +1,14 @@
-//! The medium of a log in files: segments that are prepared ahead, written by a leader, synced, and removed or used again.
+//! The medium of a log in files: segments that are prepared ahead, written by a leader, synced, and
+//! removed or used again.
 //!
 //! - [`writer`]: what a leader does
 //! - this file: [`Files`], which implements [`Medium`], and the room that appends wait for
 //!
-//! Any thread. The maintenance thread prepares segments (`maintenance.rs`); an append that needs room waits for it, owning no hole.
+//! Any thread. The maintenance thread prepares segments (`maintenance.rs`); an append that needs
+//! room waits for it, owning no hole.
 //!
-//! A crash leaves a prefix of whole blocks, then blocks of the writes under way in any order, possibly torn; recovery keeps what is valid
-//! and contiguous.
+//! A crash leaves a prefix of whole blocks, then blocks of the writes under way in any order,
+//! possibly torn; recovery keeps what is valid and contiguous.
 
 mod writer;
 
@@ -36,12 +38,13 @@ struct Files {
     writer: Writer,
     /// Segments that are kept prepared ahead of the reserved frontier.
     spare_segments: u64,
-    /// Nothing is prepared ahead before the log has left its first segment: one of several streams may never be appended to.
+    /// Nothing is prepared ahead before the log has left its first segment: one of several streams
+    /// may never be appended to.
     waits_for_use: bool,
 }
 
-/// The parts of a log over these segments, which is durable up to `end` and goes on in this incarnation. `tail` are the bytes of the block
-/// that holds `end`, up to `end`.
+/// The parts of a log over these segments, which is durable up to `end` and goes on in this
+/// incarnation. `tail` are the bytes of the block that holds `end`, up to `end`.
 pub(crate) fn parts(
     options: &Options,
     settings: &FileOptions,
@@ -73,20 +76,22 @@ pub(crate) fn parts(
     }
 }
 
-/// How far a log that ends at `reserved` has to be prepared, so that appends meet the end of the ring first.
+/// Position up to which a log that ends at `reserved` has to be prepared, so that appends meet the
+/// end of the ring first.
 fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
     let at = reserved.get();
     reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))
 }
 
-/// The same of a log that is being made, which ends at `end`: its first appends wait for no preparation.
+/// Position up to which a new log that ends at `end` is prepared: its first appends wait for no
+/// preparation.
 pub(crate) fn first_ahead(options: &Options, settings: &FileOptions, end: Lsn) -> Lsn {
     let sizes = options.buffer_sizes(settings.ring_bytes);
     ahead(&Admission::growing(&sizes), settings.ring_bytes as u64, end)
 }
 
 impl Files {
-    /// How far segments should be prepared now.
+    /// Position up to which segments should be prepared now.
     fn wanted_end(&self, core: &Core) -> Lsn {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         let reserved = frontiers.reserved();

@@ -1,18 +1,23 @@
-//! The writer: a leader finds what is filled, decides on a write, performs it, and makes it durable.
+//! The writer: a leader finds what is filled, decides on a write, performs it, and makes it
+//! durable.
 //!
-//! [`Writer::plan`] and [`Writer::sync`] are called by one thread at a time (rules of `sync`). The thread that planned a write calls
-//! [`Writer::perform`]; several such threads run at once where writes are durable by themselves.
+//! [`Writer::plan`] and [`Writer::sync`] are called by one thread at a time (rules of `sync`). The
+//! thread that planned a write calls [`Writer::perform`]; several such threads run at once where
+//! writes are durable by themselves.
 //!
 //! Invariants:
 //!
-//! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is where the last one ends.
-//! 2. Only writes that are durable by themselves are under way beside others. At most one, the last, ends within a block: none is planned
-//!    behind it, for it would write the same block again.
-//! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a failure they do not move.
-//! 4. A write may end within a record. The public durable frontier, which records remember and recovery holds the log to, is
-//!    the end of a record: the last one below `durable`.
-//! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's directory stays ours
-//!    (`wait_for_writes`).
+//! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is
+//!    where the last one ends.
+//! 2. Only writes that are durable by themselves are under way beside others. At most one, the
+//!    last, ends within a block: none is planned behind it, for it would write the same block
+//!    again.
+//! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a
+//!    failure they do not move.
+//! 4. A write may end within a record. The public durable frontier, which records remember and
+//!    recovery holds the log to, is the end of a record: the last one below `durable`.
+//! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's
+//!    directory stays ours (`wait_for_writes`).
 
 use crate::core::{Core, locked};
 use crate::segment::SegmentStore;
@@ -35,15 +40,17 @@ pub(super) struct Writer {
     segments: Arc<SegmentStore>,
     /// Writes take what is filled from here.
     ring: Ring,
-    /// The writes under way. A thread holds this leaf latch for a moment when it plans a write and when a write has ended.
+    /// The writes under way. A thread holds this leaf latch for a moment when it plans a write and
+    /// when a write has ended.
     leader: Mutex<LeaderState>,
-    /// A copy of the block that holds the filled frontier; writes of that block take it from here. Held through such a write, and there is one at
-    /// a time. Before `leader`.
+    /// A copy of the block that holds the filled frontier; writes of that block take it from here.
+    /// Held through such a write, and there is one at a time. Before `leader`.
     tail: Mutex<AlignedBuffer>,
     /// Held through a sync. Before `leader`.
     syncing: Mutex<()>,
     write_bytes_max: u64,
-    /// Written up to the end of a record. Stored (Release) by the leader, read (Acquire) by readers.
+    /// Written up to the end of a record. Stored (Release) by the leader, read (Acquire) by
+    /// readers.
     readable: AtomicU64,
 }
 
@@ -55,7 +62,7 @@ struct LeaderState {
     durable: Lsn,
     /// The lowest end of a record at or above what is written.
     next_end: Lsn,
-    /// When a frontier moved last, and how many bytes were on their way to durability after that.
+    /// Time at which a frontier moved last, and the bytes that were not durable yet after that.
     last: Option<(Instant, u64)>,
 }
 
@@ -73,7 +80,8 @@ impl LeaderState {
 }
 
 impl Writer {
-    /// For a log that is durable up to `end`, the end of a record; a write has no more than `write_bytes_max` bytes.
+    /// For a log that is durable up to `end`, the end of a record; a write has no more than
+    /// `write_bytes_max` bytes.
     pub(super) fn new(segments: Arc<SegmentStore>, ring: Ring, end: Lsn, write_bytes_max: u64) -> Self {
         Writer {
             segments,
@@ -90,7 +98,8 @@ impl Writer {
         &self.ring
     }
 
-    /// How far the log is filled; waits a moment for `own`, whose hole somebody is about to fill.
+    /// Finds how far the log is filled. Waits a moment for `own` if another thread is about to fill
+    /// a hole below it.
     fn filled(&self, core: &Core, own: Lsn) -> Scan {
         let planned = locked(&self.leader).planned.get();
         let mut step = 0;
@@ -135,8 +144,8 @@ impl Writer {
         }
         let mut to = end.min(from.plus(self.write_bytes_max));
         let mut parallel = durable && leader.flights.len() + 1 < ask.depth as usize;
-        // The tail goes with the last write there may be. With others it does so only if the one who leads would have to wait
-        // for it.
+        // The tail goes with the last write there may be. With others it does so only if the one
+        // who leads would have to wait for it.
         let whole = to.floor_block();
         if parallel && whole > from && whole >= ask.own {
             to = whole;
@@ -152,9 +161,8 @@ impl Writer {
     fn write(&self, write: &Planned) -> device::Result<()> {
         let ring = &self.ring;
         let whole = write.to.floor_block();
-        // SAFETY: filled, and `written` stays below until this write has ended, after the last use of the slices (rules 2 and
-        // 3 of the
-        // ring, invariant 4).
+        // SAFETY: filled, and `written` stays below until this write has ended, after the last use
+        // of the slices (rules 2 and 3 of the ring, invariant 4).
         let (first, second) = unsafe { ring.slices(write.from, whole) };
         let rest = write.to.since(whole) as usize;
         let mut tail = (rest > 0).then(|| locked(&self.tail));
@@ -192,7 +200,7 @@ impl Writer {
         let mut moved = false;
         while leader.flights.front().is_some_and(|first| first.ended) {
             let Some(Flight { write, .. }) = leader.flights.pop_front() else { break };
-            // Before: whoever has waited for it reads it.
+            // Before the frontiers move: a thread that waited for the record reads it.
             self.advance_readable(leader, write.to, write.filled);
             frontiers.advance_written(write.to);
             if write.durable {
@@ -228,20 +236,21 @@ impl Writer {
         Lsn::new(self.readable.load(Ordering::Acquire))
     }
 
-    /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`, the end of one: whole
-    /// records can be read.
+    /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`,
+    /// the end of one: whole records can be read.
     fn advance_readable(&self, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
         let mut last = None;
         if to == filled {
             leader.next_end = to;
             last = Some(to);
         }
-        // Only behind a write of the largest size: from record to record, by the lengths that their headers begin with.
+        // Only behind a write of the largest size: from record to record, by the lengths that their
+        // headers begin with.
         while leader.next_end < to {
             last = Some(leader.next_end);
             let mut len = [0; 4];
-            // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a record starts at a
-            // multiple of 8.
+            // SAFETY: filled, and `written` has not moved beyond yet (rules 2 and 3 of the ring); a
+            // record starts at a multiple of 8.
             unsafe { self.ring.copy_out(leader.next_end, &mut len) };
             let len = u32::from_le_bytes(len) as usize;
             leader.next_end = leader.next_end.plus(padded_len(len) as u64);
@@ -254,7 +263,7 @@ impl Writer {
         }
     }
 
-    /// Whether the device keeps everything below `to`.
+    /// Returns whether the device keeps everything below `to`.
     pub(super) fn is_durable(&self, to: Lsn) -> bool {
         // Under the latch: a thread that finds it finds the durable frontier moved.
         locked(&self.leader).durable >= to

@@ -31,7 +31,7 @@ use std::convert::Infallible;
 pub struct Inspection {
     /// The log's id.
     pub id: Id,
-    /// Whether all streams were made. If not, nothing was ever appended, and those that are missing
+    /// True if all streams were made. Otherwise nothing was ever appended, and the missing streams
     /// are not in `streams`.
     pub is_complete: bool,
     /// The streams, by their numbers.

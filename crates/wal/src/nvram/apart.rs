@@ -1,25 +1,32 @@
-//! Appending to `nv_entries`: the object, then its position, then the entry. And to `nv_logging`: the position, then the object, then the entry.
+//! Appending to `nv_entries`: the object, then its position, then the entry. And to `nv_logging`:
+//! the position, then the object, then the entry.
 //!
-//! After the report on NV-Logging, section 4. Run by every appender; it takes the place of an inserter. The steps of `nv_entries`:
+//! After the report on NV-Logging, section 4. Run by every appender; it takes the place of an
+//! inserter. The steps of `nv_entries`:
 //!
 //! | step | who else sees it |
 //! |---|---|
-//! | 1. admission, and a place in the heap: an arena is held until the end | nobody |
-//! | 2. the object is copied there | nobody |
+//! | 1. admission, and a place in the heap: an arena is held until the end | no other thread |
+//! | 2. the object is copied there | no other thread |
 //! | 3. the session's mark announces, and one `fetch_add` gives the position | scans see a hole |
-//! | 4. the entry is stored, not set | nobody |
-//! | 5. the mark says that it is filled | scans pass it, and who commits persists object and entry (`commit.rs`) |
+//! | 4. the entry is stored, not set | no other thread |
+//! | 5. the mark says that it is filled | scans pass it; commits persist object and entry |
 //!
-//! Of `nv_logging` step 3 comes before step 2, the object is persisted after it, and in step 4 the entry is set and persisted: then the mark says
-//! that the position is persisted, too. Its hole is as long as that takes; nobody waits, allocates or takes a lock in it either.
+//! In `nv_logging` step 3 comes before step 2, and the thread persists the object after step 2. In
+//! step 4 it sets the entry and persists it; then the mark says that the position is persisted as
+//! well. The hole lasts as long as that takes. No thread waits, allocates or takes a lock inside it
+//! there either.
 //!
-//! 1. Everything that may be refused or take long is done before step 3. So the hole between reservation and "filled" is as long as one store
-//!    takes, whatever the record's size, and nobody waits, allocates or takes a lock in it.
-//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`), and what they said is what somebody who commits may
-//!    read of others: their Release comes after object and entry. Only opening goes by entries that are set.
+//! 1. Everything that may be refused or take long is done before step 3. So the hole between
+//!    reservation and "filled" lasts as long as one store, whatever the record's size, and the
+//!    thread neither waits nor allocates nor takes a lock in it.
+//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`), and what they said
+//!    is what somebody who commits may read of others: their Release comes after object and entry.
+//!    Only opening goes by entries that are set.
 //! 3. There is no lock around the position: it was in the report.
 //!
-//! A crash before a commit has persisted the entry leaves an object that nobody names; one after it, a record.
+//! A crash before a commit has persisted the entry leaves an object that no entry names; a crash
+//! after it leaves a record.
 
 use super::entries::{ENTRY, Entries};
 use katydid_kernels::insert::{
@@ -46,7 +53,7 @@ impl Apart {
         self.entries.bytes() - HEADROOM_ENTRIES.min(self.entries.bytes() / ENTRY / 8) * ENTRY
     }
 
-    /// Chunks that hold so many bytes of records, whatever is lost at the chunks' ends.
+    /// Chunks that hold this number of bytes of records, whatever is lost at the chunks' ends.
     fn chunks_for(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.chunk_bytes_sure())
     }
@@ -63,12 +70,12 @@ impl Apart {
         }
     }
 
-    /// Whether one more record has a place.
+    /// Returns whether one more record has a place.
     pub(crate) fn has_place(&self, bytes: u64, class: AppendClass, reserve: u64) -> bool {
         self.arenas.has_place(bytes, self.kept(class, || reserve))
     }
 
-    /// Whether records of so many bytes together have places in chunks that are free.
+    /// Returns whether records of this number of bytes together have places in free chunks.
     pub(crate) fn has_chunks(&self, bytes: u64, class: AppendClass, reserve: u64) -> bool {
         self.arenas.free() >= self.kept(class, || reserve) + self.chunks_for(bytes)
     }
@@ -83,7 +90,7 @@ impl Apart {
     /// Puts a record of the log's own at `at`, while it is opened.
     ///
     /// # Safety
-    /// Nobody else has the region, and no record that counts is there.
+    /// The caller has the region alone, and no valid record is there.
     pub(super) unsafe fn put_own(&self, at: Lsn, record: &PhysicalRecord<'_>) -> Result<(), Full> {
         let place = self.arenas.place_own(record.bytes(), at.get() + ENTRY)?;
         // SAFETY: the place is this thread's.
@@ -91,10 +98,11 @@ impl Apart {
         match self.entries.pointers() {
             None => {
                 self.entries.announce(at, place);
-                // SAFETY: just done, and nobody else has the region.
+                // SAFETY: the object was put and announced above, and the caller has the region
+                // alone.
                 unsafe { self.entries.persist(at, at.plus(ENTRY)) };
             }
-            // SAFETY: as above.
+            // SAFETY: the object was put above, and the caller has the region alone.
             Some(_) => unsafe { self.entries.set(at, place, record.bytes()) },
         }
         Ok(())
@@ -107,7 +115,8 @@ impl Apart {
         (of(chunks - free), of(free))
     }
 
-    /// The share of the chunks that is taken, per mille, of those that are not kept for `reserve` bytes.
+    /// The share of the chunks that is taken, per mille, of those that are not kept for `reserve`
+    /// bytes.
     pub(crate) fn fullness(&self, reserve: u64) -> u64 {
         let kept = self.kept(AppendClass::Normal, || reserve);
         let taken = self.arenas.chunks() - self.arenas.free();

@@ -1,4 +1,5 @@
-//! The entries and the heap of `nv_entries` and `nv_logging`: where they lie, and the words that join them.
+//! The entries and the heap of `nv_entries` and `nv_logging`: where they lie, and the words that
+//! join them.
 //!
 //! ```text
 //! region: | header, 4 KiB | entries, 8 bytes each, a power of two of them | heap: chunks of equal size, of a power of two each | head and tail |
@@ -6,26 +7,34 @@
 //! object: a physical record (`record.rs`) that lies apart, with zero for its position; it does not cross a chunk's end
 //! ```
 //!
-//! The position of a record is 8 times the report's global number, so the entry of position `p` lies at `p` modulo the bytes of all entries:
-//! the report's formula with an index of 0 for position 0, and no index to store.
+//! The position of a record is 8 times the report's global number, so the entry of position `p`
+//! lies at `p` modulo the bytes of all entries: the report's formula with an index of 0 for
+//! position 0, and no index to store.
 //!
-//! `lap` is the report's persistent flag. It says which use of the entry this is: 1 and how often positions have gone round before `p`,
-//! modulo 2^16 - 1, hence never 0. So an entry of an earlier lap, or of none, reads as not set, and nothing is reset when the start moves. Each
-//! lap sets every entry below the end, and an opening resets those beyond it, so laps that are 65,535 apart never meet.
+//! `lap` is the report's persistent flag. It says which use of the entry this is: 1 and how often
+//! positions have gone round before `p`, modulo 2^16 - 1, hence never 0. So an entry of an earlier
+//! lap, or of none, reads as not set, and nothing is reset when the start moves. Each lap sets
+//! every entry below the end, and an opening resets those beyond it, so laps that are 65,535 apart
+//! never meet.
 //!
-//! `sum` is the low half of the object's own checksum. An object does not say its position, so an earlier object that a lost write left at the same
-//! place would be whole: its checksum differs from the entry's but for one case in 65,536.
+//! `sum` is the low half of the object's own checksum. An object does not say its position, so an
+//! earlier object that a lost write left at the same place would be whole: its checksum differs
+//! from the entry's but for one case in 65,536.
 //!
 //! Head and tail (`pointers`) are those of `nv_logging`; `nv_entries` has none.
 //!
-//! 1. An object is written only by the one that has its place from `arena`, before its position counts as filled.
-//! 2. Of `nv_entries` the one that reserved a position stores its entry without a lap, once: which object it is, for those who commit. That is not persisted, and
-//!    counts for nobody else.
-//!    Of `nv_logging` it persists the object, sets the entry with its lap and persists it ([`Entries::set`]), before the position counts as filled.
-//! 3. Of `nv_entries` whoever commits gives entries their laps ([`Entries::persist`]), after their objects were persisted. So an entry of its lap names a
-//!    whole record, whichever of both is looked at first after a crash. It is one word, so a crash leaves it or one that is not set.
-//! 4. Entries and objects are read only where they are persisted, and not below the start; by who commits, above that; or by who has the
-//!    region alone.
+//! 1. An object is written only by the one that has its place from `arena`, before its position
+//!    counts as filled.
+//! 2. In `nv_entries` the thread that reserved a position stores its entry once, without a lap: it
+//!    names the object for the threads that commit. This store is not persisted, and no other
+//!    reader uses it. In `nv_logging` the thread persists the object, then sets the entry with its
+//!    lap and persists it ([`Entries::set`]), before the position counts as filled.
+//! 3. In `nv_entries` a committing thread gives entries their laps ([`Entries::persist`]), after
+//!    their objects were persisted. So an entry with its lap names a whole record, whichever of the
+//!    two a reader looks at first after a crash. An entry is one word, so a crash leaves it set or
+//!    not set.
+//! 4. Entries and objects are read only where they are persisted, and not below the start; by who
+//!    commits, above that; or by who has the region alone.
 //! 5. Whatever an entry says, what is read lies in one chunk of the heap.
 
 use super::pointers::{POINTERS_BYTES, Pointers};
@@ -44,11 +53,11 @@ pub(crate) const ENTRY: u64 = RECORD_ALIGNMENT as u64;
 /// A chunk of a small heap, and of a large one.
 const CHUNK_BYTES_MIN: u64 = 2 << 10;
 const CHUNK_BYTES_MAX: u64 = 4 * PHYSICAL_BYTES_MAX as u64;
-/// How many chunks a heap has, if they may be of the size that this makes them.
+/// Number of chunks of a heap, if their size may be the one that follows from it.
 const CHUNKS: u64 = 64;
-/// Where in a record its checksum is.
+/// Offset of the checksum in a record.
 const SUM_AT: usize = 4;
-/// Where in a record its position is.
+/// Offset of the position in a record.
 const POSITION_AT: usize = 8;
 
 /// A region with entries and a heap. Shared by all who use the log.
@@ -59,29 +68,31 @@ pub(crate) struct Entries {
     mask: u64,
     heap_bytes: u64,
     chunk_bytes: u64,
-    /// Of `nv_logging`.
+    /// Head and tail, in `nv_logging`.
     pointers: Option<Pointers>,
 }
 
-/// What an entry says of its position.
+/// The object that an entry names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
     /// Nothing: it was not set in this lap.
     Nothing,
-    /// An object at offset `at` of the heap. `room` is the number of bytes from there to the end of its chunk, `sum` the low half of its checksum.
+    /// An object at offset `at` of the heap. `room` is the number of bytes from there to the end of
+    /// its chunk, `sum` the low half of its checksum.
     Object { at: u64, room: u64, sum: u16 },
-    /// What is no place of an object.
+    /// A value that is no place of an object.
     Nowhere,
 }
 
 impl Entries {
-    /// Bytes of a region for so many entries and so large a heap.
+    /// Bytes of a region for this number of entries and a heap of this size.
     pub(crate) fn region_bytes(kind: LogKind, entries: u64, heap_bytes: u64) -> u64 {
         let pointers = if kind == LogKind::NvLogging { POINTERS_BYTES } else { 0 };
         RING_AT + entries * ENTRY + heap_bytes + pointers
     }
 
-    /// The entries and heap in a region of [`Entries::region_bytes`]; both numbers are powers of two.
+    /// The entries and heap in a region of [`Entries::region_bytes`]; both numbers are powers of
+    /// two.
     pub(crate) fn new(kind: LogKind, region: Arc<NvRegion>, entries: u64, heap_bytes: u64) -> Self {
         debug_assert!(region.len() >= Self::region_bytes(kind, entries, heap_bytes), "it was made so");
         let pointers = (kind == LogKind::NvLogging)
@@ -99,7 +110,7 @@ impl Entries {
         &self.region
     }
 
-    /// Bytes of all entries: so many positions there are at once.
+    /// Bytes of all entries, which is the number of positions that exist at once.
     pub(crate) fn bytes(&self) -> u64 {
         self.mask + 1
     }
@@ -116,7 +127,8 @@ impl Entries {
         self.heap_bytes / self.chunk_bytes
     }
 
-    /// Most bytes of an object: a quarter of a chunk, so that no more than that is lost at a chunk's end.
+    /// Most bytes of an object: a quarter of a chunk, so that no more than that is lost at a
+    /// chunk's end.
     pub(crate) fn physical_bytes_max(&self) -> usize {
         (self.chunk_bytes as usize / 4).min(PHYSICAL_BYTES_MAX)
     }
@@ -158,7 +170,8 @@ impl Entries {
         self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
     }
 
-    /// Persists the object at `at`, then sets the entry of `lsn` to name it and persists that (rule 2). Two fences.
+    /// Persists the object at `at`, then sets the entry of `lsn` to name it and persists that (rule
+    /// 2). Two fences.
     ///
     /// # Safety
     /// The object was put there, and no thread writes to it meanwhile.
@@ -171,8 +184,9 @@ impl Entries {
         self.region.persist(self.entry_at(lsn), ENTRY);
     }
 
-    /// Moves the tail from entry to entry, from `from` up to the first that is not set, and no further than `to`, below which all were set and
-    /// persisted by their appenders; whether it got there. One fence.
+    /// Moves the tail from entry to entry, from `from` up to the first that is not set, and no
+    /// further than `to`, below which all were set and persisted by their appenders; whether it got
+    /// there. One fence.
     pub(super) fn move_tail(&self, pointers: &Pointers, from: Lsn, to: Lsn) -> bool {
         let mut at = from;
         while at < to && self.named(at) != Named::Nothing {
@@ -196,13 +210,16 @@ impl Entries {
         self.region.write_back(RING_AT, len - first);
     }
 
-    /// Persists the records of `[from, to)`: their objects, then their entries, which it sets in between (rule 3). Two fences.
+    /// Persists the records of `[from, to)`: their objects, then their entries, which it sets in
+    /// between (rule 3). Two fences.
     ///
     /// # Safety
-    /// Their entries were announced and their objects put, and nobody writes to them, or to memory that was theirs, meanwhile.
+    /// The entries were announced and their objects put, and no thread writes to them meanwhile, or
+    /// to memory that was theirs.
     pub(crate) unsafe fn persist(&self, from: Lsn, to: Lsn) {
         let entries = (from.get()..to.get()).step_by(ENTRY as usize).map(Lsn::new);
-        // What is to be written back next. Appenders put one object behind the other: lines that two share are written back once.
+        // What is to be written back next. Appenders put one object behind the other: lines that
+        // two share are written back once.
         let (mut begin, mut end) = (0, 0);
         for lsn in entries.clone() {
             let at = self.announced(lsn);
@@ -226,14 +243,14 @@ impl Entries {
         self.region.fence();
     }
 
-    /// Where the object of `lsn` is, which was announced.
+    /// Place of the object of `lsn`, which was announced.
     #[inline(always)]
     fn announced(&self, lsn: Lsn) -> u64 {
         let word = u64::from_le(self.region.word(self.entry_at(lsn)).load(Ordering::Acquire));
         (word >> 32) * ENTRY
     }
 
-    /// What the entry of `lsn` names.
+    /// The object that the entry of `lsn` names.
     pub(crate) fn named(&self, lsn: Lsn) -> Named {
         let word = u64::from_le(self.region.word(self.entry_at(lsn)).load(Ordering::Acquire));
         if word & u64::from(u16::MAX) != self.lap(lsn) {
@@ -248,8 +265,9 @@ impl Entries {
         }
     }
 
-    /// Copies the record that begins at `lsn` out, as if its position were in it; how many bytes. Where the entry names none, what is given
-    /// is no valid record: of another position if the entry is not set, else damaged.
+    /// Copies the record that begins at `lsn` out, as if its position were in it; how many bytes.
+    /// Where the entry names none, what is given is no valid record: of another position if the
+    /// entry is not set, else damaged.
     ///
     /// # Safety
     /// The entry and its object are not written meanwhile (rule 4).

@@ -1,20 +1,25 @@
-//! The medium of a log in NVRAM: it finds what is filled and persists that; no write travels anywhere.
+//! The medium of a log in NVRAM: it finds what is filled and persists that; no write travels
+//! anywhere.
 //!
-//! Any thread; there is no leader. `filled` says what was copied. `written` and `durable` say the same: what is persisted. Invariants:
+//! Any thread; there is no leader. `filled` says what was copied. `written` and `durable` say the
+//! same: what is persisted. Invariants:
 //!
-//! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan finds both frontiers as it finds `filled`.
-//!    With the other kinds a thread that waits or asks for more persists what is filled (`nvram::commit` of the kernels), or waits for the
-//!    thread that is persisting. A thread that only looks finds what was persisted.
-//! 2. The later frontiers move first, so a thread that reads the earlier ones first finds them in order. Those of `nv_direct` move by
-//!    `raise`.
-//! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when its append has returned: the append
-//!    persisted it, and the appends of the records it depends on persisted those before. Opening finds them all, whatever holes lie below.
-//!    With `chunked` a waiter waits for the holes. A client names no durable record as a dependency of a later one, so the later record must
-//!    not lie below it.
-//! 4. The medium asks a simulated memory whether it has crashed after the scan or the last fence, and before it tells any thread: what was
-//!    persisted too late is not acknowledged.
-//! 5. A request without a waiter persists on the calling thread, if no other thread is persisting or copying below. Otherwise it tries a
-//!    moment and leaves the rest to the syncer: threads that copy persist nothing.
+//! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan
+//!    finds both frontiers as it finds `filled`. With the other kinds a thread that waits or asks
+//!    for more persists what is filled (`nvram::commit` of the kernels), or waits for the thread
+//!    that is persisting. A thread that only looks finds what was persisted.
+//! 2. The later frontiers move first, so a thread that reads the earlier ones first finds them in
+//!    order. Those of `nv_direct` move by `raise`.
+//! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
+//!    its append has returned: the append persisted it, and the appends of the records it depends
+//!    on persisted those before. Opening finds them all, whatever holes lie below. With `chunked` a
+//!    waiter waits for the holes. A client names no durable record as a dependency of a later one,
+//!    so the later record must not lie below it.
+//! 4. The medium asks a simulated memory whether it has crashed after the scan or the last fence,
+//!    and before it tells any thread: what was persisted too late is not acknowledged.
+//! 5. A request without a waiter persists on the calling thread, if no other thread is persisting
+//!    or copying below. Otherwise it tries a moment and leaves the rest to the syncer: threads that
+//!    copy persist nothing.
 //!
 //! A crash leaves what opening is described to find (`nvram/recover.rs`).
 
@@ -86,7 +91,8 @@ impl Nvram {
         }
     }
 
-    /// Waits a moment until `own` is filled: copies below are about to end, and then one pass is enough.
+    /// Waits a moment until `own` is filled: copies below are about to end, and then one pass is
+    /// enough.
     fn wait_a_moment(&self, core: &Core, own: Lsn) {
         let mut step = 0;
         while core.inserter.scan(&core.buffer).filled < own.get() && step < TRIES {
@@ -131,7 +137,7 @@ impl Nvram {
         Err(AppendError::NoSpace)
     }
 
-    /// Whether there is room for `bytes` of records that lie apart.
+    /// Returns whether there is room for `bytes` of records that lie apart.
     fn has_room_apart(&self, core: &Core, apart: &Apart, bytes: u64, class: AppendClass) -> bool {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         core.refresh();

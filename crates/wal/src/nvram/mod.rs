@@ -1,51 +1,67 @@
-//! Logs in byte-addressable memory that keeps its bytes: nothing is written or synced. An append copies, and whoever commits persists what
-//! all have copied; of `nv_direct` and `nv_logging` an append has persisted its own record when it returns.
+//! Logs in byte-addressable memory that keeps its bytes. Nothing is written or synced. An append
+//! copies its record, and a committing thread persists what all threads have copied; in `nv_direct`
+//! and `nv_logging` an append has persisted its own record when it returns.
 //!
-//! | where | what |
+//! | module | contents |
 //! |---|---|
 //! | `ring` | the log's ring, in place in the memory |
 //! | `entries` | the entries and the heap of `nv_entries` and `nv_logging`, as words and bytes |
 //! | `pointers` | head and tail of `nv_logging` |
-//! | [`nvram::arena`](katydid_kernels::nvram::arena) of the kernels | who has which memory of that heap |
-//! | `apart` | appending to it |
-//! | [`nvram::commit`](katydid_kernels::nvram::commit) of the kernels | persisting, by whoever commits, what is filled |
-//! | `reopen` | opening it: what is reset, and what of the heap is free |
-//! | `header` | how the region begins |
-//! | `store` | what stands for the segments of an open log: the memory, its start, and trimming |
+//! | `apart` | appending to the heap |
+//! | `reopen` | opening the heap: what is reset, and what is free |
+//! | `header` | the first block of the region |
+//! | `store` | in place of segments: the memory, its start, and trimming |
 //! | `recover` | opening: which records survive |
 //!
-//! | kind | source | a commit | after a crash |
-//! |---|---|---|---|
-//! | `nv_ring` | ours | waits for holes below its end, and persists all that is filled, unless somebody does | the log ends at the first hole |
-//! | `nv_entries` | ours, after NV-Logging | the same; a hole is as long as one store | the log ends at the first entry that is not set |
-//! | `nv_logging` | NV-Logging (VLDB 2014), as a report on it tells | moves the tail from entry to entry, up to the first that is not set | the same; what the tail has passed must be there |
-//! | `nv_direct` | Fang et al., as ELEDA 6.4.3 reports it | waits for nothing: its records were persisted when they were appended | every whole record survives; holes become padding |
+//! The kernels have [`nvram::arena`](katydid_kernels::nvram::arena), which says which appender has
+//! which memory of the heap, and [`nvram::commit`](katydid_kernels::nvram::commit), by which a
+//! committing thread persists what is filled.
 //!
-//! All have the records, positions, inserters, sessions and readers of the log on disk (`docs/adr/0015-logs-on-nvram.md`). What differs
-//! from the report on Fang et al.'s log: holes are not left to the readers, and any of the inserters may fill the ring.
+//! The kinds:
 //!
-//! | the report on NV-Logging | `nv_logging` |
-//! |---|---|
-//! | a lock around the global LSN | one `fetch_add` |
-//! | LSN, then the record, then its flag, each by the appender | the same; each persisted by itself |
-//! | an entry is a flag and a pointer | one word: a lap, which is the flag, and an offset |
-//! | the tail is moved from entry to entry, under a lock, by who commits, and kept | the same, by one thread at a time. The sessions' marks say how far it may go: a flag that another thread sees need not be persisted yet |
-//! | the head is kept; passed flags are reset, before | the same, after the head is persisted: a crash within it finds the log |
-//! | head and tail are an index and an LSN, two stores with a delay each | an LSN, one persist; the index is the LSN modulo size |
-//! | no crash safety | that of every kind: laps, checksums, opening judges what it finds |
+//! - `nv_ring` (ours): a commit waits for holes below its end and persists all that is filled,
+//!   unless another thread is doing so. After a crash the log ends at the first hole.
+//! - `nv_entries` (ours, after NV-Logging): a commit does as in `nv_ring`, but a hole lasts as long
+//!   as one store. After a crash the log ends at the first entry that is not set.
+//! - `nv_logging` (NV-Logging, VLDB 2014, as a report on it describes it): a commit moves the tail
+//!   from entry to entry, up to the first entry that is not set. After a crash the log ends there;
+//!   what the tail has passed must exist.
+//! - `nv_direct` (Fang et al., as ELEDA 6.4.3 reports it): a commit waits for nothing, because
+//!   appends have persisted its records. After a crash every whole record survives, and holes
+//!   become padding.
 //!
-//! | the report on NV-Logging | `nv_entries` |
-//! |---|---|
-//! | a lock around the global LSN | one `fetch_add` |
-//! | LSN first, then the record, then its flag | the record first: the hole is one store long, whatever the record's size |
-//! | an entry is a flag and a pointer | one word: a lap, which is the flag, and an offset |
-//! | flags are reset when the head moves | an entry of an earlier lap is not set; only opening resets, beyond the end |
-//! | the flag when the record is persisted, by its appender | by who commits, for all records that are filled |
-//! | the tail is moved from entry to entry, under a lock, by who commits | by who commits: it is the durable frontier. The sessions' marks say how far it may go |
-//! | the head's index and LSN find an entry | LSN modulo size |
-//! | no write-back | write-back and fence of the records, and of the entries, once a commit |
-//! | records from the program's heap | a heap of chunks in the region, with arenas for appenders |
-//! | head and tail are kept | the start is kept; opening finds the end |
+//! All kinds have the records, positions, inserters, sessions and readers of a log in files
+//! (`docs/adr/0015-logs-on-nvram.md`). Two things differ from the report on Fang et al.'s log:
+//! holes are not left to the readers, and any of the inserters may fill the ring.
+//!
+//! `nv_logging` differs from the report on NV-Logging in these points:
+//!
+//! 1. The report has a lock around the global LSN; here one `fetch_add` reserves.
+//! 2. In the report an entry is a flag and a pointer; here it is one word of a lap, which is the
+//!    flag, and an offset.
+//! 3. The order is the report's: LSN, record, flag, each by the appender. Here each is persisted by
+//!    itself.
+//! 4. In the report committing threads move the tail from entry to entry under a lock. Here one
+//!    thread at a time does so, and the sessions' marks say how far it may go, because a flag that
+//!    another thread sees need not be persisted yet. Both keep the tail.
+//! 5. The report resets passed flags before it keeps the head; here they are reset after the head
+//!    is persisted, so that a crash in between finds the log.
+//! 6. In the report head and tail are an index and an LSN, two stores with a delay each. Here they
+//!    are an LSN, persisted once; the index is the LSN modulo the size.
+//! 7. The report has no crash safety; here laps and checksums let opening judge what it finds.
+//!
+//! `nv_entries` differs from the report in points 1, 2 and 7, and in these:
+//!
+//! 8. The record comes first, and its LSN after it. So a hole lasts as long as one store, whatever
+//!    the record's size.
+//! 9. Flags are not reset when the head moves: an entry of an earlier lap is not set. Only opening
+//!    resets entries, beyond the end.
+//! 10. A committing thread, not the appender, sets the flags, for all records that are filled. It
+//!     also moves the tail, which is the durable frontier; the sessions' marks say how far.
+//! 11. A commit writes back and fences the records once, and the entries once; the report does not.
+//! 12. Records lie in chunks of a heap in the region, with arenas for appenders; in the report they
+//!     lie in the program's heap. An entry is found by its LSN modulo the size.
+//! 13. Only the start is kept; opening finds the end. The report keeps head and tail.
 
 pub(crate) mod apart;
 pub(crate) mod entries;

@@ -7,11 +7,12 @@
 //!
 //! Little-endian words. The report's index is not kept: it follows from the position (`entries`).
 //!
-//! 1. Heads are written in turn, and persisted before the start moves. The sound one with the larger `seq` counts, so a crash leaves the start
-//!    before or after.
-//! 2. The tail is one word. It is moved by the thread that has the turn to commit, after all entries below it were persisted; what opening finds in
-//!    it was durable.
-//! 3. A new log's heads and tail are zeroed before its header is made. A sequence number of 0 is none.
+//! 1. Heads are written in turn, and persisted before the start moves. The sound one with the
+//!    larger `seq` counts, so a crash leaves the start before or after.
+//! 2. The tail is one word. It is moved by the thread that has the turn to commit, after all
+//!    entries below it were persisted; what opening finds in it was durable.
+//! 3. A new log's heads and tail are zeroed before its header is made. A sequence number of 0 is
+//!    none.
 
 use crate::control::ControlState;
 use katydid_device::nvram::NvRegion;
@@ -48,7 +49,7 @@ impl Pointers {
         Pointers { region, at }
     }
 
-    /// Of a new log (rule 3). It has the region alone.
+    /// Sets the pointers of a new log (rule 3). The caller has the region alone.
     pub(super) fn clear(&self) {
         for at in (0..TAIL_AT + 8).step_by(8) {
             self.store(at, 0);
@@ -86,7 +87,8 @@ impl Pointers {
         self.region.persist(self.at + TAIL_AT, 8);
     }
 
-    /// What the control file says, corrected by head and tail. A tail that is no position is left to the walk, which then decides alone.
+    /// The state in the control file, corrected by head and tail. A tail that is no position is
+    /// left to the walk, which then decides alone.
     pub(super) fn correct(&self, state: &ControlState) -> ControlState {
         let mut state = *state;
         if let Some(head) = self.head().filter(|head| head.start > state.start) {

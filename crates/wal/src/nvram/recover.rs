@@ -1,20 +1,27 @@
 //! Opening a log in NVRAM: which records survive.
 //!
-//! One thread; the caller holds the directory's lock and has judged the control file. In this order:
+//! One thread; the caller holds the directory's lock and has judged the control file. In this
+//! order:
 //!
-//! 1. The region is opened, or made if the control file says that the log was never used. Its header must be the log's.
-//! 2. The records are walked and judged as those of a log on disk are. Of `nv_direct`, all records are then looked for that lie beyond the
-//!    first hole, and the holes are filled with padding.
-//! 3. Everything believed is persisted: after a kill it may be in the processor's caches only. Entries beyond the end are reset (`reopen`).
-//! 4. The new incarnation is durable in the control file, and then the Restart record is persisted, as on disk.
+//! 1. The region is opened, or made if the control file says that the log was never used. Its
+//!    header must be the log's.
+//! 2. The records are walked and judged as those of a log on disk are. Of `nv_direct`, all records
+//!    are then looked for that lie beyond the first hole, and the holes are filled with padding.
+//! 3. Everything believed is persisted: after a kill it may be in the processor's caches only.
+//!    Entries beyond the end are reset (`reopen`).
+//! 4. The new incarnation is durable in the control file, and then the Restart record is persisted,
+//!    as on disk.
 //!
-//! A crash at any point leaves a log that the next opening judges the same: padding lies where no whole record of the last incarnation
-//! was, and is one itself or is not there; the Restart record is behind all that was found.
+//! A crash at any point leaves a log that the next opening judges the same: padding lies where no
+//! whole record of the last incarnation was, and is one itself or is not there; the Restart record
+//! is behind all that was found.
 //!
-//! Why a record beyond a hole is one (`nv_direct`): all below the last Restart record was without holes when it was persisted, so the walk
-//! passes it, and has its incarnation. A record of that incarnation at its own position was put there since, for each position
-//! is reserved once in an incarnation, and an earlier lap of the ring had other positions. Bytes of a torn record that happen to be a whole
-//! record of this very position and incarnation cannot be told apart; a payload would have to foretell both.
+//! Why a record beyond a hole is one (`nv_direct`): all below the last Restart record was without
+//! holes when it was persisted, so the walk passes it, and has its incarnation. A record of that
+//! incarnation at its own position was put there since, for each position is reserved once in an
+//! incarnation, and an earlier lap of the ring had other positions. Bytes of a torn record that
+//! happen to be a whole record of this very position and incarnation cannot be told apart; a
+//! payload would have to foretell both.
 
 use super::apart::Apart;
 use super::entries::Entries;
@@ -45,7 +52,7 @@ use katydid_kernels::record::{
 };
 use std::sync::Arc;
 
-/// The memory of a log that nobody has open: every position from the start on can be read.
+/// The memory of a log that no program has open: every position from the start on can be read.
 #[derive(Debug)]
 struct RegionLog {
     memory: FoundMemory,
@@ -68,7 +75,8 @@ impl RegionLog {
         }
     }
 
-    /// Persists everything between the start and `end`, and makes nothing beyond count; `slots` appenders will use it.
+    /// Persists everything between the start and `end`, and makes nothing beyond count; `slots`
+    /// appenders will use it.
     fn settle(self, end: Lsn, slots: usize) -> Memory {
         match self.memory {
             FoundMemory::Ring(ring) => {
@@ -88,14 +96,15 @@ impl Source for RegionLog {
         let ring = match &self.memory {
             FoundMemory::Ring(ring) => ring,
             FoundMemory::Apart(_) if at < self.start || at >= self.prepared_end() => return Ok(0),
-            // SAFETY: whoever opens or inspects the log has the region alone, and writes nothing while it reads.
+            // SAFETY: a thread that opens or inspects the log has the region alone, and writes
+            // nothing while it reads.
             FoundMemory::Apart(entries) => return Ok(unsafe { entries.read(at, buffer) }),
         };
         let count = (self.prepared_end().since(at) as usize).min(buffer.len());
         // Below the start are bytes of other positions.
         let skipped = (self.start.since(at) as usize).min(count);
         buffer[..skipped].fill(0);
-        // SAFETY: as above.
+        // SAFETY: the thread has the region alone, and writes nothing while it reads.
         unsafe { ring.copy_out(at.plus(skipped as u64), &mut buffer[skipped..count]) };
         Ok(count)
     }
@@ -144,7 +153,8 @@ pub(crate) fn open(
             fill(ring, *from, *to, incarnation)?;
         }
     }
-    // Once more, for the visitor, which is shown a log without holes. It is persisted before anything of this counts.
+    // Once more, for the visitor, which is shown a log without holes. It is persisted before
+    // anything of this counts.
     let before = judgement.scanned_bytes;
     let Judgement { walk, scanned_bytes, .. } = judge(&found, &state, visitor)?;
     let scanned_bytes = before + scanned_bytes;
@@ -207,7 +217,7 @@ fn region(
     };
     let region = directory.nvram(REGION_NAME, region_bytes, want)?;
     let mut block = Box::new([0; SEALED_BYTES]);
-    // SAFETY: nobody else has the region.
+    // SAFETY: the caller has the region alone.
     block.copy_from_slice(unsafe { region.slice(0, SEALED_BYTES as u64) });
     match RegionHeader::decode(&block) {
         Err(SealFault::OtherVersion(found)) => {
@@ -256,7 +266,7 @@ fn begin(found: &RegionLog, state: &ControlState) {
         pointers.clear();
     }
     let region = found.region();
-    // SAFETY: nobody else has the region.
+    // SAFETY: the caller has the region alone.
     unsafe { region.write(0, &header[..]) };
     region.persist(0, header.len() as u64);
 }
@@ -313,6 +323,6 @@ fn write(
         HeaderFields { incarnation, kind, txn: 0, chain: Chain::NONE, durable, layout: memory.layout() };
     let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(body));
     let record = PhysicalRecord { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
-    // SAFETY: nobody else has the region; no record that counts is there.
+    // SAFETY: the caller has the region alone; no valid record is there.
     unsafe { memory.put_own(at, &record) }
 }

@@ -2,23 +2,27 @@
 //!
 //! One thread that has the region alone, after the walk has said where the log ends.
 //!
-//! 1. Entries beyond the end that are set in their lap were left by appends below which a hole was. They are reset, and that is persisted, before
-//!    anything is put into the heap: their objects' memory is free, and an object that is put there must not be read by their positions too.
-//! 2. What an entry below the end names stays where it is, and all of it is persisted: after a kill it may be in caches only.
+//! 1. Entries beyond the end that are set in their lap were left by appends below which a hole was.
+//!    They are reset, and that is persisted, before anything is put into the heap: their objects'
+//!    memory is free, and an object that is put there must not be read by their positions too.
+//! 2. What an entry below the end names stays where it is, and all of it is persisted: after a kill
+//!    it may be in caches only.
 //!
-//! A crash leaves any of the entries reset; none of them counted, for the hole below them is still there.
+//! A crash leaves any of the entries reset; none of them counted, for the hole below them is still
+//! there.
 
 use super::entries::{ENTRY, Entries, Named};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::nvram::arena::{Arenas, Open};
 use std::collections::BTreeMap;
 
-/// Settles what is between `start` and `end`, and forgets what is beyond. Who has which memory then, for so many slots.
+/// Settles what is between `start` and `end`, and forgets what is beyond. Returns which slot has
+/// which memory then, for `slots` slots.
 pub(super) fn reopen(entries: &Entries, start: Lsn, end: Lsn, slots: usize) -> Arenas {
     let mut used: BTreeMap<u64, Open> = BTreeMap::new();
     for at in positions(start, end) {
         let Named::Object { at: object, .. } = entries.named(at) else { continue };
-        // SAFETY: nobody else has the region, and the walk found a valid record here.
+        // SAFETY: the caller has the region alone, and the walk found a valid record here.
         let bytes = unsafe { entries.object_bytes(object) };
         entries.write_back_object(object, bytes);
         let (chunk, offset) = (object / entries.chunk_bytes(), object % entries.chunk_bytes());

@@ -1,15 +1,21 @@
-//! The log's ring where it is in NVRAM: position `lsn` lies at `lsn % size` behind the region's header.
+//! The log's ring where it is in NVRAM: position `lsn` lies at `lsn % size` behind the region's
+//! header.
 //!
-//! Written by inserters, through `PhysicalRecord`, and by opening; read by opening and by readers. The rules are those of the ring in
-//! memory (`ring.rs` of `katydid-kernels`), with the start of the log for the written frontier:
+//! Written by inserters, through `PhysicalRecord`, and by opening; read by opening and by readers.
+//! The rules are those of the ring in memory (`ring.rs` of `katydid-kernels`), with the start of
+//! the log for the written frontier:
 //!
-//! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation and the moment it says that they are
-//!    filled. Of `nv_direct` it has persisted them before that moment. Of `nv_ring` whoever makes a commit durable persists them after it,
-//!    whoever copied them (`commit.rs`): what writes a line back does not care who stored to it.
+//! 1. Bytes `[start, end)` are written only by the thread that reserved them, between its
+//!    reservation and the moment it says that they are filled. In `nv_direct` it has persisted them
+//!    before that moment. In `nv_ring` the thread that makes a commit durable persists them after
+//!    it, whichever thread copied them (`commit.rs`): writing a cache line back does not depend on
+//!    which thread stored to it.
 //! 2. Bytes are read only where they are persisted, and not below the start.
-//! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start never passes what is persisted.
+//! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start
+//!    never passes what is persisted.
 //!
-//! A crash leaves every record whole that was persisted. Of any other, also of a filled one, any words may have arrived: its sum tells.
+//! A crash leaves every record whole that was persisted. Of any other, also of a filled one, any
+//! words may have arrived: its sum tells.
 
 use katydid_device::nvram::NvRegion;
 use katydid_kernels::lsn::Lsn;
@@ -19,12 +25,12 @@ use std::sync::Arc;
 /// Bytes of the region before the ring.
 pub(crate) const RING_AT: u64 = 4096;
 
-/// When a record is persisted.
+/// The time at which a record is persisted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PersistPoint {
     /// By its appender, before it counts as filled.
     Appended,
-    /// By whoever makes it durable.
+    /// At the commit, by the thread that makes the record durable.
     Committed,
 }
 
@@ -37,7 +43,8 @@ pub(crate) struct NvRing {
 }
 
 impl NvRing {
-    /// The ring of `bytes`, a power of two, in a region that has so many more than [`RING_AT`].
+    /// The ring of `bytes`, a power of two, in a region that has that number of bytes from
+    /// [`RING_AT`] on.
     pub(crate) fn new(region: Arc<NvRegion>, bytes: u64, when: PersistPoint) -> Self {
         debug_assert!(bytes.is_power_of_two() && region.len() >= RING_AT + bytes, "it was made so");
         NvRing { region, mask: bytes - 1, when }
@@ -51,7 +58,8 @@ impl NvRing {
         &self.region
     }
 
-    /// Where `len` bytes from `at` on lie in the region, and how many of them before the ring's end.
+    /// Offset in the region of the `len` bytes from `at` on, and the number of them before the
+    /// ring's end.
     #[inline(always)]
     fn place(&self, at: Lsn, len: u64) -> (u64, u64) {
         debug_assert!(len <= self.bytes(), "no more than the ring holds");
@@ -59,7 +67,8 @@ impl NvRing {
         (RING_AT + offset, len.min(self.bytes() - offset))
     }
 
-    /// Persists `[from, to)`, whoever has stored it before (in the sense of happens-before).
+    /// Persists `[from, to)`, whichever thread has stored it (before, in the sense of
+    /// happens-before).
     #[inline(always)]
     pub(crate) fn persist(&self, from: Lsn, to: Lsn) {
         let len = to.since(from);
@@ -74,7 +83,7 @@ impl NvRing {
     /// Copies the bytes from `from` on into `into`.
     ///
     /// # Safety
-    /// Nobody writes them meanwhile (rule 2).
+    /// No thread writes the bytes meanwhile (rule 2).
     pub(crate) unsafe fn copy_out(&self, from: Lsn, into: &mut [u8]) {
         let (place, first) = self.place(from, into.len() as u64);
         let (here, wrapped) = into.split_at_mut(first as usize);
@@ -131,7 +140,7 @@ mod tests {
         assert_eq!(&kept[RING_AT as usize + 4086..], b"0123456789");
         assert_eq!(&kept[RING_AT as usize..][..7], b"abcdef\0");
         let mut out = [1; 18];
-        // SAFETY: as above.
+        // SAFETY: no other thread has the ring.
         unsafe { ring.copy_out(at, &mut out) };
         assert_eq!(&out, b"0123456789abcdef\0\0");
     }

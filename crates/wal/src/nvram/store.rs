@@ -1,12 +1,16 @@
-//! What an open log in NVRAM has in the place of segments: its memory, where it starts, and the control file that remembers that.
+//! The store of an open log in NVRAM, in the place of segments: its memory, its start, and the
+//! control file that remembers the start.
 //!
 //! Any thread. Locks: `control` before `start`.
 //!
-//! 1. The new start is durable in the control file, or of `nv_logging` in the head in NVRAM, before it is told to anybody, and only then are positions above the old end of the ring
-//!    admitted, or memory of records below it used again. So a crash within a trim leaves the log untrimmed or trimmed, and no byte of it
-//!    overwritten.
-//! 2. Bytes are copied out under `start`, which trimming takes exclusively: nobody overwrites what is being read.
-//! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is; other positions read as zeros.
+//! 1. The new start is durable in the control file, or of `nv_logging` in the head in NVRAM, before
+//!    it is told to anybody, and only then are positions above the old end of the ring admitted, or
+//!    memory of records below it used again. So a crash within a trim leaves the log untrimmed or
+//!    trimmed, and no byte of it overwritten.
+//! 2. Bytes are copied out under `start`, which trimming takes exclusively: no append overwrites
+//!    what is being read.
+//! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is; other
+//!    positions read as zeros.
 
 use super::apart::Apart;
 use super::entries::ENTRY;
@@ -28,10 +32,11 @@ use katydid_kernels::ring::RecordMemory;
 use katydid_kernels::sync_shim::{AtomicU64, Ordering, raise};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Bytes of the ring that only openings may use, for their Restart records: a full log can be opened, to be trimmed then.
+/// Bytes of the ring that only openings may use, for their Restart records: a full log can be
+/// opened, to be trimmed then.
 const HEADROOM: u64 = BLOCK_BYTES;
 
-/// Where the records are.
+/// The memory of the records.
 #[derive(Debug, Clone)]
 pub(crate) enum Memory {
     /// At their positions.
@@ -65,7 +70,7 @@ impl Memory {
     /// Puts one of the log's own records at `at`, persisted, while it is opened.
     ///
     /// # Safety
-    /// Nobody else has the region, and no record that counts is there.
+    /// The caller has the region alone, and no valid record is there.
     pub(super) unsafe fn put_own(
         &self,
         at: Lsn,
@@ -83,14 +88,15 @@ impl Memory {
         }
     }
 
-    /// Persists what lies in `[from, to)`, which is filled; or moves the tail over it, where appenders have persisted it. Whether all of it
-    /// is durable now. One thread at a time, for a log that is open.
+    /// Persists what lies in `[from, to)`, which is filled; or moves the tail over it, where
+    /// appenders have persisted it. Whether all of it is durable now. One thread at a time, for a
+    /// log that is open.
     pub(crate) fn persist(&self, from: Lsn, to: Lsn) -> bool {
         match self {
             Memory::Ring(ring) => ring.persist(from, to),
             Memory::Apart(apart) => match apart.entries.pointers() {
                 Some(pointers) => return apart.entries.move_tail(pointers, from, to),
-                // SAFETY: filled, and nobody trims what is not persisted.
+                // SAFETY: filled, and what is not persisted is not trimmed.
                 None => unsafe { apart.entries.persist(from, to) },
             },
         }
@@ -127,7 +133,8 @@ pub(crate) struct NvStore {
     kind: LogKind,
     /// Held to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
-    /// Raised by threads that ask how far they may read, or trim (Release); read by readers (Acquire).
+    /// Raised by threads that ask how far they may read, or trim (Release); read by readers
+    /// (Acquire).
     readable: AtomicU64,
     control: Mutex<Control>,
 }
@@ -149,7 +156,7 @@ impl NvStore {
         &self.memory
     }
 
-    /// What must be asked beside the admission, where records lie apart.
+    /// The heap and entries to ask beside the admission, where records lie apart.
     pub(crate) fn apart(&self) -> Option<&Arc<Apart>> {
         match &self.memory {
             Memory::Ring(_) => None,
@@ -161,7 +168,7 @@ impl NvStore {
         self.kind
     }
 
-    /// Whether whoever appended a record need not wait for those below it.
+    /// Returns whether an appender need not wait for the records below its own.
     pub(crate) fn is_direct(&self) -> bool {
         self.kind == LogKind::NvDirect
     }
@@ -170,8 +177,8 @@ impl NvStore {
         *self.memory.region().form()
     }
 
-    /// The error of a simulated memory that has crashed, for nothing is persisted any more then. Memory that is not simulated does
-    /// not fail.
+    /// The error of a simulated memory that has crashed, for nothing is persisted any more then.
+    /// Memory that is not simulated does not fail.
     pub(crate) fn crash(&self) -> Option<device::Error> {
         let crashed =
             || device::Error::new(device::Verb::Sync, crate::control::REGION_NAME, device::Cause::Crashed);
@@ -182,7 +189,7 @@ impl NvStore {
         *self.start.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where reservations may end (rule 3 of the ring).
+    /// First position beyond the room (rule 3 of the ring): reservations end here.
     pub(crate) fn prepared_end(&self) -> Lsn {
         self.start().plus(self.memory.positions()).min(Lsn::LIMIT)
     }
@@ -195,7 +202,7 @@ impl NvStore {
         }
     }
 
-    /// What is used of the memory by a log that ends at `reserved`.
+    /// The use of the memory by a log that ends at `reserved`.
     pub(crate) fn space(&self, reserved: Lsn) -> Use {
         match &self.memory {
             Memory::Ring(_) => {
@@ -208,8 +215,8 @@ impl NvStore {
         }
     }
 
-    /// The share that is taken of what normal appends may take, per mille: `live` of the positions but for those `lost` to them, or of the
-    /// heap but for `reserve` bytes.
+    /// The share that is taken of what normal appends may take, per mille: `live` of the positions
+    /// but for those `lost` to them, or of the heap but for `reserve` bytes.
     pub(crate) fn fullness(&self, live: u64, lost: u64, reserve: u64) -> u32 {
         let most = self.memory.positions().saturating_sub(lost).max(1);
         let share = u128::from(live) * 1000 / u128::from(most);
@@ -226,7 +233,8 @@ impl NvStore {
         raise(&self.readable, persisted.get(), Ordering::Release);
     }
 
-    /// Drops the log below `to`, as [`SegmentStore::trim`](crate::segment::SegmentStore::trim) does.
+    /// Drops the log below `to`, as [`SegmentStore::trim`](crate::segment::SegmentStore::trim)
+    /// does.
     pub(crate) fn trim(&self, to: Lsn, durable: Lsn) -> Result<()> {
         if to > durable {
             return Err(Error::BeyondEnd { at: to, end: durable });
@@ -251,7 +259,8 @@ impl NvStore {
         {
             let mut start = self.start.write().unwrap_or_else(PoisonError::into_inner);
             if let (Some(apart), Some(_)) = (self.apart(), pointers) {
-                // No reader is below the new start, and no appender is admitted there before the start has moved.
+                // No reader is below the new start, and no appender is admitted there before the
+                // start has moved.
                 apart.entries.reset_passed(*start, to);
             }
             *start = to;
@@ -281,13 +290,14 @@ impl Source for NvStore {
                 buffer.fill(0);
                 if from < to {
                     let into = &mut buffer[from.since(at) as usize..to.since(at) as usize];
-                    // SAFETY: filled, and not below the start, which does not move meanwhile (invariants 2 and 3).
+                    // SAFETY: filled, and not below the start, which does not move meanwhile
+                    // (invariants 2 and 3).
                     unsafe { ring.copy_out(from, into) };
                 }
                 Ok(buffer.len())
             }
             Memory::Apart(apart) if (*start..readable).contains(&at) && at.get().is_multiple_of(ENTRY) => {
-                // SAFETY: as above.
+                // SAFETY: `start` is held, so what is read is not trimmed and not overwritten.
                 Ok(unsafe { apart.entries.read(at, buffer) })
             }
             Memory::Apart(_) => Ok(0),

@@ -1,10 +1,10 @@
 //! The decisions of opening a log, apart from all reading and writing.
 //!
-//! Pure. Two tables: [`judge_files`] says from the control file, the names and the headers whether the records can be
-//! looked at; [`judge_end`] says from the records where the log ends and whether that may be. Every combination of
-//! inputs has a row, and a test goes through all of them.
+//! Pure. Two tables: [`judge_files`] says from the control file, the names and the headers whether
+//! the records can be looked at; [`judge_end`] says from the records where the log ends and whether
+//! that may be. Every combination of inputs has a row, and a test goes through all of them.
 
-/// What was found of the control file.
+/// State of the control file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ControlFound {
     /// There is none.
@@ -19,7 +19,7 @@ pub(crate) enum ControlFound {
     OtherVersion,
 }
 
-/// What was found of the segments from the start on, by their names.
+/// State of the segments from the start on, judged by their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SegmentsFound {
     /// There is none.
@@ -41,13 +41,13 @@ pub(crate) enum HeadersFound {
     Sound,
     /// Damaged, too short, or in the wrong place.
     Corrupt,
-    /// Of another log.
+    /// The header belongs to another log.
     Foreign,
     /// A segment's header names a format version that this program does not read.
     OtherVersion,
 }
 
-/// What to do about the files.
+/// Verdict about the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilesVerdict {
     /// Make a new log.
@@ -72,9 +72,9 @@ pub(crate) enum FilesVerdict {
 
 /// Decides whether the records can be looked at.
 ///
-/// What a program of another version wrote is not judged further. A foreign segment is reported before a missing one, since it
-/// tells more: somebody copied files. A missing one is reported before a corrupt one, since restoring files comes
-/// before repairing them.
+/// What a program of another version wrote is not judged further. A foreign segment is reported
+/// before a missing one, since it tells more: somebody copied files. A missing one is reported
+/// before a corrupt one, since restoring files comes before repairing them.
 pub(crate) fn judge_files(
     control: ControlFound,
     segments: SegmentsFound,
@@ -92,7 +92,8 @@ pub(crate) fn judge_files(
         (Used, SegmentsFound::None, _) => FilesVerdict::MissingSegment,
         (Unused | Used, _, HeadersFound::OtherVersion) => FilesVerdict::OtherVersion,
         (Unused | Used, _, HeadersFound::Foreign) => FilesVerdict::ForeignSegment,
-        // Segments appear in order and go in order: no crash leaves a gap. The control file learns of them afterwards.
+        // Segments appear in order and go in order: no crash leaves a gap. The control file learns
+        // of them afterwards.
         (Unused | Used, SegmentsFound::StartMissing | SegmentsFound::Gap | SegmentsFound::Cut, _) => {
             FilesVerdict::MissingSegment
         }
@@ -102,7 +103,7 @@ pub(crate) fn judge_files(
     }
 }
 
-/// What is where the valid records end.
+/// The bytes at which the valid records end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopFound {
     /// Zeros, or bytes of an earlier use of the place: nothing was written there.
@@ -113,7 +114,7 @@ pub(crate) enum StopFound {
     SegmentsEnd,
 }
 
-/// Whether valid records of the last incarnation follow beyond where the valid ones end.
+/// Valid records of the last incarnation beyond the end of the valid ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Survivors {
     /// None.
@@ -122,7 +123,8 @@ pub(crate) enum Survivors {
     Some,
 }
 
-/// How far the log is known to have been durable, by any evidence: the control file, and all valid records.
+/// Position up to which the log is known to have been durable, by any evidence: the control file,
+/// and all valid records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DurableFound {
     /// Not beyond where the valid records end.
@@ -133,7 +135,7 @@ pub(crate) enum DurableFound {
     BeyondSegments,
 }
 
-/// What the end of the log is.
+/// Verdict about the end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndVerdict {
     /// Nothing was being written: open there.

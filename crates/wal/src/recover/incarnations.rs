@@ -1,8 +1,8 @@
-//! Which incarnation wrote what of a log.
+//! The incarnations that wrote a log, and the range that each one wrote.
 //!
-//! Pure; any thread. Incarnations grow along the log, and each begins where the one before it was cut off. So the end of an
-//! incarnation's part says for ever what of it survived, however much later ones have appended. Dependencies are judged by it
-//! (`head.rs`).
+//! Pure; any thread. Incarnations grow along the log, and each begins where the one before it was
+//! cut off. So the end of an incarnation's part says for ever what of it survived, however much
+//! later ones have appended. Dependencies are judged by it (`head.rs`).
 
 use katydid_kernels::lsn::Lsn;
 
@@ -18,7 +18,7 @@ pub(crate) struct IncarnationHistory {
 }
 
 impl IncarnationHistory {
-    /// Of a log that begins with this incarnation.
+    /// The history of a log that begins with this incarnation.
     pub(crate) fn new(start: Lsn, first: u32) -> Self {
         IncarnationHistory { start, first, later: Vec::new(), end: start }
     }
@@ -33,8 +33,8 @@ impl IncarnationHistory {
         self.end = end;
     }
 
-    /// Whether everything that `incarnation` wrote below `end` survived. What was trimmed did; an incarnation of which there is no
-    /// trace wrote nothing that could.
+    /// Returns whether everything that `incarnation` wrote below `end` survived. Trimmed records
+    /// survived. An incarnation without a trace wrote nothing that could survive.
     pub(crate) fn holds(&self, incarnation: u32, end: Lsn) -> bool {
         if incarnation < self.first {
             return end <= self.start;

@@ -1,4 +1,4 @@
-//! What a log in files is found to be, without a change of anything.
+//! Judgement of a log in files that changes nothing.
 //!
 //! One thread; files are opened for reading only. A log that opening would refuse is judged as far
 //! as it can be read.
@@ -30,7 +30,7 @@ pub enum SegmentState {
     Corrupt(&'static str),
     /// The file belongs to another log, with this id.
     Foreign(Id),
-    /// Of this version of the format, which the program does not read.
+    /// A version of the format that the program does not read.
     OtherVersion(u32),
 }
 

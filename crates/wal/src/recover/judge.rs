@@ -12,7 +12,7 @@ use crate::segment::window::Window;
 use katydid_device as device;
 use katydid_kernels::lsn::Lsn;
 
-/// What was found, and what it means.
+/// Findings, and the verdict on them.
 #[derive(Debug, Clone)]
 pub(crate) struct Judgement {
     pub walk: Walk,
@@ -22,7 +22,7 @@ pub(crate) struct Judgement {
     pub outcome: Result<Outcome, OpenError>,
 }
 
-/// What is needed to go on with a sound log.
+/// Parts with which a sound log goes on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub finding: Finding,
@@ -47,8 +47,9 @@ pub(crate) fn judge(
     } else {
         pass(visitor)?
     };
-    // Closing writes its record last and then remembers this end, and no opening since has written anything: there is
-    // nothing to search for. But where holes are not waited for, somebody may have appended beyond one meanwhile.
+    // Closing writes its record last and then remembers this end, and no opening since has written
+    // anything: there is nothing to search for. But where holes are not waited for, somebody may
+    // have appended beyond one meanwhile.
     let finished = state.log.waits_for_holes()
         && walk.closed
         && walk.incarnation == state.incarnation
@@ -56,7 +57,8 @@ pub(crate) fn judge(
     let search =
         if finished { Search::default() } else { search(source, &mut window, walk.end, walk.incarnation)? };
     let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);
-    // What is there then is of an earlier use of the place, also if it looks torn: of a record that an opening before has cut off.
+    // What is there then is of an earlier use of the place, also if it looks torn: of a record that
+    // an opening before has cut off.
     let stop = if finished { StopFound::Blank } else { walk.stop };
     let outcome = decide(source, state, &walk, stop, &search, durable);
     Ok(Judgement { walk, durable, scanned_bytes: window.read_bytes(), outcome })

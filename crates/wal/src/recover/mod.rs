@@ -162,7 +162,7 @@ fn open_files(
     Ok(Segments { store: Arc::new(store), report, incarnations, incarnation, end, truncated, tail })
 }
 
-/// What the control file of a log says. Only that file is read, and nothing is changed.
+/// Contents of the control file of a log. Only that file is read, and nothing is changed.
 pub(crate) fn control_state(directory: &dyn Directory) -> Result<ControlState, OpenError> {
     let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
     control.map_err(|fault| unusable_control(directory, fault))

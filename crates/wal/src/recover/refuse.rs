@@ -1,6 +1,7 @@
 //! The verdict about the files, with its evidence gathered and its error made.
 //!
-//! Pure, but for asking the directory how it is called. Used by opening and by inspecting, which therefore refuse alike.
+//! Pure, but for asking the directory how it is called. Used by opening and by inspecting, which
+//! therefore refuse alike.
 
 use super::decide::{ControlFound, FilesVerdict, HeadersFound, SegmentsFound, judge_files};
 use super::survey::{Health, Survey};
@@ -25,8 +26,8 @@ pub(crate) fn unusable_control(directory: &dyn Directory, fault: SealFault) -> O
     }
 }
 
-/// Refuses files that are no log, or no log of ours. `control` is what the control file says, if there is one; `worst`
-/// the worst of the segments from the start on, as far as it is known.
+/// Refuses files that are no log, or no log of ours. `control` is what the control file says, if
+/// there is one; `worst` the worst of the segments from the start on, as far as it is known.
 pub(crate) fn refuse(
     directory: &dyn Directory,
     control: Option<&ControlState>,
@@ -45,7 +46,7 @@ pub(crate) fn refuse(
                 survey.completeness(geometry.index(state.start), geometry.index(state.prepared_end));
             (found, missing.map(|index| (name(index), geometry.base(index).max(state.start))))
         }
-        // Without a start nobody can say which are missing.
+        // Without a start, nothing tells which segments are missing.
         None if survey.is_empty() => (SegmentsFound::None, None),
         None => (SegmentsFound::Complete, None),
     };

@@ -1,4 +1,4 @@
-//! What recovery tells.
+//! The report of recovery.
 
 use katydid_device::Id;
 use katydid_kernels::lsn::Lsn;
@@ -11,12 +11,12 @@ pub enum Finding {
     Created,
     /// Nothing was being written when the log was last used, or nothing of it arrived.
     CleanEnd {
-        /// Whether the log had been closed.
+        /// True if the log had been closed.
         closed: bool,
     },
     /// A crash cut what was being written. None of it had been acknowledged as durable; it is gone.
     TornTail {
-        /// Where the valid log ended.
+        /// End of the valid log.
         at: Lsn,
         /// Number of valid records beyond that, which had nothing to stand on.
         dropped: u64,
@@ -24,9 +24,9 @@ pub enum Finding {
     /// A crash left holes between records that were acknowledged, as it may in a log of kind
     /// [`LogKind::NvDirect`](crate::LogKind::NvDirect). They are padding now.
     Holes {
-        /// Where the first one was.
+        /// Position of the first hole.
         at: Lsn,
-        /// How many there were.
+        /// Number of holes.
         holes: u64,
     },
 }
@@ -39,8 +39,8 @@ pub struct RecoveryReport {
     pub log_id: Id,
     /// Start of the log. Everything below was trimmed.
     pub start: Lsn,
-    /// Where the valid log ended. Every record below was made durable before it was believed. The
-    /// internal Restart record is here now.
+    /// End of the valid log. Every record below was made durable before it was believed. The
+    /// internal Restart record lies here now.
     pub end: Lsn,
     /// The incarnation that begins with this opening.
     pub incarnation: u32,

@@ -20,7 +20,7 @@ use katydid_kernels::checksum::read_u64;
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::{self, Decoded, Header, Invalid, Kind, Layout, RECORD_ALIGNMENT};
 
-/// What the walk found.
+/// Result of the walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk {
     /// First position without a valid record.
@@ -31,7 +31,7 @@ pub(crate) struct Walk {
     pub incarnation: u32,
     /// Largest durable frontier that a valid record remembers.
     pub durable: Lsn,
-    /// Whether the last valid record is the one that closing the log writes.
+    /// True if the last valid record is the one that closing the log writes.
     pub closed: bool,
     /// Number of valid records.
     pub records: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Walk {
     pub truncated: Ranges,
 }
 
-/// What the search beyond the end found.
+/// Result of the search beyond the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Search {
     /// Number of valid records.
@@ -52,7 +52,7 @@ pub(crate) struct Search {
     pub incarnation: u32,
 }
 
-/// Whether a record may follow one of this incarnation (rule 1).
+/// Returns whether a record may follow one of this incarnation (rule 1).
 pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
     header.incarnation == incarnation || header.kind == Kind::RESTART && header.incarnation > incarnation
 }
@@ -66,7 +66,7 @@ pub(crate) trait RecordVisitor {
     /// The next record. `source` has everything from the start to its end.
     fn visit(&mut self, source: &dyn Source, record: &Decoded<'_>);
 
-    /// Whether nothing is made of the records.
+    /// Returns whether the visitor ignores all records.
     fn ignores_records(&self) -> bool {
         false
     }
@@ -211,8 +211,7 @@ pub(crate) fn next_valid(
     Ok(None)
 }
 
-/// How many places further on the next one is that carries its own position, or is too near the end
-/// to tell.
+/// Number of places to the next one that carries its own position, or is too near the end to tell.
 fn steps_to_candidate(bytes: &[u8], at: Lsn) -> u64 {
     let mut steps = 0;
     let positions = bytes.get(RECORD_ALIGNMENT..).unwrap_or_default();

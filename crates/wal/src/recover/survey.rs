@@ -1,4 +1,4 @@
-//! Which files there are, and whether their headers belong here.
+//! The files of a log, and whether their headers belong to it.
 //!
 //! One thread; reads only. Used by opening and by inspecting.
 
@@ -41,7 +41,7 @@ impl Survey {
         survey
     }
 
-    /// Whether nothing is there that holds records.
+    /// Returns whether there is no file that holds records.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty() && !self.region
     }
@@ -56,8 +56,8 @@ impl Survey {
         &self.segments[self.segments.partition_point(|&index| index < first)..]
     }
 
-    /// How complete the segments from `first` on are, and the first missing one. Those below
-    /// `known` must be there.
+    /// State of the segments from `first` on, and the first missing one. The segments below `known`
+    /// must exist.
     pub(crate) fn completeness(&self, first: u64, known: u64) -> (SegmentsFound, Option<u64>) {
         let live = self.live(first);
         if live.is_empty() {
@@ -75,7 +75,7 @@ impl Survey {
     }
 }
 
-/// What a segment's header and length say.
+/// Judgement of a segment's header and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
     Sound(SegmentHeader),
@@ -94,7 +94,8 @@ impl Health {
         }
     }
 
-    /// How far an operator should be told of this rather than of another segment's fault.
+    /// Precedence of this fault: of several segments' faults the operator is told of the one with
+    /// the greatest.
     fn weight(self) -> u8 {
         match self {
             Health::Sound(_) => 0,

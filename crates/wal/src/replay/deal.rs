@@ -1,13 +1,16 @@
-//! Handing records to whoever applies them, in batches: a stream is read by one thread, what is in it is applied by all.
+//! Batches of records: one thread reads a stream, and all threads apply its records.
 //!
-//! A dealer, on the thread that reads a stream, copies records into a batch. A full one goes to an applier; if all of them are busy and
-//! their queue is full, the dealer's own thread applies it. So nobody waits while there is something to do, whichever of reading and
-//! applying costs more, and without appliers (none are wanted, or none could be started) everything is done in order by the dealers.
+//! A dealer, on the thread that reads a stream, copies records into a batch and gives a full batch
+//! to an applier. If all appliers are busy and their queue is full, the dealer's own thread applies
+//! the batch. So no thread waits while there is something to do, whichever of reading and applying
+//! costs more. Without appliers (none are wanted, or none could be started) the dealers do
+//! everything in order.
 //!
-//! 1. Every record is visited once, on some thread, in any order; only after a visit has failed are the rest thrown away.
+//! 1. Every record is visited once, on some thread, in any order; only after a visit has failed are
+//!    the rest thrown away.
 //! 2. When [`with_appliers`] returns, no visit is under way.
-//! 3. Memory is a few batches for each thread, whatever a stream contains; one record may be larger than a batch, and is then alone
-//!    in it or the last.
+//! 3. Memory is a few batches for each thread, whatever a stream contains; one record may be larger
+//!    than a batch, and is then alone in it or the last.
 
 use super::Replayed;
 use katydid_kernels::dependencies::StreamLsn;
@@ -62,10 +65,10 @@ impl Batch {
     }
 }
 
-/// What is done with a batch, by several threads at once.
+/// Visitor of a batch, called by several threads at once.
 pub(super) type Visit<'a, E> = dyn Fn(&Batch) -> Result<(), E> + Sync + 'a;
 
-/// What dealers and appliers share.
+/// State that dealers and appliers share.
 struct Shared<'a, E> {
     visit: &'a Visit<'a, E>,
     /// The first that a visit refused. A leaf latch, as the next.
@@ -112,7 +115,8 @@ impl<'a, E> Appliers<'a, E> {
     }
 }
 
-/// Does `work` beside so many appliers; what it gave, and what the first visit refused that did.
+/// Does `work` beside this number of appliers. Returns its result, and the error of the first visit
+/// that was refused.
 pub(super) fn with_appliers<E: Send, R>(
     count: usize,
     visit: &Visit<'_, E>,
@@ -155,7 +159,8 @@ pub(super) struct Dealer<'a, E> {
 }
 
 impl<E> Dealer<'_, E> {
-    /// Adds a record, which is visited at the latest at the next [`Dealer::flush`]; whether it is worth going on.
+    /// Adds a record, which is visited at the latest at the next [`Dealer::flush`]; whether it is
+    /// worth going on.
     #[inline]
     pub(super) fn add(&mut self, record: &Replayed<'_>) -> bool {
         self.batch.add(record);

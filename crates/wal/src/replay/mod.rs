@@ -1,10 +1,11 @@
 //! Replaying: reading what an opening found, all streams side by side.
 //!
-//! One thread for each stream, as many as there are processors, each reading ahead; the caller's
-//! visitor runs on them, and on appliers (`deal`). Which records are kept is known before the first
-//! is read (opening has walked over all streams), so no record waits for another stream, and memory
-//! is a few windows and batches whatever the log contains. Whoever can do so replays while the log
-//! is opened (`while_opening`), which reads it once less.
+//! Each stream is read by one thread, at most as many as there are processors, each of which reads
+//! ahead. The caller's visitor runs on these threads and on appliers (`deal`). The records to be
+//! kept are known before the first is read, because opening has walked over all streams. So no
+//! record waits for another stream, and the memory is a few windows and batches whatever the log
+//! contains. A caller that can do so replays while the log is opened (`while_opening`), which saves
+//! one reading of the log.
 //!
 //! 1. Only what was there before this opening is read: it is durable, and stays the same.
 //! 2. Every record is given to the visitor once, or counted as dropped; the order between streams
@@ -32,7 +33,7 @@ use katydid_kernels::stamp::CommitStamp;
 /// Bytes read between two reports of progress.
 const PROGRESS_BYTES: u64 = 4 << 20;
 
-/// Which records of a stream are wanted.
+/// The wanted records of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     All,

@@ -14,8 +14,8 @@
 //!    recovered: then each stream is read once more from its first undecided record on, and only
 //!    those that were undecided are dealt out (by the same test), or counted as dropped.
 //!
-//! Whoever reads a record applies what it has checked itself: no pass trusts another one's sums.
-//! That also holds for the second.
+//! A thread that reads a record applies what it has checked itself: no pass trusts the checksums of
+//! another pass. That also holds for the second pass.
 
 use super::deal::{Batch, Dealer, with_appliers};
 use super::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Wanted, damaged, read_stream};
@@ -131,7 +131,7 @@ impl Amount<'_> {
     }
 }
 
-/// What was seen of a stream.
+/// The first pass's findings of a stream.
 struct Seen {
     report: ReplayReport,
     /// The first record of which only the other streams can say whether it is kept.
@@ -147,7 +147,7 @@ struct Look<'a, E> {
     from: Option<Lsn>,
     dealer: Dealer<'a, E>,
     amount: &'a Amount<'a>,
-    /// Where the walk begins, and ends at most.
+    /// Start of the walk, and its greatest end.
     span: FixedExtent,
     seen: Seen,
     /// No visit has refused anything yet.

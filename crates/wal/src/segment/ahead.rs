@@ -1,11 +1,15 @@
-//! Reading ahead: the next pieces of the log come from the device while the ones before are looked at.
+//! Reading ahead: the next pieces of the log come from the device while the ones before are looked
+//! at.
 //!
-//! For recovery, which reads all of a log once from one end to the other. Two threads read every other piece each, so the
-//! device always has something to do; whoever reads copies from the pieces, on its own thread.
+//! For recovery, which reads the whole log once from one end to the other. Two threads read
+//! alternate pieces, so the device always has something to do. The reading thread copies from the
+//! pieces.
 //!
-//! 1. Only speed is at stake: what cannot be served from the next piece (another position, a piece that could not be read or
-//!    came short, no threads) is read from the source then and there, with the source's own outcome.
-//! 2. No byte at or beyond `to`, as given at the start, is served from a piece: it may have changed since.
+//! 1. Only speed is at stake: what cannot be served from the next piece (another position, a piece
+//!    that could not be read or came short, no threads) is read from the source then and there,
+//!    with the source's own outcome.
+//! 2. No byte at or beyond `to`, as given at the start, is served from a piece: it may have changed
+//!    since.
 //! 3. Memory is at most [`LANES`] times two pieces, and the one being looked at.
 //!
 //! The threads end with the reading, or when it is dropped, which waits for reads under way.
@@ -44,7 +48,7 @@ struct Run {
     /// The one being looked at, and where it begins.
     piece: ReadPiece,
     base: Lsn,
-    /// Where the one after it begins, and which lane reads it.
+    /// Start of the next piece, and the lane that reads it.
     next: Lsn,
     lane: usize,
     /// None, or [`LANES`].
@@ -110,7 +114,7 @@ impl Run {
         }
     }
 
-    /// What was read ahead from `at` on; `None` if it has to be read from the source.
+    /// Bytes from `at` on that were read ahead; `None` if they have to be read from the source.
     fn bytes(&mut self, at: Lsn) -> Option<&[u8]> {
         if at == self.next && !self.lanes.is_empty() {
             self.advance();
@@ -151,7 +155,8 @@ impl Drop for Run {
     }
 }
 
-/// Reads every [`LANES`]th piece from `from` on, until there is nothing more, or nobody takes them.
+/// Reads every [`LANES`]th piece from `from` on, until there is nothing more or the receiver is
+/// gone.
 fn read_lane(
     source: &dyn Source,
     from: Lsn,

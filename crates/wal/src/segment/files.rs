@@ -27,14 +27,16 @@ pub(crate) trait Extent: Send + Sync + Debug {
 
 /// Bytes of the log by position: what scanning and reading need of a store.
 pub(crate) trait Source: Send + Sync + Debug {
-    /// Reads from `at` on, across segments; fewer bytes only at the end of what exists, none below its start.
+    /// Reads from `at` on, across segments; fewer bytes only at the end of what exists, none below
+    /// its start.
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize>;
     /// First position that no segment holds.
     fn prepared_end(&self) -> Lsn;
     /// Name of the file that holds, or should hold, a position.
     fn file_name(&self, at: Lsn) -> String;
-    /// Where the bytes of records lie. If apart, `read` gives those of the record that begins at `at`, as if its header had the position, and
-    /// none of others; where none begins, those of no valid record.
+    /// Layout of the records. If they lie apart, `read` gives the bytes of the record that begins
+    /// at `at`, as if its header had the position, and of no other record. Where no record begins,
+    /// the bytes are no valid record.
     fn layout(&self) -> Layout {
         Layout::InLine
     }

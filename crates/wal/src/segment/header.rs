@@ -36,7 +36,7 @@ pub(crate) fn index_of_name(file: &str) -> Option<u64> {
     if canonical { u64::from_str_radix(digits, 16).ok() } else { None }
 }
 
-/// What a segment's header says.
+/// Contents of a segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub log_id: Id,

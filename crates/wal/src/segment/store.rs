@@ -1,18 +1,21 @@
 //! Writing, preparing and trimming segments.
 //!
-//! `write`, `sync` and `read` run on whatever thread leads a write or reads; `prepare_next` on the maintenance thread;
-//! `trim` on any thread. Locks: `upkeep` before `files`; nothing is called out to while `files` is held.
+//! `write`, `sync` and `read` run on whatever thread leads a write or reads; `prepare_next` on the
+//! maintenance thread; `trim` on any thread. Locks: `upkeep` before `files`; nothing is called out
+//! to while `files` is held.
 //!
-//! 1. A file whose name says that it is a live segment is complete: zero-filled (or recycled, full of records with lower
-//!    LSNs), with a durable header that agrees with the name. Both are made true under another name first, then the
-//!    file is renamed, then the directory synced, then the control file told, and only then does `prepared_end` move.
+//! 1. A file whose name says that it is a live segment is complete: zero-filled (or recycled, full
+//!    of records with lower LSNs), with a durable header that agrees with the name. Both are made
+//!    true under another name first, then the file is renamed, then the directory synced, then the
+//!    control file told, and only then does `prepared_end` move.
 //! 2. Segments appear in order, so a crash never leaves a gap between live ones.
 //! 3. The new start is durable in the control file before any segment below it is touched.
 //! 4. The segment that holds the start always exists.
 //!
-//! A crash leaves at most: an unfinished file, which the next open removes; a trimmed segment under its old name, whose
-//! header may already be that of its next use, which the next open recycles again; a renamed segment, complete, whose
-//! name may be lost again, in which case it is still under its old one.
+//! A crash leaves at most: an unfinished file, which the next open removes; a trimmed segment under
+//! its old name, whose header may already be that of its next use, which the next open recycles
+//! again; a renamed segment, complete, whose name may be lost again, in which case it is still
+//! under its old one.
 
 use super::files::{SegmentFiles, Source, read_across};
 use super::header::{SegmentHeader, UNFINISHED_NAME, name};
@@ -38,17 +41,18 @@ pub(crate) struct SegmentStore {
     /// Most trimmed segments kept for reuse.
     spare_segments: usize,
     files: RwLock<SegmentFiles>,
-    /// Written under `upkeep` with Release after the segment is in `files`; read by anyone with Acquire.
+    /// Written under `upkeep` with Release after the segment is in `files`; read by anyone with
+    /// Acquire.
     prepared_end: AtomicU64,
     /// Written under `upkeep` with Release after it is durable; read by anyone with Acquire.
     start: AtomicU64,
-    /// Bytes of the segments in `upkeep.recyclable`, readable without its lock, which is held for as long as a segment is
-    /// being zero-filled.
+    /// Bytes of the segments in `upkeep.recyclable`, readable without its lock, which is held for
+    /// as long as a segment is being zero-filled.
     recyclable: AtomicU64,
     upkeep: Mutex<Upkeep>,
 }
 
-/// What preparing and trimming share.
+/// State that preparing and trimming share.
 #[derive(Debug)]
 struct Upkeep {
     control: Control,
@@ -57,7 +61,8 @@ struct Upkeep {
 }
 
 impl SegmentStore {
-    /// A store over what recovery found: the open live segments, and the indexes of those below the start.
+    /// A store over what recovery found: the open live segments, and the indexes of those below the
+    /// start.
     pub(crate) fn new(
         directory: Arc<dyn Directory>,
         control: Control,
@@ -87,18 +92,19 @@ impl SegmentStore {
         self.recyclable.store(bytes, Ordering::Relaxed);
     }
 
-    /// Up to where segments should be prepared for the one that holds `at` and for so many more of its size.
+    /// Position up to which segments should be prepared: for the one that holds `at`, and for
+    /// `segments` more of its size.
     pub(crate) fn spare_end(&self, at: Lsn, segments: u64) -> u64 {
         let capacity = self.geometry.capacity(self.geometry.index(at));
         at.get() + self.geometry.left(at) + segments * capacity
     }
 
-    /// Whether a position is in the first of all segments.
+    /// Returns whether a position is in the first of all segments.
     pub(crate) fn is_in_first(&self, at: Lsn) -> bool {
         self.geometry.index(at) == 0
     }
 
-    /// Which position is in which segment.
+    /// The sizes of the segments.
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -119,14 +125,16 @@ impl SegmentStore {
         live + self.recyclable.load(Ordering::Relaxed) + 2 * SEALED_BYTES as u64
     }
 
-    /// How bytes travel to the segment that holds `at`, or will; it may be less than was asked for at open.
+    /// I/O method of the segment that holds `at`, or will. It may have fallen back from the one
+    /// that the options name.
     pub(crate) fn method(&self, at: Lsn) -> Method {
         let files = self.files();
         files.file(at).or(files.last()).map_or(self.method, |file| file.method())
     }
 
-    /// Writes `parts`, one after the other, at `at`, a multiple of 4 KiB below [`SegmentStore::prepared_end`]. Bytes
-    /// that cross into further segments go there; each segment gets one write.
+    /// Writes `parts`, one after the other, at `at`, a multiple of 4 KiB below
+    /// [`SegmentStore::prepared_end`]. Bytes that cross into further segments go there; each
+    /// segment gets one write.
     pub(crate) fn write(&self, at: Lsn, parts: &[IoSlice<'_>], mode: WriteMode) -> device::Result<()> {
         debug_assert_eq!(at, at.floor_block());
         let total: usize = parts.iter().map(|part| part.len()).sum();
@@ -179,8 +187,9 @@ impl SegmentStore {
         file.map_or(Ok(()), |file| file.sync())
     }
 
-    /// Makes one more segment ready: recycles a trimmed one, or creates and zero-fills one. No room is
-    /// `Cause::NoSpace` and leaves everything as it was. There is none above [`Lsn::LIMIT`], however large the device is.
+    /// Makes one more segment ready: recycles a trimmed one, or creates and zero-fills one. No room
+    /// is `Cause::NoSpace` and leaves everything as it was. There is none above [`Lsn::LIMIT`],
+    /// however large the device is.
     pub(crate) fn prepare_next(&self) -> device::Result<()> {
         self.prepare_under(&mut self.upkeep())
     }
@@ -197,7 +206,8 @@ impl SegmentStore {
         let recycled = upkeep.recyclable.last().copied();
         let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
         let bytes = self.geometry.segment_bytes(index);
-        // How much of the file is there for certain: what lies behind may be in the cache only, left by a preparation that failed.
+        // How much of the file is there for certain: what lies behind may be in the cache only,
+        // left by a preparation that failed.
         let from = recycled.map_or(0, |index| self.geometry.segment_bytes(index));
         self.make_ready(&unready, from, bytes, &header[..])?;
         self.directory.rename(&unready, &name(index))?;
@@ -214,7 +224,8 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Gives the file of this name the length `bytes`, all zeros from its last use's length `before` on (0 if there was none), and a durable header.
+    /// Gives the file of this name the length `bytes`, all zeros from its last use's length
+    /// `before` on (0 if there was none), and a durable header.
     fn make_ready(&self, unready: &str, before: u64, bytes: u64, header: &[u8]) -> device::Result<()> {
         let file = self.directory.open(unready, Create::IfMissing, self.method)?;
         let from = if before > 0 { file.len()?.min(before) } else { 0 };
@@ -231,9 +242,9 @@ impl SegmentStore {
         file.write_at(&[IoSlice::new(header)], 0, WriteMode::Durable)
     }
 
-    /// Drops the log below `to`, which must be the start of a record, or the durable frontier, and at most `durable`.
-    /// Segments entirely below it are recycled, or removed when enough are kept. A start at or above `to` already is
-    /// no error.
+    /// Drops the log below `to`, which must be the start of a record, or the durable frontier, and
+    /// at most `durable`. Segments entirely below it are recycled, or removed when enough are kept.
+    /// A start at or above `to` already is no error.
     ///
     /// Afterwards the start is durable; a crash before that leaves the log untrimmed.
     pub(crate) fn trim(&self, to: Lsn, durable: Lsn) -> Result<()> {
@@ -276,15 +287,15 @@ impl SegmentStore {
         upkeep.control.update(ControlState { incarnation, durable, ..state })
     }
 
-    /// Remembers durably that the log is durable up to here. For closing: after the last record nothing else remembers
-    /// that it was durable.
+    /// Remembers durably that the log is durable up to here. For closing: after the last record
+    /// nothing else remembers that it was durable.
     pub(crate) fn note_durable(&self, durable: Lsn) -> device::Result<()> {
         let mut upkeep = self.upkeep();
         let state = *upkeep.control.state();
         upkeep.control.update(ControlState { durable, ..state })
     }
 
-    /// Whether there may be records that truncate.
+    /// Returns whether the log may have records that truncate.
     pub(crate) fn truncates(&self) -> bool {
         self.upkeep().control.state().truncates
     }
@@ -309,7 +320,8 @@ impl SegmentStore {
         self.files_mut().pop_below(index)
     }
 
-    // A panic while one of these is held leaves nothing half changed, so a poisoned lock is taken as it is.
+    // A panic while one of these is held leaves nothing half changed, so a poisoned lock is taken
+    // as it is.
     fn files(&self) -> RwLockReadGuard<'_, SegmentFiles> {
         self.files.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,8 @@
 //! A moving window over the log's bytes, so that records are looked at where they were read.
 //!
-//! One thread per window. Reads come in pieces of at least [`PIECE`], which is what sequential reading needs to be fast,
-//! and go to whole blocks in aligned memory, which spares a direct file the copy. Where records lie apart the window holds one of them.
+//! One thread per window. Reads come in pieces of at least [`PIECE`], which is what sequential
+//! reading needs to be fast, and go to whole blocks in aligned memory, which spares a direct file
+//! the copy. Where records lie apart the window holds one of them.
 
 use super::files::Source;
 use katydid_device::{self as device, AlignedBuffer};
@@ -16,9 +17,9 @@ const PIECE: usize = if cfg!(any(test, debug_assertions)) { 32 << 10 } else { 1 
 pub(crate) struct Window {
     bytes: AlignedBuffer,
     base: Lsn,
-    /// How many of `bytes` are filled.
+    /// Number of `bytes` that are filled.
     filled: usize,
-    /// So many positions, from the base on, can be looked up.
+    /// Number of positions, from the base on, that can be looked up.
     reach: u64,
     read_bytes: u64,
 }
@@ -40,7 +41,8 @@ impl Window {
         self.read_bytes
     }
 
-    /// The bytes from `at` on: at least `wanted`, unless `limit` or the end of the source comes before.
+    /// The bytes from `at` on: at least `wanted`, unless `limit` or the end of the source comes
+    /// before.
     #[inline]
     pub(crate) fn at(
         &mut self,
@@ -55,7 +57,7 @@ impl Window {
         Ok(self.peek(at))
     }
 
-    /// What the window has from `at` on, without reading.
+    /// Bytes of the window from `at` on, without reading.
     #[inline]
     pub(crate) fn peek(&self, at: Lsn) -> &[u8] {
         match at.get().checked_sub(self.base.get()) {

@@ -1,11 +1,15 @@
-//! Which streams a log of several has: a file written twice in its life, before its streams are made and when all are there.
+//! The file that names the streams of a log of several. It is written twice in its life: before its
+//! streams are made, and when all of them exist.
 //!
 //! One thread, at open. `docs/log-format.md` draws it.
 //!
-//! 1. The file is replaced as a whole, by a rename, and what it says is durable before it is believed.
-//! 2. No stream is made before the file is there. So streams without it mean that somebody removed it.
-//! 3. While it says that the log is being made, no record was appended to any stream: missing ones are made, and their number may change.
-//!    Once it says that the log is whole, a missing stream is an error.
+//! 1. The file is replaced as a whole, by a rename, and what it says is durable before it is
+//!    believed.
+//! 2. No stream is made before the file is there. So streams without it mean that somebody removed
+//!    it.
+//! 3. While it says that the log is being made, no record was appended to any stream: missing ones
+//!    are made, and their number may change. Once it says that the log is whole, a missing stream
+//!    is an error.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::OpenError;
@@ -20,7 +24,7 @@ pub(crate) const STREAMS_NAME: &str = "streams.control";
 const STREAMS_NEW_NAME: &str = "streams.control.new";
 pub(crate) const MAGIC: &[u8; 8] = b"KATYDSTR";
 
-/// How far the log has been made.
+/// Progress of making the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreationState {
     /// Streams may be missing.
@@ -29,7 +33,7 @@ pub(crate) enum CreationState {
     Done,
 }
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamsState {
     pub id: Id,

@@ -11,11 +11,12 @@ use katydid_kernels::lsn::Lsn;
 use katydid_kernels::record::Chain;
 use katydid_kernels::stamp::CommitStamp;
 
-/// Of `streams.control`.
+/// Magic number of `streams.control`.
 pub(crate) const CONTROL_MAGIC: &[u8; 8] = MAGIC;
 const STREAMS: usize = 3;
 
-/// How many dependencies a header says there are, in eight bytes, and a record's bytes behind the header.
+/// Samples of records: the number of dependencies that the header names, in eight bytes, and the
+/// record's bytes behind the header.
 pub(crate) fn sample_records() -> Vec<Vec<u8>> {
     let sample = |count: u16| {
         let at = |stream| StreamLsn { stream: StreamId::new(stream), end: Lsn::new(800) };

@@ -1,4 +1,5 @@
-//! The streams' folders: found where they must be, made where they may be. A log of one stream lies in the log's own folder.
+//! The streams' folders: found where they must be, made where they may be. A log of one stream lies
+//! in the log's own folder.
 //!
 //! One thread, at open. Nothing that is there is changed.
 
@@ -62,7 +63,7 @@ pub(crate) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), 
     Ok(())
 }
 
-/// Whether a log of one stream lies in the log's own folder.
+/// Returns whether a log of one stream lies in the log's own folder.
 pub(crate) fn has_only_stream(directory: &dyn Directory) -> device::Result<bool> {
     let survey = Survey::of(&directory.list()?);
     Ok(survey.control || !survey.is_empty())
@@ -74,7 +75,8 @@ fn with_log(directory: &dyn Directory, index: usize) -> device::Result<Option<Ar
     Ok(has_only_stream(folder.as_ref())?.then_some(folder))
 }
 
-/// Refuses a log that is not this stream. One whose control file cannot be read is judged when it is opened.
+/// Refuses a log that is not this stream. One whose control file cannot be read is judged when it
+/// is opened.
 fn check_owner(folder: &dyn Directory, state: &StreamsState, index: usize) -> Result<(), OpenError> {
     if !Survey::of(&folder.list()?).control {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Which streams a log has: making and opening them side by side.
+//! The streams of a log, made and opened side by side.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,17 +1,19 @@
 //! Opening a log, or making one: which streams there are, each opened beside the others.
 //!
-//! A log of one stream lies in the log's own folder. A log of several has a file that counts them, and a folder for each. A log whose file counts one
-//! stream is opened too.
+//! A log of one stream lies in the log's own folder. A log of several has a file that counts them,
+//! and a folder for each. A log whose file counts one stream is opened too.
 //!
 //! In order:
 //!
-//! 1. The directory is locked, behind the one gate that stands before all of it, so that a failure of one stream shuts all.
-//! 2. A new log's number of streams is durable before the first of several is made; that all are made is durable before the log is
-//!    handed out.
-//! 3. Every stream is recovered, by itself, before anything of any of them is shown. What survives of them together then stays the same
-//!    for ever (`head`).
+//! 1. The directory is locked, behind the one gate that stands before all of it, so that a failure
+//!    of one stream shuts all.
+//! 2. A new log's number of streams is durable before the first of several is made; that all are
+//!    made is durable before the log is handed out.
+//! 3. Every stream is recovered, by itself, before anything of any of them is shown. What survives
+//!    of them together then stays the same for ever (`head`).
 //!
-//! A crash at any point leaves streams of which some have one Restart record more, and the next opening finds the same records in all.
+//! A crash at any point leaves streams of which some have one Restart record more, and the next
+//! opening finds the same records in all.
 
 use super::control::{CreationState, StreamsState};
 use super::folders::{self, stream_name};
@@ -74,7 +76,7 @@ pub(crate) fn open_log(
     })
 }
 
-/// Opens a stream whose records nobody looks at.
+/// Opens a stream without a visitor for its records.
 pub(crate) fn open_one(
     stream: StreamId,
     folder: &Arc<dyn Directory>,
@@ -105,7 +107,8 @@ pub(crate) fn open_recovering(
     Ok(open)
 }
 
-/// Opens all streams, or makes them where there is no log; with the log's id, if it is not that of its only stream.
+/// Opens all streams, or makes them where there is no log; with the log's id, if it is not that of
+/// its only stream.
 fn open_streams(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -187,7 +190,7 @@ fn open_all(
     failed.map_or(Ok(opened), Err)
 }
 
-/// Whether it was only the gate that refused.
+/// Returns whether the error says only that the gate refused a call.
 fn is_refusal(error: &OpenError) -> bool {
     matches!(error, OpenError::Device(error) if matches!(error.cause, Cause::Poisoned(_)))
 }
@@ -208,8 +211,8 @@ pub(crate) fn appliers(background: Background) -> usize {
     }
 }
 
-/// Does `work` for `0..count` on as many threads as there are processors, or on this one in order; what each gave. After a failure
-/// none is begun.
+/// Does `work` for `0..count` on as many threads as there are processors, or on this one in order;
+/// what each gave. After a failure none is begun.
 pub(crate) fn in_parallel<T: Send, E: Send>(
     count: usize,
     background: Background,
@@ -281,7 +284,7 @@ mod tests {
         found.into_inner().unwrap()
     }
 
-    /// As the memory engine made them before one stream had the log's own folder.
+    /// A log as the memory engine made it before one stream lay in the log's own folder.
     #[test]
     fn a_file_that_counts_one_stream_is_believed() {
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

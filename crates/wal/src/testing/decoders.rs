@@ -1,6 +1,7 @@
 //! Every decoder of what a device holds, as a function of bytes, with valid samples to mutate.
 //!
-//! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since nothing gets far without.
+//! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since
+//! nothing gets far without.
 
 use crate::consumers::{self, ConsumerPlace};
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
@@ -96,7 +97,8 @@ fn mend(bytes: &mut [u8]) -> Option<usize> {
     Some(record::padded_len(len))
 }
 
-/// Gives each record in the bytes of a log, which begin at `from`, a matching sum. What is no record at its place is left as it is.
+/// Gives each record in the bytes of a log, which begin at `from`, a matching sum. What is no
+/// record at its place is left as it is.
 pub fn mend_records(bytes: &mut [u8], from: Lsn) {
     let mut at = 0;
     while at + HEADER_BYTES <= bytes.len() {
@@ -162,7 +164,7 @@ fn decode_segment_header(input: &[u8]) {
     look(&name(1), &block[..]);
 }
 
-/// How many streams the log of a consumer's sample has: one block, one that is full, and two.
+/// Numbers of streams of a consumer's samples: one block, a full block, and two blocks.
 const CONSUMER_STREAMS: [usize; 3] = [1, 480, 481];
 /// Bytes of each block of a consumer's place that are part of a sample.
 const CONSUMER_BYTES: usize = 128;

@@ -1,6 +1,7 @@
-//! What an insert cannot be faster than: the same header, checksum and copy, without an inserter.
+//! The limit of an inserter's rate: header, checksum and copy, without an inserter.
 //!
-//! Real threads. Nobody finds out what is filled and nobody makes room: the rings are written over and over.
+//! Real threads. No thread finds out what is filled and none makes room: the rings are written over
+//! and over.
 
 use super::rate::{Tally, batch, on_threads};
 use katydid_kernels::lsn::Lsn;
@@ -62,7 +63,7 @@ fn payload(number: usize, record: usize) -> Vec<u8> {
 /// The durable frontier, if there were one: each header says how far it had got.
 static DURABLE: AtomicU64 = AtomicU64::new(0);
 
-/// As an inserter does it: the sum first, then the place, then the copies.
+/// Puts a record as an inserter does: the checksum first, then the place, then the copies.
 #[inline]
 fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let durable = Lsn::new(DURABLE.load(Ordering::Acquire));
@@ -78,7 +79,8 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let at = reserve(prepared.padded() as u64);
     let head = prepared.header(at);
     let padding = prepared.padded() - prepared.len();
-    // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger (the callers look).
+    // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger (the
+    // callers look).
     unsafe {
         ring.fill(at, &[&head], 0);
         ring.fill(at.plus(head.len() as u64), &[payload], padding);

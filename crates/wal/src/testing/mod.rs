@@ -1,4 +1,4 @@
-//! What tests of this crate, of later designs, and of users of the log share.
+//! Test support for this crate, for later designs, and for users of the log.
 
 pub mod conformance;
 mod decoders;
@@ -13,8 +13,9 @@ pub use positions::begin_at;
 
 use crate::log::Log;
 
-/// Ends `log` as the death of the process would: nothing more is written, what was only in memory is lost, the directory's lock
-/// is free. Other clones, sessions and futures of it see a failed log.
+/// Ends `log` as the death of the process would: nothing more is written, what was only in memory
+/// is lost, the directory's lock is free. Other clones, sessions and futures of it see a failed
+/// log.
 pub fn crash(log: &Log) {
     log.abandon();
 }

@@ -1,8 +1,9 @@
 //! Logs that begin at a high position, without the bytes that would lie below it.
 //!
-//! One thread, while nothing else has the log open. What it leaves is an interrupted creation: a control file of incarnation 0, which
-//! names another start than 0, and no segments. The next opening finishes the creation from that start. So no code but the
-//! format's own writes such a log, and no option of a program leads here.
+//! One thread, while nothing else has the log open. What it leaves is an interrupted creation: a
+//! control file of incarnation 0, which names another start than 0, and no segments. The next
+//! opening finishes the creation from that start. So no code but the format's own writes such a
+//! log, and no option of a program leads here.
 
 use crate::control::{CONTROL_NAME, Control, ControlState, read};
 use crate::error::OpenError;
@@ -11,7 +12,8 @@ use crate::segment::header::index_of_name;
 use katydid_device::Directory;
 use katydid_kernels::lsn::Lsn;
 
-/// Makes the log in `directory`, which holds nothing that is needed, begin at `start` when it is opened next. Its identity stays.
+/// Makes the log in `directory`, which holds nothing that is needed, begin at `start` when it is
+/// opened next. Its identity stays.
 ///
 /// # Errors
 /// [`OpenError::Device`], and what a damaged control file is refused with.

@@ -1,4 +1,4 @@
-//! How fast inserters are on real threads, by themselves.
+//! The rate of inserters alone on real threads.
 
 use crate::options::Options;
 use katydid_kernels::lsn::Lsn;
@@ -13,7 +13,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What real threads do: insert, and nothing but `work` between two inserts.
+/// The load of real threads: inserts, with nothing but `work` between two of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     /// All of them insert.
@@ -26,7 +26,7 @@ pub struct Load {
     pub time: Duration,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tally {
     /// Inserted records.
@@ -53,7 +53,8 @@ impl Tally {
     }
 }
 
-/// Inserts with real threads, and one more that tracks if the design has such a thread. After each insert, outside the measured design but within the time, `look` is called with the rig and the
+/// Inserts with real threads, and one more that tracks if the design has such a thread. After each
+/// insert, outside the measured design but within the time, `look` is called with the rig and the
 /// number of the thread's insert.
 ///
 /// # Panics
@@ -102,13 +103,14 @@ impl Drop for StopTracking<'_> {
     }
 }
 
-/// Records between two looks at whether the time is over: that word is looked at seldom, the clock never.
+/// Records between two looks at whether the time is over: that word is looked at seldom, the clock
+/// never.
 pub(super) fn batch(largest: usize) -> u64 {
     (8192 / largest as u64).clamp(1, 64)
 }
 
-/// Runs on each of so many threads what `begin` makes of its number, again and again until the time is over. It returns how many records
-/// it has done, and their bytes.
+/// Runs on each of `threads` threads what `begin` makes of its number, again and again until the
+/// time is over. It returns the number of its records and their bytes.
 pub(super) fn on_threads<B>(threads: usize, time: Duration, begin: impl Fn(usize) -> B + Sync) -> Tally
 where
     B: FnMut() -> (u64, u64),
@@ -145,7 +147,8 @@ where
         };
         workers.into_iter().map(join).collect()
     });
-    // With more threads than cores some begin late: a rate of each thread's own time would count what they never did.
+    // With more threads than cores some begin late: a rate of each thread's own time would count
+    // what they never did.
     let first = all.iter().map(|thread| thread.2).min();
     let last = all.iter().map(|thread| thread.3).max();
     let seconds = first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64());
@@ -159,7 +162,8 @@ where
     }
 }
 
-/// How many turns of other work this machine does in a microsecond: the best of several tries, as the others were disturbed.
+/// Turns of other work that this machine does in a microsecond: the best of several tries, because
+/// the others were disturbed.
 pub fn turns_in_a_microsecond() -> f64 {
     const TURNS: u64 = 100_000;
     let one = || {
@@ -170,7 +174,8 @@ pub fn turns_in_a_microsecond() -> f64 {
     (0..20).map(|_| one()).fold(0.0, f64::max)
 }
 
-/// Arithmetic, each turn on the result of the one before: it looks at no clock and touches no memory.
+/// Arithmetic, each turn on the result of the one before: it looks at no clock and touches no
+/// memory.
 #[inline(never)]
 fn other_work(turns: u64) {
     let mut number = turns;
@@ -180,7 +185,8 @@ fn other_work(turns: u64) {
     black_box(number);
 }
 
-/// What one insert takes without any sharing: nanoseconds of one thread, for records of `record` bytes into a ring of its own.
+/// Cost of an insert without any sharing: nanoseconds of one thread, for records of `record` bytes
+/// into a ring of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct SoloCost {
     /// The header with its checksum.
@@ -222,7 +228,8 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> So
         let mut at = Lsn::ZERO;
         for _ in 0..times {
             let head = black_box(&prepared).header(at);
-            // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger (looked at above).
+            // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger
+            // (looked at above).
             unsafe {
                 ring.fill(at, &[&head], 0);
                 ring.fill(at.plus(head.len() as u64), black_box(&[&payload[..]]), 0);

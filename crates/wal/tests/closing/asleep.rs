@@ -1,5 +1,6 @@
-//! Waits until every thread of the process sleeps, so that nothing more happens until the test does something. No clock: the kernel says
-//! which threads sleep, and a thread that was woken between two looks has slept once more often.
+//! Waits until every thread of the process sleeps, so that nothing more happens until the test does
+//! something. No clock: the kernel says which threads sleep, and a thread that was woken between
+//! two looks has slept once more often.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

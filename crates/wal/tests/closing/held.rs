@@ -1,9 +1,10 @@
-//! A directory that holds up one chosen device call of one chosen thread, and that notices calls made after the directory's lock was given
-//! back.
+//! A directory that holds up one chosen device call of one chosen thread, and that notices calls
+//! made after the directory's lock was given back.
 //!
-//! Each opening of a log gets a directory of its own ([`Opening`]) over the same memory. What it calls *changing* is each call after which
-//! another opening could find something else than before: it counts those inside, and when the opening's lock is dropped none may be inside,
-//! and none may come later.
+//! Each opening of a log gets a directory of its own ([`Opening`]) over the same memory. What it
+//! calls *changing* is each call after which another opening could find something else than before:
+//! it counts those inside, and when the opening's lock is dropped none may be inside, and none may
+//! come later.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result, WriteMode};
@@ -164,8 +165,9 @@ impl Opening {
         Opening { inner, prefix: String::new(), watched: Arc::default(), is_outermost: true }
     }
 
-    /// Holds up the call of `filter` before which `passing` changing calls have passed. The channel tells of it when it was reached; it ends
-    /// where none was, and [`Opening::expect_nothing`] was called.
+    /// Holds up the call of `filter` before which `passing` changing calls have passed. The channel
+    /// tells of it when it was reached; it ends where none was, and [`Opening::expect_nothing`] was
+    /// called.
     pub fn hold(&self, filter: ThreadFilter, passing: usize) -> Receiver<Held> {
         let ((reached, is_reached), (leave, leaves)) = (channel(), channel());
         let plan = Plan { filter, passing, reached, leaves, leave };

@@ -1,10 +1,11 @@
-//! Closing a log beside every other call on it: when the directory's lock was given back, nothing of the old opening reaches the directory.
+//! Closing a log beside every other call on it: when the directory's lock was given back, nothing
+//! of the old opening reaches the directory.
 //!
 //! | file | what |
 //! |---|---|
 //! | `held` | a directory that holds up one call, and notices calls that come too late |
 //! | `asleep` | waiting until nothing moves any more, without a clock |
-//! | `pairs` | each call of a log held up at each of its device calls, while another thread closes; and the other way round |
+//! | `pairs` | each call held up at each of its device calls while a thread closes, and vice versa |
 //! | `beside` | many threads, unordered |
 //! | `inside` | closing from inside a device call |
 

@@ -1,4 +1,5 @@
-//! One call is held up at each device call that it makes, in turn, while another thread makes a second call; one of the two closes.
+//! One call is held up at each device call that it makes, in turn, while another thread makes a
+//! second call; one of the two closes.
 
 use crate::asleep::{alone, wait_until_all_sleep};
 use crate::held::{Opening, ThreadFilter, enlist};
@@ -14,7 +15,8 @@ use std::task::{Context, Poll, Waker};
 /// What a thread does to an open log.
 type Call<L> = (&'static str, fn(&L) -> Result<(), Error>);
 
-/// A log of one kind: how it is opened and filled, what can be called, and what must be there afterwards.
+/// A log of one kind: how it is opened and filled, what can be called, and what must be there
+/// afterwards.
 struct Subject<L> {
     name: String,
     open: Box<dyn Fn(Arc<dyn Directory>) -> L>,
@@ -29,7 +31,8 @@ struct Subject<L> {
 const KEPT: u32 = 40;
 
 impl<L: Clone + Send + Sync> Subject<L> {
-    /// Holds up the device call number `passing` of `first` while another thread makes the `second` call. Whether there is such a call.
+    /// Holds up the device call number `passing` of `first` while another thread makes the `second`
+    /// call. Whether there is such a call.
     fn attempt(&self, filter: ThreadFilter, first: Call<L>, second: Call<L>, passing: usize) -> bool {
         let memory = MemoryDirectory::new();
         let opening = Opening::of(&memory);
@@ -204,7 +207,8 @@ fn no_thread_of_the_log_reaches_the_directory_after_close() {
     let _alone = alone();
     let subject = of_log(LogKind::Disk, Background::Threads);
     for name in ["katydid-log-maintenance", "katydid-log-syncer"] {
-        // Closing leads itself where the syncer gets no processor in time, so once may not be enough.
+        // Closing leads itself where the syncer gets no processor in time, so once may not be
+        // enough.
         let mut held = 0;
         for _ in 0..100 {
             let calls = calls().into_iter().filter(|(name, _)| ["request", "raise_reserve"].contains(name));
@@ -263,7 +267,8 @@ fn no_call_of_a_log_of_two_streams_reaches_the_directory_after_close() {
     of_streams().all_pairs();
 }
 
-/// Appenders in NVRAM store past the gate, but no other opening gets the memory while one of them may.
+/// Appenders in NVRAM store past the gate, but no other opening gets the memory while one of them
+/// may.
 #[test]
 fn memory_is_given_back_when_no_session_is_left_that_could_store_there() {
     let _alone = alone();

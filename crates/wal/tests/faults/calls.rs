@@ -1,4 +1,5 @@
-//! One call on the way of a commit fails, once, while callers of every kind wait; afterwards the device works again.
+//! One call on the way of a commit fails, once, while callers of every kind wait; afterwards the
+//! device works again.
 
 use crate::places::{Standstill, TestDevice};
 use crate::{Acknowledged, append, block_on, check, first, on_every_protocol_and_device, options};
@@ -7,7 +8,8 @@ use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A name, the fault of a write, and the fault of a sync. Where durable writes are used there is nothing else to fail.
+/// A name, the fault of a write, and the fault of a sync. Where durable writes are used there is
+/// nothing else to fail.
 const FAULTS: &[(&str, Option<Fault>, Option<Fault>)] = &[
     ("a sync fails", Some(Fault::SyncIo), Some(Fault::SyncIo)),
     ("a write fails", Some(Fault::Io), None),
@@ -16,7 +18,8 @@ const FAULTS: &[(&str, Option<Fault>, Option<Fault>)] = &[
     ("a write is cut in its middle", Some(Fault::ShortWrite(11)), None),
 ];
 
-/// Sessions: the first is alone before the fault; then come those that block, wait for a future, and have callbacks.
+/// Sessions: the first is alone before the fault; then come those that block, wait for a future,
+/// and have callbacks.
 const BLOCKING: std::ops::Range<usize> = 1..4;
 const FUTURES: std::ops::Range<usize> = 4..7;
 const SESSIONS: usize = 9;
@@ -105,7 +108,8 @@ fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: O
     assert!(causes[0].contains("log.0"), "{causes:?} names no segment");
     // The device works again, and nothing of this log reaches it or is acknowledged any more.
     let durable = log.first().durable();
-    // A call of the maintenance thread that was under way when the gate shut may still end: it prepares, and writes no record.
+    // A call of the maintenance thread that was under way when the gate shut may still end: it
+    // prepares, and writes no record.
     let reached = Arc::new(AtomicU64::new(0));
     let counted = reached.clone();
     device.fail_once(move |verb, name| {

@@ -1,4 +1,5 @@
-//! A future that is dropped, at whatever moment, changes nothing: the same calls reach the device, and the same is found on it.
+//! A future that is dropped, at whatever moment, changes nothing: the same calls reach the device,
+//! and the same is found on it.
 
 use crate::{Acknowledged, append, check, options, places};
 use katydid_device::SimDevice;

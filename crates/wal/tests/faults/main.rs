@@ -1,4 +1,5 @@
-//! What the log does when its device fails, stalls, or is full: every protocol, every device, every kind of fault, every place.
+//! What the log does when its device fails, stalls, or is full: every protocol, every device, every
+//! kind of fault, every place.
 //!
 //! | file | what goes wrong |
 //! |---|---|
@@ -12,9 +13,10 @@
 //! | `wakers` | nothing, or a write; a waker drops the last handle, waits for the log, stands still |
 //! | `panics` | one call, which does not return but panics |
 //!
-//! What must hold is the same everywhere: whoever was told of success finds it after the next opening, whatever becomes of the
-//! machine; after a failed write or sync nobody is told of success any more, and all are told the first cause; and what is found
-//! is records that were appended, whole, in the order of their session, from the first one on.
+//! What must hold is the same everywhere: whoever was told of success finds it after the next
+//! opening, whatever becomes of the machine; after a failed write or sync nobody is told of success
+//! any more, and all are told the first cause; and what is found is records that were appended,
+//! whole, in the order of their session, from the first one on.
 
 mod beside;
 mod calls;
@@ -93,8 +95,8 @@ pub fn append(
     Ok(appended.end)
 }
 
-/// Of each session the first records, but for what was trimmed: all that were acknowledged among them, none damaged and none that
-/// was never appended.
+/// Of each session the first records, but for what was trimmed: all that were acknowledged among
+/// them, none damaged and none that was never appended.
 pub fn check(log: &Log, told: &[Acknowledged], when: &str) {
     let mut found = vec![0; told.len()];
     for record in log.first().reader(log.first().start()).expect("reader") {

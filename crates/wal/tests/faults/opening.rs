@@ -1,5 +1,5 @@
-//! Reads of recovery fail. That is the device's error and never taken for corruption, changes nothing of the records, and the
-//! next opening finds everything.
+//! Reads of recovery fail. That is the device's error and never taken for corruption, changes
+//! nothing of the records, and the next opening finds everything.
 
 use crate::places::{Device, Plan, TestDevice, faulty};
 use crate::{Acknowledged, append, check, on_every_protocol_and_device, options};

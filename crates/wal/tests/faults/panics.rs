@@ -1,4 +1,5 @@
-//! A call of the device panics, on whichever thread makes it: the log fails, says so to every caller, and closes.
+//! A call of the device panics, on whichever thread makes it: the log fails, says so to every
+//! caller, and closes.
 
 use crate::places::{Standstill, TestDevice};
 use crate::{Acknowledged, append, block_on, check, first, on_every_protocol_and_device, options};
@@ -122,7 +123,8 @@ fn a_question_that_panics_fails_the_log_and_hangs_nobody() {
     });
 }
 
-/// Closing by a thread that unwinds already is closing all the same, also if the device panics in it.
+/// Closing by a thread that unwinds already is closing all the same, also if the device panics in
+/// it.
 #[test]
 fn the_last_handle_dropped_by_a_panic_closes_the_log() {
     on_every_protocol_and_device(|sync, place| {

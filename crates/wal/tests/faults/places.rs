@@ -1,7 +1,8 @@
 //! The devices that faults are tried on, and one way to put a fault into any of them.
 //!
-//! On the simulated device a fault is the device's own: a failed sync loses what it lost, and the machine can crash. Before real
-//! files stands a directory that fails instead of them; there the next opening finds what the system has.
+//! On the simulated device a fault is the device's own: a failed sync loses what it lost, and the
+//! machine can crash. Before real files stands a directory that fails instead of them; there the
+//! next opening finds what the system has.
 
 use katydid_device::{
     Cause, Create, Directory, DirectoryLock, Error, Fault, File, FileDirectory, Method, Result, SimDevice,
@@ -121,7 +122,8 @@ impl Device {
         }
     }
 
-    /// What the next opening may find, with a name for each: where the machine can crash, also what that may leave.
+    /// What the next opening may find, with a name for each: where the machine can crash, also what
+    /// that may leave.
     pub fn later(&self) -> Vec<(String, Device)> {
         let Device::Simulated(device) = self else { return vec![("as it is".to_owned(), self.clone())] };
         let mut later = vec![("the process died".to_owned(), Device::Simulated(device.reopen_after_kill()))];

@@ -1,5 +1,6 @@
-//! The device stands still for seconds, then goes on: an event and a metric say what it was doing, nobody is told of success
-//! meanwhile, and nothing is lost. The seconds are those of a clock that the test moves.
+//! The device stands still for seconds, then goes on: an event and a metric say what it was doing,
+//! nobody is told of success meanwhile, and nothing is lost. The seconds are those of a clock that
+//! the test moves.
 
 use crate::places::Standstill;
 use crate::{Acknowledged, append, block_on, check, on_every_protocol_and_device, options};

@@ -1,5 +1,6 @@
-//! Any one call that changes the device fails, by its number: in opening, creating, appending, preparing, rotating, trimming and
-//! closing. Everything is done on the test's thread, so a number names the same call in every run.
+//! Any one call that changes the device fails, by its number: in opening, creating, appending,
+//! preparing, rotating, trimming and closing. Everything is done on the test's thread, so a number
+//! names the same call in every run.
 
 use crate::places::{self, TestDevice};
 use crate::{Acknowledged, append, check, options};
@@ -25,7 +26,8 @@ fn quiet(sync: SyncKind, place: &TestDevice) -> Options {
 /// Where positions take a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
-/// A device for one life: with buffered writes one on which the log was begun so that its positions pass [`HIGH`] in it.
+/// A device for one life: with buffered writes one on which the log was begun so that its positions
+/// pass [`HIGH`] in it.
 fn device(seed: u64, options: &Options) -> SimDevice {
     let device = SimDevice::new(seed);
     if options.method == Method::Direct {
@@ -57,7 +59,8 @@ fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> R
     panic!("no space, and that does not clear");
 }
 
-/// Opens the log twice; each time appends over several segments, with every way to make durable, trims and closes.
+/// Opens the log twice; each time appends over several segments, with every way to make durable,
+/// trims and closes.
 fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
     let mut refused = 0;
     match rounds(device, options, told, &mut refused) {
@@ -81,8 +84,8 @@ fn rounds(
     for _ in 0..2 {
         let log = match Log::open_in(device.directory(), options.clone()) {
             Ok(log) => log,
-            // Nothing was lost, so it may be tried again. (After a failed sync of names only the machine's restart tells
-            // which of them there are.)
+            // Nothing was lost, so it may be tried again. (After a failed sync of names only the
+            // machine's restart tells which of them there are.)
             Err(OpenError::Device(error)) if error.is_no_space_ahead() => {
                 *refused += 1;
                 Log::open_in(device.directory(), options.clone()).expect("a second time there is room")
@@ -180,7 +183,8 @@ fn no_room_at_any_step_loses_nothing_and_clears_where_it_was_met_ahead_of_use() 
         for step in 0..steps(options) {
             let Some((verb, path, end)) = fail_at(options, step, Fault::NoSpace) else { continue };
             println!("step {step}: no room to {verb} {path}: {end:?}");
-            // What is prepared and named ahead of use may find no room, and then does when there is some.
+            // What is prepared and named ahead of use may find no room, and then does when there is
+            // some.
             if matches!(verb, Verb::Prepare | Verb::Open | Verb::Rename) {
                 met += 1;
                 assert!(matches!(end, End::Closed { .. }), "shut for a lack of room met ahead of use");

@@ -1,7 +1,9 @@
-//! Wakers that do what they must not be trusted not to do: drop the last handle, wait for the log, stand still, panic.
+//! Wakers that do what they must not be trusted not to do: drop the last handle, wait for the log,
+//! stand still, panic.
 //!
-//! A waker is a program's code, and what it drops is too: a task whose executor is gone drops its future, and with it the last handle of the
-//! log. Whatever it does, the log's own threads and the committing threads go on.
+//! A waker is a program's code, and what it drops is too: a task whose executor is gone drops its
+//! future, and with it the last handle of the log. Whatever it does, the log's own threads and the
+//! committing threads go on.
 
 use crate::places::TestDevice;
 use crate::{Acknowledged, append, check, on_every_protocol_and_device, options};
@@ -44,7 +46,8 @@ fn poll(future: &mut Completion, waker: &Waker) -> Poll<Result<(), Error>> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// A future of a record that stands still on its way to the device, and the waker that was left with it.
+/// A future of a record that stands still on its way to the device, and the waker that was left
+/// with it.
 fn pending(
     log: &Log,
     end: Lsn,
@@ -56,7 +59,8 @@ fn pending(
     (future, told)
 }
 
-/// The last handle is dropped by the waker of its own future, while a later record is not written yet.
+/// The last handle is dropped by the waker of its own future, while a later record is not written
+/// yet.
 fn drops_the_last_handle(sync: SyncKind, place: &TestDevice, fault: Option<(Verb, Fault)>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
@@ -104,7 +108,8 @@ fn a_waker_that_drops_the_last_handle_after_a_failed_write_closes_the_log() {
 #[test]
 fn a_waker_that_drops_the_last_handle_after_a_failed_sync_closes_the_log() {
     on_every_protocol_and_device(|sync, place| {
-        // Where writes are durable by themselves there is no sync to fail, and the last handle closes the log as always.
+        // Where writes are durable by themselves there is no sync to fail, and the last handle
+        // closes the log as always.
         let verb = if place.method.durable_writes() { Verb::Write } else { Verb::Sync };
         drops_the_last_handle(sync, place, Some((verb, Fault::SyncIo)));
     });
@@ -209,7 +214,8 @@ fn a_waker_that_panics_loses_no_other() {
     log.close().expect("close");
 }
 
-/// Closing tells those who wait in futures; by then nothing of it is done on the thread that closes.
+/// Closing tells those who wait in futures; by then nothing of it is done on the thread that
+/// closes.
 #[test]
 fn closing_wakes_every_future() {
     let device = SimDevice::new(1);
@@ -225,7 +231,8 @@ fn closing_wakes_every_future() {
     assert!(matches!(poll(&mut future, &again), Poll::Ready(Ok(()))));
 }
 
-/// Without threads of the log its callers would have to call wakers, at a moment when they may hold anything.
+/// Without threads of the log its callers would have to call wakers, at a moment when they may hold
+/// anything.
 #[test]
 fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     for sync in SyncKind::ALL {
@@ -253,7 +260,8 @@ fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     }
 }
 
-/// The executor of the standard library's example parks its thread, and its waker unparks it, with no flag beside the token.
+/// The executor of the standard library's example parks its thread, and its waker unparks it, with
+/// no flag beside the token.
 #[test]
 fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
     on_every_protocol_and_device(|sync, place| {

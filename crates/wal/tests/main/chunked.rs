@@ -1,5 +1,5 @@
-//! What inserter `chunked` promises beyond the conformance suite: order along `after`, padding that nobody sees and that costs
-//! little, and sessions that delay nobody by doing nothing.
+//! What inserter `chunked` promises beyond the conformance suite: order along `after`, padding that
+//! nobody sees and that costs little, and sessions that delay nobody by doing nothing.
 
 use katydid_device::{Directory, MemoryDirectory};
 use katydid_wal::{
@@ -69,7 +69,8 @@ fn a_record_lies_above_what_it_depends_on_and_need_not_otherwise() {
 fn chains_of_dependence_across_threads_are_in_log_order() {
     let directory = memory();
     let log = open(&directory);
-    // Each page is changed by all threads in turn; a change names the one before, as an engine's page latch lets it.
+    // Each page is changed by all threads in turn; a change names the one before, as an engine's
+    // page latch lets it.
     let pages: Vec<std::sync::Mutex<(Lsn, u64)>> = (0..3).map(|_| Default::default()).collect();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {

@@ -1,5 +1,5 @@
-//! Files of every version of the format are kept in `tests/fixtures`. Those of the current version are read here, those of others are
-//! refused, through the public API.
+//! Files of every version of the format are kept in `tests/fixtures`. Those of the current version
+//! are read here, those of others are refused, through the public API.
 //!
 //! The test in `src/recover/tests/fixture.rs` makes the files of the current version.
 

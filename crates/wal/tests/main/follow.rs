@@ -74,7 +74,8 @@ fn records_are_given_when_they_are_durable_and_not_before() {
     }
 }
 
-/// One thread appends and commits when the last record was given, another one waits for each: no wake-up is lost.
+/// One thread appends and commits when the last record was given, another one waits for each: no
+/// wake-up is lost.
 #[test]
 fn a_thread_that_waits_gets_every_record() {
     let memory = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };

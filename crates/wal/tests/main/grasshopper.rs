@@ -1,4 +1,5 @@
-//! What inserter `grasshopper` counts: how much was found filled by crawling, and how much by hopping.
+//! What inserter `grasshopper` counts: how much was found filled by crawling, and how much by
+//! hopping.
 
 use katydid_device::MemoryDirectory;
 use katydid_wal::{Append, Background, FileOptions, InserterDesign, Kind, Log, Options};

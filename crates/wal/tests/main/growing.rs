@@ -98,7 +98,8 @@ fn segments_double_up_to_the_full_size_and_are_used_again() {
     assert!(lengths(&directory).iter().all(|(index, _)| *index > 3));
 }
 
-/// Each trimmed segment comes back at once, mostly for a larger size, and is found whole before anything was written into it.
+/// Each trimmed segment comes back at once, mostly for a larger size, and is found whole before
+/// anything was written into it.
 #[test]
 fn a_segment_that_is_used_again_has_the_length_of_its_new_place() {
     let directory = MemoryDirectory::new();
@@ -134,7 +135,8 @@ fn a_log_keeps_the_sizes_that_it_was_made_with() {
     }
 }
 
-/// A segment of the size that another index has is not taken for sound, whatever its header says of itself.
+/// A segment of the size that another index has is not taken for sound, whatever its header says of
+/// itself.
 #[test]
 fn a_segment_of_another_size_is_refused_by_name() {
     let directory = MemoryDirectory::new();
@@ -162,8 +164,8 @@ fn a_segment_of_another_size_is_refused_by_name() {
     }
 }
 
-/// What a full device leaves in a young log is enough for critical records that undo all that was ever appended, although far less is kept
-/// than the whole reserve.
+/// What a full device leaves in a young log is enough for critical records that undo all that was
+/// ever appended, although far less is kept than the whole reserve.
 #[test]
 fn a_young_log_on_a_full_device_has_room_to_undo_everything() {
     let device = SimDevice::new(1);

@@ -1,4 +1,5 @@
-//! What `nv_logging` does as the report on NV-Logging says, and `nv_entries` does not: appenders persist, and a checkpoint writes no file.
+//! What `nv_logging` does as the report on NV-Logging says, and `nv_entries` does not: appenders
+//! persist, and a checkpoint writes no file.
 
 use katydid_device::nvram::SimNvram;
 use katydid_device::{SimDevice, Survival};
@@ -30,7 +31,8 @@ fn append(log: &Log, count: u64) -> Lsn {
     ends.last().expect("some")
 }
 
-/// Records that are there after a crash that keeps nothing which was not fenced, and where the log starts then.
+/// Records that are there after a crash that keeps nothing which was not fenced, and where the log
+/// starts then.
 fn kept(device: &SimDevice, log: LogKind) -> (usize, Lsn) {
     let device = device.reopen_with(0, Survival::DropAll);
     let log = Log::open_in(device.directory(), options(log)).expect("open");

@@ -1,4 +1,5 @@
-//! Logs in NVRAM: the conformance suite over each kind with each inserter, and what is refused when one is opened.
+//! Logs in NVRAM: the conformance suite over each kind with each inserter, and what is refused when
+//! one is opened.
 
 use katydid_device::nvram::Persistence;
 use katydid_device::{Directory, MemoryDirectory, NvramFault};
@@ -202,7 +203,8 @@ fn fill(session: &mut Session, bytes: usize, class: AppendClass) -> Vec<Appended
     }
 }
 
-/// Whichever of the two is full: no space, at once and typed; trimming helps; and what is kept for critical records is there.
+/// Whichever of the two is full: no space, at once and typed; trimming helps; and what is kept for
+/// critical records is there.
 #[test]
 fn entries_and_heap_each_have_an_end() {
     // Few entries for much heap, and the other way round. Bytes of each record.
@@ -284,7 +286,8 @@ fn a_heap_without_room_can_be_opened() {
     assert!(fill(&mut log.session().expect("session"), 300, AppendClass::Normal).len() > 30);
 }
 
-/// The ring of entries and the heap go round many times, with openings between; short records and such of more than 64 KiB.
+/// The ring of entries and the heap go round many times, with openings between; short records and
+/// such of more than 64 KiB.
 #[test]
 fn records_that_lie_apart_go_round_and_round() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());

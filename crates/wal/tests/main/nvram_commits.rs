@@ -1,6 +1,8 @@
-//! Logs in NVRAM whose appends only copy: what one commit persists is everybody's, and nothing else is told to be durable.
+//! Logs in NVRAM whose appends only copy: what one commit persists is everybody's, and nothing else
+//! is told to be durable.
 //!
-//! Steps of the simulated memory are write-backs and fences; a crash that drops all keeps nothing but what was fenced.
+//! Steps of the simulated memory are write-backs and fences; a crash that drops all keeps nothing
+//! but what was fenced.
 
 use katydid_device::nvram::SimNvram;
 use katydid_device::testing::seed;
@@ -103,7 +105,8 @@ fn a_commit_covers_records_whose_appenders_persisted_nothing() {
     }
 }
 
-/// Once for the records, and of those that lie apart once more for the entries; however many records there are.
+/// Once for the records, and of those that lie apart once more for the entries; however many
+/// records there are.
 #[test]
 fn a_commit_takes_one_fence_or_two() {
     for (kind, fences) in [(LogKind::NvRing, 1), (LogKind::NvEntries, 2)] {
@@ -118,8 +121,8 @@ fn a_commit_takes_one_fence_or_two() {
     }
 }
 
-/// Crashes at each step of a commit: of those that lie apart nothing counts before the records are persisted, and some of them if the
-/// crash comes between the fences.
+/// Crashes at each step of a commit: of those that lie apart nothing counts before the records are
+/// persisted, and some of them if the crash comes between the fences.
 #[test]
 fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     let seed = seed();
@@ -258,7 +261,8 @@ fn a_future_is_woken_by_the_commit_that_covers_it() {
     }
 }
 
-/// A crash leaves torn records of which an opening cuts the log off. Where it is closed then, one of them may lie just behind its end.
+/// A crash leaves torn records of which an opening cuts the log off. Where it is closed then, one
+/// of them may lie just behind its end.
 #[test]
 fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_end() {
     let options = options(LogKind::NvRing);
@@ -293,8 +297,8 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     );
 }
 
-/// Threads append, and wait, ask and poll as they like, until the memory crashes: whoever was told of something, by whichever way and
-/// whosever commit it was, finds it.
+/// Threads append, and wait, ask and poll as they like, until the memory crashes: whoever was told
+/// of something, by whichever way and whosever commit it was, finds it.
 #[test]
 fn whatever_was_told_to_anybody_is_there() {
     const THREADS: usize = 4;

@@ -1,13 +1,16 @@
-//! Logs in NVRAM that crash at every step of the memory, are opened, crash while they are opened, and are opened again.
+//! Logs in NVRAM that crash at every step of the memory, are opened, crash while they are opened,
+//! and are opened again.
 //!
-//! A step is a write-back or a fence. What a crash leaves of the lines that were not persisted is up to the seed, eight bytes at a
-//! time. After each crash:
+//! A step is a write-back or a fence. What a crash leaves of the lines that were not persisted is
+//! up to the seed, eight bytes at a time. After each crash:
 //!
-//! 1. every record that was acknowledged is there, but for what was trimmed; of `nv_direct`, also above holes;
-//! 2. nothing is there that was not appended, nothing twice, and each session's records are in order, without one missing before another
-//!    that was acknowledged;
+//! 1. every record that was acknowledged is there, but for what was trimmed; of `nv_direct`, also
+//!    above holes;
+//! 2. nothing is there that was not appended, nothing twice, and each session's records are in
+//!    order, without one missing before another that was acknowledged;
 //! 3. a trim has moved the start or has not, and changed nothing else;
-//! 4. what is opened again, whatever crashed while it was being opened, is the same, and can be appended to.
+//! 4. what is opened again, whatever crashed while it was being opened, is the same, and can be
+//!    appended to.
 
 use katydid_device::SimDevice;
 use katydid_device::nvram::SimNvram;
@@ -45,7 +48,8 @@ struct Model {
     acknowledged: Vec<u64>,
     /// Numbers and ends of those that nobody has waited for.
     pending: Vec<(u64, Lsn)>,
-    /// Numbers of those that may have been trimmed. Of sessions with chunks of their own a later number may lie lower.
+    /// Numbers of those that may have been trimmed. Of sessions with chunks of their own a later
+    /// number may lie lower.
     trimmed: BTreeSet<u64>,
     next: u64,
 }
@@ -56,7 +60,8 @@ fn payload(number: u64, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// Two sessions append by turns, wait for some of it, and trim when the ring is full; until `count` records, or the memory has crashed.
+/// Two sessions append by turns, wait for some of it, and trim when the ring is full; until `count`
+/// records, or the memory has crashed.
 fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng, count: u64) {
     let mut sessions = [log.session().expect("session"), log.session().expect("session")];
     let mut live: Vec<(u64, Lsn)> = Vec::new();
@@ -90,7 +95,8 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
                 let keep = rng.usize(0..4).min(live.len());
                 let to = if keep == 0 { log.first().sync() } else { Ok(live[live.len() - keep].1) };
                 let Ok(to) = to else { break };
-                // It may be done although the crash comes before it says so. What was there before this work lies lower than all of it.
+                // It may be done although the crash comes before it says so. What was there before
+                // this work lies lower than all of it.
                 live.retain(|(_, first)| *first >= to);
                 let stays = |number: &u64| live.iter().any(|(live, _)| live == number);
                 model.trimmed.extend(model.appended.keys().copied().filter(|number| !stays(number)));
@@ -145,7 +151,8 @@ fn memory_of(device: &SimDevice) -> SimNvram {
 /// Where positions take a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
-/// Whether a log begins at position 0, or so that its positions pass [`HIGH`] in the work that follows.
+/// Whether a log begins at position 0, or so that its positions pass [`HIGH`] in the work that
+/// follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begins {
     AtZero,
@@ -155,7 +162,8 @@ enum Begins {
 /// A device with a log that has gone round a few times.
 fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     let mut device = SimDevice::new(seed);
-    // Of entries there is one of 8 bytes for each 64 of the heap. The rest is a little more than the work below may do too much.
+    // Of entries there is one of 8 bytes for each 64 of the heap. The rest is a little more than
+    // the work below may do too much.
     let (positions, rest) =
         if options.medium.kind().lies_apart() { (RING / 8, 240) } else { (RING, 10 << 10) };
     let laps = 2 * positions + positions / 2;
@@ -207,7 +215,8 @@ fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64
     }
 }
 
-/// Rule 4: the memory crashes at one step of an opening, another crash at one of the next, and then it is opened.
+/// Rule 4: the memory crashes at one step of an opening, another crash at one of the next, and then
+/// it is opened.
 fn open_again(device: &SimDevice, options: &Options, model: &mut Model, seed: u64, context: &str) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut device = device.reopen_after_crash(seed);
@@ -279,7 +288,8 @@ fn many_lives_of_one_log() {
     }
 }
 
-/// What a crash leaves of records that were being appended, made by hand: some words of them never arrived.
+/// What a crash leaves of records that were being appended, made by hand: some words of them never
+/// arrived.
 #[test]
 fn holes_become_padding_and_everything_else_stays() {
     let seed = seed();
@@ -343,7 +353,8 @@ fn holes_become_padding_and_everything_else_stays() {
                     record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
                 })
                 .collect();
-            // Of a record that lacks a word the opening that crashed may have put just that one there: then it is whole.
+            // Of a record that lacks a word the opening that crashed may have put just that one
+            // there: then it is whole.
             assert!(
                 expected.iter().all(|number| found.contains(number)),
                 "{context}, step {step}: {found:?}"
@@ -363,8 +374,9 @@ fn holes_become_padding_and_everything_else_stays() {
     }
 }
 
-/// Of records that lie apart: an entry is not set when the machine crashes, and those above it are. What is above is no
-/// record, its memory is used again, and its entries must not name what is put there.
+/// Of records that lie apart: an entry is not set when the machine crashes, and those above it are.
+/// What is above is no record, its memory is used again, and its entries must not name what is put
+/// there.
 #[test]
 fn memory_of_what_lay_above_a_hole_is_used_again() {
     let seed = seed();
@@ -383,14 +395,15 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         drop((session, log));
         let device = device.reopen_after_kill();
         let region = memory_of(&device).region();
-        // As a crash within somebody's commit leaves them: all entries are set, in lap 1, but one, which is as its appender left it or
-        // has not arrived.
+        // As a crash within somebody's commit leaves them: all entries are set, in lap 1, but one,
+        // which is as its appender left it or has not arrived.
         let hole = rng.usize(0..places.len() - 2);
         for (nth, place) in places.iter().enumerate() {
             let entry = region.word(4096 + place.lsn.get() % (RING / 8));
             match (nth == hole, rng.bool()) {
                 (false, _) => {
-                    // The object lies in the heap, behind the entries, and begins with its length and its checksum.
+                    // The object lies in the heap, behind the entries, and begins with its length
+                    // and its checksum.
                     let object = 4096 + RING / 8 + (u64::from_le(entry.load(Relaxed)) >> 32) * 8;
                     let sum = (u64::from_le(region.word(object).load(Relaxed)) >> 32) & 0xffff;
                     entry.fetch_or((1 | sum << 16).to_le(), Relaxed)
@@ -432,7 +445,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
             let mut session = log.session().expect("session");
             for number in 0..rng.u64(0..10) {
                 let number = 1000 * (life + 1) + number;
-                // Longer than those that were lost, so that they are put where entries above the end once named something.
+                // Longer than those that were lost, so that they are put where entries above the
+                // end once named something.
                 let bytes = payload(number, 8 * rng.usize(0..12));
                 session.append(&Append::new(Kind::USER, &[&bytes])).expect("append");
                 expected.push(number);
@@ -446,7 +460,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
     }
 }
 
-/// Threads append side by side and the memory crashes among them, so that there are holes below acknowledged records.
+/// Threads append side by side and the memory crashes among them, so that there are holes below
+/// acknowledged records.
 #[test]
 fn records_above_holes_survive_with_what_they_depend_on() {
     let seed = seed();

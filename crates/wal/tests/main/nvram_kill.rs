@@ -1,8 +1,10 @@
-//! Logs in NVRAM whose process is killed while it appends: what it was told to be durable is there when the log is opened again.
+//! Logs in NVRAM whose process is killed while it appends: what it was told to be durable is there
+//! when the log is opened again.
 //!
-//! The child is this program, run again for one of its tests, with the folder and the kind in its environment. It prints what it was told, and
-//! what it is about to trim, and is killed after some number of lines. That the memory kept what was only in caches is the kernel's doing
-//! here; crashes of the memory are simulated in `nvram_crashes`.
+//! The child is this program, run again for one of its tests, with the folder and the kind in its
+//! environment. It prints what it was told, and what it is about to trim, and is killed after some
+//! number of lines. That the memory kept what was only in caches is the kernel's doing here;
+//! crashes of the memory are simulated in `nvram_crashes`.
 
 use katydid_device::testing::seed;
 use katydid_wal::{

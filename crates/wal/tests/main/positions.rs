@@ -1,5 +1,6 @@
-//! Logs far from their first byte: a record that is appended around positions that need more than 32 bits is told its right place, survives
-//! a crash, and is read back after it. One thread, on the simulated device.
+//! Logs far from their first byte: a record that is appended around positions that need more than
+//! 32 bits is told its right place, survives a crash, and is read back after it. One thread, on the
+//! simulated device.
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::testing::begin_at;
@@ -9,7 +10,8 @@ use katydid_wal::{
 
 /// Positions that records are appended on both sides of.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
-/// How far below the border the log begins, at most; and above it ends, at least. Several rounds of the ring.
+/// How far below the border the log begins, at most; and above it ends, at least. Several rounds of
+/// the ring.
 const NEAR: u64 = 64 << 10;
 
 fn options(inserter: InserterKind, sync: SyncKind) -> Options {

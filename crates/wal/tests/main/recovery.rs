@@ -1,5 +1,5 @@
-//! Whole logs on the simulated device: what was acknowledged survives crashes at any step, what was not is a prefix,
-//! and damage is refused. The byte-exact cases are in `src/recover/tests`.
+//! Whole logs on the simulated device: what was acknowledged survives crashes at any step, what was
+//! not is a prefix, and damage is refused. The byte-exact cases are in `src/recover/tests`.
 
 use fastrand::Rng;
 use katydid_device::testing::seed;
@@ -188,7 +188,8 @@ fn acknowledged_records_survive_a_crash_where_positions_grow_by_a_bit() {
     }
 }
 
-/// The last positions: an append that does not fit below [`Lsn::LIMIT`] is refused, and what fits stays readable.
+/// The last positions: an append that does not fit below [`Lsn::LIMIT`] is refused, and what fits
+/// stays readable.
 #[test]
 fn a_log_at_the_last_position_refuses_appends_and_nothing_else() {
     let mut random = Rng::with_seed(seed());
@@ -222,7 +223,8 @@ fn a_log_at_the_last_position_refuses_appends_and_nothing_else() {
     }
 }
 
-/// The last write is lost from some sector on; opening, appending, closing and opening again loses nothing more.
+/// The last write is lost from some sector on; opening, appending, closing and opening again loses
+/// nothing more.
 #[test]
 fn a_torn_tail_is_cut_once_and_for_all() {
     let seed = seed();
@@ -240,7 +242,8 @@ fn a_torn_tail_is_cut_once_and_for_all() {
         for number in 10..30 {
             append(&mut session, &payload(number, 200)).unwrap();
         }
-        // Maintenance may be at work too, so the step that crashes is not known; the survivors are judged instead.
+        // Maintenance may be at work too, so the step that crashes is not known; the survivors are
+        // judged instead.
         device.crash_at(device.steps());
         assert!(log.first().sync().is_err());
         drop((session, log));

@@ -1,5 +1,6 @@
-//! Going on in the next segment costs a commit at most two device writes, and no commit waits for segments to be prepared while
-//! spare ones are ready. By counting calls: nothing here depends on how long anything takes.
+//! Going on in the next segment costs a commit at most two device writes, and no commit waits for
+//! segments to be prepared while spare ones are ready. By counting calls: nothing here depends on
+//! how long anything takes.
 
 use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result, WriteMode};
 use katydid_wal::{Append, Durability, FileOptions, Kind, Log, Lsn, Options, SyncKind};

@@ -1,4 +1,5 @@
-//! A whole log in striped directories: over crashes at every step what was acknowledged is there, and what is there is a prefix.
+//! A whole log in striped directories: over crashes at every step what was acknowledged is there,
+//! and what is there is a prefix.
 
 use fastrand::Rng;
 use katydid_device::testing::seed;

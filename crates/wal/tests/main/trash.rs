@@ -1,8 +1,11 @@
-//! What a log promises on a device that does not write sectors whole or not at all: [`Survival::Trash`].
+//! What a log promises on a device that does not write sectors whole or not at all:
+//! [`Survival::Trash`].
 //!
-//! The last block of the log is written again by each commit that ends in it, and holds records that were acknowledged. While it is being
-//! written, their sectors are. A device that leaves garbage in a sector it was writing can so destroy acknowledged records, and only those: the
-//! ones that end in the block that the interrupted write began in. Never is a record found that was not appended.
+//! The last block of the log is written again by each commit that ends in it, and holds records
+//! that were acknowledged. While it is being written, their sectors are. A device that leaves
+//! garbage in a sector it was writing can so destroy acknowledged records, and only those: the ones
+//! that end in the block that the interrupted write began in. Never is a record found that was not
+//! appended.
 
 use katydid_device::{Id, Method, SimDevice, Survival};
 use katydid_wal::{Append, Background, Durability, FileOptions, Kind, Log, OpenError, Options};
@@ -32,7 +35,8 @@ fn payload(number: u32) -> Vec<u8> {
     number.to_le_bytes().into_iter().chain(words).collect()
 }
 
-/// Appends and commits one record after the other until the device crashes: where each acknowledged one ends.
+/// Appends and commits one record after the other until the device crashes: where each acknowledged
+/// one ends.
 fn run(device: &SimDevice, method: Method) -> Vec<u64> {
     let mut ends = Vec::new();
     let Ok(log) = Log::open_in(device.directory(), options(method)) else { return ends };

@@ -1,4 +1,5 @@
-//! Truncating a suffix: what was dropped never comes back, what was kept is there, and whoever reads the log is told.
+//! Truncating a suffix: what was dropped never comes back, what was kept is there, and whoever
+//! reads the log is told.
 
 use fastrand::Rng;
 use katydid_device::SimDevice;
@@ -46,7 +47,8 @@ fn append(log: &Log, number: u64, bytes: usize) -> Result<Seen, Error> {
     Ok(Seen { kind: ENTRY, number, first: appended.first, lsn: appended.lsn })
 }
 
-/// Truncates, keeping one vote of this number. It is larger than a sector, so that a crash may lose it alone.
+/// Truncates, keeping one vote of this number. It is larger than a sector, so that a crash may lose
+/// it alone.
 fn truncate(log: &Log, position: Lsn, vote: u64) -> Result<Seen, Error> {
     let (number, kind) = (vote.to_le_bytes(), VOTE);
     let payload: [&[u8]; 2] = [&number, &[8; 1_500]];

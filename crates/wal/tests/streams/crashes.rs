@@ -1,9 +1,10 @@
-//! Crashes anywhere: lives of a log on the simulated device, each beginning with what the one before left, some of them no longer than a
-//! part of an opening.
+//! Crashes anywhere: lives of a log on the simulated device, each beginning with what the one
+//! before left, some of them no longer than a part of an opening.
 //!
-//! A model knows what every record depends on. After each crash the records that the streams hold are read one stream at a time, and the
-//! log must replay exactly those of them whose dependencies are all there, all that was acknowledged among them; and what an
-//! earlier opening has decided must stay.
+//! A model knows what every record depends on. After each crash the records that the streams hold
+//! are read one stream at a time, and the log must replay exactly those of them whose dependencies
+//! are all there, all that was acknowledged among them; and what an earlier opening has decided
+//! must stay.
 
 use crate::{Commit, opened_replaying, options, replayed_from};
 use fastrand::Rng;
@@ -264,7 +265,8 @@ fn append(
     Some(())
 }
 
-/// As an engine does it: all that was appended is durable and captured, that is written down, and then the log is trimmed.
+/// As an engine does it: all that was appended is durable and captured, that is written down, and
+/// then the log is trimmed.
 fn checkpoint(log: &Log, model: &mut Model) -> Option<()> {
     let cut: Vec<Lsn> = log.streams().iter().map(Stream::barrier).collect();
     crashed(log.sync())?;

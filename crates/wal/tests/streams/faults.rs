@@ -104,8 +104,9 @@ struct LastWriter {
     depends: Dependencies,
 }
 
-/// Threads that read and overwrite a few keys, each under its latch until the record has its place, as under early release. A record
-/// says what it has read, so that what is replayed can be judged by itself.
+/// Threads that read and overwrite a few keys, each under its latch until the record has its place,
+/// as under early release. A record says what it has read, so that what is replayed can be judged
+/// by itself.
 #[test]
 fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
     let seed = seed();

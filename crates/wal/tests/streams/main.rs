@@ -96,7 +96,8 @@ pub fn replayed(log: &Log) -> (Found, u64) {
     replayed_from(log, &starts, |_| false).expect("a device that works")
 }
 
-/// All that is replayed from these positions, and the greatest timestamp of all; `None` if the device failed in an expected way.
+/// All that is replayed from these positions, and the greatest timestamp of all; `None` if the
+/// device failed in an expected way.
 pub fn replayed_from(
     log: &Log,
     from: &[Lsn],
@@ -121,7 +122,8 @@ pub fn replayed_from(
 /// What a replay comes to.
 pub type Outcome = Result<(Found, u64), ReplayError<()>>;
 
-/// All that is replayed from these positions, or each stream's start, while the log is opened, and the greatest timestamp of all.
+/// All that is replayed from these positions, or each stream's start, while the log is opened, and
+/// the greatest timestamp of all.
 pub fn opened_replaying(
     device: &SimDevice,
     streams: u16,

@@ -142,7 +142,8 @@ fn an_open_log_is_locked() {
     open_in(device.directory(), 2, marks()).expect("dropping gives it back");
 }
 
-/// The next opening finishes it, with as many streams as are asked for then; once it is done the number stays.
+/// The next opening finishes it, with as many streams as are asked for then; once it is done the
+/// number stays.
 #[test]
 fn creation_is_finished_wherever_it_was_interrupted() {
     let open = |device: &SimDevice, streams| open_in(device.directory(), streams, marks());

@@ -1,5 +1,5 @@
-//! Replaying while the log is opened: what is found is what replaying afterwards finds, and what is wrong is told. (So does `crashes`, after
-//! every crash.)
+//! Replaying while the log is opened: what is found is what replaying afterwards finds, and what is
+//! wrong is told. (So does `crashes`, after every crash.)
 
 use crate::{Commit, depends, open_in, open_replaying, opened_replaying, options, replayed};
 use katydid_device::SimDevice;
@@ -18,7 +18,8 @@ fn moved(at: Lsn, by: i64) -> Lsn {
     Lsn::new(at.get().wrapping_add_signed(by))
 }
 
-/// Two streams, in which every third record names a place in the other stream, and some are longer than a physical record; where each is.
+/// Two streams, in which every third record names a place in the other stream, and some are longer
+/// than a physical record; where each is.
 fn filled(device: &SimDevice) -> Vec<StreamLsn> {
     let log = open_in(device.directory(), 2, small()).expect("open");
     let mut sessions = [0, 1].map(|index| log.streams()[index].session().expect("session"));
@@ -93,7 +94,8 @@ fn what_was_trimmed_cannot_be_replayed() {
     assert!(matches!(found, Err(ReplayError::Read { source: ReadError::Trimmed { .. }, .. })), "{found:?}");
 }
 
-/// Damages what the first pass has read before it is read for the second time: for records that only the other stream can decide about.
+/// Damages what the first pass has read before it is read for the second time: for records that
+/// only the other stream can decide about.
 #[test]
 fn damage_between_two_readings_is_found_by_the_second() {
     let device = SimDevice::new(1);

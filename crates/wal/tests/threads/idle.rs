@@ -1,7 +1,8 @@
-//! An idle log has no wake-ups: neither its own counters nor the kernel's account of its threads move.
+//! An idle log has no wake-ups: neither its own counters nor the kernel's account of its threads
+//! move.
 //!
-//! Nothing here depends on how long anything takes: a log that woke up by a timer would show it in whatever time passes,
-//! and time is made to pass by working.
+//! Nothing here depends on how long anything takes: a log that woke up by a timer would show it in
+//! whatever time passes, and time is made to pass by working.
 
 use katydid_device::MemoryDirectory;
 use katydid_wal::{Append, Counters, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
@@ -58,7 +59,8 @@ fn an_idle_log_does_not_wake_up() {
             };
             let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
             let mut session = log.session().expect("session");
-            // Every kind of background thread has something to do first: syncs nobody waits for, segments to prepare.
+            // Every kind of background thread has something to do first: syncs nobody waits for,
+            // segments to prepare.
             for number in 0..2000u64 {
                 let end = session.append(&Append::new(Kind::USER, &[&[3; 200]])).expect("append").end;
                 if number % 2 == 0 {
@@ -74,7 +76,8 @@ fn an_idle_log_does_not_wake_up() {
     while !all_asleep() {
         std::thread::yield_now();
     }
-    // A thread seen asleep may have been between two waits; once its counters stand still while work is done it is not.
+    // A thread seen asleep may have been between two waits; once its counters stand still while
+    // work is done it is not.
     let mut before: (Vec<Counters>, _) = look(&logs);
     for _ in 0..50 {
         std::hint::black_box(work());
@@ -90,7 +93,8 @@ fn an_idle_log_does_not_wake_up() {
         assert_eq!(now.0, before.0, "round {round}: an idle log counted something");
         assert_eq!(now.1, before.1, "round {round}: a thread of an idle log ran");
     }
-    // Grasshopper and bitmap have a tracker; where several writes were under way there is more than one syncer.
+    // Grasshopper and bitmap have a tracker; where several writes were under way there is more than
+    // one syncer.
     let fewest = 2 * logs.len() + 2 * SyncKind::ALL.len();
     assert!(before.1.len() >= fewest, "each log has a syncer and a maintenance thread, some a tracker");
 }

@@ -54,7 +54,8 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
         }
         logs.push((log, session));
     }
-    // A watcher that has only just started may have no name yet, and each may wake up once more because of the activity.
+    // A watcher that has only just started may have no name yet, and each may wake up once more
+    // because of the activity.
     let mut before = watchers();
     for _ in 0..ROUNDS {
         std::hint::black_box(work());
@@ -69,7 +70,8 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
         std::hint::black_box(work());
         assert_eq!(watchers(), before, "round {round}: the watcher of an idle log ran");
     }
-    // Dropping a log ends its watcher and joins it. The kernel may list a joined thread for a moment longer.
+    // Dropping a log ends its watcher and joins it. The kernel may list a joined thread for a
+    // moment longer.
     drop(logs);
     let mut left = watchers();
     for _ in 0..ROUNDS {
@@ -80,7 +82,8 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
         left = watchers();
     }
     assert!(left.is_empty(), "watchers outlive their logs: {left:?}");
-    // A log that watches nothing has no watcher. Working gives one that was started by mistake the time to take its name.
+    // A log that watches nothing has no watcher. Working gives one that was started by mistake the
+    // time to take its name.
     let options = Options { stall_after: Duration::ZERO, ..Options::default() };
     let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
     std::hint::black_box(work());

@@ -1,4 +1,5 @@
-//! The threads of a log as the kernel counts them. One test at a time, in a program of their own: each looks at all threads of the process.
+//! The threads of a log as the kernel counts them. One test at a time, in a program of their own:
+//! each looks at all threads of the process.
 
 mod idle;
 mod idle_watch;
@@ -6,7 +7,8 @@ mod tracker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Waits until no other test of this program runs. While the guard lives, the only logs of the process are the caller's.
+/// Waits until no other test of this program runs. While the guard lives, the only logs of the
+/// process are the caller's.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,8 @@
-//! The tracker thread of `grasshopper` and `bitmap`: it finds what nobody asks for, sleeps otherwise, and ends with its log.
+//! The tracker thread of `grasshopper` and `bitmap`: it finds what nobody asks for, sleeps
+//! otherwise, and ends with its log.
 //!
-//! Nothing here depends on how long anything takes: whether the thread sleeps, and whether there is one, the kernel says.
+//! Nothing here depends on how long anything takes: whether the thread sleeps, and whether there is
+//! one, the kernel says.
 
 use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
 use katydid_wal::{
@@ -60,7 +62,8 @@ fn wait_asleep(log: &Log) {
     }
 }
 
-/// A thread that was joined is still in the list of tasks for a moment. One that goes on keeps this from ending.
+/// A thread that was joined is still in the list of tasks for a moment. One that goes on keeps this
+/// from ending.
 fn wait_gone() {
     while !trackers().is_empty() {
         yield_now();

@@ -37,7 +37,8 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// The same with segments that double, from 8 to 64 KiB. Of every other seed, so that whatever a crash does it does to both.
+/// Options for a seed: for every other one segments double, from 8 to 64 KiB, so that crash cases
+/// meet both kinds.
 pub(super) fn options_of(seed: u64) -> Options {
     match seed % 2 {
         0 => options().map_files(|files| FileOptions {
@@ -129,7 +130,7 @@ impl Writer {
         self.append_kind(Kind::USER, payload)
     }
 
-    /// Appends records that take exactly so many bytes; how many.
+    /// Appends records that take exactly `bytes`; returns the number of records.
     pub fn fill(&mut self, bytes: usize) -> usize {
         let mut left = bytes;
         let mut count = 0;
@@ -172,7 +173,7 @@ impl Writer {
         Ok(lsn)
     }
 
-    /// What closing a log does.
+    /// Closes the log as `Log::close` does.
     pub fn close(mut self) -> device::Result<()> {
         self.write(WriteMode::Durable)?;
         self.append_kind(Kind::MARK, &[]);
@@ -229,7 +230,8 @@ pub(super) fn directory_of(bytes: &Bytes) -> Arc<dyn Directory> {
     Arc::new(directory)
 }
 
-/// The refusal that opening these files gives. Also checks that refusing changes nothing, and that inspection agrees.
+/// The refusal that opening these files gives. Also checks that refusing changes nothing, and that
+/// inspection agrees.
 pub(super) fn refusal(bytes: &Bytes) -> OpenError {
     let directory = directory_of(bytes);
     let error = open(&directory, &options(), &mut NoVisitor).expect_err("the log opened");
@@ -243,7 +245,7 @@ pub(super) fn refusal(bytes: &Bytes) -> OpenError {
     error
 }
 
-/// Where in which file a position is, for logs with the options above.
+/// File and offset of a position, for logs with the options above.
 pub(super) fn place(at: Lsn) -> (String, usize) {
     let geometry = crate::geometry::Geometry::new(SEGMENT_BYTES);
     (crate::segment::header::name(geometry.index(at)), geometry.offset(at) as usize)

@@ -10,14 +10,15 @@ use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the log was told and what it said, by which it is judged after a crash.
+/// The calls made on the log and its answers, by which the log is judged after a crash.
 #[derive(Debug, Clone, Default)]
 struct Model {
-    /// Every record appended since the last successful opening's end, and before: identity and payload.
+    /// Every record appended since the last successful opening's end, and before: identity and
+    /// payload.
     appended: Vec<(Lsn, Vec<u8>)>,
     /// The durable frontier as last announced.
     durable: Lsn,
-    /// Where a trim was asked for last; it may have taken effect.
+    /// Position of the last trim that was asked for; it may have taken effect.
     trimmed: Lsn,
 }
 
@@ -26,7 +27,8 @@ fn is_crash(error: &Error) -> bool {
         || matches!(error, Error::Read(ReadError::Device(error)) if matches!(error.cause, Cause::Crashed))
 }
 
-/// Opens, compares with the model, then goes on for `rounds`; stops at a crash. The model is kept up to date.
+/// Opens, compares with the model, then goes on for `rounds`; stops at a crash. The model is kept
+/// up to date.
 fn live(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -92,7 +94,8 @@ fn step(log: &mut Writer, model: &mut Model, random: &mut Rng) -> Result<(), Err
     Ok(())
 }
 
-/// One life after the other, each ended by a crash at a chosen step, the next one beginning with what is left.
+/// One life after the other, each ended by a crash at a chosen step, the next one beginning with
+/// what is left.
 fn lives(seed: u64, crash_at: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
     let options = options_of(seed);
@@ -137,7 +140,8 @@ fn random_crashes_keep_the_promises() {
     }
 }
 
-/// Recovery is crashed at every one of its steps, several times in a row, and ends where it would have ended at once.
+/// Recovery is crashed at every one of its steps, several times in a row, and ends where it would
+/// have ended at once.
 #[test]
 fn recovery_that_is_interrupted_anywhere_finds_the_same() {
     let seed = seed();
@@ -170,8 +174,8 @@ fn recovery_that_is_interrupted_anywhere_finds_the_same() {
     }
 }
 
-/// A sync failed, the process ended, and the operating system still shows what never reached the device. What is built on
-/// it after opening must not go when the machine crashes.
+/// A sync failed, the process ended, and the operating system still shows what never reached the
+/// device. What is built on it after opening must not go when the machine crashes.
 #[test]
 fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {
     let seed = seed();
@@ -197,7 +201,8 @@ fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {
     assert!(lost > 0, "no sync lost anything");
 }
 
-/// A segment is made longer for its next use, and the sync of that fails. The next process finds the new length, which the device does not have.
+/// A segment is made longer for its next use, and the sync of that fails. The next process finds
+/// the new length, which the device does not have.
 #[test]
 fn a_length_that_a_failed_sync_left_in_the_cache_is_not_believed() {
     let options = options_of(0);

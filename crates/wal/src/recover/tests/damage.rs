@@ -57,7 +57,8 @@ fn losing_the_last_block_of_a_closed_log_is_noticed() {
     assert!(matches!(refusal(&image), OpenError::CorruptBelowDurable { .. }));
 }
 
-/// A log that was closed is opened and written again. What closing wrote is not the end any more, also where it is the last that can be read.
+/// A log that was closed is opened and written again. What closing wrote is not the end any more,
+/// also where it is the last that can be read.
 #[test]
 fn damage_behind_what_an_earlier_closing_wrote_is_noticed() {
     let (image, _) = sample();
@@ -128,8 +129,8 @@ fn a_missing_or_damaged_control_file_is_not_replaced() {
     assert!(matches!(refusal(&image), OpenError::CorruptControl { .. }));
 }
 
-/// The newer slot is lost to decay: the older one is used, and the incarnation it does not know of is not given out
-/// again.
+/// The newer slot is lost to decay: the older one is used, and the incarnation it does not know of
+/// is not given out again.
 #[test]
 fn an_incarnation_is_not_given_out_twice_when_a_slot_decays() {
     for slot in [0, 1] {
@@ -311,7 +312,8 @@ fn first_block(place: &Arc<dyn Directory>, file: &str) -> Vec<u8> {
     block
 }
 
-/// A trimmed segment holds nothing that the log needs. If it cannot be opened, the log goes on without it.
+/// A trimmed segment holds nothing that the log needs. If it cannot be opened, the log goes on
+/// without it.
 #[test]
 fn a_trimmed_segment_that_cannot_be_opened_is_not_kept_for_reuse() {
     let foreign = || {

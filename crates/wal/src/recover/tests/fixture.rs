@@ -1,7 +1,8 @@
 //! The log kept under `tests/fixtures`, and the writer that makes it.
 //!
-//! Run with `KATYDID_WRITE_FIXTURES=1` to write it anew, which is right only together with a new format version, in a
-//! folder of its own: the files of a version that was ever released stay as they are.
+//! Run with `KATYDID_WRITE_FIXTURES=1` to write it anew, which is right only together with a new
+//! format version, in a folder of its own: the files of a version that was ever released stay as
+//! they are.
 
 use super::bench::{Bytes, Writer, bytes_of, memory, options, payload};
 use crate::inspect::inspect_stream as inspect;
@@ -12,8 +13,8 @@ use katydid_kernels::stamp::CommitStamp;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// How record `number` is joined to others: each way that the header knows. Of the dependencies only the number is right; their bytes are
-/// the payload's.
+/// Link of record `number` to others, in each way that the header knows. Of dependencies only the
+/// number is right; their bytes are the payload's.
 fn chain(number: usize, last: Lsn) -> Chain {
     match number % 3 {
         0 => Chain::Previous(last),
@@ -25,8 +26,8 @@ fn chain(number: usize, last: Lsn) -> Chain {
     }
 }
 
-/// Two lives of a log: records of two kinds, some in fragments and some across segments, each way of joining them, a trimmed first
-/// segment, one clean close and one end without.
+/// Two lives of a log: records of two kinds, some in fragments and some across segments, each way
+/// of joining them, a trimmed first segment, one clean close and one end without.
 fn make() -> Bytes {
     let (_, directory) = memory();
     let options = options().map_files(|files| crate::FileOptions { segment_bytes: 8 << 10, ..files });
@@ -52,7 +53,7 @@ fn make() -> Bytes {
     bytes_of(directory.as_ref())
 }
 
-/// What is in it, one line for each record.
+/// The contents of the log, one line for each record.
 fn list() -> String {
     let files = make();
     let inspection = inspect(super::bench::directory_of(&files).as_ref()).unwrap();

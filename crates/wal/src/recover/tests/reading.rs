@@ -1,4 +1,5 @@
-//! Readers over logs longer than their window, while the log grows, and while it is trimmed under them.
+//! Readers over logs longer than their window, while the log grows, and while it is trimmed under
+//! them.
 
 use super::bench::{Fixed, SEGMENT_BYTES, Writer, memory, options, payload};
 use crate::error::ReadError;

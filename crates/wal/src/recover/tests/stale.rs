@@ -11,8 +11,8 @@ fn copy_block(from: &Bytes, to: &mut Bytes, at: Lsn) {
     to.get_mut(&name).unwrap()[offset..offset + 4096].copy_from_slice(&bytes);
 }
 
-/// The second opening's first block was lost in a crash and its later blocks were not. The third writes up to exactly
-/// where the old ones begin; none of them may follow.
+/// The second opening's first block was lost in a crash and its later blocks were not. The third
+/// writes up to exactly where the old ones begin; none of them may follow.
 #[test]
 fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     let (_, directory) = memory();
@@ -73,7 +73,8 @@ fn records_of_an_older_incarnation_at_the_start_are_not_the_first() {
     let log = Writer::open(&directory).unwrap();
     assert_eq!(log.opened.end, from);
     assert_eq!(log.end(), from.plus(48));
-    // Fill up to where the second one is, trim there, and put its bytes back as if its sector had never been rewritten.
+    // Fill up to where the second one is, trim there, and put its bytes back as if its sector had
+    // never been rewritten.
     let mut log = log;
     log.fill(boundary.since(log.end()) as usize);
     log.write(WriteMode::Durable).unwrap();

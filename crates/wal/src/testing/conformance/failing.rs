@@ -137,7 +137,8 @@ pub(super) fn no_space_is_typed_and_clears(make: MakeLog<'_>) {
     let mut session = log.session().expect("session");
     let mut number = 0;
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0);
-    // Nothing of the refused record stays, large or small, and what was appended can be made durable.
+    // Nothing of the refused record stays, large or small, and what was appended can be made
+    // durable.
     let end = log.first().reserved();
     assert!(matches!(session.append(&record(0, &[&vec![0; 100_000]])), Err(AppendError::NoSpace)));
     assert_eq!(log.first().reserved(), end);

@@ -5,7 +5,8 @@ use super::setup::{MakeLog, memory, roomy, small};
 use crate::{AppendError, Durability, Error};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// `threads` append `count` records each, of up to `most` bytes, and wait for every `wait`th. How many bytes of the log they took.
+/// `threads` append `count` records each, of up to `most` bytes, and wait for every `wait`th. How
+/// many bytes of the log they took.
 fn append_from_threads(log: &crate::Log, threads: u64, count: u64, most: u64, wait: u64) -> u64 {
     let taken = AtomicU64::new(0);
     std::thread::scope(|scope| {

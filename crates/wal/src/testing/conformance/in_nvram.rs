@@ -53,7 +53,8 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
     }
 }
 
-/// Threads append and wait, in a ring that they fill many times over; whoever meets the end waits for the one who trims.
+/// Threads append and wait, in a ring that they fill many times over; an appender that meets the
+/// end waits for the thread that trims.
 pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>) {
     const THREADS: u64 = 4;
     const COUNT: u64 = 600;
@@ -85,7 +86,8 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
                     let mut session = log.session().expect("session");
                     let mut numbers = Numbers(thread + 1);
                     for number in 0..COUNT {
-                        // None in fragments: it would be lost if it were trimmed between two of them.
+                        // None in fragments: it would be lost if it were trimmed between two of
+                        // them.
                         let bytes = payload(thread, number, numbers.next(400) as usize);
                         let end = loop {
                             match session.append(&record(thread, &[&bytes])) {

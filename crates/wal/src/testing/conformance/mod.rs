@@ -1,7 +1,8 @@
-//! What every combination of an inserter and a sync protocol has to do.
+//! The conformance suite: rules for every combination of an inserter and a sync protocol.
 //!
-//! Call [`conformance`] with something that opens a log; a broken rule panics in a function named after it. Nothing here
-//! depends on time: where a thread must have come to a halt, the simulated device says so.
+//! Call [`conformance`] with something that opens a log; a broken rule panics in a function named
+//! after it. Nothing here depends on time: where a thread must have come to a halt, the simulated
+//! device says so.
 
 mod failing;
 mod filling;
@@ -55,7 +56,8 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> L
     failing::the_reserve_is_for_critical_records(make);
 }
 
-/// The same for logs in NVRAM: the rules that do not speak of devices, and those of such logs.
+/// The conformance suite for logs in NVRAM: the rules that do not concern devices, and those of
+/// such logs.
 pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> Log) {
     let make: MakeLog<'_> = &make;
     filling::records_of_one_session_are_in_order_and_whole(make);

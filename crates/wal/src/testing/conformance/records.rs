@@ -29,8 +29,8 @@ pub(super) fn read_all(log: &Log) -> Vec<Record> {
     records
 }
 
-/// Checks that each thread's records are there, whole, in the order it wrote them, from its first to at least `least` of
-/// them; how many there are of each.
+/// Checks that each thread's records are there, whole, in the order it wrote them, from its first
+/// to at least `least` of them; how many there are of each.
 pub(super) fn check_threads(records: &[Record], threads: usize, least: &[u64]) -> Vec<u64> {
     let mut next = vec![0; threads];
     for record in records {

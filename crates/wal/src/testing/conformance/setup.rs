@@ -1,10 +1,12 @@
-//! How a rule of the suite gets its log: sizes for every medium, from which the caller of the suite opens the one under test.
+//! The log of a rule of the suite: sizes for every medium, from which the caller of the suite opens
+//! the log under test.
 
 use crate::{FileOptions, Log, LogKind, MediumSettings, NvramOptions, Options};
 use katydid_device::{Directory, MemoryDirectory};
 use std::sync::Arc;
 
-/// Opens a log over a directory with the given options, but for the designs under test, which it chooses itself.
+/// Opens a log over a directory with the given options, but for the designs under test, which it
+/// chooses itself.
 pub type MakeLog<'a> = &'a dyn Fn(Arc<dyn Directory>, Sizes) -> Log;
 
 /// The sizes of a log that a rule asks for, whatever it is kept in.

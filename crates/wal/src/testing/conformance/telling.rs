@@ -131,7 +131,8 @@ pub(super) fn futures_resolve(make: MakeLog<'_>) {
     });
 }
 
-/// A dropped future's waker is forgotten; one that stays is woken, also when another of the same end is dropped.
+/// A dropped future's waker is forgotten; one that stays is woken, also when another of the same
+/// end is dropped.
 pub(super) fn a_dropped_future_is_not_woken(make: MakeLog<'_>) {
     let device = SimDevice::new(2);
     let log = make(device.directory(), roomy());

@@ -176,7 +176,8 @@ pub(super) fn closing_under_load_keeps_what_was_acknowledged(make: MakeLog<'_>, 
             }
             log.close().expect("close");
             if !kind.in_nvram() {
-                // The directory is somebody else's from now on: what the old handle does must not reach it.
+                // The directory is somebody else's from now on: what the old handle does must not
+                // reach it.
                 let next = make(device.directory(), small());
                 check_threads(&read_all(&next), 4, &[]);
                 next.close().expect("close");
