@@ -1,8 +1,10 @@
-//! What persisting takes: `cargo run --release -p katydid-device --example nvram_persist -- [FOLDER]`.
+//! Times of persisting:
+//! `cargo run --release -p katydid-device --example nvram_persist -- [FOLDER]`.
 //!
-//! Records copied one behind the other into 1 MiB, round and round, each written back and fenced: in plain code, and through [`NvRegion`], in memory
-//! and in a file, emulated. The plain code works on memory of its own. Then how exact the added latency is, and what the clock
-//! takes that measures it. The least, and the median, of all rounds, in ns for each record.
+//! Records copied one behind the other into 1 MiB, round and round, each written back and fenced:
+//! in plain code, and through [`NvRegion`], in memory and in a file, emulated. The plain code works
+//! on memory of its own. Then how exact the added latency is, and what the clock takes that
+//! measures it. The least, and the median, of all rounds, in ns for each record.
 
 use katydid_device::AlignedBuffer;
 use katydid_device::nvram::{Instruction, NvRegion, Persistence};
@@ -96,7 +98,8 @@ fn persist(region: &NvRegion, at: u64, record: &[u8]) {
 #[cfg(target_arch = "x86_64")]
 fn persist_plainly(memory: &AlignedBuffer, at: u64, record: &[u8]) {
     use std::arch::asm;
-    // SAFETY: places lie inside the memory, which nothing borrows meanwhile; the processor has `clwb`.
+    // SAFETY: places lie inside the memory, which nothing borrows meanwhile; the processor has
+    // `clwb`.
     unsafe {
         let to = memory.base().as_ptr().add(at as usize);
         std::ptr::copy_nonoverlapping(record.as_ptr(), to, record.len());

@@ -4,9 +4,11 @@
 //!
 //! Invariants:
 //!
-//! 1. `base` comes from `alloc_zeroed` with [`AlignedBuffer::layout`] of `len`, or is dangling (but aligned) when `len`
-//!    is 0; then it is freed once, in `drop`, with the same layout. Or it is a piece of `chunk`, which nobody else has.
-//! 2. All `len` bytes are initialised from the start (zeros), so that a slice over them is always valid.
+//! 1. Either `base` comes from `alloc_zeroed` with [`AlignedBuffer::layout`] of `len`, or it is
+//!    dangling (but aligned) when `len` is 0; then it is freed once, in `drop`, with the same
+//!    layout. Or it is a piece of `chunk`, to which no other piece has access.
+//! 2. All `len` bytes are initialised from the start (zeros), so that a slice over them is always
+//!    valid.
 
 use crate::chunk::Chunk;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -25,17 +27,21 @@ pub struct AlignedBuffer {
     chunk: Option<Arc<Chunk>>,
 }
 
-// SAFETY: by invariant 1 the buffer owns its memory alone, as `Box<[u8]>` does; bytes have no thread affinity.
+// SAFETY: by invariant 1 the buffer owns its memory alone, as `Box<[u8]>` does; bytes have no
+// thread affinity.
 unsafe impl Send for AlignedBuffer {}
-// SAFETY: a shared reference gives only shared access to plain bytes (`base` hands out an address, not a reference).
+// SAFETY: a shared reference gives only shared access to plain bytes (`base` hands out an address,
+// not a reference).
 unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// `len` zero bytes. Aborts, as every allocation of the standard library does, when there is no memory.
+    /// `len` zero bytes. Aborts, as every allocation of the standard library does, when there is no
+    /// memory.
     ///
     /// # Panics
     ///
-    /// If `len` is above `isize::MAX` less one block. Check a length that comes from a device before it gets here.
+    /// If `len` is above `isize::MAX` less one block. Check a length that comes from a device
+    /// before it gets here.
     pub fn new_zeroed(len: usize) -> Self {
         if len == 0 {
             return AlignedBuffer { base: Self::dangling(), len, chunk: None };
@@ -51,7 +57,8 @@ impl AlignedBuffer {
     ///
     /// # Safety
     ///
-    /// `len` initialised bytes at `base`, aligned to [`ALIGNMENT`], lie in the chunk, and nobody else has access to them.
+    /// `len` initialised bytes at `base`, aligned to [`ALIGNMENT`], lie in the chunk, and only this
+    /// call has access to them.
     pub(crate) unsafe fn in_chunk(base: NonNull<u8>, len: usize, chunk: Arc<Chunk>) -> Self {
         AlignedBuffer { base, len, chunk: Some(chunk) }
     }
@@ -63,8 +70,9 @@ impl AlignedBuffer {
         buffer
     }
 
-    /// The address of the first byte. Writing through it is allowed while no slice of the buffer is alive and the
-    /// writers keep out of each other's way: that is the caller's own `unsafe` to justify (the log's ring does).
+    /// The address of the first byte. Writing through it is allowed while no slice of the buffer is
+    /// alive and the writers keep out of each other's way: that is the caller's own `unsafe` to
+    /// justify (the log's ring does).
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
@@ -91,7 +99,8 @@ impl Deref for AlignedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: invariants 1 and 2: `len` initialised bytes at `base`, owned by `self`, borrowed for its lifetime.
+        // SAFETY: invariants 1 and 2: `len` initialised bytes at `base`, owned by `self`, borrowed
+        // for its lifetime.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.len) }
     }
 }

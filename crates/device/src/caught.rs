@@ -1,11 +1,13 @@
 //! Turns a panic of a directory's or file's code into an error.
 //!
-//! [`Directory`] and [`File`] can be implemented by anybody. A panic that unwound out of such a call would pass through the threads of
-//! the log and of the engine, and leave what they hold (the lead of a round, a write under way, a latch) held for ever. So the gate
-//! (`gate.rs`) puts this before each directory it guards.
+//! [`Directory`] and [`File`] can be implemented by anybody. A panic that unwound out of such a
+//! call would pass through the threads of the log and of the engine, and leave what they hold (the
+//! lead of a round, a write under way, a latch) held for ever. So the gate (`gate.rs`) puts this
+//! before each directory it guards.
 //!
-//! Any thread. Invariant: no call returns by unwinding, but [`File::method`], [`File::alignment`] and [`Directory::describe`], which cannot
-//! fail. A program that is built to abort on a panic ends as before.
+//! Any thread. Invariant: no call returns by unwinding, but [`File::method`], [`File::alignment`]
+//! and [`Directory::describe`], which cannot fail. A program that is built to abort on a panic ends
+//! as before.
 //!
 //! A crash leaves nothing of this.
 
@@ -33,13 +35,14 @@ impl Cause {
 
 /// Runs one call.
 fn caught<T>(verb: Verb, subject: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What the call has left half done is behind the directory or the file, whose code has to see to it; the callers look at nothing of it.
+    // What the call has left half done is behind the directory or the file, whose code has to see
+    // to it; the callers look at nothing of it.
     catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|payload| Err(Error::new(verb, subject, Cause::from_panic(payload))))
 }
 
-/// Makes the directory's calls, and those of the files opened through it, return an error where they panic. Its subdirectories are handed out as
-/// they are.
+/// Makes the directory's calls, and those of the files opened through it, return an error where
+/// they panic. Its subdirectories are handed out as they are.
 pub(crate) fn before(inner: Arc<dyn Directory>) -> Arc<dyn Directory> {
     Arc::new(CaughtDirectory { inner })
 }
@@ -96,7 +99,7 @@ impl Directory for CaughtDirectory {
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
-        // It may be made by this call: nobody knows whether the name is durable then.
+        // This call may make it. After a panic it is not known whether the name is durable.
         caught(Verb::SyncDirectory, name, || self.inner.subdirectory(name))
     }
 

@@ -6,7 +6,7 @@ use crate::aligned::ALIGNMENT;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// What the processor maps at once, where it does.
+/// Bytes that the processor maps at once, where it maps huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 /// Memory that pieces lie in.
 pub(crate) struct Chunk {
@@ -14,9 +14,11 @@ pub(crate) struct Chunk {
     layout: Layout,
 }
 
-// SAFETY: it owns its memory alone and gives nobody access to it but through pieces, which do not overlap.
+// SAFETY: it owns its memory alone, and gives access to it only through pieces, which do not
+// overlap.
 unsafe impl Send for Chunk {}
-// SAFETY: as above.
+// SAFETY: it owns its memory alone, and gives access to it only through pieces, which do not
+// overlap.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {

@@ -12,7 +12,7 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `delays` | every delayed call | whoever asks | relaxed: a plain sum |
+//! | `delays` | every delayed call | any thread | relaxed: a plain sum |
 //!
 //! A crash leaves what the device beneath leaves.
 
@@ -42,8 +42,8 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// How long [`Waiting::Auto`] stays on the processor at the end of a delay: longer than a
-    /// sleeper wakes up late.
+    /// The end of a delay that [`Waiting::Auto`] spends on the processor: longer than a sleeper
+    /// wakes up late.
     pub const TAIL: Duration = Duration::from_micros(50);
 
     /// Blocks the calling thread for `delay`.

@@ -31,9 +31,9 @@ pub enum Method {
     /// `Buffered` where the file system refuses; [`File::method`] says which is in use.
     #[default]
     Direct,
-    /// As `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a large
-    /// write at once. Falls back to `Direct` where the kernel has none or is told to give none, and
-    /// then as that does.
+    /// `Direct` through a ring of the kernel (io_uring), which takes several pieces of a large
+    /// write at once. Falls back to `Direct`, and then possibly to `Buffered`, where the kernel has
+    /// no rings or refuses them.
     Uring,
 }
 
@@ -50,8 +50,9 @@ impl Method {
         }
     }
 
-    /// Whether a durable write past the page cache is the cheap way to make bytes durable: it is so
-    /// by itself, and nobody else's bytes are waited for. Otherwise write, then [`File::sync`].
+    /// Returns whether a durable write past the page cache is the cheap way to make bytes durable:
+    /// the write is durable by itself and waits for no other bytes. Otherwise write, then
+    /// [`File::sync`].
     pub fn durable_writes(self) -> bool {
         match self {
             Method::Buffered => false,
@@ -151,9 +152,9 @@ pub trait Directory: Send + Sync + Debug {
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>>;
     /// A directory inside this one if it exists; creates nothing.
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>>;
-    /// Opens the region of non-volatile memory of this name, and makes it, of `bytes` zeros, if
-    /// there is none; durably, all or nothing. It is listed like a file. Until everybody has
-    /// dropped it nobody else can open it: `Cause::Locked`.
+    /// Opens the region of non-volatile memory of this name. Makes it, of `bytes` zeros, if there
+    /// is none; durably, all or nothing. It is listed like a file. As long as a handle of it
+    /// exists, a second opening fails with `Cause::Locked`.
     ///
     /// A region fails no store, so nothing stands before it: no gate, no watch, no added delay, no
     /// stripes.
@@ -178,14 +179,14 @@ pub trait File: Send + Sync + Debug {
     fn sync(&self) -> Result<()>;
     /// Length in bytes.
     fn len(&self) -> Result<u64>;
-    /// Whether the file is empty.
+    /// Returns whether the file is empty.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
     /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes that
-    /// durable. Out of room is `Cause::NoSpace` with `Verb::Prepare`, does not shut the gate, gives
-    /// the growth back and leaves the file usable; old bytes from `from` on may be zeros then.
-    /// Nobody may write at or after `from` meanwhile.
+    /// durable. If the device has no room the error is `Cause::NoSpace` with `Verb::Prepare`: the
+    /// gate stays open, the growth is given back, and the file stays usable, but old bytes from
+    /// `from` on may be zeros. Meanwhile no thread may write at or after `from`.
     fn prepare(&self, from: u64, to: u64) -> Result<()>;
     /// Cuts the file to `length` bytes, durably once a later `sync` returned. A file shorter than
     /// that is an error.

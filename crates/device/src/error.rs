@@ -108,16 +108,16 @@ pub enum StripesFault {
     },
     /// It belongs to this set, in another place.
     Misplaced {
-        /// Where it was given, from 0.
+        /// Place in which it was given, from 0.
         given: usize,
-        /// Where it belongs.
+        /// Place to which it belongs.
         belongs: usize,
     },
     /// The set has another number of directories than were given.
     Count {
-        /// How many were given.
+        /// Number of directories that were given.
         given: usize,
-        /// How many there are.
+        /// Number of directories of the set.
         count: usize,
     },
     /// Its label or header cannot be read.
@@ -172,8 +172,8 @@ pub enum NvramFault {
         /// Bytes that it has.
         found: u64,
     },
-    /// No region has so many bytes: they are no multiple of a cache line, none, or more than can be
-    /// mapped.
+    /// No region has this number of bytes: it is no multiple of a cache line, zero, or more than
+    /// can be mapped.
     Bytes(u64),
     /// Real persistence was asked for, and the file system (its kind) does not map files with
     /// `MAP_SYNC`.
@@ -252,8 +252,8 @@ impl Error {
         }
     }
 
-    /// Whether the device had no room for what is made ahead of use: nothing was lost, and the gate
-    /// stays open. A write or a sync that finds no room is a failure like any other.
+    /// Returns whether the device had no room for what is made ahead of use. Then nothing was lost,
+    /// and the gate stays open. A write or a sync that finds no room is a failure like any other.
     pub fn is_no_space_ahead(&self) -> bool {
         self.is_no_space() && matches!(self.verb, Verb::Prepare | Verb::Open | Verb::Rename)
     }

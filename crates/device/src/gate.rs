@@ -110,8 +110,8 @@ impl Gate {
         self.shared.calls.is_closed()
     }
 
-    /// Whether this thread is inside a call of this gate: it must not wait for its calls to return
-    /// then.
+    /// Returns whether this thread is inside a call of this gate. Then it must not wait for the
+    /// gate's calls to return.
     pub fn is_inside(&self) -> bool {
         self.shared.calls.is_inside()
     }
@@ -257,8 +257,8 @@ impl GatedFile {
         self.gate.check(verb, || self.name.clone())
     }
 
-    /// Whether a write goes through the page cache: all do but those of direct files that are
-    /// aligned as a whole.
+    /// Returns whether a write goes through the page cache. All writes do, except those of direct
+    /// files that are aligned as a whole.
     fn is_cached(&self, parts: &[IoSlice<'_>], offset: u64) -> bool {
         let block = self.inner.alignment() as u64;
         let total: u64 = parts.iter().map(|part| part.len() as u64).sum();

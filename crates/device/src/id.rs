@@ -5,8 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The id of a striped set, a log, or a database: 128 bits, shown as 32 hexadecimal digits.
 ///
-/// It is made of two words. A `u128` would give 16 bytes of alignment to every error and option that holds one, and rustc 1.95 has
-/// compiled the copy of such an error into an aligned store to an address that is not aligned, which ends the process.
+/// It is made of two words. A `u128` would give 16 bytes of alignment to every error and option
+/// that holds one, and rustc 1.95 has compiled the copy of such an error into an aligned store to
+/// an address that is not aligned, which ends the process.
 ///
 /// ```
 /// use katydid_device::Id;

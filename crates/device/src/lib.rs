@@ -1,6 +1,8 @@
-//! Where bytes are kept: files, memory, a simulated device that crashes on demand, and the one gate that latches failure.
+//! Storage for bytes: files, memory, a simulated device that crashes on demand, and the gate that
+//! latches the first failure.
 //!
-//! Nothing here knows what a log record or a page is. Everything above stores bytes through [`Directory`] and [`File`].
+//! Nothing here knows what a log record or a page is. Everything above stores bytes through
+//! [`Directory`] and [`File`].
 //!
 //! | implementation | for |
 //! |---|---|

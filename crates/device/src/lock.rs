@@ -1,16 +1,19 @@
-//! The lock of a directory of files: an advisory `flock` on a file named `LOCK`, with the holder's process id in it.
+//! The lock of a directory of files: an advisory `flock` on a file named `LOCK`, with the holder's
+//! process id in it.
 //!
 //! Any thread. Invariants:
 //!
-//! 1. Who holds the lock is decided by the kernel alone; the process id written in the file is for the error message
-//!    only and may be missing for an instant after the lock was taken.
-//! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the file anew, is refused
-//!    too; and the kernel releases it when the process ends in any way, so a crash never leaves a directory locked.
-//!    A child process shares the open file from its fork until its exec, so closing alone would release the lock only after that:
-//!    dropping the lock unlocks the open file, whichever processes share it.
-//!    The lock is exclusive for who writes to the directory, and shared among those that only read it; the number in the file is then the
+//! 1. Who holds the lock is decided by the kernel alone; the process id written in the file is for
+//!    the error message only and may be missing for an instant after the lock was taken.
+//! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the
+//!    file anew, is refused too; and the kernel releases it when the process ends in any way, so a
+//!    crash never leaves a directory locked. A child process shares the open file from its fork
+//!    until its exec, so closing alone would release the lock only after that: dropping the lock
+//!    unlocks the open file, whichever processes share it. The lock is exclusive for who writes to
+//!    the directory, and shared among those that only read it; the number in the file is then the
 //!    last writer's.
-//! 3. The file is never removed: removing it would let two processes hold locks on two files of the same name.
+//! 3. The file is never removed: removing it would let two processes hold locks on two files of the
+//!    same name.
 
 use crate::directory::DirectoryLock;
 use crate::error::{Cause, Error, Result, Verb};
@@ -46,7 +49,8 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(directory, LOCK_NAME, flags, Mode::from_raw_mode(0o644)).map_err(fail)?;
     let lock = locked(fd, FlockOperation::NonBlockingLockExclusive, path)?;
-    // A full disk must not keep anyone from opening, so a process id that cannot be written is left out (invariant 1).
+    // A full disk must not keep anyone from opening, so a process id that cannot be written is left
+    // out (invariant 1).
     let mut line = String::new();
     if writeln!(line, "{}", std::process::id()).is_ok()
         && let Ok(()) = rustix::fs::ftruncate(&lock.fd, 0)
@@ -57,8 +61,8 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     Ok(lock)
 }
 
-/// Shares the lock of the directory open as `directory` with other readers, or says who holds it. Nothing is written; `None` if no process ever
-/// took the lock.
+/// Shares the lock of the directory open as `directory` with other readers, or says who holds it.
+/// Nothing is written; `None` if no process ever took the lock.
 pub(crate) fn take_to_read(directory: impl AsFd, path: &Path) -> Result<Option<FileLock>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     match retry(|| rustix::fs::openat(&directory, LOCK_NAME, flags, Mode::empty())) {
@@ -96,7 +100,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = File::open(folder.path()).expect("it was made");
         let lock = take(&directory, folder.path()).expect("nobody has it");
-        // As every child has it until it begins its own program; this one keeps it until its input ends.
+        // As every child has it until it begins its own program; this one keeps it until its input
+        // ends.
         let shared = rustix::io::dup(&lock.fd).expect("a number is left");
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(shared).spawn().expect("cat");
         let refused = take(&directory, folder.path()).expect_err("it is held");

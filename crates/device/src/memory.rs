@@ -2,8 +2,9 @@
 //!
 //! Any thread; writers of different chunks of one file do not wait for each other.
 //!
-//! Latches (leaf ranks, taken in this order): `names` guards which file a name means; `chunks` guards the length and the
-//! list of chunks (exclusively only to grow or cut); each chunk's own latch guards its bytes.
+//! Latches (leaf ranks, taken in this order): `names` guards which file a name means; `chunks`
+//! guards the length and the list of chunks (exclusively only to grow or cut); each chunk's own
+//! latch guards its bytes.
 //!
 //! Invariants:
 //!
@@ -32,7 +33,8 @@ pub struct MemoryDirectory {
 #[derive(Default)]
 struct Inner {
     names: Mutex<Names>,
-    // Written by lockers by swap, and by the lock's drop. Acquire and release: what the last holder did is seen by the next.
+    // Written by lockers by swap, and by the lock's drop. Acquire and release: what the last holder
+    // did is seen by the next.
     locked: AtomicBool,
 }
 
@@ -153,7 +155,7 @@ impl Directory for MemoryDirectory {
         if region.len() != bytes {
             return Err(fault(NvramFault::Length { expected: bytes, found: region.len() }));
         }
-        // Copies are made under the latch only, so nobody else has one.
+        // Copies are made under the latch only, so no other thread has one.
         if Arc::strong_count(region) > 1 {
             return Err(refused(Cause::Locked(Some(std::process::id()))));
         }
@@ -209,7 +211,8 @@ impl Contents {
         self.chunks.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Read access once the file is at least `length` bytes long, whoever cuts it meanwhile.
+    /// Read access once the file is at least `length` bytes long, even if another thread cuts it
+    /// meanwhile.
     fn at_least(&self, length: u64) -> RwLockReadGuard<'_, Chunks> {
         loop {
             let chunks = self.read();
@@ -221,7 +224,8 @@ impl Contents {
         }
     }
 
-    /// Makes the file at least `length` bytes long; the new bytes are zeros, touched so that later writes only copy.
+    /// Makes the file at least `length` bytes long; the new bytes are zeros, touched so that later
+    /// writes only copy.
     fn grow(&self, length: u64) {
         let mut chunks = self.change();
         let count = length.div_ceil(CHUNK_BYTES as u64) as usize;
@@ -235,7 +239,8 @@ impl Contents {
 }
 
 impl Chunks {
-    /// Runs `step` over the pieces of `[offset, offset + len)`: chunk, place in the chunk, place in the whole, length.
+    /// Runs `step` over the pieces of `[offset, offset + len)`: chunk, place in the chunk, place in
+    /// the whole, length.
     fn pieces(&self, offset: u64, len: usize, mut step: impl FnMut(&RwLock<Box<[u8]>>, usize, usize, usize)) {
         let mut done = 0;
         while done < len {

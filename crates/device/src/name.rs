@@ -1,4 +1,4 @@
-//! What a file name may be: one plain component, so that no caller's name leaves its directory.
+//! Names of files: one plain component, so that no caller's name leaves its directory.
 
 use crate::error::{Cause, Error, Result, Verb};
 use std::io;
@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// Longest accepted name in bytes, as on every common file system.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Refuses empty names, `.`, `..`, and names with `/` or a NUL byte, in every kind of directory alike.
+/// Refuses empty names, `.`, `..`, and names with `/` or a NUL byte, in every kind of directory
+/// alike.
 pub(crate) fn check(verb: Verb, name: &str) -> Result<()> {
     let plain = !name.is_empty()
         && name.len() <= NAME_BYTES_MAX

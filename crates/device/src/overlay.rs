@@ -1,12 +1,17 @@
-//! A directory that is read and never written: what is written goes to memory, and is gone with the last handle.
+//! A directory that is read and never written: what is written goes to memory, and is gone with the
+//! last handle.
 //!
-//! For looking at what an opening would make of a database, without opening it. Any thread. Invariants:
+//! For looking at what an opening would make of a database, without opening it. Any thread.
+//! Invariants:
 //!
-//! 1. Of what is beneath only names, lengths and bytes are asked for: nothing there is created, written or removed. Its lock is taken by an
-//!    overlay that was made to read an unguarded directory, and only to read.
-//! 2. A file shows what was written through the overlay; elsewhere it shows the bytes beneath, as far as `shown`, and then zeros.
+//! 1. Of what is beneath only names, lengths and bytes are asked for: nothing there is created,
+//!    written or removed. Its lock is taken by an overlay that was made to read an unguarded
+//!    directory, and only to read.
+//! 2. A file shows what was written through the overlay; elsewhere it shows the bytes beneath, as
+//!    far as `shown`, and then zeros.
 //!
-//! Memory: 4 KiB for each block written. Zeros that are prepared at a file's end cost nothing. A crash leaves nothing.
+//! Memory: 4 KiB for each block written. Zeros that are prepared at a file's end cost nothing. A
+//! crash leaves nothing.
 //!
 //! Latches: `names`, then one file's `state`, which is held across reads of what is beneath.
 
@@ -45,9 +50,10 @@ struct Inner {
     /// None: a directory that was made in the overlay.
     beneath: Option<Arc<dyn Directory>>,
     names: Mutex<Names>,
-    /// Whether what is beneath has to be locked too.
+    /// True if the directory beneath has to be locked too.
     guards: bool,
-    /// Held by whoever has the overlay's own lock. Taken and given back with acquire and release, as a lock is.
+    /// Set while a caller has the overlay's own lock. Taken and given back with acquire and
+    /// release, as a lock is.
     locked: AtomicBool,
     sealed: Arc<AtomicBool>,
 }
@@ -66,8 +72,8 @@ impl OverlayDirectory {
         Self::of(Some(beneath), false, Arc::default())
     }
 
-    /// A directory that shows what `beneath` has. Who holds its lock shares the lock of `beneath` with other readers
-    /// ([`Directory::lock_to_read`]), so that no process writes there.
+    /// A directory that shows what `beneath` has. Who holds its lock shares the lock of `beneath`
+    /// with other readers ([`Directory::lock_to_read`]), so that no process writes there.
     pub fn guarding(beneath: Arc<dyn Directory>) -> Self {
         Self::of(Some(beneath), true, Arc::default())
     }
@@ -78,7 +84,8 @@ impl OverlayDirectory {
         OverlayDirectory { inner: Arc::new(inner) }
     }
 
-    /// From now on every write fails, here and in the folders inside: for a store that is not to write back what is thrown away.
+    /// From now on every write fails, here and in the folders inside: for a store that is not to
+    /// write back what is thrown away.
     pub fn seal(&self) {
         self.inner.sealed.store(true, Ordering::Release);
     }
@@ -186,7 +193,8 @@ impl Directory for OverlayDirectory {
         Ok(())
     }
 
-    /// The overlay's own lock, and with [`OverlayDirectory::guarding`] that of what is beneath, to read.
+    /// The overlay's own lock, and with [`OverlayDirectory::guarding`] that of what is beneath, to
+    /// read.
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         if self.inner.locked.swap(true, Ordering::Acquire) {
             let holder = Cause::Locked(Some(std::process::id()));
@@ -297,7 +305,8 @@ impl Contents {
         Ok(count)
     }
 
-    /// Runs `change` over the bytes of each block of `[from, to)`, with the part of the range that it is.
+    /// Runs `change` over the bytes of each block of `[from, to)`, with the part of the range that
+    /// it is.
     fn change(
         &self,
         state: &mut State,
@@ -353,7 +362,8 @@ impl Contents {
     }
 }
 
-/// The part of block `index` that is in `[from, to)`: where it is in the block, and where in the range.
+/// The part of block `index` that is in `[from, to)`: where it is in the block, and where in the
+/// range.
 fn overlap(index: u64, from: u64, to: u64) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     let start = index * BLOCK as u64;
     let (low, high) = (start.max(from), (start + BLOCK as u64).min(to));

@@ -1,12 +1,15 @@
-//! Aligned memory in large chunks, handed out in pieces of one length: for a cache of very many pages.
+//! Aligned memory in large chunks, handed out in pieces of one length: for a cache of very many
+//! pages.
 //!
-//! The kernel is asked to back the chunks with huge pages: whoever goes from page to page all over a cache spends much of its time
-//! on finding where each lies, under a hypervisor more than elsewhere. It may ignore that. A chunk's memory is touched as its pieces
-//! are handed out, and freed when the last of them is dropped.
+//! The kernel is asked to back the chunks with huge pages. A thread that goes from page to page all
+//! over a cache spends much of its time on address translation, under a hypervisor more than
+//! elsewhere. The kernel may ignore the advice. A chunk's memory is touched as its pieces are
+//! handed out, and freed when the last of them is dropped.
 //!
 //! Invariants:
 //!
-//! 1. A piece lies in a chunk that it keeps alive, and overlaps no other: `used` only grows, by a piece.
+//! 1. A piece lies in a chunk that it keeps alive, and overlaps no other: `used` only grows, by a
+//!    piece.
 //! 2. A piece is zeroed before it is handed out.
 
 use crate::aligned::{ALIGNMENT, AlignedBuffer};
@@ -27,7 +30,7 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// Pieces of `piece` bytes, a multiple of [`ALIGNMENT`]; about so many will be taken.
+    /// Pieces of `piece` bytes, a multiple of [`ALIGNMENT`], of which about `pieces` will be taken.
     ///
     /// # Panics
     ///
@@ -38,7 +41,8 @@ impl Slab {
         Slab { piece, chunk_bytes, chunk: None, used: 0 }
     }
 
-    /// One more piece, zeroed. Aborts, as every allocation of the standard library does, when there is no memory.
+    /// One more piece, zeroed. Aborts, as every allocation of the standard library does, when there
+    /// is no memory.
     pub fn take(&mut self) -> AlignedBuffer {
         let full = self.used + self.piece > self.chunk_bytes;
         let chunk = match &self.chunk {
@@ -48,14 +52,16 @@ impl Slab {
                 self.chunk.insert(Arc::new(Chunk::new(self.chunk_bytes)))
             }
         };
-        // SAFETY: `used + piece` is at most the chunk's length, so the piece lies inside it; nobody else has it (invariant 1).
+        // SAFETY: `used + piece` is at most the chunk's length, so the piece lies inside it; no
+        // other piece has it (invariant 1).
         let base = unsafe {
             let base = chunk.base().add(self.used);
             base.write_bytes(0, self.piece);
             base
         };
         self.used += self.piece;
-        // SAFETY: as above; zeroed, aligned because the chunk and all pieces are, and the chunk goes along.
+        // SAFETY: the piece lies inside the chunk, and no other piece has it (invariant 1). It is
+        // zeroed, and aligned because the chunk and all pieces are. The chunk goes along.
         unsafe { AlignedBuffer::in_chunk(base, self.piece, chunk.clone()) }
     }
 }

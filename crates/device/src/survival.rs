@@ -1,4 +1,4 @@
-//! What a simulated crash leaves, of files and of non-volatile memory.
+//! The bytes that a simulated crash leaves, of files and of non-volatile memory.
 //!
 //! Pure; any thread.
 
@@ -12,13 +12,13 @@ pub enum Survival {
     DropAll,
     /// Everything un-synced survives, as if it was synced in the last moment.
     KeepAll,
-    /// Of each file's un-synced sectors the first ones survive, the seed decides how many: so each
-    /// place of a long write that is cut is as likely as any other. Of names as with `Random`.
+    /// The first un-synced sectors of each file survive, and the seed decides their number. So each
+    /// place at which a long write can be cut is as likely as any other. Names survive as with
+    /// `Random`.
     Prefix,
-    /// As `Random`, on a device that does not write sectors whole or not at all: a sector of a call
-    /// that was under way at the crash may also hold bytes that no call has written, or bytes of
-    /// both versions. Under way are the call that the device crashed at, and those that waited
-    /// because of [`SimDevice::stall_writes`](crate::SimDevice::stall_writes), which take partial
-    /// effect.
+    /// `Random` on a device that may write a sector in part. A sector of a call that was under way
+    /// at the crash may also hold bytes that no call has written, or bytes of both versions. Under
+    /// way are the call that the device crashed at, and those that waited because of
+    /// [`SimDevice::stall_writes`](crate::SimDevice::stall_writes), which take partial effect.
     Trash,
 }

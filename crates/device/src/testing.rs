@@ -1,7 +1,7 @@
 //! The rules of [`Directory`] and [`File`] as a suite that every implementation has to pass.
 //!
-//! Call [`conformance`] with something that makes empty directories. A broken rule panics with its name. Rules about
-//! crashes need a device that can crash, and are tested with the simulated one.
+//! Call [`conformance`] with something that makes empty directories. A broken rule panics with its
+//! name. Rules about crashes need a device that can crash, and are tested with the simulated one.
 
 pub mod memory;
 
@@ -12,7 +12,8 @@ use fastrand::Rng;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The seed for random tests: from `KATYDID_SEED`, else chosen and, since the test prints its output when it fails, shown.
+/// The seed for random tests: from `KATYDID_SEED`, else chosen and, since the test prints its
+/// output when it fails, shown.
 pub fn seed() -> u64 {
     let given = std::env::var("KATYDID_SEED").ok().and_then(|text| text.trim().parse().ok());
     let seed = given.unwrap_or_else(|| fastrand::u64(..));

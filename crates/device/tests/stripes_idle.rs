@@ -1,5 +1,5 @@
-//! A striped directory that nobody uses has no wake-ups: the kernel's account of its helpers does not move. A program of its
-//! own, since it looks at all helpers of the process.
+//! An idle striped directory has no wake-ups: the kernel's account of its helpers does not move. A
+//! program of its own, since it looks at all helpers of the process.
 
 #![cfg(not(miri))] // Miri has no threads that the kernel knows of.
 

@@ -32,7 +32,7 @@ pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) 
     written_down(thread.name().expect("a test's thread has the test's name"), report.executions);
 }
 
-/// What each body took when it was last written down, in the order of the names.
+/// Runs that each body took when they were last recorded, in the order of the names.
 #[cfg(katydid_explore)]
 const EXPLORED: &str = include_str!("explored.txt");
 
@@ -52,7 +52,7 @@ fn written_down(name: &str, runs: u64) {
     assert!(runs >= known / 2, "{name} took {runs} runs, and {known} when that was written down");
 }
 
-/// As above, under loom. `LOOM_MAX_PREEMPTIONS` replaces every body's own bound.
+/// Checks `body` under loom. `LOOM_MAX_PREEMPTIONS` replaces every body's own bound.
 #[cfg(all(loom, not(katydid_explore)))]
 pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
@@ -60,7 +60,7 @@ pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) 
     model.check(body);
 }
 
-/// As above, on real threads.
+/// Runs `body` on real threads.
 #[cfg(not(any(loom, katydid_explore)))]
 pub fn check(_preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     // Miri itself varies the schedule, by its seed.
@@ -69,14 +69,15 @@ pub fn check(_preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static)
     }
 }
 
-/// Whether this build's checker finds a failure of `body`.
+/// Returns whether this build's checker finds a failure of `body`.
 #[cfg(katydid_explore)]
 pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
     let explorer = crate::explore::Explorer { preemptions: Some(preemptions), ..Default::default() };
     crate::explore::catches(&explorer, body)
 }
 
-/// As above, under loom. A run that never ends counts: sound bodies have none.
+/// Returns whether loom finds a failure of `body`. A run that never ends counts as one: sound
+/// bodies have none.
 #[cfg(all(loom, not(katydid_explore)))]
 pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
     // On a thread of its own, which keeps what loom leaves behind.

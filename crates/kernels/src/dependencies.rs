@@ -1,4 +1,4 @@
-//! What a transaction depends on, as positions in streams.
+//! Dependencies of a transaction, as positions in streams.
 //!
 //! Pure; any thread. A stream becomes durable in order, so of several positions in one stream only
 //! the highest counts. Invariants:

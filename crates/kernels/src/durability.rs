@@ -1,4 +1,4 @@
-//! How far a record must have got before its appender is told so.
+//! Levels of durability that a record can have reached when its appender is told.
 //!
 //! Pure.
 

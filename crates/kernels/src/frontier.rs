@@ -10,8 +10,10 @@
 //! |---|---|---|---|
 //! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its request (`sync/waiters.rs`) |
 //! | `filled` | scans, by `raise`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
-//! | `written` | whoever has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
-//! | `durable` | the same, or the one thread that syncs | everybody | Release after the sync; Acquire in whoever acknowledges |
+//! | `written` | the thread that has performed a write, under the latch `leader` | admission,
+//! readers, waiters | Release after the write; Acquire before ring bytes are used again |
+//! | `durable` | the writing thread, or the one thread that syncs | any thread | Release after the
+//! sync; Acquire in threads that acknowledge |
 //!
 //! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they
 //! are advanced as `filled` is, by scans, by `raise`; in the other kinds the thread that has the

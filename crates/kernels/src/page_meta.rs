@@ -1,5 +1,5 @@
-//! What is known of a page in memory without its latch: which one it is, and from where on the log
-//! is needed for it.
+//! State of a page in memory that is known without its latch: its number, and the position from
+//! which the log is needed for it.
 //!
 //! Threads: the holder of the page's latch, the flusher, checkpoints, eviction.
 //!
@@ -43,7 +43,7 @@ impl Default for PageMeta {
 }
 
 impl PageMeta {
-    /// Of a frame without a page.
+    /// State of a frame without a page.
     pub fn new() -> Self {
         PageMeta { page: AtomicU64::new(0), rec_lsn: AtomicU64::new(NONE), flushing: AtomicU64::new(NONE) }
     }

@@ -45,10 +45,10 @@ pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
 /// Bytes of each dependency between a stamped record's header and its payload. The log of several
 /// streams defines what is in them.
 pub const DEPENDENCY_BYTES: usize = 16;
-/// Where the sum of a header's tail begins.
+/// Offset at which the sum of a header's tail begins.
 const SUMMED_FROM: usize = 16;
 
-/// What a record is about. Kinds below [`Kind::USER`] belong to the log itself.
+/// Kind of a record. Kinds below [`Kind::USER`] belong to the log itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind(u8);
 
@@ -59,7 +59,7 @@ impl Kind {
     pub const RESTART: Kind = Kind(1);
     /// Last record of a closed log; remembers its durable frontier.
     pub const MARK: Kind = Kind(2);
-    /// Fills reserved bytes that nobody needed.
+    /// Fills reserved bytes that no record needed.
     pub const PADDING: Kind = Kind(3);
 
     /// Drops the records of a range of positions below it, which its body names.
@@ -75,7 +75,7 @@ impl Kind {
         self.0
     }
 
-    /// Whether users may append it.
+    /// Returns whether users may append it.
     pub const fn is_user(self) -> bool {
         self.0 >= Self::USER.0
     }
@@ -127,8 +127,8 @@ impl Part {
     }
 }
 
-/// How a record is joined to others: to those of its transaction, or, if it is all of its
-/// transaction, to other commits.
+/// Link of a record to others: to those of its transaction, or, if it is the whole transaction, to
+/// other commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
     /// The record may be one of several of its transaction: this is the LSN of the previous one, as
@@ -138,7 +138,7 @@ pub enum Chain {
     Commit {
         /// The transaction's place in the order of commits, whatever streams they are in.
         stamp: CommitStamp,
-        /// How many dependencies stand before the payload. They are part of the record's body.
+        /// Number of dependencies before the payload. They are part of the record's body.
         dependencies: u16,
     },
 }
@@ -188,7 +188,7 @@ impl Chain {
         }
     }
 
-    /// What the fields of a header say; `None` if no record has such fields.
+    /// Decodes the fields of a header; `None` if no record has such fields.
     const fn decode(flags: u8, dependencies: u16, word: u64) -> Option<Self> {
         match (flags & Self::STAMPED != 0, dependencies) {
             (true, dependencies) => Some(Chain::Commit { stamp: CommitStamp::new(word), dependencies }),
@@ -204,7 +204,7 @@ pub enum Layout {
     /// At its position, and it takes as many positions as it has bytes.
     #[default]
     InLine,
-    /// The same, in memory of which single words may arrive (rule 5).
+    /// In line, in memory of which single words may arrive (rule 5).
     InMemory,
     /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule
     /// 6).
@@ -216,7 +216,7 @@ impl Layout {
     const APART: u8 = 1 << 2;
     const IN_MEMORY: u8 = 1 << 3;
     const FLAGS: u8 = Self::APART | Self::IN_MEMORY;
-    /// Where `flags` lies.
+    /// Offset of `flags`.
     const FLAGS_AT: usize = 21;
 
     const fn to_flags(self) -> u8 {
@@ -227,17 +227,17 @@ impl Layout {
         }
     }
 
-    /// What these flags say of it, whatever else they say.
+    /// Returns whether these flags name this layout, whatever else they say.
     const fn is_in(self, flags: u8) -> bool {
         flags & Self::FLAGS == self.to_flags()
     }
 
-    /// Whether a header that begins with `head` says so.
+    /// Returns whether a header that begins with `head` names this layout.
     pub fn is_of(self, head: &[u8; HEADER_BYTES]) -> bool {
         self.is_in(head[Self::FLAGS_AT])
     }
 
-    /// How many positions a record of so many bytes takes, padding included.
+    /// Number of positions that a record of `padded` bytes takes, padding included.
     #[inline(always)]
     pub const fn positions(self, padded: u64) -> u64 {
         match self {
@@ -252,16 +252,16 @@ pub const fn padded_len(bytes: usize) -> usize {
     bytes.next_multiple_of(RECORD_ALIGNMENT)
 }
 
-/// What the sum of a record in memory is mixed with (rule 5). Positions that are the size of a ring
-/// apart, a power of two up to 16 GiB, have different ones; and what a ring has at a place is of
-/// the lap before, for each lap overwrites the one before it.
+/// Value that the sum of a record in memory is mixed with (rule 5). Positions that are the size of
+/// a ring apart, a power of two up to 16 GiB, have different values. The bytes at a place of a ring
+/// are of the lap before, because each lap overwrites the one before it.
 #[inline(always)]
 fn bound_to(lsn: Lsn) -> u32 {
     let step = lsn.get() / RECORD_ALIGNMENT as u64;
     ((step ^ step >> 32) as u32).wrapping_mul(0x9e37_79b1)
 }
 
-/// What a header says that its writer chooses; the rest follows from the payload and the position.
+/// Fields of a header that its writer chooses; the rest follows from the payload and the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderFields {
     /// Incarnation of the log it is written in.
@@ -270,11 +270,11 @@ pub struct HeaderFields {
     pub kind: Kind,
     /// Its transaction, as its appender names it.
     pub txn: u64,
-    /// What the record is joined to.
+    /// Link of the record.
     pub chain: Chain,
     /// The durable frontier, read before the reservation (rule 2).
     pub durable: Lsn,
-    /// How the log keeps its records.
+    /// Layout of the log's records.
     pub layout: Layout,
 }
 
@@ -302,7 +302,7 @@ impl PreparedRecord {
         header
     }
 
-    /// What lies between header and payload: a fragment's link.
+    /// Bytes between header and payload: a fragment's link.
     #[inline]
     pub fn link(&self) -> &[u8] {
         self.link.as_ref().map_or(&[], |link| link)
@@ -371,11 +371,11 @@ pub struct Header {
     pub incarnation: u32,
     /// Kind of the record.
     pub kind: Kind,
-    /// Which part of a logical record it is.
+    /// Part of a logical record.
     pub part: Part,
     /// The transaction's id, as its appender gave it.
     pub txn: u64,
-    /// What the record is joined to, as its appender gave it.
+    /// Link of the record, as its appender gave it.
     pub chain: Chain,
     /// The log was known to be durable up to here when the record was made.
     pub durable: Lsn,
@@ -388,7 +388,7 @@ impl Header {
         padded_len(self.len as usize) as u64
     }
 
-    /// Where the next record starts.
+    /// Start of the next record.
     pub fn end(&self) -> Lsn {
         self.lsn.plus(self.layout.positions(self.padded()))
     }
@@ -397,20 +397,20 @@ impl Header {
 /// A physical record found valid.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoded<'a> {
-    /// What its header says.
+    /// Header of the record.
     pub header: Header,
     /// Everything after the header, a fragment's link included.
     pub body: &'a [u8],
 }
 
 impl Decoded<'_> {
-    /// How the record says that the log keeps its records.
+    /// Layout that the record names.
     pub fn layout(&self) -> Layout {
         self.header.layout
     }
 }
 
-/// Why bytes are no valid record.
+/// Reason why bytes are no valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invalid {
     /// Cannot be told before this many bytes are there.

@@ -3,10 +3,10 @@
 //! Compiled twice, like the inserters: for real threads (the bench command `log-insert`), and for
 //! those of the simulated machine (`crates/manycore`).
 //!
-//! The device is memory that takes no time: whoever is refused room, by the ring's end or the
-//! run-ahead limit, lets the inserter find out what is filled and declares that written and
-//! durable, as the log's leaders do. There is no thread of its own for that, but for designs that
-//! have a tracker: then one more thread may run [`Rig::track`], as one of the log does.
+//! The device is memory that takes no time. A thread that is refused room, by the ring's end or the
+//! run-ahead limit, has the inserter find out what is filled and declares that written and durable,
+//! as the log's leaders do. No thread of its own does that, except for designs that have a tracker:
+//! then one more thread may run [`Rig::track`], as one of the log does.
 
 use crate::frontier::Frontiers;
 use crate::insert::{
@@ -29,7 +29,7 @@ pub struct Rig {
     physical_bytes_max: usize,
     /// Held while somebody makes room.
     draining: CachePadded<AtomicBool>,
-    /// Which sessions are in use. A leaf latch, taken before and after measuring only.
+    /// Sessions in use. A leaf latch, taken before and after measuring only.
     used: Mutex<Box<[bool]>>,
 }
 
@@ -90,7 +90,7 @@ impl Rig {
         (effort.crawled, effort.hopped)
     }
 
-    /// Whether this design has work for a thread that calls [`Rig::track`].
+    /// Returns whether this design has work for a thread that calls [`Rig::track`].
     pub fn tracks(&self) -> bool {
         self.inserter.tracker().is_some()
     }
@@ -149,7 +149,8 @@ impl Rig {
         *step += 1;
     }
 
-    /// Whether there is more room than before; not if somebody else is at it.
+    /// Makes room, unless another thread is doing so. Returns whether there is more room than
+    /// before.
     fn drain_alone(&self) -> bool {
         if self.draining.load(Ordering::Relaxed) || self.draining.swap(true, Ordering::Acquire) {
             return false;
@@ -216,7 +217,7 @@ mod tests {
         };
         let rig = Rig::new(&InserterDesign::Grasshopper { hop_bytes: HOP }, &sizes, SESSIONS);
         let mut sessions: Vec<RigSession<'_>> = (0..SESSIONS).map(|number| rig.session(number)).collect();
-        // Nobody tracks meanwhile, as if the tracker were far behind.
+        // No thread tracks meanwhile, as if the tracker were far behind.
         let payload = [7; 120 - HEADER_BYTES];
         while rig.bytes() < 4 * HOP + HOP / 2 {
             sessions.iter_mut().for_each(|session| session.insert(&payload));

@@ -1,8 +1,8 @@
-//! Where the records of the log buffer lie, above all its ring of bytes: position `lsn` lies at
+//! Memory of the log buffer's records, above all its ring of bytes: position `lsn` lies at
 //! `lsn % size`.
 //!
-//! Written by inserters, read by whoever writes to the device. Rules that make the unsynchronised
-//! bytes sound:
+//! Written by inserters, read by threads that write to the device. Rules that make the
+//! unsynchronised bytes sound:
 //!
 //! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation
 //!    and the moment it says so (a clean mark, or the inserter's unlock, both Release).
@@ -19,7 +19,7 @@
 //! The ring of a log in NVRAM lies there ([`NvramRing`]). Rules 1 to 3 hold for it with "the start
 //! of the log" for "written".
 //!
-//! A crash loses the ring: what was not written is gone, and nobody was told that it was not.
+//! A crash loses the ring: what was not written is gone, and none of it was acknowledged.
 
 use crate::lsn::Lsn;
 use crate::record::Layout;
@@ -43,7 +43,7 @@ pub trait NvramRing: Debug + Send + Sync {
     fn copied(&self, from: Lsn, to: Lsn);
 }
 
-/// Where the records of a log buffer lie.
+/// Memory of a log buffer's records.
 #[derive(Debug)]
 pub enum RecordMemory {
     /// In a ring in memory, until they are written to the device.
@@ -56,7 +56,7 @@ pub enum RecordMemory {
 }
 
 impl RecordMemory {
-    /// How records lie in it.
+    /// Layout of the records in it.
     pub fn layout(&self) -> Layout {
         match self {
             RecordMemory::Ring(_) => Layout::InLine,
@@ -136,8 +136,8 @@ impl Ring {
         let offset = (from.get() & self.mask) as usize;
         let first = length.min(size - offset);
         let base = self.memory.base().cast_const();
-        // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; nobody writes
-        // them (rules 2 and 3).
+        // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; no thread
+        // writes them (rules 2 and 3).
         unsafe {
             (
                 std::slice::from_raw_parts(base.add(offset), first),
@@ -172,7 +172,7 @@ mod tests {
             // SAFETY: one thread, nothing borrowed.
             let fills = || unsafe { ring.fill(Lsn::new(at), &[&too_long], 0) };
             catch_unwind(AssertUnwindSafe(fills)).expect_err("it is larger than the ring");
-            // SAFETY: as above.
+            // SAFETY: one thread, nothing borrowed.
             let reads = || unsafe { ring.slices(Lsn::new(at), Lsn::new(at + 4097)).0.len() };
             catch_unwind(AssertUnwindSafe(reads)).expect_err("it is larger than the ring");
         }
@@ -185,10 +185,10 @@ mod tests {
         // SAFETY: one thread, nothing borrowed.
         unsafe { ring.fill(at, &[b"0123456", b"789abcdef"], 5) };
         let mut out = [1; 21];
-        // SAFETY: as above.
+        // SAFETY: one thread, nothing borrowed.
         unsafe { ring.copy_out(at, &mut out) };
         assert_eq!(&out, b"0123456789abcdef\0\0\0\0\0");
-        // SAFETY: as above.
+        // SAFETY: one thread; nothing is written while the slices live.
         let (first, second) = unsafe { ring.slices(at, at.plus(21)) };
         assert_eq!((first, second), (&b"0123456789"[..], &b"abcdef\0\0\0\0\0"[..]));
     }

@@ -7,7 +7,7 @@
 pub enum Sizes {
     /// All the same.
     Fixed(usize),
-    /// So many small ones, then a large one, and again.
+    /// This number of small records, then a large one, and again.
     Bimodal {
         /// Bytes of a small record.
         small: usize,

@@ -1,4 +1,5 @@
-//! A file through the page cache; durable by `fdatasync`, or `RWF_DSYNC` for the bytes of one write.
+//! A file through the page cache; durable by `fdatasync`, or `RWF_DSYNC` for the bytes of one
+//! write.
 
 use super::handle::{Handle, PIECE_BYTES, UNSYNCED_MAX};
 use crate::aligned::AlignedBuffer;

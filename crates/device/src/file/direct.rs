@@ -1,10 +1,11 @@
 //! A file past the page cache (`O_DIRECT`); durable writes carry `RWF_DSYNC`.
 //!
-//! The same file is open twice: direct for what is aligned, buffered for what cannot be (an offset or a total length
-//! that is no multiple of 4,096). The kernel keeps the two views coherent: a direct write first writes out and then
-//! drops cached pages of its range, a direct read first writes them out, and both kinds of write take the inode's latch.
-//! Parts that are unaligned while offset and total length are aligned go through an aligned bounce buffer instead, so
-//! that the page cache stays out of the way of everything written often.
+//! The same file is open twice: direct for what is aligned, buffered for what cannot be (an offset
+//! or a total length that is no multiple of 4,096). The kernel keeps the two views coherent: a
+//! direct write first writes out and then drops cached pages of its range, a direct read first
+//! writes them out, and both kinds of write take the inode's latch. Parts that are unaligned while
+//! offset and total length are aligned go through an aligned bounce buffer instead, so that the
+//! page cache stays out of the way of everything written often.
 
 use super::handle::{Handle, PIECE_BYTES};
 use crate::aligned::{ALIGNMENT, AlignedBuffer};
@@ -43,8 +44,8 @@ impl DirectFile {
         &self.direct
     }
 
-    /// The direct file for what it can take. The rest of a write that the kernel cut at an odd place is no longer
-    /// aligned and is finished through the page cache.
+    /// The direct file for what it can take. The rest of a write that the kernel cut at an odd
+    /// place is no longer aligned and is finished through the page cache.
     fn choose(&self, parts: &[IoSlice<'_>], offset: u64) -> &OwnedFd {
         if is_aligned(offset) && parts.iter().all(|part| is_aligned_slice(part)) {
             &self.direct
@@ -116,7 +117,8 @@ impl File for DirectFile {
         if done == buffer.len() {
             return Ok(done);
         }
-        // Short: the end of the file, or a read that was cut. The page cache needs no alignment to tell which.
+        // Short: the end of the file, or a read that was cut. The page cache needs no alignment to
+        // tell which.
         Ok(done + self.handle.read_at(&mut buffer[done..], offset + done as u64)?)
     }
 

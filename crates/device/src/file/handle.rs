@@ -1,10 +1,12 @@
-//! What buffered and direct files have in common: one open file and the calls that need no alignment.
+//! The open file of buffered and direct files, and the calls that need no alignment.
 //!
 //! Any thread. Invariants:
 //!
-//! 1. `growth` (a latch, leaf rank) is held by whoever changes the length through this handle, so that giving room back
-//!    after a failed [`Handle::prepare_with`] never cuts bytes another such call has added.
-//! 2. Once the system has refused a write that is durable by itself, a durable write is a write followed by a sync.
+//! 1. A thread that changes the length through this handle holds `growth` (a latch, leaf rank). So
+//!    giving room back after a failed [`Handle::prepare_with`] never cuts bytes that another such
+//!    call has added.
+//! 2. Once the system has refused a write that is durable by itself, a durable write is a write
+//!    followed by a sync.
 
 use crate::directory::{Advice, WriteMode};
 use crate::error::{Error, Result, Verb};
@@ -62,7 +64,8 @@ pub(super) struct Handle {
     fd: OwnedFd,
     path: PathBuf,
     growth: Mutex<()>,
-    // Set by any writer that was refused, read by all writers. Relaxed: a hint, a stale read costs one refused call.
+    // Set by any writer that was refused, read by all writers. Relaxed: a hint, a stale read costs
+    // one refused call.
     dsync_refused: AtomicBool,
 }
 
@@ -122,8 +125,9 @@ impl Handle {
     }
 
     pub(super) fn sync(&self) -> Result<()> {
-        // A failed sync is never repeated. An interrupted one has not failed: Linux tells each open file of a write-back error once, and an
-        // interruption does not take that away, so the next call still tells of it.
+        // A failed sync is never repeated. An interrupted one has not failed: Linux tells each open
+        // file of a write-back error once, and an interruption does not take that away, so the next
+        // call still tells of it.
         retry(|| os::sync_data(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 
@@ -180,16 +184,17 @@ impl Handle {
             }
             at += piece as u64;
         }
-        // Failures are reported as `Verb::Sync`, since a failed sync may have cost others' bytes too: the gate shuts
-        // then, even when the cause is a lack of room.
+        // Failures are reported as `Verb::Sync`, since a failed sync may have cost others' bytes
+        // too: the gate shuts then, even when the cause is a lack of room.
         if self.len()? == before {
             return self.sync();
         }
         retry(|| os::sync_all(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 
-    /// Whether the file system has, at best, less room than `growth` bytes: then filling it to the brim first, beside
-    /// others who need the rest, proves nothing. Where it does not say, the writes will.
+    /// Returns whether the file system says that it has less room than `growth` bytes. Then filling
+    /// it to the brim first, beside others who need the rest, would prove nothing. Where it does
+    /// not say, the writes will.
     fn cannot_hold(&self, growth: u64) -> bool {
         match rustix::fs::fstatvfs(&self.fd) {
             // `/dev/full` and its like report no blocks at all.
@@ -198,8 +203,9 @@ impl Handle {
         }
     }
 
-    /// After a failed preparation: returns the room it took, so that a full device is not fuller than before. Left
-    /// alone if somebody wrote past what was being prepared. Failing here changes nothing for the caller.
+    /// After a failed preparation: returns the room it took, so that a full device is not fuller
+    /// than before. Left alone if somebody wrote past what was being prepared. Failing here changes
+    /// nothing for the caller.
     fn give_back(&self, before: u64, to: u64) {
         if let Ok(now) = self.len()
             && before < now

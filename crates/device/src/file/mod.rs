@@ -183,7 +183,7 @@ impl Directory for FileDirectory {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => return Err(Error::from_io(Verb::Open, self.subject(name), errno.into())),
         }
-        // Also when it exists: whoever created it may have died before syncing its entry.
+        // Also when it exists: the process that created it may have died before syncing its entry.
         self.sync()?;
         Ok(Arc::new(Self::open_existing_at(&self.path.join(name), self.past_cache.clone())?))
     }

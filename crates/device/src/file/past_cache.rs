@@ -1,4 +1,5 @@
-//! Opening a file past the page cache, where the system and the file system allow it: on Linux. Elsewhere every file is buffered.
+//! Opening a file past the page cache, where the system and the file system allow it: on Linux.
+//! Elsewhere every file is buffered.
 //!
 //! Any thread; the rings are shared by a directory and those inside it.
 
@@ -52,8 +53,8 @@ mod linux {
             PastCache { rings: Arc::new(Rings::new()) }
         }
 
-        /// The file by `method`, or by [`Method::Direct`] if the kernel gives out no rings. The handle comes back if the file has to be
-        /// buffered.
+        /// The file by `method`, or by [`Method::Direct`] if the kernel gives out no rings. The
+        /// handle comes back if the file has to be buffered.
         pub(in crate::file) fn open(
             &self,
             directory: &FileDirectory,
@@ -77,9 +78,10 @@ mod linux {
         }
     }
 
-    /// Whether the file system takes direct I/O in multiples of [`ALIGNMENT`].
+    /// Returns whether the file system takes direct I/O in multiples of [`ALIGNMENT`].
     fn supports_direct(fd: impl AsFd) -> bool {
-        // STATX_DIOALIGN, Linux 6.1; kernels and file systems that do not answer are believed to manage 4,096.
+        // STATX_DIOALIGN, Linux 6.1; kernels and file systems that do not answer are believed to
+        // manage 4,096.
         let asked = StatxFlags::from_bits_retain(0x2000);
         let Ok(status) = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else { return true };
         if status.stx_mask & asked.bits() == 0 {

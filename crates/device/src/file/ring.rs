@@ -1,18 +1,20 @@
 //! Rings of the kernel (io_uring) through which the pieces of one write are in flight at once.
 //!
-//! Any thread. A write takes a ring of its own out of the pool, or makes one, and puts it back when it is done: rings are
-//! never shared by calls, so none waits for another's completions, and there are as many as there ever were writes at once.
+//! Any thread. A write takes a ring of its own out of the pool, or makes one, and puts it back when
+//! it is done: rings are never shared by calls, so none waits for another's completions, and there
+//! are as many as there ever were writes at once.
 //!
 //! Invariants:
 //!
-//! 1. [`drive`] returns only when the kernel is done with everything that was submitted, whatever failed meanwhile: until
-//!    then it reads the caller's memory. Nothing between submission and that point panics.
+//! 1. [`drive`] returns only when the kernel is done with everything that was submitted, whatever
+//!    failed meanwhile: until then it reads the caller's memory. Nothing between submission and
+//!    that point panics.
 //! 2. A ring that refused a call is dropped, never used again; what it had not taken it never will.
-//! 3. Writes carry `RWF_NOWAIT`: what the kernel cannot start at once (a file that grows, blocks not yet allocated) it hands
-//!    back, instead of to a worker thread of its own that would outlive the write. So there is no thread, no timer and no
-//!    wake-up when nobody writes.
-//! 4. What was handed back, cut short or never submitted is left to the caller's ordinary way of writing; what failed is
-//!    an error and not tried again.
+//! 3. Writes carry `RWF_NOWAIT`. The kernel hands back what it cannot start at once (a file that
+//!    grows, blocks not yet allocated), instead of giving it to a worker thread of its own that
+//!    would outlive the write. So an idle file has no thread, no timer and no wake-up.
+//! 4. What was handed back, cut short or never submitted is left to the caller's ordinary way of
+//!    writing; what failed is an error and not tried again.
 
 use crate::directory::WriteMode;
 use io_uring::{IoUring, opcode, types};
@@ -24,9 +26,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// Pieces of one write in flight at once.
 const DEPTH: u32 = 8;
-/// Bytes of a piece; few in debug builds, so that the writes of tests have many. Not smaller, since a device that cannot write
-/// through its cache is told to empty it after each durable piece: writes of 1 MiB took 1.2 times a plain one in two pieces
-/// where this was tried, 1.7 times in eight.
+/// Bytes of a piece; few in debug builds, so that the writes of tests have many. Not smaller, since
+/// a device that cannot write through its cache is told to empty it after each durable piece:
+/// writes of 1 MiB took 1.2 times a plain one in two pieces where this was tried, 1.7 times in
+/// eight.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 16 << 10 } else { 512 << 10 };
 /// The most parts the kernel takes in one piece.
 const PARTS_MAX: usize = 1024;
@@ -43,16 +46,16 @@ pub(super) struct Rings {
 /// A run of parts of one write, and what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WritePiece {
-    /// Where among the parts.
+    /// Index of the first part.
     first: usize,
     count: usize,
     offset: u64,
     bytes: usize,
-    /// As the kernel says it: bytes, or a negated error; none if it never got it.
+    /// Result of the kernel: bytes, or a negated error; none if the piece never reached the kernel.
     outcome: Option<i32>,
 }
 
-/// What is to be done about a piece.
+/// The step that a piece needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Whole,
@@ -79,16 +82,16 @@ impl WritePiece {
     }
 }
 
-/// How a write through a ring failed.
+/// Failure of a write through a ring.
 #[derive(Debug)]
 pub(super) enum Failed<E> {
     /// A piece did, in the kernel.
     Piece(Errno),
-    /// What was left to the caller did.
+    /// The part of the write that was left to the caller failed.
     Rest(E),
 }
 
-/// Whether the next write should come here too.
+/// Decision whether the next write should use the ring too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RingSupport {
     Yes,
@@ -109,7 +112,7 @@ impl Rings {
         Rings { idle: Mutex::new(Vec::new()), make }
     }
 
-    /// Whether the kernel gives out rings: it may be too old, or told not to.
+    /// Returns whether the kernel provides rings: it may be too old, or configured to refuse them.
     pub(super) fn work(&self) -> bool {
         self.take().map(|ring| self.put(ring)).is_some()
     }
@@ -126,8 +129,8 @@ impl Rings {
         }
     }
 
-    /// Writes all of `parts`, which are aligned as direct writes have to be, at `offset`; what the ring does not manage
-    /// goes to `rest`, in order.
+    /// Writes all of `parts`, which are aligned as direct writes have to be, at `offset`; what the
+    /// ring does not manage goes to `rest`, in order.
     pub(super) fn write<E>(
         &self,
         fd: impl AsFd,
@@ -153,7 +156,7 @@ impl fmt::Debug for Rings {
     }
 }
 
-/// The same bytes in parts of at most a piece; empty ones are left out.
+/// Cuts the parts into parts of at most a piece; empty ones are left out.
 fn cut<'a>(parts: &'a [IoSlice<'_>]) -> Vec<IoSlice<'a>> {
     parts.iter().flat_map(|part| part.chunks(PIECE_BYTES)).map(IoSlice::new).collect()
 }
@@ -180,7 +183,8 @@ fn gather(parts: &[IoSlice<'_>], offset: u64) -> Vec<WritePiece> {
     pieces
 }
 
-/// Runs the pieces through the ring and notes what became of each; an error if the ring is of no more use.
+/// Runs the pieces through the ring and notes what became of each; an error if the ring is of no
+/// more use.
 fn drive(
     ring: &mut IoUring,
     fd: BorrowedFd<'_>,
@@ -207,8 +211,9 @@ fn drive(
                 .rw_flags(flags.bits() as i32)
                 .build()
                 .user_data(next as u64);
-            // SAFETY: the file, the vector and the memory it names are borrowed by this function, which returns only
-            // when the kernel is done with what it took (invariant 1); it reads `count` parts, which are there.
+            // SAFETY: the file, the vector and the memory it names are borrowed by this function,
+            // which returns only when the kernel is done with what it took (invariant 1); it reads
+            // `count` parts, which are there.
             if unsafe { ring.submission().push(&entry) }.is_err() {
                 break;
             }
@@ -221,7 +226,7 @@ fn drive(
             return broken;
         }
         match &broken {
-            // The last pieces are waited for together, so that nobody wakes up for each.
+            // One wait for all of the last pieces, instead of a wake-up for each.
             Ok(()) => {
                 let wanted = if next < pieces.len() { 1 } else { waiting + in_flight };
                 match ring.submit_and_wait(wanted) {

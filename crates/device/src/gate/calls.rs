@@ -1,24 +1,30 @@
 //! Counts the calls inside a gate, so that closing it can refuse new ones and wait for the others.
 //!
-//! Any thread. A call enters before it reaches the device and leaves when it has returned, also by a panic.
+//! Any thread. A call enters before it reaches the device and leaves when it has returned, also by
+//! a panic.
 //!
 //! Invariants:
 //!
-//! 1. After [`Calls::close`] was called, no call is let in. A call that entered before is waited for.
-//! 2. The directory locks handed to [`Calls::close`] are released only when no call is inside, and before any
-//!    [`Calls::close`] that waits returns. So a call that was let in ends before another opening can take the lock.
-//! 3. A thread that is inside a call of this gate does not wait in [`Calls::close`], for it would wait for itself. It hands over its lock,
-//!    and the last call that leaves releases it. Such a thread runs code of others there: a directory that is not ours, a logger, a
-//!    panic hook. Each thread has a list of the gates that it is inside of. Threads that make calls for a caller (`stripes/helpers.rs`)
-//!    take over the caller's list while they do. A thread inside more than [`DEPTH_MAX`] calls counts as inside every gate.
+//! 1. After [`Calls::close`] was called, no call is let in. A call that entered before is waited
+//!    for.
+//! 2. The directory locks handed to [`Calls::close`] are released only when no call is inside, and
+//!    before any [`Calls::close`] that waits returns. So a call that was let in ends before another
+//!    opening can take the lock.
+//! 3. A thread that is inside a call of this gate does not wait in [`Calls::close`], for it would
+//!    wait for itself. It hands over its lock, and the last call that leaves releases it. Such a
+//!    thread runs code of others there: a directory that is not ours, a logger, a panic hook. Each
+//!    thread has a list of the gates that it is inside of. Threads that make calls for a caller
+//!    (`stripes/helpers.rs`) take over the caller's list while they do. A thread inside more than
+//!    [`DEPTH_MAX`] calls counts as inside every gate.
 //! 4. Nothing is waited for while `end` is held, but what dropping a directory lock does.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `state`: bit 0 is set once closed, the rest counts calls inside in steps of [`CALL`] | each call when it enters and when it leaves; `close` sets bit 0, for good | the same operations: each is one read-modify-write, and acts on what it found | acquire and release: the thread that finds the count at 0 sees everything that the calls did |
 //!
-//! Why no call slips through: the operations on `state` have one order. A call whose addition comes before `close`'s bit is in the count
-//! that `close` finds, so `close` waits for it; one whose addition comes later finds the bit, and is refused. What can meet:
+//! Why no call slips through: the operations on `state` have one order. A call whose addition comes
+//! before `close`'s bit is in the count that `close` finds, so `close` waits for it; one whose
+//! addition comes later finds the bit, and is refused. What can meet:
 //!
 //! | step of a call | before `close`'s bit | after it |
 //! |---|---|---|
@@ -28,7 +34,8 @@
 //! | `close` finds the count at 0 | - | releases the locks itself |
 //! | `close` finds calls inside | - | has put its lock into `end` before the bit, and waits for `drained` under `end`: the last call cannot notify between |
 //!
-//! `end` is a leaf latch. A crash leaves nothing: the kernel releases the locks of a process that ends.
+//! `end` is a leaf latch. A crash leaves nothing: the kernel releases the locks of a process that
+//! ends.
 
 use crate::directory::DirectoryLock;
 use std::cell::Cell;
@@ -58,7 +65,7 @@ pub(super) struct Calls {
 
 #[derive(Debug, Default)]
 struct End {
-    /// What to release when no call is inside any more.
+    /// Locks to release when the last call has returned.
     locks: Vec<Box<dyn DirectoryLock>>,
     drained: bool,
 }
@@ -84,7 +91,8 @@ impl Calls {
         self.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Refuses calls from now on, waits for those inside (but see invariant 3), and then releases `lock`. May be called more than once.
+    /// Refuses calls from now on, waits for those inside (but see invariant 3), and then releases
+    /// `lock`. May be called more than once.
     pub(super) fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
         let mut end = self.end();
         end.locks.extend(lock);
@@ -101,7 +109,7 @@ impl Calls {
         self.drain(end);
     }
 
-    /// Whether this thread is inside a call of this gate.
+    /// Returns whether this thread is inside a call of this gate.
     pub(super) fn is_inside(&self) -> bool {
         let depth = DEPTH.get();
         depth > DEPTH_MAX
@@ -167,7 +175,8 @@ impl Caller {
         Caller { gates: INSIDE.with(|gates| gates.each_ref().map(Cell::get)), depth: DEPTH.get() }
     }
 
-    /// Runs `call` on a thread that is inside nothing else as if this were its caller's. It must not unwind.
+    /// Runs `call` on a thread that is inside nothing else as if this were its caller's. It must
+    /// not unwind.
     pub(crate) fn lend<T>(&self, call: impl FnOnce() -> T) -> T {
         let before = Caller::this_thread();
         self.take_on();
@@ -243,8 +252,8 @@ mod tests {
         assert!(!calls.is_inside() && !Calls::default().is_inside());
     }
 
-    /// For Miri, whose schedules and weak memory stand in for many runs: what a call wrote plainly is seen after `close`, and
-    /// nothing is written later.
+    /// For Miri, whose schedules and weak memory stand in for many runs: what a call wrote plainly
+    /// is seen after `close`, and nothing is written later.
     #[test]
     fn miri_no_call_is_inside_after_any_close_returned() {
         for _ in 0..if cfg!(miri) { 20 } else { 200 } {

@@ -1,4 +1,5 @@
-//! Systems on which no region is mapped: opening one is an error, which names the file. Memory and simulated regions exist everywhere.
+//! Systems on which no region is mapped: opening one is an error, which names the file. Memory and
+//! simulated regions exist everywhere.
 
 use super::form::{Form, Persistence};
 use crate::error::{Error, Result, Verb};

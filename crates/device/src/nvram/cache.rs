@@ -120,7 +120,8 @@ impl Instruction {
             }
         }
         #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
-        // SAFETY: as above. `dc cvap` by its number, for assemblers that do not know it.
+        // SAFETY: the caller vouches for address and processor; nothing but a cache is changed.
+        // `dc cvap` by its number, for assemblers that do not know it.
         unsafe {
             use std::arch::asm;
             match self {

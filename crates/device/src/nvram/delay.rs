@@ -1,8 +1,10 @@
-//! The latency that an emulated region adds to each fence, spent on the processor: no sleep is that short.
+//! The latency that an emulated region adds to each fence, spent on the processor: no sleep is that
+//! short.
 //!
-//! Any thread. It begins when the fence is over. `sfence` alone lets the clock be read while stores are still on their way, and of
-//! 400 ns that were asked for 290 were added where this was tried. What waiting itself takes (60 to 80 ns there: two readings of the clock and
-//! another fence) is measured once and taken off, so shorter latencies than that are longer than asked for.
+//! Any thread. It begins when the fence is over. `sfence` alone lets the clock be read while stores
+//! are still on their way, and of 400 ns that were asked for 290 were added where this was tried.
+//! What waiting itself takes (60 to 80 ns there: two readings of the clock and another fence) is
+//! measured once and taken off, so shorter latencies than that are longer than asked for.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
@@ -29,7 +31,7 @@ impl Delay {
     }
 }
 
-/// What waiting for nothing takes: the least of some averages.
+/// Cost of a wait of zero length: the least of some averages.
 fn own() -> Duration {
     const COUNT: u32 = 200;
     static OWN: OnceLock<Duration> = OnceLock::new();

@@ -2,14 +2,18 @@
 //!
 //! Any thread, any process. Invariants:
 //!
-//! 1. A file has a region's name only when it is whole: made under the name with `.new` behind it, with all its blocks and its
-//!    header, synced, and then renamed. What a crash leaves of the making is overwritten by the next one.
-//! 2. One mapping of a region is in use at a time, here and in any other process: its opener holds an `flock` on the file until the
-//!    mapping is gone. It is given back in so many words, for a program that another thread is just starting has the same open file for an
-//!    instant; and by the kernel, however the process ends. Whoever makes a region holds the lock from before the name is there.
-//! 3. The file has a block for each of its bytes before it is mapped (`fallocate`, at every opening, since a copy may have holes):
-//!    a store never meets a full device, which would be a `SIGBUS`. Not promised on file systems that write elsewhere what they overwrite
-//!    (btrfs, zfs), nor when somebody cuts the file while it is mapped, in spite of the lock.
+//! 1. A file has a region's name only when it is whole: made under the name with `.new` behind it,
+//!    with all its blocks and its header, synced, and then renamed. What a crash leaves of the
+//!    making is overwritten by the next one.
+//! 2. One mapping of a region is in use at a time, here and in any other process: its opener holds
+//!    an `flock` on the file until the mapping is gone. The mapping gives the lock back explicitly,
+//!    because a process that another thread is just starting has the same open file for an instant;
+//!    the kernel gives it back however the process ends. A thread that makes a region holds the
+//!    lock from before the name exists.
+//! 3. The file has a block for each of its bytes before it is mapped (`fallocate`, at every
+//!    opening, since a copy may have holes): a store never meets a full device, which would be a
+//!    `SIGBUS`. Not promised on file systems that write elsewhere what they overwrite (btrfs, zfs),
+//!    nor when somebody cuts the file while it is mapped, in spite of the lock.
 //! 4. Only a mapping that the kernel made with `MAP_SYNC` is called real.
 
 use super::cache::Instruction;
@@ -26,7 +30,8 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Bytes of the blocks that a file system which cannot be asked for them is made to give one by one; none has smaller pages.
+/// Bytes of the blocks that a file system which cannot be asked for them is made to give one by
+/// one; none has smaller pages.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A mapped region.
@@ -49,7 +54,8 @@ struct Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length; whoever drops it has given up every reference into it.
+        // SAFETY: mapped with this length; the region that is dropped has no references into it
+        // left.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "what was mapped can be unmapped");
     }
@@ -82,7 +88,7 @@ impl Mapping {
         self.bytes
     }
 
-    /// What the region is.
+    /// Form of the region.
     pub(super) fn form(&self) -> Form {
         self.form
     }
@@ -94,7 +100,8 @@ impl Mapping {
     }
 }
 
-/// Opens the region at `path`, and makes it, if there is none, of `wanted` bytes; with `None` it must be there, of any length.
+/// Opens the region at `path`, and makes it, if there is none, of `wanted` bytes; with `None` it
+/// must be there, of any length.
 pub(super) fn open(path: &Path, wanted: Option<u64>, persistence: Persistence) -> Result<Mapping> {
     let region_path = RegionPath::of(path)?;
     let total = wanted
@@ -194,7 +201,8 @@ impl<'a> RegionPath<'a> {
             let file = retry(|| rustix::fs::openat(&self.folder, new, flags, Mode::from_raw_mode(0o644)))
                 .map_err(|errno| self.map_error(errno))?;
             let file = self.lock(file)?;
-            // Who made it meanwhile has renamed it: then this is a whole region by now, and none of ours to overwrite.
+            // Who made it meanwhile has renamed it: then this is a whole region by now, and none of
+            // ours to overwrite.
             let ours = self.status(&file)?;
             match rustix::fs::statat(&self.folder, new, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(named) if (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) => return Ok(file),
@@ -228,7 +236,8 @@ impl<'a> RegionPath<'a> {
         match rustix::fs::renameat_with(&self.folder, new, &self.folder, self.name, RenameFlags::NOREPLACE) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Ok(None),
-            // A file system that does not know the flag. Whoever makes a region of this name holds our lock.
+            // A file system that does not know the flag. Every thread that makes a region of this
+            // name holds our lock.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 match rustix::fs::statat(&self.folder, self.name, AtFlags::empty()) {
                     Ok(_) => return Ok(None),
@@ -281,7 +290,8 @@ impl<'a> RegionPath<'a> {
             (Persistence::Auto | Persistence::Real, Some(instruction)) => {
                 match os::MAP_SYNC.map_or(Err(Errno::OPNOTSUPP), |flags| map(file, bytes, flags)) {
                     Ok(pages) => Ok((pages, Form::Real { file_system: kind, instruction })),
-                    // The first from file systems without, the second from kernels that know neither flag.
+                    // The first from file systems without, the second from kernels that know
+                    // neither flag.
                     Err(Errno::OPNOTSUPP | Errno::INVAL) => match persistence {
                         Persistence::Real => Err(self.fault(NvramFault::NoDax(kind))),
                         _ => emulated(Duration::ZERO),
@@ -311,7 +321,8 @@ fn write_all(file: impl AsFd, bytes: &[u8], at: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// What `fallocate` does, for file systems without: writes a byte of each block, the one that is there.
+/// Does the work of `fallocate` on file systems without it: writes a byte of each block, the one
+/// that is already there.
 fn fill(file: impl AsFd, total: u64) -> rustix::io::Result<()> {
     let mut at = 0;
     while at < total {

@@ -1,4 +1,4 @@
-//! What a region is: what was asked for, what is in use, and how that is said.
+//! The form of a region: what was asked for, what is in use, and how a report names it.
 
 use super::cache::Instruction;
 use std::fmt;
@@ -15,7 +15,8 @@ pub enum Persistence {
     Real,
     /// Emulated, also where real would be possible.
     Emulated {
-        /// What each fence takes longer, on the processor; 0 to 10 us in the papers' experiments.
+        /// Time that is added to each fence, on the processor; 0 to 10 us in the papers'
+        /// experiments.
         latency: Duration,
     },
 }
@@ -29,25 +30,25 @@ pub enum Medium {
     Memory,
 }
 
-/// How a region persists. To be shown with every figure that was measured on it, as its `Display`
-/// says it.
+/// The way in which a region persists. Show it, by its `Display`, with every figure that was
+/// measured on the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// What is persisted survives a crash of the machine.
+    /// Persistent memory: persisted bytes survive a crash of the machine.
     Real {
         /// The kind of file system, on DAX.
         file_system: &'static str,
-        /// What writes lines back.
+        /// Instruction that writes lines back.
         instruction: Instruction,
     },
-    /// The same instructions on other memory.
+    /// Emulation: the instructions of `Real` on other memory.
     Emulated {
         /// On what.
         medium: Medium,
-        /// What writes lines back; `None` if nothing is known for this processor, and then nothing
-        /// does.
+        /// Instruction that writes lines back; `None` if no such instruction is known for this
+        /// processor, and then lines are not written back.
         instruction: Option<Instruction>,
-        /// What each fence takes longer.
+        /// Time that is added to each fence.
         latency: Duration,
     },
     /// By [`SimNvram`](super::SimNvram).

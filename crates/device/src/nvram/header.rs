@@ -1,10 +1,11 @@
-//! How a region's file begins: encoding and decoding. Pure.
+//! The first bytes of a region's file: encoding and decoding. Pure.
 //!
 //! ```text
 //! "KATYDNVR" | 8 version u32 | 12 zero u32 | 16 bytes of the region u64 | 24 sum u64 | zeros to 4,096
 //! ```
 //!
-//! little-endian; the sum covers all before it. The region's bytes follow. Nothing of the header changes once the file has its name.
+//! little-endian; the sum covers all before it. The region's bytes follow. Nothing of the header
+//! changes once the file has its name.
 
 use crate::error::NvramFault;
 use crate::nvram::LINE_BYTES;

@@ -1,4 +1,5 @@
-//! Byte-addressable memory whose contents survive a crash, as far as they were persisted: [`NvRegion`].
+//! Byte-addressable memory whose contents survive a crash, as far as they were persisted:
+//! [`NvRegion`].
 //!
 //! | region | for | what survives |
 //! |---|---|---|
@@ -7,16 +8,19 @@
 //! | [`NvRegion::memory`] | benchmarks and tests without files | nothing |
 //! | [`SimNvram::region`] | crashes from a seed | what was persisted, and what the seed says |
 //!
-//! A store goes into a processor's cache. It is persisted in two steps: its cache lines are *written back*
-//! ([`NvRegion::write_back`]), which only begins something, and a *fence* ([`NvRegion::fence`]) waits until all that this
-//! thread has written back is in the memory. So
+//! A store goes into a processor's cache. It is persisted in two steps: its cache lines are
+//! *written back* ([`NvRegion::write_back`]), which only begins something, and a *fence*
+//! ([`NvRegion::fence`]) waits until all that this thread has written back is in the memory. So
 //!
-//! 1. what was written back by a thread that then fenced survives a crash, as it was when it was written back, or as it was made later;
-//! 2. anything else that was stored may survive a crash or not, eight bytes at a time, in any order: a cache may write a line back
-//!    whenever it likes, so forgetting to is no way to keep a store from surviving;
+//! 1. what was written back by a thread that then fenced survives a crash, as it was when it was
+//!    written back, or as it was made later;
+//! 2. anything else that was stored may survive a crash or not, eight bytes at a time, in any
+//!    order: a cache may write a line back whenever it likes, so forgetting to is no way to keep a
+//!    store from surviving;
 //! 3. one thread's fence does nothing for what another thread has written back.
 //!
-//! Structures in a region hold offsets, never pointers, for its next opening finds it at another address.
+//! Structures in a region hold offsets, never pointers, for its next opening finds it at another
+//! address.
 //!
 //! ```
 //! use katydid_device::nvram::{NvRegion, SimNvram};

@@ -3,9 +3,9 @@
 //! Any thread. The rules that make unsynchronised bytes sound are the callers', as those of the
 //! log's ring are:
 //!
-//! 1. Bytes are written ([`NvRegion::write`]) only by who owns them: nobody reads or writes them
-//!    meanwhile, also not as a word.
-//! 2. Bytes are read in place ([`NvRegion::slice`]) only while nobody writes them, also not as a
+//! 1. Only the owner of bytes writes them ([`NvRegion::write`]): no other thread reads or writes
+//!    them meanwhile, also not as a word.
+//! 2. Bytes are read in place ([`NvRegion::slice`]) only while no thread writes them, also not as a
 //!    word.
 //! 3. Words ([`NvRegion::word`]) may be shared; their ordering is that of any atomic. What persists
 //!    a word is its line's write-back.
@@ -52,7 +52,7 @@ pub struct NvRegion {
     keeper: Keeper,
 }
 
-/// Whose memory it is.
+/// The owner of the memory.
 enum Keeper {
     Mapped(#[cfg_attr(unix, expect(dead_code, reason = "held until the region is dropped"))] Mapping),
     Owned(#[expect(dead_code, reason = "held until the region is dropped")] AlignedBuffer),
@@ -69,14 +69,14 @@ impl NvRegion {
     /// Opens the region at `path`, or makes it, of `bytes` zeros, if there is none. Its folder must
     /// be there.
     ///
-    /// Making it is all or nothing, whenever it crashes, and reserves all of its room. Until the
-    /// region is dropped nobody else can open it.
+    /// Making it is all or nothing, whenever the machine crashes, and reserves all of its room. A
+    /// second opening fails until the region is dropped.
     ///
     /// # Errors
-    /// `Cause::Nvram` if the file is none of a region or of one of another length, if no region can
-    /// have so many bytes (a multiple of [`LINE_BYTES`]), or if real persistence was asked for and
-    /// there is none; `Cause::Locked` if it is in use; `Cause::NoSpace` with `Verb::Prepare` if
-    /// there is no room.
+    /// `Cause::Nvram` if the file is no region or has another length, if no region can have this
+    /// number of bytes (a multiple of [`LINE_BYTES`]), or if real persistence was asked for and the
+    /// file system has none; `Cause::Locked` if it is in use; `Cause::NoSpace` with `Verb::Prepare`
+    /// if there is no room.
     pub fn open(path: impl AsRef<Path>, bytes: u64, want: Persistence) -> Result<NvRegion> {
         Ok(Self::mapped(file::open(path.as_ref(), Some(bytes), want)?))
     }
@@ -92,12 +92,12 @@ impl NvRegion {
     /// A region of `bytes` zeros in memory of this process; nothing of it survives.
     ///
     /// # Panics
-    /// If no region can have so many bytes; or aborts, when there is no memory.
+    /// If no region can have this number of bytes. Aborts when there is no memory.
     pub fn memory(bytes: u64) -> NvRegion {
         Self::memory_with_latency(bytes, Duration::ZERO)
     }
 
-    /// As [`NvRegion::memory`]; each fence takes `latency` longer.
+    /// A region as [`NvRegion::memory`] makes it, with `latency` added to each fence.
     ///
     /// # Panics
     /// As [`NvRegion::memory`].
@@ -132,8 +132,8 @@ impl NvRegion {
         &self.form
     }
 
-    /// Whether it is simulated and has crashed: what is stored and persisted from then on has no
-    /// effect on what survives.
+    /// Returns whether it is simulated and has crashed. Then stores and fences have no more effect
+    /// on what survives.
     pub fn is_crashed(&self) -> bool {
         match &self.keeper {
             Keeper::Simulated(shared) => shared.is_crashed(),
@@ -154,8 +154,8 @@ impl NvRegion {
     /// Copies `bytes` to offset `at`. They are not persisted by it.
     ///
     /// # Safety
-    /// The caller owns these bytes of the region (rule 1 of the module's head: nobody else accesses
-    /// them in any way meanwhile).
+    /// The caller owns these bytes of the region (rule 1 of the module's head: no other thread
+    /// accesses them in any way meanwhile).
     ///
     /// # Panics
     /// If they do not lie in the region.
@@ -173,7 +173,7 @@ impl NvRegion {
     /// The bytes `[at, at + len)` in place.
     ///
     /// # Safety
-    /// Nobody writes them while the slice lives, also not as words (rule 2).
+    /// No thread writes them while the slice lives, also not as words (rule 2).
     ///
     /// # Panics
     /// If they do not lie in the region.

@@ -7,11 +7,12 @@ use std::io::IoSlice;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-/// Flags of a mapping whose bytes are durable once their cache lines are written back: the kernel refuses it where that is not so.
+/// Flags of a mapping whose bytes are durable once their cache lines are written back: the kernel
+/// refuses it where that is not so.
 pub(crate) const MAP_SYNC: Option<MapFlags> = Some(MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC));
 
-/// Writes at `offset`, and returns when the bytes are durable; returns how many were written. `OPNOTSUPP` or `NOSYS` from kernels and
-/// file systems that cannot: nothing is written then.
+/// Writes at `offset`, and returns when the bytes are durable; returns how many were written.
+/// `OPNOTSUPP` or `NOSYS` from kernels and file systems that cannot: nothing is written then.
 pub(crate) fn write_durably(fd: impl AsFd, parts: &[IoSlice<'_>], offset: u64) -> Result<usize> {
     rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::DSYNC)
 }
@@ -56,7 +57,8 @@ pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
     }
 }
 
-/// Lets this thread's sleeps end within a nanosecond of their time instead of 50 us, if the kernel agrees.
+/// Lets this thread's sleeps end within a nanosecond of their time instead of 50 us, if the kernel
+/// agrees.
 pub(crate) fn expect_short_sleeps() {
     // Miri does not know the call.
     if cfg!(miri) {

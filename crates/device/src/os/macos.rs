@@ -1,8 +1,9 @@
 //! macOS.
 //!
-//! `fsync` hands the bytes to the drive and lets the drive keep them in its volatile cache. `F_FULLFSYNC` empties that cache too, so it is
-//! the only sync used here. APFS, HFS+, FAT and UDF have it; other file systems answer with an error, which is passed on: falling back to
-//! `fsync` would acknowledge bytes that a power failure can lose.
+//! `fsync` hands the bytes to the drive and lets the drive keep them in its volatile cache.
+//! `F_FULLFSYNC` empties that cache too, so it is the only sync used here. APFS, HFS+, FAT and UDF
+//! have it; other file systems answer with an error, which is passed on: falling back to `fsync`
+//! would acknowledge bytes that a power failure can lose.
 //!
 //! This file is compiled by `cargo xtask nightly`, and was not run.
 
@@ -12,10 +13,12 @@ use std::io::IoSlice;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-/// Flags of a mapping whose bytes are durable once their cache lines are written back: there is no such mapping.
+/// Flags of a mapping whose bytes are durable once their cache lines are written back: there is no
+/// such mapping.
 pub(crate) const MAP_SYNC: Option<MapFlags> = None;
 
-/// A write that is durable when it returns: there is no such call. Nothing is written; the caller writes and syncs.
+/// A write that is durable when it returns: there is no such call. Nothing is written; the caller
+/// writes and syncs.
 pub(crate) fn write_durably(_fd: impl AsFd, _parts: &[IoSlice<'_>], _offset: u64) -> Result<usize> {
     Err(Errno::OPNOTSUPP)
 }
@@ -30,14 +33,16 @@ pub(crate) fn sync_all(fd: impl AsFd) -> Result<()> {
     rustix::fs::fcntl_fullfsync(fd)
 }
 
-/// Drops an open file's clean pages from the page cache. The call that does so takes a mapping, so the file is mapped for it.
+/// Drops an open file's clean pages from the page cache. The call that does so takes a mapping, so
+/// the file is mapped for it.
 pub(crate) fn drop_cache(fd: impl AsFd) -> Result<()> {
     let length = rustix::fs::fstat(&fd)?.st_size;
     let bytes = usize::try_from(length).map_err(|_| Errno::OVERFLOW)?;
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: a new mapping where the kernel likes touches no other memory; its bytes are never read.
+    // SAFETY: a new mapping where the kernel likes touches no other memory; its bytes are never
+    // read.
     let start =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, fd, 0) }?;
     // SAFETY: the range was just mapped, and nothing refers into it.

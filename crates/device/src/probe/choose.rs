@@ -2,15 +2,16 @@
 
 use crate::directory::Method;
 
-/// Another method than [`Method::Direct`] must cost at most this much of it, about a tenth less for either of the two times that the
-/// cost is the product of: measurements vary.
+/// Another method than [`Method::Direct`] must cost at most this much of it, about a tenth less for
+/// either of the two times that the cost is the product of: measurements vary.
 const CLEARLY: f64 = 0.8;
 /// A write is large enough, and a depth deep enough, that reaches this share of the best rate.
 const NEARLY: f64 = 0.8;
 /// Twice as many writes in flight must bring this much more.
 const WORTH: f64 = 1.25;
 
-/// The method of the lowest cost, but direct unless another is clearly better, and else the earlier of those measured.
+/// The method of the lowest cost, but direct unless another is clearly better, and else the earlier
+/// of those measured.
 pub(super) fn best_method(costs: &[(Method, f64)]) -> Method {
     let direct = costs.iter().find(|(method, _)| *method == Method::Direct).or(costs.first());
     let Some(&(start, cost)) = direct else { return Method::Buffered };
@@ -25,8 +26,8 @@ pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
     rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)
 }
 
-/// The deepest whose doublings brought [`WORTH`] each on average (one bad measurement on the way does not end it), or less
-/// if that nearly reaches the same rate.
+/// The deepest whose doublings brought [`WORTH`] each on average (one bad measurement on the way
+/// does not end it), or less if that nearly reaches the same rate.
 pub(super) fn best_depth(rates: &[(usize, f64)]) -> usize {
     let Some(&(shallow, alone)) = rates.first() else { return 1 };
     let is_worth = |(steps, (_, rate)): &(usize, &(usize, f64))| *rate >= alone * WORTH.powi(*steps as i32);

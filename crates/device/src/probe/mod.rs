@@ -1,5 +1,5 @@
-//! What a device is good at: measured, and judged by one rule, for programs ([`Device::auto`]) and
-//! for people (`katydid bench-disk`).
+//! Measurement of a device, judged by one rule, for programs ([`Device::auto`]) and for people
+//! (`katydid bench-disk`).
 //!
 //! Measuring is in `scratch`, what is measured in [`Trials`], the rule in `choose`, which is pure.
 //! Any thread; nothing is printed.

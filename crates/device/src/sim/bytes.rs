@@ -1,4 +1,5 @@
-//! The bytes of one simulated file: pages of 4 KiB shared between images by reference, copied when changed.
+//! The bytes of one simulated file: pages of 4 KiB shared between images by reference, copied when
+//! changed.
 //!
 //! Invariant: a page that is absent, or past the end of the list, reads as zeros.
 
@@ -31,8 +32,8 @@ pub(super) fn each(set: Sectors) -> impl Iterator<Item = usize> {
     (0..8).filter(move |sector| set & (1 << sector) != 0)
 }
 
-/// Runs `step` over the pages of `[offset, offset + len)`: page number, first byte in the page, place in the whole,
-/// number of bytes.
+/// Runs `step` over the pages of `[offset, offset + len)`: page number, first byte in the page,
+/// place in the whole, number of bytes.
 pub(super) fn each_page(offset: u64, len: u64, mut step: impl FnMut(usize, usize, u64, usize)) {
     let mut done = 0;
     while done < len {
@@ -55,7 +56,7 @@ impl Bytes {
         self.pages.get(page)?.as_ref()
     }
 
-    /// How many pages may be present.
+    /// Upper bound of the number of present pages.
     pub(super) fn pages(&self) -> usize {
         self.pages.len()
     }

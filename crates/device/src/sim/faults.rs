@@ -1,4 +1,4 @@
-//! What can be made to go wrong, and when.
+//! Faults that tests plan, and the calls that they hit.
 //!
 //! Run under the device's latch.
 
@@ -15,8 +15,8 @@ pub enum Fault {
     Io,
     /// No space. A write changes nothing; a sync fails as with [`Fault::SyncIo`].
     NoSpace,
-    /// A write whose first so many sectors take effect (un-synced) before an I/O error; 0 is as
-    /// [`Fault::Io`].
+    /// A write whose first sectors, this number of them, take effect (un-synced) before an I/O
+    /// error; 0 is as [`Fault::Io`].
     ShortWrite(u64),
     /// The write takes effect and its sync fails: each dirty sector reached the device or is lost,
     /// and no later sync brings it there, though reads show it until the cache is dropped.
@@ -58,7 +58,7 @@ impl Plan {
         *self = Plan::default();
     }
 
-    /// How this call fails, if it does.
+    /// The fault of this call, if it has one.
     pub(super) fn fault(&mut self, verb: Verb, path: &str, step: u64) -> Option<Fault> {
         if let Some(fault) = self.at.remove(&step) {
             return Some(fault);

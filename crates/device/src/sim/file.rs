@@ -167,7 +167,8 @@ impl File for SimFile {
         let (mut world, outcome) = self.step(Verb::Prepare)?;
         let length = self.inode.content().image.len();
         let room = world.room_to(length, to);
-        // A failed preparation gives its growth back; what it overwrote of the old bytes stays zeros.
+        // A failed preparation gives its growth back; what it overwrote of the old bytes stays
+        // zeros.
         let partly = |stop: u64| self.inode.change(|image| image.zero(from, stop.min(length), Reach::Cache));
         match outcome {
             Outcome::Crash => {
@@ -235,7 +236,7 @@ impl File for SimFile {
     }
 }
 
-/// Whether a direct write needs no copy and does not go through the page cache.
+/// Returns whether a direct write needs no copy and does not go through the page cache.
 fn is_aligned(parts: &[IoSlice<'_>], offset: u64) -> bool {
     let of_part = |part: &IoSlice<'_>| (part.as_ptr().addr() | part.len()).is_multiple_of(ALIGNMENT);
     offset.is_multiple_of(ALIGNMENT as u64) && parts.iter().all(of_part)

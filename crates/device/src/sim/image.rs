@@ -1,14 +1,17 @@
 //! One simulated file: what programs see, what the device keeps, and everything in between.
 //!
-//! Pure: no latches, no I/O; the only chance is the generator handed in. Run under the device's latch.
+//! Pure: no latches, no I/O; the only chance is the generator handed in. Run under the device's
+//! latch.
 //!
 //! Invariants:
 //!
-//! 1. A sector is *clean* (seen == kept), *dirty* (in `pending`: the next sync keeps it) or *lost* (in `lost`: a sync
-//!    failed, the kernel marked it clean, and no later sync will keep it). Dirty and lost exclude each other.
-//! 2. Every sector in `pending[..].dirty` may, after a crash, hold what is kept, any version remembered for it, or what
-//!    is seen. Older versions are forgotten beyond [`VERSIONS_MAX`] a page, what is seen never.
-//!    So are those of a call that was under way at a crash (`under_way`), which [`Survival::Trash`] may make garbage.
+//! 1. A sector is *clean* (seen == kept), *dirty* (in `pending`: the next sync keeps it) or *lost*
+//!    (in `lost`: a sync failed, the kernel marked it clean, and no later sync will keep it). Dirty
+//!    and lost exclude each other.
+//! 2. Every sector in `pending[..].dirty` may, after a crash, hold what is kept, any version
+//!    remembered for it, or what is seen. Older versions are forgotten beyond [`VERSIONS_MAX`] a
+//!    page, what is seen never. So are those of a call that was under way at a crash (`under_way`),
+//!    which [`Survival::Trash`] may make garbage.
 //! 3. `seen` is zeros from `length` on, `kept` from `kept_length` on.
 //!
 //! A crash replaces the file by [`FileImage::survivor`].
@@ -27,7 +30,7 @@ struct Pending {
     versions: Vec<(Option<Page>, Sectors)>,
 }
 
-/// How far the effect of a write reaches.
+/// Reach of a write's effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Seen at once, kept by the next sync.
@@ -110,7 +113,7 @@ impl FileImage {
         });
     }
 
-    /// What the process that was killed leaves: the calls that it had made were made.
+    /// The file that a killed process leaves: the calls that it had made have taken effect.
     pub(super) fn after_kill(&self) -> FileImage {
         FileImage { under_way: BTreeMap::new(), ..self.clone() }
     }
@@ -216,7 +219,8 @@ impl FileImage {
         self.kept.cut(self.kept_length);
     }
 
-    /// A sync that fails: each dirty sector of `[from, to)` reached the device or is lost, as Linux leaves it.
+    /// A sync that fails: each dirty sector of `[from, to)` reached the device or is lost, as Linux
+    /// leaves it.
     pub(super) fn fail_sync(&mut self, from: u64, to: u64, rng: &mut Rng) {
         let (first, end) = ((from / PAGE_BYTES as u64) as usize, to.div_ceil(PAGE_BYTES as u64) as usize);
         let inside = |page: usize| {
@@ -281,7 +285,7 @@ impl FileImage {
         true
     }
 
-    /// What a crash leaves, everything in it durable.
+    /// The file after a crash, everything in it durable.
     pub(super) fn survivor(&self, survival: Survival, rng: &mut Rng) -> FileImage {
         let length = match survival {
             Survival::KeepAll | Survival::Prefix => self.length,
@@ -313,7 +317,8 @@ impl FileImage {
                 }
                 Survival::KeepAll => each(pending.dirty)
                     .for_each(|sector| kept.copy_sector(*page, sector, self.seen.page(*page))),
-                // Half the whole pages go as one, as devices and file systems mostly do; and it is quicker.
+                // Half the whole pages go as one, as devices and file systems mostly do; and it is
+                // quicker.
                 Survival::Random | Survival::Trash if pending.dirty == ALL_SECTORS && rng.bool() => {
                     if rng.u8(0..100) < mood {
                         kept.set_page(*page, self.seen.page(*page).cloned());

@@ -98,7 +98,8 @@ impl SimDevice {
         reopened
     }
 
-    /// The same device for those whom it keeps, who may not keep it.
+    /// The device without its regions, for those regions themselves: a region that kept the whole
+    /// device would keep itself.
     fn alone(&self) -> SimDevice {
         SimDevice { shared: self.shared.clone(), regions: Arc::default() }
     }
@@ -144,7 +145,7 @@ impl SimDevice {
         self.reopen_with(seed, Survival::Random)
     }
 
-    /// As [`SimDevice::reopen_after_crash`], with the given [`Survival`].
+    /// Crashes and reopens like [`SimDevice::reopen_after_crash`], with the given [`Survival`].
     pub fn reopen_with(&self, seed: u64, survival: Survival) -> SimDevice {
         self.freeze();
         let world = reopen(&self.shared.lock(), seed, Ending::Crash(survival, Rng::with_seed(seed)));

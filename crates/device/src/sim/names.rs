@@ -2,8 +2,9 @@
 //!
 //! Run under the device's latch. Invariants:
 //!
-//! 1. `kept` is what the last directory sync made durable; `changes`, applied to it in order, gives `seen`, unless a
-//!    directory sync failed: then the names it lost are in neither `kept` nor `changes`.
+//! 1. `kept` is what the last directory sync made durable; `changes`, applied to it in order, gives
+//!    `seen`, unless a directory sync failed: then the names it lost are in neither `kept` nor
+//!    `changes`.
 //! 2. A rename is one change: a crash leaves the file under the old name or under the new one.
 //!
 //! A crash leaves `kept` with a prefix or any subset of the changes applied in order.
@@ -91,7 +92,7 @@ impl Names {
         self.changes.clear();
     }
 
-    /// What a crash leaves.
+    /// Names after a crash.
     pub(super) fn survivor(&self, survival: Survival, rng: &mut Rng) -> Entries {
         let mut entries = self.kept.clone();
         let prefix = match survival {
@@ -109,7 +110,7 @@ impl Names {
         entries
     }
 
-    /// The same names with every file replaced by what `copy` makes of it.
+    /// These names with every file replaced by the result of `copy`.
     pub(super) fn map(&self, mut copy: impl FnMut(&Arc<Inode>) -> Arc<Inode>) -> Names {
         let seen = self.seen.iter().map(|(name, inode)| (name.clone(), copy(inode))).collect();
         let kept = self.kept.iter().map(|(name, inode)| (name.clone(), copy(inode))).collect();

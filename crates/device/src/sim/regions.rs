@@ -1,6 +1,7 @@
 //! The regions of non-volatile memory in a device's directories, by their paths.
 //!
-//! Any thread. The latch is a leaf; no region is called while it is held but to be opened, which takes no latch of its own.
+//! Any thread. The latch is a leaf; no region is called while it is held but to be opened, which
+//! takes no latch of its own.
 
 use super::SimDevice;
 use crate::error::{Cause, NvramFault};
@@ -17,7 +18,7 @@ pub(super) struct Regions {
 #[derive(Debug)]
 struct Region {
     memory: SimNvram,
-    /// Whoever has it open.
+    /// The region while a caller has it open.
     opened: Weak<NvRegion>,
 }
 
@@ -76,8 +77,9 @@ impl CrashPeer for SimDevice {
 }
 
 impl SimNvram {
-    /// The same memory, in one machine with `device`: when one crashes the other has crashed too, at the latest at its next step.
-    /// To be called before anybody uses it; nobody may call it under the device's latch (see [`SimDevice::fail_when`]).
+    /// This memory, in one machine with `device`: when one crashes the other has crashed too, at
+    /// the latest at its next step. To be called before any thread uses the memory, and never under
+    /// the device's latch (see [`SimDevice::fail_when`]).
     #[must_use]
     pub fn beside(self, device: &SimDevice) -> SimNvram {
         self.in_machine(Arc::new(device.clone()))

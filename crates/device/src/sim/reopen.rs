@@ -10,7 +10,7 @@ use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How the device's user ended.
+/// The end of the device's user.
 pub(super) enum Ending {
     /// The process only: everything un-synced is still in the page cache, still un-synced.
     Kill,
@@ -41,7 +41,7 @@ impl Ending {
         }
     }
 
-    /// What becomes of a subdirectory's entry.
+    /// A subdirectory's entry after the end; none if it is lost.
     fn entry(&mut self, entry: SubFolder) -> Option<SubFolder> {
         match self {
             Ending::Kill => Some(entry),

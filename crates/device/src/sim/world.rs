@@ -1,12 +1,15 @@
 //! The state of a simulated device, and the one place where a call becomes a step.
 //!
-//! Latches, in this order: `World` (everything but bytes; one for the device), then an inode's image. The condition
-//! variable `changed` goes with `World`: stalled callers, and tests that wait for them, sleep on it.
+//! Latches, in this order: `World` (everything but bytes; one for the device), then an inode's
+//! image. The condition variable `changed` goes with `World`: stalled callers, and tests that wait
+//! for them, sleep on it.
 //!
 //! Invariants:
 //!
-//! 1. Every call that changes the device takes exactly one step, numbered from 0 in the order the calls got the latch.
-//! 2. The step at which the device crashes takes effect as un-synced only; nothing takes effect after it.
+//! 1. Every call that changes the device takes exactly one step, numbered from 0 in the order the
+//!    calls got the latch.
+//! 2. The step at which the device crashes takes effect as un-synced only; nothing takes effect
+//!    after it.
 //! 3. `used` is the sum of the lengths of all files that a name or an open handle still reaches.
 
 use super::faults::{Fault, Plan};
@@ -27,7 +30,8 @@ pub(super) const FILE_BYTES_MAX: u64 = 4 << 30;
 pub(super) struct Inode {
     pub(super) id: u64,
     content: Mutex<Content>,
-    // Shared by all files of the device; changed under `World`'s latch but for drops. Relaxed: a plain sum.
+    // Shared by all files of the device; changed under `World`'s latch but for drops. Relaxed: a
+    // plain sum.
     used: Arc<AtomicU64>,
 }
 
@@ -73,7 +77,7 @@ pub(super) struct Folder {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubFolder {
     pub(super) number: usize,
-    /// Whether its entry was synced.
+    /// True if its entry was synced.
     pub(super) kept: bool,
 }
 
@@ -111,7 +115,7 @@ pub(super) struct Shared {
     pub(super) changed: Condvar,
 }
 
-/// What the step about to be taken has to do.
+/// Outcome of the step about to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Succeed,
@@ -134,7 +138,8 @@ impl Shared {
         Ok(world)
     }
 
-    /// Access for a call that moves bytes: waits while the device is stalled. `write` is what it writes, if it is a write.
+    /// Access for a call that moves bytes: waits while the device is stalled. `write` is what it
+    /// writes, if it is a write.
     pub(super) fn enter(
         &self,
         verb: Verb,
@@ -211,7 +216,7 @@ impl World {
         Arc::new(Inode { id: self.inodes, content, used: self.used.clone() })
     }
 
-    /// How far a file of `length` bytes may grow towards `end`.
+    /// Length up to which a file of `length` bytes may grow towards `end`.
     pub(super) fn room_to(&self, length: u64, end: u64) -> u64 {
         let free = self.capacity.saturating_sub(self.used.load(Ordering::Relaxed));
         end.min(length.saturating_add(free)).max(end.min(length))

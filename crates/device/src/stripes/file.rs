@@ -1,7 +1,8 @@
 //! One file of a striped set.
 //!
-//! `others` is empty for as long as this handle knows of no parts. Another handle may give the file some, so whatever could
-//! meet them (everything but accesses within the first unit, which stay where they are) looks at the header first.
+//! `others` is empty for as long as this handle knows of no parts. Another handle may give the file
+//! some, so whatever could meet them (everything but accesses within the first unit, which stay
+//! where they are) looks at the header first.
 
 use super::label::HEADER_BYTES;
 use super::layout::FILE_BYTES_MAX;
@@ -18,11 +19,11 @@ pub(super) struct StripedFile {
     first: Arc<dyn File>,
     /// In the other directories. Set once, by any thread; who sees them sees them open.
     others: OnceLock<Vec<Arc<dyn File>>>,
-    /// As asked for; none for reading only.
+    /// The method that was asked for; none for reading only.
     method: Option<Method>,
 }
 
-/// What one directory gets of a write.
+/// The part of a write that goes to one directory.
 struct Share<'a> {
     nth: usize,
     offset: u64,
@@ -50,7 +51,8 @@ impl StripedFile {
         Ok(self.others.get().map(Vec::as_slice))
     }
 
-    /// Whether bytes up to `end` can be in other directories than the first; they have parts then.
+    /// Returns whether bytes up to `end` can be in directories besides the first, which have parts
+    /// then.
     fn is_spread(&self, end: u64, verb: Verb) -> Result<bool> {
         if self.others.get().is_some() {
             return Ok(true);
@@ -114,8 +116,8 @@ impl StripedFile {
         shares
     }
 
-    /// After a failed preparation: cuts the parts that have grown back to the lengths they had. Failing here changes nothing for the
-    /// caller, as in one directory.
+    /// After a failed preparation: cuts the parts that have grown back to the lengths they had.
+    /// Failing here changes nothing for the caller, as in one directory.
     fn give_back(&self, before: &[u64], to: u64) {
         for (nth, before) in before.iter().enumerate() {
             let (file, base) = self.part(nth);

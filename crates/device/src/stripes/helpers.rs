@@ -1,16 +1,19 @@
 //! Threads that make the calls of one striped call at the same time, one for each directory.
 //!
-//! The caller makes the first call itself and takes back whatever no helper has begun by then, so it never waits for a
-//! helper that is busy for somebody else. Helpers are started when one is missing, at most [`HELPERS_MAX`], sleep on a
-//! condition variable without a timer when there is nothing to do, and end with the pool.
+//! The caller makes the first call itself and takes back whatever no helper has begun by then, so
+//! it never waits for a helper that is busy for somebody else. Helpers are started when one is
+//! missing, at most [`HELPERS_MAX`], sleep on a condition variable without a timer when there is
+//! nothing to do, and end with the pool.
 //!
 //! Invariants:
 //!
-//! 1. [`HelperPool::each`] returns, or unwinds, only when no helper has or can get its call any more: the call is borrowed.
-//! 2. A task is in the queue, or with whoever took it out, never both; each is reported to its group exactly once.
+//! 1. [`HelperPool::each`] returns, or unwinds, only when no helper has or can get its call any
+//!    more: the call is borrowed.
+//! 2. A task is in the queue or with the thread that took it out, never both. Each task is reported
+//!    to its group exactly once.
 //!
-//! Latches (leaf ranks): `state` guards the queue and the count of sleepers; a group's own guards its outcome. Neither is held
-//! during a call.
+//! Latches (leaf ranks): `state` guards the queue and the count of sleepers; a group's own guards
+//! its outcome. Neither is held during a call.
 
 use crate::error::{Error, Result};
 use crate::gate::Caller;
@@ -42,21 +45,23 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Task>,
-    /// Helpers that sleep and that nobody has woken; may be more than there are, never fewer.
+    /// Helpers that sleep and that no thread has woken; may be more than there are, never fewer.
     asleep: usize,
     helpers: usize,
     over: bool,
 }
 
 struct Task {
-    /// Alive for as long as its group is not settled (invariant 1). No reference: the task outlives the call by the moment between its
-    /// report and its drop, when the caller may have taken the call away.
+    /// Alive for as long as its group is not settled (invariant 1). No reference: the task outlives
+    /// the call by the moment between its report and its drop, when the caller may have taken the
+    /// call away.
     call: *const Call<'static>,
     nth: usize,
     group: Arc<Group>,
 }
 
-// SAFETY: the call is `Sync`, so it may be called by reference from any thread; the rest is `Send` by itself.
+// SAFETY: the call is `Sync`, so it may be called by reference from any thread; the rest is `Send`
+// by itself.
 unsafe impl Send for Task {}
 
 struct Group {
@@ -80,8 +85,8 @@ impl Task {
     fn run(self) {
         let Task { call, nth, group } = self;
         let made = || {
-            // SAFETY: this task is not reported yet, so its group is not settled, and the call is alive (invariant 1). The reference ends with
-            // this closure, before the report.
+            // SAFETY: this task is not reported yet, so its group is not settled, and the call is
+            // alive (invariant 1). The reference ends with this closure, before the report.
             let call = unsafe { &*call };
             call(nth)
         };
@@ -126,8 +131,8 @@ impl Drop for Ending<'_> {
 }
 
 impl HelperPool {
-    /// Makes `call` with each number below `count`, at the same time as far as there are helpers; the failure of the
-    /// lowest number.
+    /// Makes `call` with each number below `count`, at the same time as far as there are helpers;
+    /// the failure of the lowest number.
     pub(super) fn each(&self, count: usize, call: &Call<'_>) -> Result<()> {
         if count <= 1 {
             return (0..count).try_for_each(call);
@@ -243,7 +248,8 @@ mod tests {
         });
     }
 
-    /// For Miri, under several seeds: the call dies as soon as `each` returns, while a helper may be about to leave it.
+    /// For Miri, under several seeds: the call dies as soon as `each` returns, while a helper may
+    /// be about to leave it.
     #[test]
     fn miri_a_call_may_die_as_soon_as_it_was_made_by_all() {
         let helpers = HelperPool::default();

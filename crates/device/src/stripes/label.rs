@@ -1,4 +1,5 @@
-//! What says that directories belong together, and which bytes of which file are in their parts: encoding and decoding. Pure.
+//! Labels of a set's directories, and the header that says which bytes of a file are in its parts:
+//! encoding and decoding. Pure.
 //!
 //! Each directory of a set holds a label, a text file named `STRIPES`:
 //!
@@ -7,8 +8,9 @@
 //! set 5f0e... (32 hex digits)   index 0   count 2   unit 524288   state complete   sum ... (16 hex digits)
 //! ```
 //!
-//! one word and its value a line. A file that has parts begins, in directory 0, with a block of 4 KiB of which one sector, so never
-//! torn, is used; all zeros, or too short to be there, it says that the file has none:
+//! one word and its value a line. A file that has parts begins, in directory 0, with a block of 4
+//! KiB of which one sector, so never torn, is used; all zeros, or too short to be there, it says
+//! that the file has none:
 //!
 //! ```text
 //! "KATYDSTR" | 8 version u32 | 12 zero u32 | 16 set u128 | 32 id u64 | 40 sum u64 | zeros
@@ -30,14 +32,14 @@ const SEALED_BYTES: usize = 48;
 /// No label is longer.
 pub(super) const LABEL_BYTES_MAX: usize = 512;
 
-/// How far the making of a set has come; only directory 0's label is ever anything but complete.
+/// Progress of making a set; only directory 0's label is ever anything but complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Making,
     Complete,
 }
 
-/// What a directory's label says.
+/// Contents of a directory's label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) set: Id,

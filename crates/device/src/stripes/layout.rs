@@ -1,4 +1,4 @@
-//! Which byte of a striped file is where. Pure.
+//! The directory and offset of each byte of a striped file. Pure.
 //!
 //! ```text
 //! file        | unit 0 | unit 1 | unit 2 | unit 3 | unit 4 | ...
@@ -10,7 +10,7 @@
 /// Longest striped file in bytes: far from where sums overflow.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 60;
 
-/// How a file is spread.
+/// The unit and the number of directories over which a file is spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) unit: u64,
@@ -28,15 +28,15 @@ impl Layout {
         self.unit - at % self.unit
     }
 
-    /// How many of the first `end` bytes of the file are in a directory; so also where in its part the first byte from `end` on
-    /// that it holds is.
+    /// Number of the first `end` bytes of the file that a directory holds. It is also the offset,
+    /// in the directory's part, of the first byte from `end` on that it holds.
     pub(super) fn share(&self, nth: usize, end: u64) -> u64 {
         let row = self.unit * self.count as u64;
         let rest = (end % row).saturating_sub(nth as u64 * self.unit);
         end / row * self.unit + rest.min(self.unit)
     }
 
-    /// Where in the file the last byte of a part of this length ends.
+    /// Position in the file at which the last byte of a part of this length ends.
     pub(super) fn end(&self, nth: usize, bytes: u64) -> u64 {
         match bytes.checked_sub(1) {
             None => 0,

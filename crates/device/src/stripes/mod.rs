@@ -1,28 +1,37 @@
-//! One directory made of several, whose large files are spread over them unit by unit (ELEDA, section 6.1: 512 KiB over
-//! two devices), so that one large write goes to several devices at once.
+//! One directory made of several, whose large files are spread over them unit by unit (ELEDA,
+//! section 6.1: 512 KiB over two devices), so that one large write goes to several devices at once.
 //!
-//! Any thread. Names are the first directory's alone. A file lives there until it grows beyond one unit; then it gets parts in
-//! the other directories, under a number that its own first block names ([`label`]) and no other file ever had. So creating, renaming and
-//! removing are what they are in one directory, whole or not at all, and parts are found by whatever name.
+//! Any thread. Names are the first directory's alone. A file lives there until it grows beyond one
+//! unit; then it gets parts in the other directories, under a number that its own first block names
+//! ([`label`]) and no other file ever had. So creating, renaming and removing are what they are in
+//! one directory, whole or not at all, and parts are found by whatever name.
 //!
 //! Invariants:
 //!
-//! 1. A file's header that names parts is durable only after the parts exist durably in every other directory. No byte is
-//!    in a part of a file whose header does not name it, durably.
-//! 2. A part is removed only when it is durable that no file names it: after the first directory was synced, and by the opening that
-//!    took the last name away, or by a later one, before that makes its first part. An opening that makes none changes nothing: a
-//!    file whose header was lost can be put back.
-//! 3. The labels of a set are made in this order: the first directory's (making), the others', the first's (complete).
-//!    Each is durable before the next is begun, and the last before the set is used. A directory that is not empty gets no label.
-//! 4. Whatever is asked to be durable is reported only when it is in every directory that it touches.
-//! 5. A set can be open more than once, in one process and in several. Only the opening that has the lock of the directory makes and removes
-//!    parts; the others are refused with `Cause::Locked`. An opening without the lock takes it for as long as it makes the parts of one
-//!    file. With a lock that it did not have before, an opening collects garbage and looks for the next number again ([`owner`]).
-//! 6. A file that is opened to be changed has parts only if its header names them durably: the header is synced, its cached bytes are
-//!    dropped, and it is read again. A process may have died after it wrote the header and before that was durable, or because its sync
-//!    failed; then the page cache shows a header that never reaches the device. Bytes written to the parts would be lost with it. A
-//!    header that another handle writes later is not made sure of again: if its write fails, that opening's gate is shut.
-//! 7. A file whose header names no parts is never longer than one unit: if it is, the header was lost, and its parts stay.
+//! 1. A file's header that names parts is durable only after the parts exist durably in every other
+//!    directory. No byte is in a part of a file whose header does not name it, durably.
+//! 2. A part is removed only when it is durable that no file names it: after the first directory
+//!    was synced, and by the opening that took the last name away, or by a later one, before that
+//!    makes its first part. An opening that makes none changes nothing: a file whose header was
+//!    lost can be put back.
+//! 3. The labels of a set are made in this order: the first directory's (making), the others', the
+//!    first's (complete). Each is durable before the next is begun, and the last before the set is
+//!    used. A directory that is not empty gets no label.
+//! 4. Whatever is asked to be durable is reported only when it is in every directory that it
+//!    touches.
+//! 5. A set can be open more than once, in one process and in several. Only the opening that has
+//!    the lock of the directory makes and removes parts; the others are refused with
+//!    `Cause::Locked`. An opening without the lock takes it for as long as it makes the parts of
+//!    one file. With a lock that it did not have before, an opening collects garbage and looks for
+//!    the next number again ([`owner`]).
+//! 6. A file that is opened to be changed has parts only if its header names them durably: the
+//!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
+//!    after it wrote the header and before that was durable, or because its sync failed; then the
+//!    page cache shows a header that never reaches the device. Bytes written to the parts would be
+//!    lost with it. A header that another handle writes later is not made sure of again: if its
+//!    write fails, that opening's gate is shut.
+//! 7. A file whose header names no parts is never longer than one unit: if it is, the header was
+//!    lost, and its parts stay.
 //!
 //! | crash while | leaves |
 //! |---|---|
@@ -32,8 +41,9 @@
 //! | bytes are written, zeros prepared | what un-synced bytes are anywhere: each directory keeps its own choice of them |
 //! | a file is cut | the old length with zeros instead of some of what was to be cut, or the new one |
 //!
-//! Latches: `known` of the [`owner`] (guards the making of parts and the next number; held across device calls, so taken before the latches of
-//! what is beneath and after the gate's turn of the file, which is above), `inside` (leaf).
+//! Latches: `known` of the [`owner`] (guards the making of parts and the next number; held across
+//! device calls, so taken before the latches of what is beneath and after the gate's turn of the
+//! file, which is above), `inside` (leaf).
 
 mod file;
 mod helpers;
@@ -70,8 +80,9 @@ fn refused(reason: &str) -> Error {
 
 /// Several directories as one. See the head of this file.
 ///
-/// A set may be open more than once, in one process and in several. A file gets parts in the other directories with the first write or preparation
-/// beyond one unit. That call fails with `Cause::Locked` while another opening has the lock of the directory ([`Directory::lock`]), or is
+/// A set may be open more than once, in one process and in several. A file gets parts in the other
+/// directories with the first write or preparation beyond one unit. That call fails with
+/// `Cause::Locked` while another opening has the lock of the directory ([`Directory::lock`]), or is
 /// giving parts to a file of it. A caller that keeps the lock is never refused.
 ///
 /// ```
@@ -93,12 +104,12 @@ impl StripedDirectory {
     /// ELEDA's unit.
     pub const UNIT_BYTES: u64 = 512 << 10;
 
-    /// Opens a set of directories, in their order, or makes one of empty directories. `unit_bytes` is for a new set (a power of
-    /// two from 4 KiB to 1 GiB); an existing one keeps its own.
+    /// Opens a set of directories, in their order, or makes one of empty directories. `unit_bytes`
+    /// is for a new set (a power of two from 4 KiB to 1 GiB); an existing one keeps its own.
     ///
     /// # Errors
-    /// `Cause::Stripes` names the directory that is missing from the set, of another one, in another's place, or not empty.
-    /// From 1 to 64 directories can be a set.
+    /// `Cause::Stripes` names the directory that is missing from the set, of another one, in
+    /// another's place, or not empty. From 1 to 64 directories can be a set.
     pub fn open(directories: Vec<Arc<dyn Directory>>, unit_bytes: u64) -> Result<StripedDirectory> {
         if !is_unit(unit_bytes) {
             return Err(refused("a unit is a power of two from 4096 to 1073741824 bytes"));
@@ -135,7 +146,8 @@ impl StripedDirectory {
     ) -> Result<StripedDirectory> {
         let set = match Set::existing(directories.clone(), helpers.clone(), owner.clone())? {
             Some(set) => {
-                // Seen is not durable: whoever wrote the last label may have been killed before it was.
+                // A label that is seen need not be durable: the process that wrote the last one may
+                // have been killed before it was.
                 set.first().sync()?;
                 set
             }
@@ -223,7 +235,8 @@ impl Directory for StripedDirectory {
         for directory in &self.set.directories {
             match directory.existing_subdirectory(name)? {
                 Some(found) => inner.push(found),
-                // Directories inside are made in order: it was not finished, unless its first says otherwise.
+                // Directories inside are made in order: it was not finished, unless its first says
+                // otherwise.
                 None if inner
                     .first()
                     .is_some_and(|first: &Arc<dyn Directory>| set::is_complete(&**first)) =>

@@ -1,15 +1,18 @@
-//! The right of one opening to make and remove the parts of a directory, and what is known for as long as the right lasts.
+//! The right of one opening to make and remove the parts of a directory, and what is known for as
+//! long as the right lasts.
 //!
-//! Any thread. There is one [`Owner`] for each directory of an opening, however many handles that opening has on it. Several openings of one
-//! directory, in one process or in several, each have their own. They exclude each other by the lock of the set's first directory.
+//! Any thread. There is one [`Owner`] for each directory of an opening, however many handles that
+//! opening has on it. Several openings of one directory, in one process or in several, each have
+//! their own. They exclude each other by the lock of the set's first directory.
 //!
 //! Invariants:
 //!
-//! 1. Parts are made and removed only by a thread that has a [`Turn`]. A turn has the directory's lock: that which the caller took with
-//!    [`Owner::lock`], or one that the turn takes for itself. So no two openings have a turn at once, and a lock that one opening keeps
-//!    refuses every turn of the others: `Cause::Locked`.
-//! 2. `next` and `doomed` are believed only under the lock under which they were found. Without it another opening may have given the
-//!    numbers to other files.
+//! 1. Parts are made and removed only by a thread that has a [`Turn`]. A turn has the directory's
+//!    lock: that which the caller took with [`Owner::lock`], or one that the turn takes for itself.
+//!    So no two openings have a turn at once, and a lock that one opening keeps refuses every turn
+//!    of the others: `Cause::Locked`.
+//! 2. `next` and `doomed` are believed only under the lock under which they were found. Without it
+//!    another opening may have given the numbers to other files.
 //!
 //! A crash leaves nothing of it: the operating system gives the lock back.
 
@@ -23,16 +26,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     known: Mutex<Known>,
-    /// Owners of the directories inside, by name. Handles of one opening on one directory share its owner.
+    /// Owners of the directories inside, by name. Handles of one opening on one directory share its
+    /// owner.
     inside: Mutex<BTreeMap<String, Arc<Owner>>>,
 }
 
-/// What the present lock makes sure of.
+/// Facts that hold while the present lock is held.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// The lock that the caller of [`Owner::lock`] has, for as long as it exists.
     lock: Weak<StripedLock>,
-    /// How often [`Owner::lock`] succeeded.
+    /// Number of successful calls of [`Owner::lock`].
     term: u64,
     /// The number of the next file with parts; none before the numbers in use were looked at.
     pub(super) next: Option<u64>,
@@ -62,8 +66,9 @@ enum HeldLock {
     Own { _lock: Box<dyn DirectoryLock> },
 }
 
-/// The right to make and remove parts. The lock is given back before other threads of this opening go on (order of the fields), so that
-/// the lock of one thread's turn never refuses another thread of the same opening.
+/// The right to make and remove parts. The lock is given back before other threads of this opening
+/// go on (order of the fields), so that the lock of one thread's turn never refuses another thread
+/// of the same opening.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     kept: HeldLock,
@@ -82,7 +87,8 @@ impl Owner {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the lock of all directories of a set. A new term begins: other openings may have changed everything before.
+    /// Takes the lock of all directories of a set. A new term begins: other openings may have
+    /// changed everything before.
     pub(super) fn lock(&self, directories: &[Arc<dyn Directory>]) -> Result<Box<dyn DirectoryLock>> {
         let mut known = self.known();
         let locks = directories.iter().map(|directory| directory.lock()).collect::<Result<_>>()?;
@@ -91,7 +97,8 @@ impl Owner {
         Ok(Box::new(lock))
     }
 
-    /// Waits for a turn. `first` is the set's first directory, whose lock the turn takes if this opening does not have it.
+    /// Waits for a turn. `first` is the set's first directory, whose lock the turn takes if this
+    /// opening does not have it.
     ///
     /// # Errors
     /// `Cause::Locked` if another opening has the lock, or has a turn.
@@ -128,7 +135,7 @@ impl Known {
 }
 
 impl Turn<'_> {
-    /// Whether no other opening had a turn since these were doomed.
+    /// Returns whether no other opening had a turn since these numbers were doomed.
     pub(super) fn is_sure_of(&self, doomed: &Doomed) -> bool {
         matches!(self.kept, HeldLock::Callers { term, .. } if term == doomed.term)
     }

@@ -1,4 +1,5 @@
-//! The directories of a set: their labels, the numbers of parts, and what becomes of parts that nobody names.
+//! The directories of a set: their labels, the numbers of parts, and the removal of parts that no
+//! file names.
 //!
 //! See the head of `mod.rs` for the invariants that are cited here.
 
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// Name of a directory's label; hidden from listings, and nobody's to use.
+/// Name of a directory's label; hidden from listings, and refused for other files.
 pub(super) const LABEL_NAME: &str = "STRIPES";
 /// Its name while it is written.
 pub(super) const LABEL_NEW_NAME: &str = "STRIPES.new";
@@ -42,7 +43,8 @@ fn read_label(directory: &dyn Directory) -> Result<Option<Label>> {
     Label::decode(&text[..count]).map(Some).map_err(|found| fault(directory, found))
 }
 
-/// Whether a directory is the first of a set whose making was finished, as far as can be told.
+/// Returns whether a directory is the first of a set whose making was finished, as far as can be
+/// told.
 pub(super) fn is_complete(first: &dyn Directory) -> bool {
     matches!(read_label(first), Ok(Some(Label { state: State::Complete, .. })))
 }
@@ -95,12 +97,13 @@ impl Set {
     /// Makes a set, or goes on where its making stopped (invariant 3).
     pub(super) fn make(directories: &[Arc<dyn Directory>], unit: u64) -> Result<()> {
         let first = &*directories[0];
-        // Nobody else makes it meanwhile.
+        // No other opening makes it meanwhile.
         let _lock = first.lock()?;
         let count = directories.len();
         let label = match read_label(first)? {
             Some(label) => {
-                // Seen is not durable: whoever wrote it may have been killed before.
+                // A label that is seen need not be durable: the process that wrote it may have been
+                // killed before.
                 first.sync()?;
                 label
             }
@@ -151,10 +154,11 @@ impl Set {
         &self.directories[1..]
     }
 
-    /// The number of a file's parts, if it has any. `subject` is for the error of a header that cannot be read, or that was lost
-    /// (invariant 7).
+    /// The number of a file's parts, if it has any. `subject` is for the error of a header that
+    /// cannot be read, or that was lost (invariant 7).
     fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
-        // Before the header: another opening may be giving the file parts, and the file grows after its header.
+        // Before the header: another opening may be giving the file parts, and the file grows after
+        // its header.
         let length = first.len()?;
         let mut block = [0; 512];
         let count = first.read_at(&mut block, 0)?;
@@ -166,8 +170,8 @@ impl Set {
         id.map_err(|found| Error::new(Verb::Open, subject(), Cause::Stripes(found)))
     }
 
-    /// The number of the parts of a file that was opened to be changed, made sure of (invariant 6). Nobody else has the handle yet, so no
-    /// other thread is in a sync of it.
+    /// The number of the parts of a file that was opened to be changed, made durable first
+    /// (invariant 6). No other thread has the handle yet, so none is in a sync of it.
     fn durable_id(&self, first: &dyn File, subject: impl Fn() -> String) -> Result<Option<u64>> {
         if self.read_id(first, &subject)?.is_none() {
             return Ok(None);
@@ -177,7 +181,8 @@ impl Set {
         self.read_id(first, subject)
     }
 
-    /// The number of the parts of the file of this name; `None` if it has none, or does not exist, or is damaged.
+    /// The number of the parts of the file of this name; `None` if it has none, or does not exist,
+    /// or is damaged.
     pub(super) fn id_of(&self, name: &str) -> Result<Option<u64>> {
         match self.named_id(name) {
             Err(Error { cause: Cause::NotFound | Cause::Stripes(_), .. }) => Ok(None),
@@ -227,8 +232,8 @@ impl Set {
         self.others().iter().map(open).collect()
     }
 
-    /// The parts of a file, made if it has none (invariant 1). Out of room nothing is left behind, and the error's verb is `verb`.
-    /// `Cause::Locked` if another opening has the directory.
+    /// The parts of a file, made if it has none (invariant 1). Out of room nothing is left behind,
+    /// and the error's verb is `verb`. `Cause::Locked` if another opening has the directory.
     pub(super) fn make_parts(
         &self,
         first: &dyn File,
@@ -266,7 +271,8 @@ impl Set {
             directory.sync()?;
         }
         if verb != Verb::Prepare {
-            // It would sync the page cache, and not in turn with others who do (the gate's invariant 4).
+            // It would sync the page cache, and not in turn with others who do (the gate's
+            // invariant 4).
             return Ok(());
         }
         // So that the header cannot run out of room.
@@ -315,7 +321,8 @@ impl Set {
     /// Removes those of these parts that no file names (invariant 2). Only in a turn.
     fn remove_unnamed(&self, ids: BTreeSet<u64>) -> Result<()> {
         let named = match self.named_ids() {
-            // Which file the parts belong to cannot be told then. All stay, and opening the damaged file is an error.
+            // Which file the parts belong to cannot be told then. All stay, and opening the damaged
+            // file is an error.
             Err(Error { cause: Cause::Stripes(_), .. }) => return Ok(()),
             other => other?,
         };
@@ -328,12 +335,14 @@ impl Set {
         Ok(())
     }
 
-    /// Makes the first directory's names durable, and removes the parts of files that have lost theirs (invariant 2).
+    /// Makes the first directory's names durable, and removes the parts of files that have lost
+    /// theirs (invariant 2).
     pub(super) fn sync(&self) -> Result<()> {
         let doomed = self.owner.known().take_doomed();
         let outcome = self.first().sync();
         match &outcome {
-            // Parts that cannot be removed now are garbage: the next collection removes them, and they do no harm until then.
+            // Parts that cannot be removed now are garbage: the next collection removes them, and
+            // they do no harm until then.
             Ok(()) => drop(self.bury(doomed)),
             Err(_) => self.owner.known().put_back(doomed),
         }

@@ -1,12 +1,14 @@
-//! Counts what is allocated, so that a test sees a length that was read from damaged bytes and believed.
+//! Counts what is allocated, so that a test sees a length that was read from damaged bytes and
+//! believed.
 //!
-//! A test target makes [`Counting`] its `#[global_allocator]`. The counts are of all threads together: what is measured runs alone.
+//! A test target makes [`Counting`] its `#[global_allocator]`. The counts are of all threads
+//! together: what is measured runs alone.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes allocated now, and the most since [`begin`]. Statistics, hence relaxed: they are read when the threads that were measured have
-/// ended.
+/// Bytes allocated now, and the most since [`begin`]. Statistics, hence relaxed: they are read when
+/// the threads that were measured have ended.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
@@ -14,7 +16,8 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub struct Counting;
 
-// SAFETY: every call is handed on to the system's allocator as it is; counting touches atomics only.
+// SAFETY: every call is handed on to the system's allocator as it is; counting touches atomics
+// only.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -54,7 +57,8 @@ pub fn begin() -> usize {
     now
 }
 
-/// The most that was allocated beyond `before` at any moment since [`begin`] returned that, in bytes.
+/// The most that was allocated beyond `before` at any moment since [`begin`] returned that, in
+/// bytes.
 pub fn most_since(before: usize) -> usize {
     MOST.load(Ordering::Relaxed).saturating_sub(before)
 }

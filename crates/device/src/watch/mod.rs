@@ -14,8 +14,8 @@
 //! 2. While no call is under way the watcher is parked without a timer: it wakes up at most once
 //!    after the last call ended. The call that finds it parked unparks it, so no call goes
 //!    unwatched.
-//! 3. A stall is counted once, however often it is reported, and whoever asks for [`Watch::stalls`]
-//!    sees those under way, whether or not the watcher has run.
+//! 3. A stall is counted once, however often it is reported. A caller of [`Watch::stalls`] sees the
+//!    stalls under way, whether or not the watcher has run.
 //! 4. More than [`SLOTS`] calls at once: those beyond are not watched.
 //!
 //! A crash leaves nothing of it.
@@ -59,7 +59,7 @@ pub struct Stall {
     pub lasts: Duration,
 }
 
-/// Where the watch takes the time from.
+/// Source of the watch's time.
 #[derive(Debug, Clone)]
 enum Clock {
     Real(Instant),
@@ -92,7 +92,7 @@ impl HandClock {
     }
 }
 
-/// What calls and the watcher share.
+/// State that calls and the watcher share.
 struct Shared {
     threshold: u64,
     clock: Clock,
@@ -100,11 +100,11 @@ struct Shared {
     /// Names of the watched files and directories by their number; freed numbers are used again. A
     /// leaf latch.
     names: Mutex<Vec<Option<Arc<str>>>>,
-    /// What reporting needs. Taken before `names`; held while an event is handed to the logger.
+    /// State of reporting. Taken before `names`; held while an event is handed to the logger.
     reports: Mutex<Reports>,
-    /// Whether the watcher sleeps without a timer. Set by the watcher before it looks at the slots
-    /// once more, taken back by the call that finds it; both sides sequentially consistent, so that
-    /// either the call is seen or the flag is.
+    /// True while the watcher sleeps without a timer. Set by the watcher before it looks at the
+    /// slots once more, taken back by the call that finds it. Both sides are sequentially
+    /// consistent, so that either the watcher sees the call or the call sees the flag.
     parked: AtomicBool,
     thread: Mutex<Option<thread::Thread>>,
     over: AtomicBool,

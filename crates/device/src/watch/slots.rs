@@ -1,4 +1,4 @@
-//! Where calls under way stand: one slot each, claimed without a lock.
+//! Slots of the calls under way: one slot each, claimed without a lock.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|

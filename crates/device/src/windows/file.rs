@@ -1,7 +1,8 @@
 //! A file of Windows: positional reads and writes, made durable by `FlushFileBuffers`.
 //!
-//! Any thread. `growth` (a latch, leaf rank) is held by whoever changes the length through this handle, so that giving room back after a
-//! failed preparation never cuts bytes another such call has added.
+//! Any thread. A thread that changes the length through this handle holds `growth` (a latch, leaf
+//! rank). So giving room back after a failed preparation never cuts bytes that another such call
+//! has added.
 
 use crate::directory::{File, Method, WriteMode};
 use crate::error::{Error, Result, Verb};
@@ -99,7 +100,8 @@ impl File for WindowsFile {
         while at < to {
             let piece = usize::try_from(to - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
             if let Err(error) = self.write_all(&zeros[..piece], at) {
-                // The room that it took goes back, so that a full device is not fuller than before. Not being able to changes nothing.
+                // The room that it took goes back, so that a full device is not fuller than before.
+                // Not being able to changes nothing.
                 self.file.set_len(before).ok();
                 return Err(self.fail_at(Verb::Prepare, at, piece as u64, error));
             }
@@ -118,7 +120,8 @@ impl File for WindowsFile {
     }
 
     fn drop_cache(&self) -> Result<()> {
-        // There is no such call. `sync`, which comes before, has written out what the cache holds, or failed.
+        // There is no such call. `sync`, which comes before, has written out what the cache holds,
+        // or failed.
         Ok(())
     }
 

@@ -2,10 +2,13 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. Who holds the lock is decided by the kernel alone. It belongs to the open file, so a second attempt in the same process is refused
-//!    too; and the kernel releases it when the process ends in any way.
-//! 2. The lock keeps others from reading the file, so it cannot say who holds it: `Cause::Locked(None)`.
-//! 3. The file is never removed: removing it would let two processes hold locks on two files of the same name.
+//! 1. Who holds the lock is decided by the kernel alone. It belongs to the open file, so a second
+//!    attempt in the same process is refused too; and the kernel releases it when the process ends
+//!    in any way.
+//! 2. The lock keeps others from reading the file, so it cannot say who holds it:
+//!    `Cause::Locked(None)`.
+//! 3. The file is never removed: removing it would let two processes hold locks on two files of the
+//!    same name.
 
 use crate::directory::DirectoryLock;
 use crate::error::{Cause, Error, Result, Verb};
@@ -41,7 +44,8 @@ pub(super) fn take(directory: &Path) -> Result<FileLock> {
     }
 }
 
-/// Shares the lock of a directory with other readers. Nothing is written; `None` if no process ever took the lock.
+/// Shares the lock of a directory with other readers. Nothing is written; `None` if no process ever
+/// took the lock.
 pub(super) fn take_to_read(directory: &Path) -> Result<Option<FileLock>> {
     match OpenOptions::new().read(true).open(directory.join(LOCK_NAME)) {
         Ok(file) => locked(file, File::try_lock_shared, directory).map(Some),

@@ -158,7 +158,8 @@ impl Directory for FileDirectory {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(Error::from_io(Verb::Open, self.subject(name), error));
             }
-            // Also when it exists: whoever created it may have died before its entry was durable.
+            // Also when it exists: the process that created it may have died before its entry was
+            // durable.
             _ => self.sync()?,
         }
         Ok(Arc::new(Self::open_existing(self.path.join(name))?))

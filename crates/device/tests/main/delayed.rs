@@ -1,4 +1,4 @@
-//! What a delayed device delays, by count: how long anything takes is not asserted.
+//! Calls that a delayed device delays, by count; no time is asserted.
 
 use katydid_device::testing::conformance;
 use katydid_device::{

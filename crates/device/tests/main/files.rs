@@ -1,5 +1,5 @@
-//! Real files pass the suite that every directory passes, and show what only they can: refused methods, a full device,
-//! and locks between processes.
+//! Real files pass the suite that every directory passes, and show what only they can: refused
+//! methods, a full device, and locks between processes.
 
 use katydid_device::testing::conformance;
 use katydid_device::{
@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Where the build puts its files: a real file system, unlike what may be mounted for temporary ones.
+/// A folder beside the build's files: a real file system, unlike what may be mounted for temporary
+/// ones.
 fn scratch() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory")
 }
@@ -81,7 +82,8 @@ fn large_writes_of_several_threads_through_rings_arrive_whole_and_leave_no_threa
     let (threads, rounds) = (4, 6);
     let scratch = scratch();
     let directory = FileDirectory::open(scratch.path()).expect("open");
-    // Prepared ahead, where several pieces are in flight, and growing, where the kernel hands them back.
+    // Prepared ahead, where several pieces are in flight, and growing, where the kernel hands them
+    // back.
     for prepared in [true, false] {
         let name = if prepared { "prepared" } else { "growing" };
         let file = directory.open(name, Create::New, Method::Uring).expect("create");

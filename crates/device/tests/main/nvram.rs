@@ -14,11 +14,12 @@ pub fn write(region: &NvRegion, at: u64, bytes: &[u8]) {
 }
 
 pub fn read(region: &NvRegion, at: u64, len: u64) -> Vec<u8> {
-    // SAFETY: nobody writes what is read here.
+    // SAFETY: no thread writes what is read here.
     unsafe { region.slice(at, len) }.to_vec()
 }
 
-/// What every region does; `reopen` closes it, if it can be opened again, and gives what its next opening finds.
+/// Rules for every region. `reopen` closes it, if it can be opened again, and returns what its next
+/// opening finds.
 pub fn conformance(region: NvRegion, reopen: impl FnOnce(NvRegion) -> Option<NvRegion>) {
     assert_eq!(region.len(), BYTES);
     assert!(read(&region, 0, BYTES).iter().all(|byte| *byte == 0), "new regions are zeros");

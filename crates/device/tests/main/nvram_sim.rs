@@ -1,4 +1,4 @@
-//! What a crash of a simulated memory leaves: what was fenced always, the rest as the seed says.
+//! Contents of a simulated memory after a crash: what was fenced always, the rest as the seed says.
 
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::testing::seed;
@@ -131,7 +131,8 @@ fn lines_tear_at_eight_bytes_and_words_never() {
     assert!(cfg!(miri) || cuts.len() == 33, "a cut at each word: {cuts:?}");
 }
 
-/// What each word may be after a crash: the value that was fenced, and those since.
+/// The values that each word may have after a crash: the one that was fenced, and those stored
+/// since.
 struct Model {
     words: Vec<Vec<u64>>,
     /// Lines written back, with what was the newest value of each word of them.
@@ -154,7 +155,8 @@ impl Model {
         for (line, values) in self.pending.drain(..) {
             for (nth, value) in values.into_iter().enumerate() {
                 let versions = &mut self.words[line * 8 + nth];
-                // Values are given once; one that a later fence has passed already is not there any more.
+                // Values are given once; one that a later fence has passed already is not there any
+                // more.
                 if let Some(from) = versions.iter().position(|version| *version == value) {
                     versions.drain(..from);
                 }
@@ -281,7 +283,7 @@ fn steps_are_write_backs_and_fences_and_a_crash_comes_before_its_step() {
     assert_eq!(values(&again, 0), [1], "what is found after a crash is durable");
 }
 
-/// How a record and the flag that says that it is there may be published, right and wrong.
+/// Ways of publishing a record and the flag that says that it is complete, right and wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Publish {
     Right,
@@ -338,7 +340,7 @@ fn each_forgotten_step_is_found_and_the_whole_protocol_is_not() {
             for seed in 0..if cfg!(miri) { 5 } else { 100 } {
                 let found = memory.reopen_after_crash(seed).region();
                 let flag = found.word(0).load(Ordering::Acquire);
-                // SAFETY: nobody writes.
+                // SAFETY: no thread writes.
                 let record = |number: u64| unsafe { found.slice(64 * number, 40) };
                 let whole = (1..=flag).all(|number| record(number) == [number as u8; 40]);
                 if !whole || flag < acknowledged {

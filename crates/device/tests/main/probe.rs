@@ -1,4 +1,5 @@
-//! Measuring a device: everything asked for is measured, and nothing is left behind, also after a failure.
+//! Measuring a device: everything asked for is measured, and nothing is left behind, also after a
+//! failure.
 
 use katydid_device::probe::{FileState, Load, Scratch, SyncMethod, Trials};
 use katydid_device::{Device, Method};

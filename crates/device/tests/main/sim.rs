@@ -1,4 +1,4 @@
-//! What a crash, a fault and a stall of the simulated device leave behind.
+//! The simulated device after crashes, faults and stalls.
 
 use katydid_device::testing::seed;
 use katydid_device::{
@@ -97,7 +97,7 @@ fn the_same_seeds_and_calls_give_the_same_device() {
     }
 }
 
-/// What each sector of a file may be after a crash, and its length.
+/// The values that each sector of a file may have after a crash, and the file's length.
 #[derive(Default)]
 struct Model {
     sectors: BTreeMap<usize, Vec<u8>>,

@@ -1,5 +1,6 @@
-//! Striped directories: they pass the suite, spread what is large, refuse directories that do not belong together, and lose
-//! nothing over crashes at any step of making, growing, renaming and removing.
+//! Striped directories: they pass the suite, spread what is large, refuse directories that do not
+//! belong together, and lose nothing over crashes at any step of making, growing, renaming and
+//! removing.
 
 use katydid_device::testing::{conformance, seed};
 use katydid_device::{
@@ -212,9 +213,10 @@ fn spread(striped: &StripedDirectory) -> Result<(), Error> {
 /// Steps of the workload with their effect on what must be there afterwards.
 #[derive(Debug, Default)]
 struct Model {
-    /// What each file is filled with, durably.
+    /// The byte that each file is filled with, durably.
     files: BTreeMap<String, u8>,
-    /// Files that a step under way creates, replaces or removes, and what they may be filled with then.
+    /// Files that a step under way creates, replaces or removes, and what they may be filled with
+    /// then.
     open: BTreeMap<String, BTreeSet<u8>>,
 }
 
@@ -261,7 +263,8 @@ impl Model {
     }
 }
 
-/// As a log does: makes files ahead, gives them names, fills them, uses old ones again, removes some, and replaces one.
+/// Does what a log does: makes files ahead, gives them names, fills them, uses old ones again,
+/// removes some, and replaces one.
 fn workload(device: &SimDevice, count: usize, model: &mut Model) -> Result<(), Error> {
     let striped = simulated(device, count)?;
     let _lock = striped.lock()?;
@@ -421,7 +424,8 @@ fn a_failure_in_any_directory_is_everybodys() {
     }
 }
 
-/// What a failed sync left in the cache of any directory, and only there, is not read once the cache was dropped.
+/// Bytes that a failed sync left in the cache of one directory only are not read once the cache was
+/// dropped.
 #[test]
 fn dropping_the_cache_of_a_file_drops_that_of_each_part() {
     const BYTES: usize = 6 * UNIT as usize;
@@ -476,7 +480,7 @@ fn no_room_in_one_directory_gives_back_what_the_others_took() {
     check_parts(&device, 3, "after all");
 }
 
-/// Folders inside are never locked, and nobody else removes what is in them.
+/// Folders inside are never locked, and no other opening removes what is in them.
 #[test]
 fn parts_of_files_removed_in_a_subdirectory_go_with_the_next_file_that_gets_parts() {
     let device = SimDevice::new(1);

@@ -1,5 +1,5 @@
-//! Headers of striped files: what only the page cache shows of one is not built upon, a lost one is noticed, and the gate hears of a sync
-//! that fails while a file is opened.
+//! Headers of striped files: what only the page cache shows of one is not built upon, a lost one is
+//! noticed, and the gate hears of a sync that fails while a file is opened.
 
 use katydid_device::testing::seed;
 use katydid_device::{
@@ -47,8 +47,8 @@ fn read(directory: &dyn Directory, name: &str) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The first two processes meet a failure and end. The page cache shows the third what they left, also a header that no sync takes to the
-/// device any more.
+/// The first two processes meet a failure and end. The page cache shows the third what they left,
+/// also a header that no sync takes to the device any more.
 #[test]
 fn what_is_written_to_parts_is_not_lost_with_a_header_that_failed_calls_left_in_the_cache() {
     let base = seed();

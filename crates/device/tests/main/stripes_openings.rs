@@ -1,5 +1,6 @@
-//! One striped set, opened more than once: no opening removes or takes over what another made. Openings within one process and in several
-//! differ in nothing here, because the lock of a directory belongs to the opening.
+//! One striped set, opened more than once: no opening removes or takes over what another made.
+//! Openings within one process and in several differ in nothing here, because the lock of a
+//! directory belongs to the opening.
 
 use katydid_device::{
     Cause, Create, Directory, Error, FileDirectory, Method, SimDevice, StripedDirectory, Verb, WriteMode,
@@ -55,7 +56,8 @@ fn openings_that_take_turns_keep_each_others_files() {
         check(directory, &files);
     }
     assert_eq!(parts(&device), files.len());
-    // A database that is closed and opened again through a directory that was opened before the other changed it.
+    // A database that is closed and opened again through a directory that was opened before the
+    // other changed it.
     drop(two.lock().expect("no opening has it"));
     let _lock = one.lock().expect("given back");
     write(&one, "e", 5).expect("another");

@@ -1,4 +1,5 @@
-//! The stall watch: a call that takes too long is named while it lasts and when it ends, and counted; others are not.
+//! The stall watch: a call that takes too long is named while it lasts and when it ends, and
+//! counted; others are not.
 //!
 //! Time is a clock that the test moves, and the device stands still until the test lets it go.
 
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 const THRESHOLD: Duration = Duration::from_secs(1);
 
-/// Keeps events; those of calls made on other threads too. Each test tells its own by the name of its file.
+/// Keeps events; those of calls made on other threads too. Each test tells its own by the name of
+/// its file.
 struct EventLog {
     heard: Mutex<Vec<String>>,
 }

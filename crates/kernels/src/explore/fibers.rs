@@ -10,7 +10,7 @@ use std::ptr;
 /// Enough for a panic with a back trace. What is not touched is not there.
 const STACK_BYTES: usize = 1 << 20;
 
-/// What one thread does, to its end.
+/// The body of one thread.
 pub(super) type Body = Box<dyn FnOnce()>;
 
 thread_local! {

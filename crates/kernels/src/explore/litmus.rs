@@ -81,7 +81,7 @@ fn explore_readers_agree_on_an_order_only_when_sequentially_consistent() {
     assert!(!independent_reads(Ordering::SeqCst, Ordering::SeqCst).contains(&(10, 10)));
 }
 
-/// As [`store_buffering`], relaxed, with a fence between the store and the load.
+/// The litmus test [`store_buffering`], relaxed, with a fence between the store and the load.
 #[test]
 fn explore_store_buffering_is_forbidden_by_fences() {
     for (fenced, forbidden) in [(Ordering::SeqCst, true), (Ordering::AcqRel, false)] {

@@ -20,7 +20,7 @@
 
 use std::sync::atomic::Ordering;
 
-/// What a thread has seen: per location the index of the oldest readable value, per thread a clock.
+/// View of a thread: per location the index of the oldest readable value, per thread a clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
     locations: Vec<u32>,
@@ -139,7 +139,7 @@ impl Memory {
         self.plain.len() - 1
     }
 
-    /// How many values a load may return now.
+    /// Number of values that a load may return now.
     pub(super) fn readable(&self, location: usize, views: &ThreadViews, order: Ordering) -> usize {
         let mut oldest = views.now.oldest(location);
         if order == Ordering::SeqCst {

@@ -15,8 +15,8 @@
 //! 2. The body is deterministic apart from the picks. A replayed pick whose number of alternatives
 //!    has changed is an error, not a wrong result.
 //! 3. Every run ends: a thread that spins must say so ([`yield_now`], [`spin_loop`]) and then
-//!    sleeps until another thread has changed something; a run in which nobody can move is reported
-//!    as a lost wake-up.
+//!    sleeps until another thread has changed something. A run in which no thread can move is
+//!    reported as a lost wake-up.
 
 mod fibers;
 #[cfg(test)]

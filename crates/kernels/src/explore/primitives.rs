@@ -60,7 +60,7 @@ impl Atomic {
 
 macro_rules! atomic {
     ($name:ident, $type:ty) => {
-        /// As in std, explored.
+        /// The type of the same name in std, explored.
         #[derive(Debug)]
         pub struct $name(Atomic);
 
@@ -129,7 +129,7 @@ atomic!(AtomicU64, u64);
 atomic!(AtomicU32, u32);
 atomic!(AtomicUsize, usize);
 
-/// As in std, explored.
+/// The type of the same name in std, explored.
 #[derive(Debug)]
 pub struct AtomicBool(Atomic);
 
@@ -181,7 +181,7 @@ impl Default for PlainAccess {
 }
 
 impl PlainAccess {
-    /// Bytes nobody has accessed yet.
+    /// Bytes that no thread has accessed yet.
     pub const fn new() -> Self {
         PlainAccess(OnceLock::new())
     }
@@ -221,7 +221,7 @@ pub fn spin_loop() {
     yield_now();
 }
 
-/// As [`spin_loop`].
+/// Lets other threads go on, like [`spin_loop`].
 pub fn yield_now() {
     with(|execution, me| {
         let seen = execution.step(me, "yield", |world| world.spin(me));
@@ -309,7 +309,7 @@ pub(super) struct MutexState {
     views: ThreadViews,
 }
 
-/// As in std, explored.
+/// The type of the same name in std, explored.
 #[derive(Debug)]
 pub struct Mutex<T> {
     number: OnceLock<usize>,
@@ -319,7 +319,8 @@ pub struct Mutex<T> {
 // SAFETY: a guard exists only while the execution records the lock as held, by one thread at a
 // time.
 unsafe impl<T: Send> Send for Mutex<T> {}
-// SAFETY: as above.
+// SAFETY: a guard exists only while the execution records the lock as held, by one thread at a
+// time.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 /// Holds a [`Mutex`].
@@ -367,7 +368,7 @@ impl<T> Mutex<T> {
         })
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     ///
     /// # Errors
     /// `WouldBlock` if somebody has.

@@ -23,7 +23,7 @@ pub struct Failure {
 pub struct Report {
     /// Executions run.
     pub executions: u64,
-    /// Whether every path was tried (within the preemption bound, if one is set).
+    /// True if every path was tried (within the preemption bound, if one is set).
     pub complete: bool,
 }
 
@@ -63,10 +63,10 @@ pub(super) struct VirtualThread {
     pub(super) status: Status,
     pub(super) views: ThreadViews,
     pub(super) token: Option<ThreadViews>,
-    /// How often this thread has changed something.
+    /// Number of changes that this thread has made.
     stores: u64,
-    /// How often others had, when this thread last spun. Anything since then may be what it waits
-    /// for.
+    /// Number of changes that other threads had made when this thread last spun. A later change may
+    /// be the one that it waits for.
     seen: u64,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct World {
     position: usize,
     preemptions: u32,
     steps: u32,
-    /// Who did what.
+    /// Steps, each with its thread.
     trace: Vec<(usize, &'static str)>,
     failure: Option<String>,
 }
@@ -293,7 +293,8 @@ impl Execution {
         }
     }
 
-    /// Who is to go on, until all have ended. After a failure all the others, so that they unwind.
+    /// The thread that goes on, until all have ended. After a failure all the others, so that they
+    /// unwind.
     fn next(&self) -> Option<usize> {
         let world = self.lock();
         let unfinished = world.threads.iter().position(|t| t.status != Status::Finished)?;
@@ -406,7 +407,7 @@ impl Explorer {
     }
 }
 
-/// Whether exploring `body` finds a failure: for lists of deliberately broken variants.
+/// Returns whether exploring `body` finds a failure: for lists of deliberately broken variants.
 pub fn catches(explorer: &Explorer, body: impl Fn() + Send + Sync + 'static) -> bool {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

@@ -1,17 +1,18 @@
-//! Admission: whether a record may be reserved now. Asked before the reservation, so that nobody
-//! waits while owning a hole.
+//! Admission: the decision whether a record may be reserved now. Asked before the reservation, so
+//! that no thread waits while it owns a hole.
 //!
 //! Read by every appender (two words on one cache line); refreshed by the holder of the baton after
-//! each write and by whoever was refused.
+//! each write, and by a thread that was refused.
 //!
 //! Invariants:
 //!
 //! 1. A reservation ends at or below `floor4k(written) + ring size` and at or below the prepared
 //!    end.
-//! 2. The limits that appenders see lie `slack` below those: so much may be added by reservations
-//!    that were checked against an older `reserved`. Only slots below `adders` may so add, each at
-//!    most `add_bytes` and one at a time, hence `slack = adders * add_bytes`, about a quarter of
-//!    the ring. All others reserve by compare-and-swap from the value they checked.
+//! 2. The limits that appenders see lie `slack` below those: reservations that were checked against
+//!    an older `reserved` may add up to `slack` bytes. Only slots below `adders` may add in this
+//!    way, each at most `add_bytes` and one record at a time, hence `slack = adders * add_bytes`,
+//!    about a quarter of the ring. All others reserve by compare-and-swap from the value they
+//!    checked.
 //! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last
 //!    one stored is the newest. But the prepared end is read by the caller, before it takes the
 //!    lock: a limit may be computed from an older one and stored last. A limit that is too low is
@@ -38,13 +39,14 @@ use crate::sync_shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
 
-/// What is reserved by `fetch_add` at a time may be at least so large in every log.
+/// Least bytes that a reservation by `fetch_add` may have in every log.
 pub const ADD_BYTES: u64 = 1024;
-/// And at most so large, if a quarter of the ring has room for that of [`ADDERS`].
+/// Maximum bytes of such a reservation, if a quarter of the ring has room for [`ADDERS`] of them.
 const ADD_BYTES_MAX: u64 = 16 << 10;
 const ADDERS: u64 = 64;
 
-/// What a log keeps prepared at its beginning, and for each byte that was appended (invariant 6).
+/// Bytes that a log keeps prepared at its beginning, and for each byte that was appended (invariant
+/// 6).
 const YOUNG_BYTES: u64 = 256 << 10;
 const YOUNG_TIMES: u64 = 3;
 
@@ -66,11 +68,11 @@ pub enum AppendClass {
 
 #[derive(Debug)]
 struct Limits {
-    /// Where a normal reservation may end.
+    /// Maximum end of a normal reservation.
     normal: AtomicU64,
-    /// Where a critical reservation may end.
+    /// Maximum end of a critical reservation.
     critical: AtomicU64,
-    /// Where any reservation may start.
+    /// Maximum start of any reservation.
     start: AtomicU64,
     /// Nothing is admitted any more. For those who fill what they reserved before.
     shut: AtomicBool,
@@ -83,8 +85,8 @@ pub struct Admission {
     /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A
     /// leaf latch.
     reserve: Mutex<Reserve>,
-    /// What is kept beside what was raised, and how much of that at position 0 (invariant 6). Equal
-    /// if it does not grow.
+    /// Bytes that are kept besides what was raised, and the part of them that is kept at position 0
+    /// (invariant 6). The two are equal if the reserve does not grow.
     standing: u64,
     standing_first: u64,
     layout: Layout,
@@ -103,7 +105,7 @@ struct Reserve {
 }
 
 impl Admission {
-    /// Of a log buffer of these sizes. Nothing is admitted before [`Admission::refresh`].
+    /// Admission to a log buffer of these sizes. Nothing is admitted before [`Admission::refresh`].
     pub fn new(sizes: &BufferSizes) -> Self {
         let ring_bytes = sizes.ring_bytes as u64;
         let add_bytes = (ring_bytes / 4 / ADDERS).clamp(ADD_BYTES, ADD_BYTES_MAX);
@@ -111,7 +113,7 @@ impl Admission {
         Self::of(sizes, Layout::InLine, ring_bytes, adders, add_bytes)
     }
 
-    /// As [`Admission::new`], of a log whose standing reserve grows with it (invariant 6).
+    /// Admission to a log whose standing reserve grows with it (invariant 6).
     pub fn growing(sizes: &BufferSizes) -> Self {
         let standing_first = sizes.reserve_bytes.min(YOUNG_BYTES);
         Admission { standing_first, ..Self::new(sizes) }
@@ -123,8 +125,8 @@ impl Admission {
         Self::of(sizes, Layout::Apart, Lsn::LIMIT.get(), sizes.ring_bytes / 16 / ENTRY, ENTRY as u64)
     }
 
-    /// For a model of the log: a ring of so many blocks, and so many slots that add at most so many
-    /// blocks at a time.
+    /// Admission to a model of the log: a ring of `blocks` blocks, and `adders` slots that add at
+    /// most `add_blocks` blocks at a time.
     #[cfg(test)]
     pub(super) fn of_blocks(blocks: usize, adders: usize, add_blocks: u64) -> Self {
         let ring_bytes = blocks * BLOCK_BYTES as usize;
@@ -153,13 +155,13 @@ impl Admission {
         }
     }
 
-    /// Whether this slot may reserve this many bytes by adding, without a compare-and-swap.
+    /// Returns whether this slot may reserve this many bytes by adding, without a compare-and-swap.
     #[inline]
     pub fn may_add(&self, slot: usize, bytes: u64) -> bool {
         bytes <= self.add_bytes && slot < self.adders
     }
 
-    /// Positions that are kept for so many bytes of critical appends.
+    /// Positions that are kept for `bytes` of critical appends.
     fn kept(&self, bytes: u64) -> u64 {
         match self.layout {
             Layout::InLine | Layout::InMemory => bytes,
@@ -252,8 +254,8 @@ impl Admission {
         self.store(&reserve, frontiers, prepared_end);
     }
 
-    /// Whether so many `bytes` of positions at `reserved` fit into prepared space, but for the
-    /// ring.
+    /// Returns whether `bytes` of positions at `reserved` fit into prepared space, whatever room
+    /// the ring has.
     pub fn fits_prepared(&self, reserved: u64, bytes: u64, prepared_end: Lsn, class: AppendClass) -> bool {
         let end = reserved.saturating_add(bytes);
         let reserve = match class {
@@ -263,12 +265,13 @@ impl Admission {
         end.saturating_add(self.slack()).saturating_add(reserve) <= prepared_end.get()
     }
 
-    /// How far must be written before `bytes` at `reserved` fit into the ring; zero if they do.
+    /// Position up to which must be written before `bytes` at `reserved` fit into the ring; zero if
+    /// they do.
     pub fn written_needed(&self, reserved: u64, bytes: u64) -> Lsn {
         Lsn::new((reserved + bytes + self.slack()).saturating_sub(self.ring_bytes)).ceil_block()
     }
 
-    /// Whether a reservation at `reserved` would start too far ahead of `filled`.
+    /// Returns whether a reservation at `reserved` would start too far ahead of `filled`.
     pub fn ran_ahead(&self, reserved: u64, filled: Lsn) -> bool {
         reserved > filled.get() + self.run_ahead
     }
@@ -282,8 +285,7 @@ impl Admission {
 mod tests {
     use super::*;
 
-    /// What is left when normal appends stop is the reserve of the place where they stop, and not a
-    /// byte less.
+    /// Exactly the reserve of the place where normal appends stop is left when they stop.
     #[test]
     fn a_young_log_keeps_the_reserve_of_the_place_where_it_ends() {
         const RESERVE: u64 = 4 << 20;

@@ -39,8 +39,8 @@ pub struct PhysicalRecord<'a> {
 }
 
 impl PhysicalRecord<'_> {
-    /// Bytes of the record in the log's memory; so many are reserved, where records do not lie
-    /// apart.
+    /// Bytes of the record in the log's memory. Where records do not lie apart, this number of
+    /// bytes is reserved.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.prepared.padded() as u64
@@ -99,14 +99,14 @@ impl PhysicalRecord<'_> {
     }
 }
 
-/// What designs reserve in: the log, for records of one slot that are admitted in one way; by small
+/// The log as designs reserve in it, for records of one slot that are admitted in one way; small
 /// models in tests.
 pub trait Admitted {
     /// The end of the last reservation.
     fn reserved(&self) -> &AtomicU64;
-    /// Whether so much may be reserved by adding, without a compare-and-swap.
+    /// Returns whether `bytes` may be reserved by adding, without a compare-and-swap.
     fn may_add(&self, bytes: u64) -> bool;
-    /// Whether so much may be reserved there.
+    /// Admits `bytes` at `start`, or refuses.
     fn admit(&self, start: u64, bytes: u64) -> Result<(), Stalled>;
 }
 
@@ -143,7 +143,7 @@ impl Admitted for OnBuffer<'_> {
 pub struct BufferSizes {
     /// Bytes of the ring; a power of two, at least 16 KiB.
     pub ring_bytes: usize,
-    /// How far reservations may run ahead of the filled frontier, in positions; from 4 KiB to half
+    /// Maximum distance of reservations from the filled frontier, in positions; from 4 KiB to half
     /// of the ring.
     pub run_ahead_bytes: usize,
     /// Bytes that only [`AppendClass::Critical`] reservations may use, to begin with.
@@ -153,8 +153,8 @@ pub struct BufferSizes {
 }
 
 impl BufferSizes {
-    /// The default ring of a log that so many processors fill: 256 KiB for each; at least
-    /// 2 MiB, of which one half is filled while the other is written, and at most 64 MiB.
+    /// The default ring of a log that this number of processors fills: 256 KiB for each; at least 2
+    /// MiB, of which one half is filled while the other is written, and at most 64 MiB.
     pub fn ring_bytes_for(processors: usize) -> usize {
         processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
     }

@@ -23,8 +23,8 @@ pub enum InserterKind {
     Decoupled,
     /// Groups, and copies released in order (Aether's CD).
     Hybrid,
-    /// As `Hybrid`, but a range may be left to the owner of the one before to release (Aether's
-    /// CDME).
+    /// `Hybrid`, except that a thread may leave its range to the owner of the one before to release
+    /// (Aether's CDME).
     Delegated,
     /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's
     /// GRASSHOPPER).
@@ -68,8 +68,8 @@ impl InserterKind {
         InserterKind::Marks,
     ];
 
-    /// Whether a record lies above all that were appended before it, by whatever session. Where it
-    /// does not, appends say what they come after (`Append::after`, `Log::barrier`).
+    /// Returns whether a record lies above all records appended before it, by any session. If it
+    /// does not, appends name what they come after (`Append::after`, `Log::barrier`).
     pub const fn keeps_order(self) -> bool {
         !matches!(self, InserterKind::Chunked)
     }
@@ -116,8 +116,8 @@ pub enum InserterDesign {
         /// bytes to 64 KiB, and never more than the largest physical record. Larger chunks touch
         /// the shared word less often and lose more to padding.
         chunk_bytes: usize,
-        /// Whether a session always reserves `chunk_bytes`, however little it appends. Default: no.
-        /// For tests of order: many records are then appended below older ones.
+        /// True if a session always reserves `chunk_bytes`, however little it appends. Default:
+        /// false. For tests of order: many records are then appended below older ones.
         #[doc(hidden)]
         always: bool,
     },
@@ -202,7 +202,8 @@ impl InserterDesign {
         }
     }
 
-    /// Whether a record lies above all that were appended before it: [`InserterKind::keeps_order`].
+    /// Returns whether a record lies above all records appended before it:
+    /// [`InserterKind::keeps_order`].
     pub const fn keeps_order(self) -> bool {
         self.kind().keeps_order()
     }

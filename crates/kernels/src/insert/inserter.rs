@@ -1,4 +1,4 @@
-//! What every design of putting records into the log buffer does.
+//! The trait of the designs that put records into the log buffer.
 //!
 //! The rules for designs are in the head of [`insert`](crate::insert).
 
@@ -40,12 +40,12 @@ pub trait Inserter: Send + Sync + Debug {
     /// Finds out how far the log is filled, and advances that frontier.
     fn scan(&self, buffer: &LogBuffer) -> Scan;
 
-    /// How a thread that only scans is woken, if this design has work for one.
+    /// The waker of a thread that only scans, if this design has work for one.
     fn tracker(&self) -> Option<&Tracker> {
         None
     }
 
-    /// What it has done so far.
+    /// Counters of the design.
     fn effort(&self) -> Effort {
         Effort::default()
     }

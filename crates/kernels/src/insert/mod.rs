@@ -7,13 +7,13 @@
 //!
 //! 1. Admission is asked with the value of `reserved` that the reservation starts from (or, for
 //!    small records of a few slots, an older one: see [`Admission`]), and before the reservation.
-//!    Nobody waits while owning a hole.
+//!    No thread waits while it owns a hole.
 //! 2. Between reservation and "filled" there is a copy and nothing else: no allocation, no lock, no
 //!    call to the outside.
 //! 3. `scan` never claims bytes that are not filled, and sees every reservation that happened
 //!    before it.
 //!
-//! A crash loses what is only here. Nobody has been told otherwise.
+//! A crash loses what is only here. No caller was told that it is safe.
 
 mod admission;
 pub(crate) mod aether;

@@ -88,7 +88,7 @@ pub(super) enum Mutant {
     SleptUnlooked,
 }
 
-/// How a kernel is built: soundly, or with one mutant.
+/// Variant of a kernel: sound, or with one mutant.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Built {
     #[cfg(test)]
@@ -102,7 +102,7 @@ impl Built {
         Built { mutant: Some(mutant) }
     }
 
-    /// Whether `mutant` is to be shown.
+    /// Returns whether the kernel has `mutant`.
     #[cfg(test)]
     pub(super) fn is(self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)

@@ -35,8 +35,8 @@ impl Inserter for MutexInserter {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let start = buffer.frontiers.reserved();
         buffer.admission.admit(start.get(), bytes, class)?;
-        // SAFETY: under the lock, bytes from `start` are nobody else's (rule 1 of the ring), and
-        // admission has let them in.
+        // SAFETY: under the lock, bytes from `start` are this thread's alone (rule 1 of the ring),
+        // and admission has let them in.
         unsafe { record.copy_to(&buffer.memory, start) };
         buffer.frontiers.advance_reserved_and_filled(start.get() + bytes);
         Ok(start)

@@ -26,12 +26,13 @@ pub(super) struct SmallLog {
 // SAFETY: each cell is accessed as the inserter allows, which is what is being checked; the checker
 // itself sees every access.
 unsafe impl Sync for SmallLog {}
-// SAFETY: as above.
+// SAFETY: each cell is accessed as the inserter allows, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Send for SmallLog {}
 
 impl SmallLog {
-    /// A ring of so many blocks, once filled and written, to which so many slots may add at most so
-    /// many blocks at a time.
+    /// A ring of `blocks` blocks, once filled and written, to which `adders` slots may add at most
+    /// `add_blocks` blocks at a time.
     pub(super) fn new(blocks: usize, (adders, add_blocks): (usize, u64)) -> Self {
         let begin = Lsn::new(blocks as u64 * BLOCK);
         let log = SmallLog {
@@ -44,7 +45,7 @@ impl SmallLog {
         log
     }
 
-    /// Where its first record lies.
+    /// Start of its first record.
     pub(super) fn begin(&self) -> u64 {
         self.ring()
     }
@@ -101,7 +102,7 @@ impl SmallLog {
         scan
     }
 
-    /// How far it is reserved, with nothing appending.
+    /// End of the reservations, with no thread appending.
     pub(super) fn end(&self) -> u64 {
         self.frontiers.reserved().get()
     }

@@ -1,10 +1,10 @@
-//! The tracker: a thread that finds out what is filled, so that whoever needs to know finds most of
-//! that done (ELEDA: Jung, Han, Kang, PVLDB 2017, section 4.2, its worker thread; and the scanning
-//! thread of its bitmap, section 6.5.4).
+//! The tracker: a thread that finds out what is filled, so that a thread that needs to know finds
+//! most of that done (ELEDA: Jung, Han, Kang, PVLDB 2017, section 4.2, its worker thread; and the
+//! scanning thread of its bitmap, section 6.5.4).
 //!
-//! For inserters whose `scan` is work. Run by one thread of each log, or by none: what makes the
-//! frontier is the inserter's `scan`, which whoever needs the frontier calls too. Here is only when
-//! that thread looks, and how it is woken.
+//! For inserters whose `scan` is work. Run by one thread of each log, or by none. The inserter's
+//! `scan` moves the frontier, and threads that need the frontier call it too. This file decides
+//! only when the tracker looks, and how it is woken.
 //!
 //! Owners notify the tracker for each multiple of 2^`shift` bytes that their records cross, after
 //! filling. The tracker looks as long as that much lies behind the frontier; then it watches
@@ -14,13 +14,13 @@
 //! |---|---|---|---|
 //! | `state` | owners, the tracker; always by `swap` | both | AcqRel: invariant 2 |
 //! | `stopped` | [`Tracker::stop`] | the tracker | Release; Acquire, and again after each nap |
-//! | `thread` | the tracker | whoever wakes it | under its lock, a leaf latch |
+//! | `thread` | the tracker | the thread that wakes it | under its lock, a leaf latch |
 //!
 //! Invariants:
 //!
-//! 1. Nobody waits for this thread. Whoever waits for the frontier scans, again and again, by
-//!    itself. So a tracker that sleeps too long, has ended, or never was, costs others time and
-//!    nothing else; no commit hangs on a wake-up.
+//! 1. No thread waits for the tracker. A thread that waits for the frontier scans again and again
+//!    by itself. So a tracker that sleeps too long, has ended, or never was, costs other threads
+//!    time and nothing else; no commit depends on a wake-up.
 //! 2. All the same, none is lost: what was filled before a notification is found by the tracker,
 //!    unless a hole is in the way. Of the owner's swap and the tracker's to `ASLEEP` one is the
 //!    first. If the owner's is, the tracker's synchronises with it and the look behind it finds the
@@ -34,11 +34,11 @@
 //! - Its worker never rests. An idle log must have no wake-ups, so this one sleeps, and somebody
 //!   must wake it. That costs an owner a comparison for each record, and a read-modify-write for
 //!   each 2^`shift` bytes.
-//! - Its worker follows each record. Looking at the lists' ends takes their lines from the owners,
-//!   each time; so this one looks once for each 2^`shift` bytes, and the few records behind are
-//!   found by whoever needs them.
-//! - Its flusher reads the frontier that the worker leaves. Here whoever writes looks by itself
-//!   first: a commit need not wait for another thread to be scheduled.
+//! - The paper's worker follows each record. Looking at the lists' ends takes their lines from the
+//!   owners each time. So this tracker looks once for each 2^`shift` bytes, and a thread that needs
+//!   the frontier finds the few records behind.
+//! - The paper's flusher reads the frontier that the worker leaves. Here a writing thread looks by
+//!   itself first: a commit need not wait for another thread to be scheduled.
 //!
 //! A crash leaves nothing of this behind.
 
@@ -61,7 +61,7 @@ const ASLEEP: u32 = 2;
 /// Pauses before it sleeps: about as long as a busy log takes to fill what an owner notifies for.
 const PATIENCE: u32 = if CHECKED { 0 } else { 200 };
 
-/// What a look led to.
+/// Outcome of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     /// To filled bytes.
@@ -164,7 +164,7 @@ impl Tracker {
         *self.lock() = None;
     }
 
-    /// Whether an owner notified this thread while it had patience.
+    /// Returns whether an owner notified this thread before its patience was over.
     fn watch(&self) -> bool {
         for step in 0..PATIENCE {
             if self.state.load(Ordering::Relaxed) == NOTIFIED {

@@ -11,7 +11,7 @@ const THREADS: usize = 2;
 
 struct Model {
     notification: Notification,
-    /// Whether the worker was woken.
+    /// True if the worker was woken.
     woken: Mutex<bool>,
     changes: [AtomicU64; THREADS],
 }

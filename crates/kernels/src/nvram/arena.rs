@@ -1,13 +1,13 @@
-//! Who has which memory of the heap of `nv_entries` and `nv_logging`. Nothing of it is in NVRAM:
-//! opening finds it again from the entries (`reopen`).
+//! Assignment of memory of the heap of `nv_entries` and `nv_logging` to appenders. Nothing of it is
+//! in NVRAM: opening finds it again from the entries (`reopen`).
 //!
 //! The heap is cut into chunks. A chunk is free, or open in one of the arenas, which fill it from
 //! its beginning, or full. Appenders take an arena for as long as they append one record, each its
 //! own if it is not taken; there are far fewer arenas than sessions may be, so that idle sessions
 //! hold no memory. Any thread. Locks: an arena before `pool`; never two arenas.
 //!
-//! 1. A place is given to one appender at a time, and in one chunk. Whoever gives it back unused
-//!    has the arena still.
+//! 1. A place is given to one appender at a time, and in one chunk. An appender that gives it back
+//!    unused still has the arena.
 //! 2. A chunk knows where the last of its records ends, as a position (`until`). It is used again,
 //!    from its beginning, only when the start has reached that: durably, and after the last reader
 //!    that could meet its records (`released`).
@@ -44,7 +44,8 @@ pub struct Arenas {
     pool: Mutex<Pool>,
     chunk_bytes: u64,
     chunks: u64,
-    /// How many chunks are free: what `pool` has, for those who only ask. Stored under its lock.
+    /// Number of free chunks, a copy of what `pool` has, for threads that only ask. Stored under
+    /// the lock of `pool`.
     free: AtomicU64,
     /// Up to here records are gone. Stored (Release) by who trims, after the start was moved; read
     /// (Acquire) before memory is used again.
@@ -54,7 +55,7 @@ pub struct Arenas {
 #[derive(Debug)]
 struct Pool {
     free: Vec<u64>,
-    /// Those nobody fills any more.
+    /// Chunks that no appender fills any more.
     full: Vec<Open>,
     own: Option<Open>,
 }
@@ -88,13 +89,13 @@ impl Allocation<'_> {
 }
 
 impl Arenas {
-    /// How many arenas serve so many slots: an eighth of the chunks at most.
+    /// Number of arenas for this number of slots: an eighth of the chunks at most.
     pub fn count(slots: usize, chunks: u64) -> usize {
         slots.min((chunks / 8).max(1) as usize)
     }
 
-    /// Of a heap whose chunks hold what `used` says, in any order, for a log that starts at
-    /// `start`; all others are free.
+    /// Arenas of a heap whose chunks hold what `used` says, in any order, for a log that starts at
+    /// `start`. All other chunks are free.
     pub fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
         let mut taken = vec![false; chunks as usize];
         used.iter().for_each(|open| taken[open.chunk as usize] = true);
@@ -170,7 +171,7 @@ impl Arenas {
         Ok(Allocation { arena, bytes, at: open.chunk * chunk_bytes + open.used })
     }
 
-    /// Whether the arena's chunk has room, if need be by beginning it anew.
+    /// Returns whether the arena's chunk has room, if need be by beginning it anew.
     #[inline]
     fn fits(&self, arena: &mut Option<Open>, bytes: u64) -> bool {
         let Some(open) = arena else { return false };
@@ -220,13 +221,13 @@ impl Arenas {
         Ok(at)
     }
 
-    /// Whether [`Arenas::place`] would have found one.
+    /// Returns whether [`Arenas::place`] would have found a place.
     pub fn has_place(&self, bytes: u64, kept: u64) -> bool {
         held(&self.pool).free.len() as u64 > kept || self.place_anywhere(bytes).is_ok()
     }
 
-    /// Records below `start` are gone, and nobody reads them any more (rule 2): what only they were
-    /// in is free.
+    /// Frees the chunks that had only records below `start`: those records are gone, and no thread
+    /// reads them any more (rule 2).
     pub fn release(&self, start: u64) {
         raise(&self.released, start, Ordering::AcqRel);
         for arena in &self.arenas {

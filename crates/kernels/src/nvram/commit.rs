@@ -1,25 +1,26 @@
-//! Persist at commit: whoever wants to know that something is durable persists what everybody has
-//! filled before it.
+//! Persist at commit: a thread that needs to know that something is durable persists what all
+//! threads have filled before it.
 //!
 //! Of `nv_ring` and `nv_entries`, where an append only copies; of `nv_logging` a pass moves the
 //! tail over what appenders persisted. Run by waits, by requests, and by an appender without room,
 //! on their own threads.
 //!
 //! 1. One thread at a time persists, and moves `written` and `durable`: the one that has the turn.
-//!    Who finds it taken goes on waiting for the frontier, and tries again: so nobody depends on
-//!    one particular thread, and what a pass did not cover the next one does.
+//!    A thread that finds the turn taken goes on waiting for the frontier, and tries again. So no
+//!    thread depends on one particular other, and what a pass did not cover the next one does.
 //! 2. Under the turn it reads the durable frontier, and then the filled one (Acquire), whose
 //!    Release came after the copies of everybody below. So all stores below happened before it
 //!    writes their lines back, for a write-back of a region follows the thread's earlier loads on
 //!    every processor (`device/nvram/cache.rs`). A fence ends only its own thread's write-backs: it
 //!    writes back itself what others have stored.
 //! 3. The frontiers move after the fence, and only where the memory has not crashed: what is below
-//!    the durable frontier is persisted, whoever reads it.
-//! 4. What is above the durable frontier is not trimmed, so what a pass reads and writes is nobody
-//!    else's until it has moved it.
+//!    the durable frontier is persisted, whichever thread reads it.
+//! 4. What is above the durable frontier is not trimmed. So what a pass reads and writes belongs to
+//!    no other thread until the pass has moved the frontier.
 //!
 //! A crash within a pass leaves any words of what it was writing back: records whole or torn,
-//! entries set or not. The log ends before the first that is not whole; nobody was told of it.
+//! entries set or not. The log ends before the first that is not whole; none of them was
+//! acknowledged.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
@@ -55,12 +56,12 @@ impl Default for Committer {
 }
 
 impl Committer {
-    /// For one log. Nobody has the turn.
+    /// The committer of one log. No thread has the turn.
     pub fn new() -> Self {
         Committer { taken: CachePadded::new(AtomicBool::new(false)) }
     }
 
-    /// Whether somebody is at it: then there is nothing to do but to wait for him.
+    /// Returns whether another thread has the turn. Then the caller can only wait for it.
     #[inline]
     pub fn is_taken(&self) -> bool {
         self.taken.load(Ordering::Relaxed)

@@ -97,9 +97,9 @@ impl Model {
         self.meta.finish_flush();
     }
 
-    /// What a checkpoint relies on: a change below its begin record is in place, or the page is
-    /// said to be dirty from there on or earlier. From where on it is redone, and the newest change
-    /// in place.
+    /// Takes a checkpoint. Returns the position from which the page is redone, and the newest
+    /// change in place. A checkpoint relies on this: a change below its begin record is in place,
+    /// or the page is reported dirty from there on or earlier.
     fn checkpoint(&self, mutant: Mutant) -> (u64, u64) {
         let begin = self.reserved.fetch_add(1, Ordering::AcqRel);
         let dirty = if mutant == Mutant::FlushingFirst {
@@ -112,7 +112,7 @@ impl Model {
         (dirty.map_or(begin, Lsn::get).min(begin), self.place.load(Ordering::Acquire))
     }
 
-    /// When all threads have ended: `from` and `place` are what a checkpoint has found.
+    /// Checks, when all threads have ended, what a checkpoint has found: `from` and `place`.
     fn check(&self, (from, place): (u64, u64)) {
         let newest = self.page.load(Ordering::Relaxed);
         assert!(

@@ -19,12 +19,12 @@ use super::{HEADER_BYTES, HeaderFields, Part, PreparedRecord, RECORD_BYTES_MAX, 
 use crate::checksum::{read_u32, read_u64};
 use crate::lsn::Lsn;
 
-/// What a fragment's body starts with.
+/// First bytes of a fragment's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// LSN of the fragment before; zero in the first.
     pub previous: Lsn,
-    /// How many bytes of the payload came before this fragment.
+    /// Bytes of the payload before this fragment.
     pub offset: u32,
     /// Bytes of the whole payload.
     pub total: u32,

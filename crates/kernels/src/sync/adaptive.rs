@@ -26,7 +26,7 @@ impl Adaptive {
         Adaptive { stage: Stage::new(Succession::Waiters, heuristics, depth, Group::default()) }
     }
 
-    /// Whether `waiter` has to lead itself, now; otherwise it is queued.
+    /// Returns whether the thread of `waiter` has to lead now; otherwise `waiter` is queued.
     fn leads_at_once(&self, rounds: &dyn Rounds, waiter: &Waiter) -> bool {
         let stage = &self.stage;
         if !stage.pace.syncer_leads() {

@@ -3,16 +3,17 @@
 //!
 //! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary
 //! queue, and tries the sync lock. The winner closes the primary queue by swapping it with the
-//! empty secondary one, syncs for the largest LSN in it, and completes all. Ours to settle, since
-//! the paper does not say: who syncs for those that came after the swap. The winner wakes the first
-//! of them when it has given the lock back; that one competes for it with whoever comes by.
+//! empty secondary one, syncs for the largest LSN in it, and completes all its requests. The paper
+//! does not say which thread syncs for requests that come after the swap. Here the winner wakes the
+//! first of them when it has given the lock back; that thread competes for the lock with later
+//! committers.
 //!
 //! Invariants:
 //!
 //! 1. A request is in the primary queue, or in the winner's hands, until its flag is set.
-//! 2. Whoever gives the lock back looks at the primary queue afterwards; whoever enters a request
-//!    tries the lock afterwards, or is woken to. Both under the queue's latch or in sequence with
-//!    the lock's, so a request left behind is seen by one of them.
+//! 2. A thread that gives the lock back looks at the primary queue afterwards. A thread that enters
+//!    a request tries the lock afterwards, or is woken to do so. Both happen under the queue's
+//!    latch or in sequence with the lock's, so one of them sees a request that was left behind.
 
 use super::consolidation::{FlushSlots, Part};
 use super::flag::Request;
@@ -35,7 +36,7 @@ pub(super) struct Aggregated {
     queue: Mutex<Queue>,
 }
 
-/// How a committer's record is written before its request is made.
+/// The way in which a committer's record is written before its request is made.
 #[derive(Debug)]
 enum WriteStage {
     /// By each committer, under one latch.

@@ -1,5 +1,5 @@
-//! The baton, the leader and the syncer under the checkers: nobody waits for ever, nobody leads
-//! beside another, no request is lost.
+//! The baton, the leader and the syncer under the checkers: no thread waits for ever, no two lead
+//! at once, and no request is lost.
 //!
 //! The model's "device" is a counter: a write makes everything reserved written, a sync makes that
 //! durable. Plain cells that every plan and every sync writes show two leaders at once as a race.
@@ -20,16 +20,16 @@ struct Model {
     reserved: AtomicU64,
     written: AtomicU64,
     durable: AtomicU64,
-    /// Touched by whoever plans, and by whoever syncs.
+    /// Touched by a thread that plans, and by a thread that syncs.
     plans: PlainAccess,
     syncs: PlainAccess,
     /// Writes under way, with whether they have ended, and where the last one ends. Not the
     /// checkers' kind of latch: no step is taken, and nothing is published, while it is held.
     flights: std::sync::Mutex<(VecDeque<(Planned, bool)>, u64)>,
-    /// Whether a write is durable by itself, as with direct files.
+    /// True if a write is durable by itself, as with direct files.
     direct: bool,
     protocol: Box<dyn SyncProtocol>,
-    /// Whether a syncer can be started.
+    /// True if a syncer can be started.
     threads: bool,
     syncers: std::sync::Mutex<Vec<JoinHandle<()>>>,
     tally: SyncTally,
@@ -49,7 +49,7 @@ impl Model {
         Model::with(design.protocol(), direct, threads)
     }
 
-    /// In which the syncer leads from so many active committers on.
+    /// A model in which the syncer leads from `many` active committers on.
     fn with_many(many: u64, threads: bool) -> Arc<Model> {
         let mut protocol = adaptive::Adaptive::new(Heuristics::ALL, 1);
         protocol.stage.pace = protocol.stage.pace.with_many(many);
@@ -297,7 +297,7 @@ checked!(
 );
 
 checked!(
-    /// A request when no syncer can be had: whoever requests serves.
+    /// A request when no syncer can be started: the requesting thread serves.
     loom_a_request_without_a_syncer explore_a_request_without_a_syncer miri_a_request_without_a_syncer,
     Some(3),
     || {
@@ -325,8 +325,8 @@ checked!(
 );
 
 checked!(
-    /// Two writes under way: whoever ends last tells those whom the slower one held up, and its own
-    /// leader.
+    /// Two writes in flight: the thread whose write ends last releases the waiters that the slower
+    /// one delayed, and its own leader.
     loom_two_writes_under_way explore_two_writes_under_way miri_two_writes_under_way,
     Some(2),
     || {
@@ -340,7 +340,7 @@ checked!(
 );
 
 checked!(
-    /// The same, and a third who waits for room.
+    /// Two writes in flight, and a third thread that waits for room.
     loom_a_third_waits_for_an_end explore_a_third_waits_for_an_end miri_a_third_waits_for_an_end,
     Some(1),
     || {
@@ -410,7 +410,7 @@ checked!(
 );
 
 checked!(
-    /// `grouped`: whoever gets the sync lock looks whether it still has to sync.
+    /// `grouped`: a thread that gets the sync lock looks whether it still has to sync.
     loom_the_sync_lock_in_turn explore_the_sync_lock_in_turn miri_the_sync_lock_in_turn,
     Some(2),
     || {
@@ -461,7 +461,7 @@ checked!(
 
 checked!(
     /// `inline`: a worker that offers to write what it has requested, beside one that waits, and
-    /// the thread that carries what nobody writes.
+    /// the thread that carries what no worker writes.
     loom_an_offer_and_a_carrier explore_an_offer_and_a_carrier miri_an_offer_and_a_carrier,
     Some(1),
     || {
@@ -476,8 +476,8 @@ checked!(
 );
 
 checked!(
-    /// `inline`: two requests that nobody offers to write: the carrier takes both, or is given the
-    /// second one anew.
+    /// `inline`: two requests that no worker offers to write: the carrier takes both, or is given
+    /// the second one anew.
     loom_requests_are_carried explore_requests_are_carried miri_requests_are_carried,
     Some(2),
     || {

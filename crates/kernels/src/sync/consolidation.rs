@@ -35,7 +35,7 @@ use crossbeam_utils::CachePadded;
 use std::mem;
 use std::sync::{Arc, PoisonError};
 
-/// What a committing thread has to do after the write.
+/// Step of a committing thread after the write.
 #[derive(Debug)]
 pub(super) enum Part {
     /// Sync up to `end`, for itself and for the members of the slot.
@@ -136,7 +136,7 @@ impl FlushSlots {
         rounds.tally().waited_for_slot(watch.nanoseconds());
     }
 
-    /// Whether a sync by the LSN of its thread has covered `end`.
+    /// Returns whether a sync by the LSN of its thread has covered `end`.
     pub(super) fn covers(&self, end: Lsn) -> bool {
         self.lock().lsn >= Some(end)
     }

@@ -1,5 +1,5 @@
-//! When a round of `pipelined` begins: after a number of commits, a number of bytes, or a number of
-//! microseconds, whichever is first.
+//! Begin of a round of `pipelined`: after a number of commits, a number of bytes, or a number of
+//! microseconds, whichever comes first.
 //!
 //! By default (all zero) at once, and then nothing here costs anything. The syncer waits here;
 //! committers count themselves. ELEDA's I/O unit (sections 4.3 and 6.5.3) is a group of as many
@@ -24,8 +24,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// How long a round still has to wait that has waited for `waited`, with this many commits and
-    /// bytes; none if it begins.
+    /// Time that a round still has to wait after it has waited for `waited`, with this many commits
+    /// and bytes; none if it begins.
     pub(super) fn left(self, commits: u64, bytes: u64, waited: Duration) -> Option<Duration> {
         let enough = |rule: u64, found: u64| rule > 0 && found >= rule;
         let left = Duration::from_micros(self.microseconds).saturating_sub(waited);
@@ -41,7 +41,7 @@ pub(super) struct Grouping {
     // Commits since the last round began. Relaxed: a guess; who misses the syncer's look at it
     // finds the latch held, and notifies.
     commits: AtomicU64,
-    /// Whether the log is being closed. A leaf latch.
+    /// True if the log is being closed. A leaf latch.
     over: Mutex<bool>,
     enough: Condvar,
 }

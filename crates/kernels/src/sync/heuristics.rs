@@ -62,7 +62,7 @@ impl Heuristics {
         Heuristics { bits: self.bits & !(1 << heuristic as u8) }
     }
 
-    /// Whether a heuristic is in use.
+    /// Returns whether a heuristic is in use.
     pub const fn has(self, heuristic: Heuristic) -> bool {
         self.bits & (1 << heuristic as u8) != 0
     }

@@ -1,15 +1,15 @@
 //! Writes under way of which the baton was let go: who is told when they have ended, and who waits
 //! for room for the next.
 //!
-//! Run by leaders. With a depth of 1 nobody ever gets here but to find it empty.
+//! Run by leaders. With a depth of 1 a thread only ever finds it empty.
 //!
 //! Invariants:
 //!
 //! 1. Groups lie in the order of their writes. One is entered under the baton, before its write is
 //!    performed; so no frontier passes its end before it is here.
-//! 2. Whoever performed a write looks here afterwards, once the frontiers have advanced: what it or
-//!    a slower one before it has held up is told by the one who ended last. Waiters that join a
-//!    group do so under the lock, having found it unsettled there.
+//! 2. A thread that performed a write looks here afterwards, once the frontiers have advanced: the
+//!    thread whose write ended last releases the waiters that it or a slower write before it has
+//!    delayed. Waiters that join a group do so under the lock, having found it unsettled there.
 //! 3. At most one thread waits for a write to end without being of its group: the holder of the
 //!    baton. It has read [`InFlight::ended`] before it looked at what is under way, so an end in
 //!    between is seen.
@@ -29,8 +29,8 @@ pub(super) struct InFlight {
     // How many writes of `state` have ended. Changed under its lock; read without it by the holder
     // of the baton, who looks again under it.
     ended: AtomicU64,
-    // How many groups `state` has; changed under its lock. Relaxed: whoever needs to see a group
-    // has entered it, or a frontier behind it.
+    // Number of groups that `state` has; changed under its lock. Relaxed: a thread that needs to
+    // see a group has entered it, or a frontier behind it.
     groups: AtomicU64,
 }
 
@@ -45,7 +45,7 @@ impl InFlight {
         InFlight { state: Mutex::new(State::default()), ended: AtomicU64::new(0), groups: AtomicU64::new(0) }
     }
 
-    /// Whether no group is under way, as far as the holder of the baton can see.
+    /// Returns whether no group is in flight, as far as the holder of the baton can see.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.load(Ordering::Acquire) == 0
     }
@@ -97,7 +97,7 @@ impl InFlight {
         done.finish();
     }
 
-    /// How many have ended so far; to be read before looking at what is under way.
+    /// Number of groups that have ended so far; to be read before looking at what is in flight.
     pub(super) fn so_far(&self) -> u64 {
         self.ended.load(Ordering::Acquire)
     }

@@ -12,9 +12,9 @@
 //! | [`SyncProtocol::wait`] | blocks in its commit | it sleeps until its commit is settled or the group complete |
 //! | [`SyncProtocol::request`] | must not block | it goes on, also if the group is complete |
 //!
-//! Differences from the paper. A request must not block, and nobody need ever offer or wait: so a
+//! Differences from the paper. A request must not block, and no thread may ever offer or wait. So a
 //! thread of the log, the carrier, writes what was requested and is still there when the group's
-//! time is over. The paper's worker looks also before it aborts a transaction that has waited for
+//! time is over. The paper's worker also looks before it aborts a transaction that has waited for
 //! too long; here the carrier's clock ends that wait. Several threads may share a log; then one of
 //! them writes for all.
 //!
@@ -23,8 +23,7 @@
 //! 1. A commit is a member from its request or wait until a write or sync has settled it. A waiting
 //!    thread sleeps only as a member, and no longer than the group's time, so no notification is
 //!    needed for what it could miss but one: that the log is closed.
-//! 2. The holder of `turn` writes and syncs, and nobody else. It looks again whether that is still
-//!    to be done.
+//! 2. Only the holder of `turn` writes and syncs. It looks again whether that is still to be done.
 //! 3. While a requested commit is a member, the carrier runs, or a thread is about to give it the
 //!    commit.
 
@@ -47,7 +46,7 @@ pub(super) struct Inline {
     turn: Mutex<()>,
     /// A leaf latch.
     members: Mutex<Members>,
-    /// Whether the log is being closed. Before `members`. Only used where there are groups.
+    /// True if the log is being closed. Taken before `members`. Only used where there are groups.
     over: std::sync::Mutex<bool>,
     /// A group was written, or the log is being closed.
     written: Condvar,
@@ -63,9 +62,9 @@ struct Members {
     levels: BTreeMap<Lsn, Durability>,
     /// The last end that was requested.
     requested: Lsn,
-    /// Whether the carrier runs, or is about to.
+    /// True if the carrier runs, or is about to.
     is_carried: bool,
-    /// When the last write ended; none before the first.
+    /// End of the last write; none before the first.
     written_at: Option<Instant>,
 }
 
@@ -75,8 +74,8 @@ impl Members {
         *joined = level.max(*joined);
     }
 
-    /// Settled while it joined, a member is in the way of nobody, but of the count of the next
-    /// group. Another thread may ask for more of the same position: then it stays.
+    /// Removes a member that was settled while it joined: it would only be counted into the next
+    /// group. If another thread has asked for more at the same position it stays.
     fn leave(&mut self, rounds: &dyn Rounds, end: Lsn) {
         if self.levels.get(&end).is_some_and(|level| rounds.settled(end, *level)) {
             self.levels.remove(&end);
@@ -109,13 +108,13 @@ impl Inline {
         !CHECKED && self.group.microseconds > 0
     }
 
-    /// How long the group still has to wait; none if it is complete.
+    /// Time that the group still has to wait; none if it is complete.
     fn left(&self, rounds: &dyn Rounds) -> Option<Duration> {
         let bytes = || rounds.reserved().since(rounds.written());
         self.left_of(rounds, |members| (members.levels.len() as u64, bytes()))
     }
 
-    /// The same, whatever has come.
+    /// Time that the group still has to wait, whatever has come.
     fn time_left(&self, rounds: &dyn Rounds) -> Option<Duration> {
         self.left_of(rounds, |_| (0, 0))
     }

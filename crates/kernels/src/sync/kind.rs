@@ -18,7 +18,7 @@ use crate::insert::OutOfRange;
 /// The paper's pool of slots (Efficient flushing, section 4).
 const FLUSH_SLOTS: u32 = 16;
 
-/// Who writes and syncs.
+/// The design by which commits are written and synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum SyncKind {
@@ -83,7 +83,8 @@ impl SyncKind {
         }
     }
 
-    /// Whether a commit that another commit's sync has covered is told without a sync of its own.
+    /// Returns whether a commit that another commit's sync has covered is acknowledged without a
+    /// sync of its own.
     pub const fn shares_syncs(self) -> bool {
         !matches!(self, SyncKind::Slotted | SyncKind::PerCommit)
     }

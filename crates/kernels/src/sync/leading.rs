@@ -1,7 +1,7 @@
-//! What the holder of the baton does: rounds of write and sync, telling those it covered, passing
-//! the baton on.
+//! The steps of the baton's holder: rounds of write and sync, releasing the waiters they covered,
+//! passing the baton on.
 //!
-//! Run by whoever leads: a waiting thread, or a syncer. Checked under loom and the explorer
+//! Run by the leading thread: a waiting thread, or a syncer. Checked under loom and the explorer
 //! together with `waiters` and `inflight`.
 //!
 //! Rules:
@@ -11,10 +11,10 @@
 //! 2. The one who leads next is woken before those who are done: its write overlaps with their
 //!    waking. Where the policy says so (`policy`, rules 5 and 6), that is a syncer in any case, and
 //!    it goes on as long as a thread waits.
-//! 3. The baton is released only when nobody is queued and nothing is requested.
-//! 4. While further writes may be planned beside a write, nobody holds the baton for that write's
-//!    sake: it is passed on before, and those it covers are entered in `inflight`. With the last
-//!    write that may be under way the baton is kept.
+//! 3. The baton is released only when no waiter is queued and nothing is requested.
+//! 4. While further writes may be planned beside a write, no thread holds the baton for that
+//!    write's sake: it is passed on before, and the waiters that the write covers are entered in
+//!    `inflight`. With the last write that may be in flight the baton is kept.
 
 use super::grouping::Group;
 use super::grouping::Grouping;
@@ -27,16 +27,16 @@ use super::waiters::{Baton, SyncRequests, Waiter};
 use crate::durability::Durability;
 use crate::lsn::Lsn;
 
-/// Who leads.
+/// The leading thread.
 #[derive(Clone, Copy)]
 pub(super) enum Leader<'a> {
     /// A thread that waits.
     Waiting(&'a Waiter),
-    /// Somebody who serves until nothing is left: a syncer, or whoever stands in for it.
+    /// A thread that serves until nothing is left: a syncer, or a thread that stands in for one.
     Serving,
 }
 
-/// Who may be appointed to lead next.
+/// The threads that may be appointed to lead next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Succession {
     /// Any waiter.
@@ -45,7 +45,7 @@ pub(super) enum Succession {
     Syncer,
 }
 
-/// What leaders share.
+/// State that leaders share.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) baton: Baton,
@@ -80,9 +80,9 @@ fn settled(rounds: &dyn Rounds, waiter: &Waiter) -> bool {
     rounds.settled(Lsn::new(waiter.end), waiter.level)
 }
 
-/// What became of the baton.
+/// The baton after a step.
 enum BatonOutcome {
-    /// Another thread has it, or nobody.
+    /// Another thread has it, or it is released.
     Passed,
     /// This thread still has it.
     Kept,

@@ -23,7 +23,7 @@
 //!    settled. After a failure all are settled.
 //! 3. A request (of a caller that does not block) is forgotten only when a write was planned that
 //!    takes everything reserved before it.
-//! 4. With nobody queued and nothing requested, no thread runs: there is no timer.
+//! 4. With no waiter queued and nothing requested, no thread runs: there is no timer.
 
 mod adaptive;
 mod aggregated;

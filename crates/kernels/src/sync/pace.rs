@@ -24,9 +24,9 @@ pub(super) struct Pace {
     policy: Mutex<Policy>,
     syncer_leads: AtomicU32,
     yields: AtomicU32,
-    /// Whether the policy is asked at all.
+    /// True if the policy is asked at all.
     observes: bool,
-    /// When the baton was last handed to a waiter. Written by the holder of the baton.
+    /// Time at which the baton was last handed to a waiter. Written by the holder of the baton.
     handed_ns: AtomicU64,
     epoch: Instant,
 }
@@ -89,12 +89,12 @@ impl Pace {
 
     // ---- decisions
 
-    /// How often a waiter yields before it parks.
+    /// Number of yields of a waiter before it parks.
     pub(super) fn yields(&self) -> u32 {
         if CHECKED { 0 } else { self.yields.load(Ordering::Relaxed) }
     }
 
-    /// Whether the syncer leads, not a waiter.
+    /// Returns whether the syncer leads, not a waiter.
     pub(super) fn syncer_leads(&self) -> bool {
         self.observes && self.syncer_leads.load(Ordering::Relaxed) != 0
     }

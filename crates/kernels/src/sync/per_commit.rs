@@ -1,5 +1,5 @@
-//! Protocol `per_commit`: each committer writes up to its own record and syncs, in turn; nobody is
-//! covered by anybody else.
+//! Protocol `per_commit`: each committer writes up to its own record and syncs, in turn; no sync
+//! covers another commit.
 //!
 //! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1;
 //! Cicada with P-WAL, the non-group commit of figures 4 and 5). Slow on purpose.
@@ -13,7 +13,7 @@
 //! 1. A requested commit is queued until its turn has begun. Its frontier is reached when the turn
 //!    ends.
 //! 2. The thread that finds the queue empty before its own entry makes sure that a thread serves
-//!    it: the syncer, or itself. Whoever serves goes on until the queue is empty.
+//!    it: the syncer, or itself. That thread goes on until the queue is empty.
 
 use super::rounds::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
 use super::syncer::Syncers;

@@ -1,8 +1,8 @@
-//! Protocol `pipelined`: a syncer thread writes and syncs for everybody; nobody else does.
+//! Protocol `pipelined`: a syncer thread, and no other, writes and syncs for all.
 //!
-//! As in Aether's flush pipelining (section 4) and ELEDA's flusher (3.3). A round begins when so
-//! many commits or bytes have come, or after so many microseconds, whichever is first (`grouping`);
-//! by default at once, when the last round is over.
+//! As in Aether's flush pipelining (section 4) and ELEDA's flusher (3.3). A round begins after a
+//! number of commits, bytes or microseconds, whichever comes first (`grouping`); by default at
+//! once, when the last round is over.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;

@@ -1,9 +1,9 @@
-//! What callers that do not wait ask for, in designs where every committer acts for itself: one
-//! more committer, a thread, acts for them.
+//! Requests of callers that do not wait, in designs where every committer acts for itself: a thread
+//! acts for them as one more committer.
 //!
-//! A request is a level; whoever takes it makes everything reserved by then get there. That is
-//! enough because of one order (all four sequentially consistent): the caller's reservation, its
-//! look at the request; the taking of the request, the look at what is reserved.
+//! A request is a level. The thread that takes it makes everything reserved by then reach that
+//! level. One order makes this enough (all four sequentially consistent): the caller's reservation,
+//! its look at the request; the taking of the request, the look at what is reserved.
 
 use super::rounds::{Rounds, SyncProtocol};
 use super::syncer::Syncers;
@@ -64,7 +64,7 @@ impl<D: Committer> SyncProtocol for Requested<D> {
     }
 }
 
-/// What is requested, and the thread that serves it.
+/// Requested levels, and the thread that serves them.
 #[derive(Debug)]
 struct Requests {
     // Levels that are requested. Set by any caller, taken by the thread.
@@ -87,7 +87,8 @@ impl Requests {
         if self.requested.load(Ordering::SeqCst) & request != 0 {
             return;
         }
-        // Who finds one already leaves it to whoever is told of that one.
+        // A caller that finds a request already leaves the work to the thread that was notified of
+        // it.
         if self.requested.fetch_or(request, Ordering::SeqCst) == 0 && !self.thread.give(rounds, 1) {
             self.serve(rounds, wait);
         }

@@ -1,4 +1,4 @@
-//! What a sync protocol drives, and what drives a sync protocol: the two sides of stage three.
+//! The two sides of stage three: what a sync protocol drives, and what drives a sync protocol.
 
 use super::tally::SyncTally;
 use crate::durability::Durability;
@@ -7,12 +7,12 @@ use crate::sync_shim::{CHECKED, Instant};
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// What the next write is for.
+/// Purpose of the next write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// What somebody waits or asks for.
+    /// Level that is waited or asked for.
     pub level: Durability,
-    /// What the one who asks waits for itself; a hole below it is waited for, briefly.
+    /// Position that the asking thread waits for itself; a hole below it is waited for, briefly.
     pub own: Lsn,
     /// Writes no further than `own`.
     pub only_own: bool,
@@ -24,9 +24,9 @@ pub struct Ask {
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// Where it starts: a multiple of the block.
+    /// Start: a multiple of the block.
     pub from: Lsn,
-    /// Where it ends; within a block if it writes the tail of the log.
+    /// End; within a block if it writes the tail of the log.
     pub to: Lsn,
     /// Up to where the log was filled then: the end of a record.
     pub filled: Lsn,
@@ -43,7 +43,7 @@ pub struct Planned {
 pub enum Plan {
     /// This.
     Write(Planned),
-    /// What there is has to wait until a write under way has ended.
+    /// The filled bytes have to wait until a write in flight has ended.
     Blocked,
     /// Nothing now.
     Nothing {
@@ -65,21 +65,21 @@ pub trait Rounds {
     fn perform(&self, write: &Planned);
     /// Makes what is written durable. With `again`, the device is told to even if everything is.
     fn sync(&self, again: bool);
-    /// Whether `end` has got to `level`, or never will.
+    /// Returns whether `end` has reached `level`, or never will.
     fn settled(&self, end: Lsn, level: Durability) -> bool;
-    /// Whether the writes up to where one ends, perhaps within a record, have ended too, and are
-    /// durable by themselves; or never will.
+    /// Returns whether the writes up to `to`, the end of one, perhaps within a record, have ended
+    /// and are durable by themselves; or never will.
     fn ended(&self, to: Lsn) -> bool;
-    /// Where the next record will start.
+    /// Start of the next record.
     fn reserved(&self) -> Lsn;
-    /// Whether no frontier moves any more.
+    /// Returns whether the frontiers have stopped for good.
     fn is_over(&self) -> bool;
-    /// How far the log is written.
+    /// Position up to which the log is written.
     fn written(&self) -> Lsn;
     /// Starts a thread that calls [`SyncProtocol::serve`] with this number; false if that is
     /// impossible.
     fn start_syncer(&self, number: usize) -> bool;
-    /// Where what happens is counted.
+    /// Counters of the rounds.
     fn tally(&self) -> &SyncTally;
 }
 
@@ -95,22 +95,23 @@ pub trait SyncProtocol: Send + Sync + Debug {
     fn offer(&self, _rounds: &dyn Rounds) {}
     /// The body of the syncer thread of this number.
     fn serve(&self, rounds: &dyn Rounds, number: usize);
-    /// Ends [`SyncProtocol::serve`], after what it has in hand. Later requests are served by
-    /// whoever makes them.
+    /// Ends [`SyncProtocol::serve`], after what it has in hand. Later requests are served by the
+    /// threads that make them.
     fn stop(&self);
-    /// How often syncer threads have woken up.
+    /// Number of wake-ups of syncer threads.
     fn syncer_wakeups(&self) -> u64;
-    /// Whether a position that the frontiers have reached needs no call of [`SyncProtocol::wait`].
-    /// Not so where a commit is synced by its own LSN, whatever has been synced before.
+    /// Returns whether a position that the frontiers have reached needs no call of
+    /// [`SyncProtocol::wait`]. False where a commit is synced by its own LSN, whatever has been
+    /// synced before.
     fn looks_at_frontiers(&self) -> bool {
         true
     }
-    /// Whether each request is met by a write and sync of its own. If not, one request for
+    /// Returns whether each request gets a write and sync of its own. If not, one request for
     /// everything reserved stands for several.
     fn syncs_each(&self) -> bool {
         false
     }
-    /// How many writes are under way at most, as last found best.
+    /// Maximum number of writes in flight.
     fn depth(&self) -> u32 {
         1
     }

@@ -1,5 +1,5 @@
-//! The syncers: threads that lead when nobody who waits can. Started when first needed, parked
-//! whenever they have nothing.
+//! The syncers: threads that lead when no waiting thread can. Started when first needed, parked
+//! whenever they have nothing to do.
 //!
 //! One, unless several writes are under way for callers that do not wait: a thread is needed for
 //! each.
@@ -21,7 +21,7 @@ pub(super) struct Syncers {
 }
 
 impl Syncers {
-    /// As many as `most`, none of which is started yet.
+    /// A number of syncers, `most`, none of which is started yet.
     pub(super) fn new(most: u32) -> Self {
         Syncers { all: (0..most.max(1)).map(|_| Syncer::new()).collect() }
     }
@@ -32,7 +32,8 @@ impl Syncers {
         self.give_to_idle(rounds, among) || self.all.iter().any(Syncer::give)
     }
 
-    /// The same, but not to a busy one.
+    /// Hands the baton to an idle one of the first `among`; false if there is none, and then the
+    /// caller still holds it.
     pub(super) fn give_to_idle(&self, rounds: &dyn Rounds, among: u32) -> bool {
         let mut among = self.all.iter().take(among as usize).enumerate();
         among.any(|(number, syncer)| {
@@ -74,13 +75,13 @@ enum State {
 pub(super) struct Syncer {
     /// Guards the thread's life (invariant 1). A leaf latch.
     state: Mutex<State>,
-    // Set by whoever gives the baton or stops the thread, taken by the thread; Release and Acquire:
-    // what the last leader left pending is seen by the thread.
+    // Set by the thread that gives the baton or stops the syncer, taken by the syncer; Release and
+    // Acquire: the syncer sees what the last leader left pending.
     signal: AtomicU32,
     // 1 while the thread leads; written by it only. A guess for others: they may give it the baton
     // all the same.
     busy: AtomicU32,
-    // Written by the thread only; read by whoever counts.
+    // Written by the syncer only; read by threads that count.
     wakeups: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! What stage three counts. Relaxed: each counter stands for itself.
+//! Counters of stage three. Relaxed: each counter stands for itself.
 
 use crate::counter::Counter;
 

@@ -8,7 +8,7 @@
 //!
 //! | `state` | meaning |
 //! |---|---|
-//! | 0 | nobody leads, nobody waits, nothing is requested |
+//! | 0 | no thread leads, none waits, nothing is requested |
 //! | `LED` | somebody holds the baton |
 //! | `LED`, request bits | ... and some non-blocking caller asks for a write or a sync |
 //! | `LED`, request bits, address of a [`Waiter`] | ... and a stack of waiters has arrived since the leader last looked |
@@ -18,10 +18,10 @@
 //! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a
 //!    `signal`).
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a
-//!    [`Covered`] list. It does not leave [`Waiter::wait`] before its `signal` is set, and nobody
-//!    touches it after setting that (the thread handle is taken out before). So the borrowed,
-//!    stack-allocated waiter outlives every use. Should a panic unwind its frame before, the
-//!    process aborts.
+//!    [`Covered`] list. It does not leave [`Waiter::wait`] before its `signal` is set, and no other
+//!    thread touches it after setting that (the thread handle is taken out before). So the
+//!    borrowed, stack-allocated waiter outlives every use. Should a panic unwind its frame before,
+//!    the process aborts.
 //! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one
 //!    through `signal` (Release to Acquire), or through `state` (a release of the baton to the next
 //!    taking of it).
@@ -48,7 +48,7 @@ const WAITING: u32 = 0;
 const DONE: u32 = 1;
 const LEAD: u32 = 2;
 
-/// What non-blocking callers asked for and nobody has served yet.
+/// Requests of non-blocking callers that are not served yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SyncRequests(usize);
 
@@ -83,19 +83,19 @@ impl SyncRequests {
     }
 }
 
-/// Why a waiter was woken.
+/// Reason why a waiter was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// What it waited for was reached, or the log has failed.
+    /// The position that it waited for was reached, or the log has failed.
     Done,
     /// It holds the baton now.
     Lead,
 }
 
-/// How a waiter's arrival went.
+/// Outcome of a waiter's arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// Nobody led: the caller holds the baton.
+    /// No thread led: the caller holds the baton.
     Leads,
     /// The caller must call [`Waiter::wait`].
     Queued,
@@ -104,13 +104,13 @@ pub(crate) enum Arrival {
 /// One blocked thread, on that thread's stack.
 #[repr(align(64))]
 pub(crate) struct Waiter {
-    /// What it waits for; an exclusive end.
+    /// Position that it waits for; an exclusive end.
     pub(crate) end: u64,
     /// The level it waits for.
     pub(crate) level: Durability,
     next: Cell<*const Waiter>,
     thread: Cell<Option<Thread>>,
-    /// Whether it was ever queued. Touched by its own thread only.
+    /// True if it was ever queued. Touched by its own thread only.
     queued: Cell<bool>,
     plain: PlainAccess,
     // Written once by the holder of the baton (Release), read by the waiter (Acquire).
@@ -196,7 +196,7 @@ pub(crate) struct Covered {
 unsafe impl Send for Covered {}
 
 impl Covered {
-    /// Nobody.
+    /// An empty list.
     pub(crate) fn none() -> Self {
         Covered { head: ptr::null(), count: 0 }
     }
@@ -231,7 +231,7 @@ impl Covered {
         }
     }
 
-    /// How many.
+    /// Number of waiters.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -246,7 +246,8 @@ impl Covered {
                 (*at).plain.read();
                 (*at).next.get()
             };
-            // SAFETY: as above; this list owns the waiter.
+            // SAFETY: invariant 2: on this list and not yet signalled, so alive; this list owns the
+            // waiter.
             unsafe { signal(at, DONE) };
             at = next;
         }
@@ -267,7 +268,7 @@ impl Appointed {
     }
 }
 
-/// What a look at the pending waiters found.
+/// Result of a look at the pending waiters.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) covered: Covered,
@@ -382,8 +383,8 @@ impl Baton {
                 at = next;
             };
             self.count.set(count);
-            // SAFETY: as above; `first_in` is the oldest arrival, and the holder alone touches
-            // `pending` (invariant 3).
+            // SAFETY: invariant 2: `first_in`, the oldest arrival, is on this list and not yet
+            // signalled, so alive. The holder alone touches `pending` (invariant 3).
             unsafe {
                 (*first_in).plain.write();
                 (*first_in).next.set(*self.pending.get());
@@ -468,7 +469,7 @@ impl Baton {
         self.pending() > 0
     }
 
-    /// Whether something has come since the last [`Baton::take`].
+    /// Returns whether a waiter or request has come since the last [`Baton::take`].
     pub(crate) fn has_arrivals(&self) -> bool {
         self.state.load(Ordering::Relaxed) != LED
     }

@@ -14,7 +14,7 @@ pub use std::time::Instant;
 pub struct PlainAccess;
 
 impl PlainAccess {
-    /// Bytes nobody has accessed yet.
+    /// Bytes that no thread has accessed yet.
     pub const fn new() -> Self {
         PlainAccess
     }

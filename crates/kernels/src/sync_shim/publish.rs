@@ -1,9 +1,9 @@
 //! A barrier between a store and a reading of the clock.
 //!
-//! Any thread. A protocol may rely on this: whoever reads the clock later than this thread finds
-//! what this thread has stored before reading it. Memory models order atomic accesses by each other
-//! only. A sequentially consistent fence does not help either, where the clock is a register: on
-//! Arm `dmb` orders accesses to memory, and reading the counter is none.
+//! Any thread. A protocol may rely on this: a thread that reads the clock later than this thread
+//! finds what this thread has stored before reading it. Memory models order atomic accesses by each
+//! other only. A sequentially consistent fence does not help either, where the clock is a register:
+//! on Arm `dmb` orders accesses to memory, and reading the counter is none.
 //!
 //! | processor | a sequentially consistent store, then the clock | so here |
 //! |---|---|---|

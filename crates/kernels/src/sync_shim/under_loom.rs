@@ -13,7 +13,7 @@ pub use std::time::Instant;
 pub struct PlainAccess(loom::cell::UnsafeCell<()>);
 
 impl PlainAccess {
-    /// Bytes nobody has accessed yet.
+    /// Bytes that no thread has accessed yet.
     pub fn new() -> Self {
         PlainAccess(loom::cell::UnsafeCell::new(()))
     }

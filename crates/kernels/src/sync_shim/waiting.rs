@@ -5,7 +5,8 @@
 use super::current;
 use super::{spin_loop, yield_now};
 
-/// What a checker can reach must be small; what runs in production need not be.
+/// True under a checker: sizes that a checker can reach must be small, those of production need not
+/// be.
 pub const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));
 
 /// Copies a record's bytes into the ring.
@@ -39,9 +40,9 @@ pub fn rest(step: u32) {
     }
 }
 
-/// As [`rest`], for what another running thread is about to do in less time than a switch takes,
-/// and where others queue behind the caller: it spins a little first, and sleeps much later, for a
-/// sleeper would hold up all of them.
+/// One step of waiting for a thread that will act in less time than a thread switch takes, while
+/// other threads queue behind the caller. It spins a little first, and sleeps much later than
+/// [`rest`], because a sleeper would delay all of them.
 #[inline]
 pub fn pause(step: u32) {
     const SPINS: u32 = 32;

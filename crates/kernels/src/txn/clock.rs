@@ -3,9 +3,9 @@
 //!
 //! Any thread; nothing is shared but the time. Invariants:
 //!
-//! 1. A tick handed out was the time when it was read: no timestamp lies ahead of the clock. So
-//!    whoever reads the clock after a timestamp's tick has passed gets a greater one, in whatever
-//!    slot: that is how the order of timestamps keeps to real time.
+//! 1. A tick handed out was the time when it was read: no timestamp lies ahead of the clock. So a
+//!    thread that reads the clock after a timestamp's tick has passed gets a greater one, in any
+//!    slot. This is how the order of timestamps keeps to real time.
 //! 2. Ticks of one slot grow, and slots differ in the low bits: timestamps are unique.
 //! 3. `base` is greater than the tick of every timestamp known from before this incarnation, and
 //!    set before the first transaction.
@@ -22,7 +22,7 @@ const TICK_BITS: u32 = 6;
 /// The greatest number of slots: one less than the low bits tell apart.
 pub const SLOTS_MAX: usize = (1 << SLOT_BITS) - 1;
 
-/// When a transaction takes place, in the one order of all. Zero is before everything.
+/// Time of a transaction in the one order of all. Zero is before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -47,7 +47,7 @@ impl Timestamp {
         Timestamp(tick << SLOT_BITS | slot as u64)
     }
 
-    /// When it was made, in ticks of the clock.
+    /// Time at which it was made, in ticks of the clock.
     pub const fn tick(self) -> u64 {
         self.0 >> SLOT_BITS
     }
@@ -68,8 +68,8 @@ impl Timestamp {
     }
 }
 
-/// A clock that tests move, and that moves on by itself as it is read, so that nobody waits for it
-/// in vain.
+/// A clock that tests move. It moves on by itself as it is read, so that no thread waits for it in
+/// vain.
 #[derive(Debug, Clone)]
 pub struct HandClock {
     readings: Arc<AtomicU64>,

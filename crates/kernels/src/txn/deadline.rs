@@ -3,12 +3,12 @@
 use parking_lot::{Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// When a wait is over; never, if that lies beyond what the clock counts to.
+/// End of a wait; never, if it lies beyond the range of the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// So long from now. Any length is legal.
+    /// The time `at_most` from now. Any length is legal.
     pub fn after(at_most: Duration) -> Self {
         Deadline(Instant::now().checked_add(at_most))
     }

@@ -27,6 +27,6 @@ pub trait Waits {
 
 /// Questions that a transaction's status asks of the log.
 pub trait DurablePlaces: Waits {
-    /// Whether the stream is durable up to there. Once it is, it stays so.
+    /// Returns whether the stream is durable up to `place`. Once it is, it stays so.
     fn is_durable(&self, place: StreamLsn) -> bool;
 }

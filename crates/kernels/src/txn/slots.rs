@@ -1,5 +1,5 @@
-//! Who is running: one slot for each open transaction, in which it says what it may read and what
-//! it may still write.
+//! Slots of open transactions: in its slot each one says what it may read and what it may still
+//! write.
 //!
 //! A slot is written by its owner; readers that begin may set it from reading to overtaken; all
 //! scan it. Invariants:
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 const PHASE_BITS: u32 = 12;
 
-/// What a slot's owner is at.
+/// Phase of a slot's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -65,7 +65,7 @@ struct Slot {
     word: AtomicU64,
     /// Its owner reads versions below this; MAX when it reads nothing.
     reads_at: AtomicU64,
-    /// The greatest timestamp acknowledged through this slot. By whoever acknowledges.
+    /// The greatest timestamp acknowledged through this slot. Stored by the acknowledging thread.
     acknowledged: AtomicU64,
     /// The last tick that was handed out here. By the owner.
     last: AtomicU64,
@@ -219,7 +219,8 @@ impl Slots {
         }
     }
 
-    /// Whether the writer may put versions in place at `timestamp`; not if it was overtaken.
+    /// Returns whether the writer may put versions in place at `timestamp`; false if it was
+    /// overtaken.
     #[inline]
     pub fn may_install(&self, timestamp: Timestamp) -> bool {
         let word_of = |phase| word(timestamp.tick(), phase);
@@ -280,7 +281,7 @@ impl Slots {
         Ok((Timestamp::of(tick, slot), bound))
     }
 
-    /// What a reader that begins makes of a slot.
+    /// Outcome of a beginning reader's look at a slot.
     fn meet(&self, at: usize, acknowledged: Timestamp, bound: Timestamp) -> Meeting {
         let seen = self.slots[at].word.load(SeqCst);
         let (tick, phase) = parts(seen);
@@ -373,7 +374,7 @@ pub struct Stuck {
     pub writer: Timestamp,
 }
 
-/// What a reader that begins makes of a slot.
+/// Outcome of a beginning reader's look at a slot.
 enum Meeting {
     /// Nothing below its bound will come from there, or what comes is in place.
     Passed,

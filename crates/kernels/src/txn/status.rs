@@ -1,6 +1,6 @@
-//! How a writing transaction ends: one word that decides all its versions at once.
+//! Status of a writing transaction: one word that decides all its versions at once.
 //!
-//! Shared by the transaction's versions and whoever waits for them. Invariants:
+//! Shared by the transaction's versions and the threads that wait for them. Invariants:
 //!
 //! 1. Pending goes to one of the others, pre-committed to committed; nothing else changes.
 //! 2. What a pre-committed transaction waits for is written before the state that says so
@@ -36,7 +36,8 @@ pub enum TxnState {
     Committed,
     /// Its versions are as if they had never been.
     Aborted,
-    /// The log failed with its record in it: nobody knows until the database is opened again.
+    /// The log failed with its record in it: its fate is unknown until the database is opened
+    /// again.
     InDoubt,
 }
 
@@ -52,7 +53,7 @@ impl TxnState {
     }
 }
 
-/// What a version knows of the end of its transaction: as little as is enough.
+/// A version's knowledge of the end of its transaction: as little as is enough.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// Committed and durable.
@@ -61,7 +62,7 @@ pub enum Outcome {
     Until {
         /// The stream.
         stream: StreamId,
-        /// Where the record ends in it, exclusively.
+        /// Exclusive end of the record in it.
         end: Lsn,
     },
     /// It is told there.
@@ -163,7 +164,7 @@ impl TxnStatus {
         self.decide(TxnState::PreCommitted);
     }
 
-    /// What a version of it has to know.
+    /// The outcome that a version of the transaction has to know.
     pub fn outcome(self: &Arc<Self>, log: &(impl DurablePlaces + ?Sized)) -> Outcome {
         let mut lacking = Dependencies::default();
         self.join_into(&mut lacking, log);

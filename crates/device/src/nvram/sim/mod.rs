@@ -65,14 +65,14 @@ impl SimNvram {
     /// A memory of `bytes` zeros.
     ///
     /// # Panics
-    /// If no region can have so many bytes (a multiple of [`LINE_BYTES`]).
+    /// If no region can have this number of bytes (a multiple of [`LINE_BYTES`]).
     pub fn new(bytes: u64) -> SimNvram {
         let lines = checked(bytes) / LINE_BYTES as usize;
         Self::of(AlignedBuffer::new_zeroed(bytes as usize), Lines::new(vec![[0; WORDS]; lines]))
     }
 
-    /// The same memory, in one machine with something else that crashes. Not to be called when a
-    /// region of it is open.
+    /// This memory, in one machine with something else that crashes. Not to be called when a region
+    /// of it is open.
     pub(crate) fn in_machine(self, peer: Arc<dyn CrashPeer>) -> SimNvram {
         self.shared.state().peer = Some(peer);
         self
@@ -132,8 +132,8 @@ impl SimNvram {
         self.reopen_with(seed, Survival::Random)
     }
 
-    /// As [`SimNvram::reopen_after_crash`], with the given [`Survival`], of which lines are the
-    /// sectors; `Prefix` is in order of addresses and cuts between words.
+    /// Crashes and reopens like [`SimNvram::reopen_after_crash`], with the given [`Survival`]. Its
+    /// sectors are the lines here; `Prefix` is in order of addresses and cuts between words.
     pub fn reopen_with(&self, seed: u64, survival: Survival) -> SimNvram {
         self.freeze();
         let survivors = self.shared.state().lines.survivors(survival, &mut Rng::with_seed(seed));
@@ -174,7 +174,7 @@ fn memory_of(lines: &[Line]) -> AlignedBuffer {
     AlignedBuffer::copy_of(&bytes_of(lines))
 }
 
-/// What a memory's regions share.
+/// State that a memory's regions share.
 #[derive(Debug)]
 pub(super) struct Shared {
     // Never borrowed as a slice, not even to ask for its length: programs write into it through its
@@ -242,7 +242,7 @@ impl Shared {
         (0..self.bytes / LINE_BYTES as usize).for_each(|index| state.lines.see(index, self.line(index)));
     }
 
-    /// Whether what is done now still counts.
+    /// Returns whether the memory has not crashed, so that the caller's step still has an effect.
     fn alive(&self, state: &mut State) -> bool {
         if !state.crashed && state.peer.as_ref().is_some_and(|peer| peer.is_crashed()) {
             self.crash(state);

@@ -1,14 +1,17 @@
-//! What each cache line may hold after a crash. Pure.
+//! The contents that each cache line may have after a crash. Pure.
 //!
 //! Invariants:
 //!
-//! 1. Of a line, `kept` is what was last fenced (at first, what was there at the start), and `recent` what was seen in it since, oldest
-//!    first, each different from the one before. A line without an entry in `recent` holds what is kept.
-//! 2. `kept` of a line only ever becomes a version that is later than it, whichever thread's fence comes first.
-//! 3. A crash gives each word of eight bytes one of its versions, from the kept one on. No order holds between words, not even of one line:
-//!    only eight bytes are promised to arrive whole.
+//! 1. Of a line, `kept` is what was last fenced (at first, what was there at the start), and
+//!    `recent` what was seen in it since, oldest first, each different from the one before. A line
+//!    without an entry in `recent` holds what is kept.
+//! 2. `kept` of a line only ever becomes a version that is later than it, whichever thread's fence
+//!    comes first.
+//! 3. A crash gives each word of eight bytes one of its versions, from the kept one on. No order
+//!    holds between words, not even of one line: only eight bytes are promised to arrive whole.
 //!
-//! So a line that was merely stored to may survive as well as one that was written back and not fenced: caches write back what they like.
+//! So a line that was merely stored to may survive as well as one that was written back and not
+//! fenced: caches write back what they like.
 
 use crate::nvram::LINE_BYTES;
 use crate::survival::Survival;
@@ -17,13 +20,14 @@ use std::collections::BTreeMap;
 
 /// Words of a line.
 pub(super) const WORDS: usize = LINE_BYTES as usize / 8;
-/// Versions of a line remembered besides the kept one; when there are more, the oldest is forgotten.
+/// Versions of a line remembered besides the kept one; when there are more, the oldest is
+/// forgotten.
 const VERSIONS_MAX: usize = 16;
 
 /// A line's content.
 pub(super) type Line = [u64; WORDS];
 
-/// What a line held at some time since it was last fenced.
+/// Contents of a line at some time since it was last fenced.
 #[derive(Debug, Clone, Copy)]
 struct Version {
     number: u64,
@@ -94,7 +98,7 @@ impl Lines {
         }
     }
 
-    /// What a line was last seen to hold.
+    /// Contents that a line was last seen to have.
     fn newest(&self, index: usize) -> &Line {
         let version = self.recent.get(&index).and_then(|versions| versions.last());
         version.map_or(&self.kept[index], |version| &version.line)
@@ -110,10 +114,11 @@ impl Lines {
         self.recent.len()
     }
 
-    /// What a crash leaves.
+    /// Lines after a crash.
     pub(super) fn survivors(&self, survival: Survival, rng: &mut Rng) -> Vec<Line> {
         let mut lines = self.kept.clone();
-        // Percent of what was written back, and of what was merely stored, that survives; extremes are as likely as mixes.
+        // Percent of what was written back, and of what was merely stored, that survives; extremes
+        // are as likely as mixes.
         let mut mood = || [0, 10, 50, 90, 100][rng.usize(0..5)];
         let (written_back, stored) = (mood(), mood());
         let mut left = match survival {
@@ -149,7 +154,7 @@ impl Lines {
     }
 }
 
-/// Which version of a line, or of a word of it, survives; `None` for the kept one.
+/// Picks the version of a line, or of a word of it, that survives; `None` for the kept one.
 fn pick<'a>(versions: &'a [Version], written_back: u8, stored: u8, rng: &mut Rng) -> Option<&'a Version> {
     let mut chance = |percent: u8| rng.u8(0..100) < percent;
     if let Some(version) = versions.iter().rfind(|version| version.written_back)

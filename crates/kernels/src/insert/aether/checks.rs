@@ -1,8 +1,9 @@
-//! The designs under the checkers: nobody's bytes overlap, `filled` passes them in order and after
-//! they were copied, nobody waits for ever, and a group that is refused leaves nothing behind.
+//! The designs under the checkers: no two threads' bytes overlap, `filled` passes them in order and
+//! after they were copied, no thread waits for ever, and a group that is refused leaves nothing
+//! behind.
 //!
-//! One unit is one "byte"; each position has a plain cell that its owner writes and whoever reads
-//! `filled` reads.
+//! One unit is one "byte"; each position has a plain cell that its owner writes and a thread that
+//! reads `filled` reads.
 
 use super::super::mutants::Built;
 use super::*;
@@ -18,7 +19,8 @@ struct Log {
     reserved: AtomicU64,
     filled: AtomicU64,
     limit: u64,
-    /// Written by whoever advances `filled`: two at once, or without an edge between, are a race.
+    /// Written by the thread that advances `filled`: two at once, or without an edge between them,
+    /// are a race.
     turn: PlainAccess,
     cells: [(PlainAccess, Cell<bool>); CELLS],
 }
@@ -79,7 +81,8 @@ struct Model<O> {
 // SAFETY: each cell is accessed as the design allows, which is what is being checked; the checker
 // itself sees every access.
 unsafe impl<O: Sync> Sync for Model<O> {}
-// SAFETY: as above.
+// SAFETY: each cell is accessed as the design allows, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl<O: Send> Send for Model<O> {}
 
 impl<O: Order> Model<O> {
@@ -139,7 +142,7 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
 }
 
 /// A slow owner holds the first of two nodes while another thread takes the second and then needs a
-/// third: it must not hold the latch while it waits, so that whoever needs no node gets it.
+/// third. It must not hold the latch while it waits, so that a thread that needs no node gets it.
 fn a_wait_for_a_node_leaves_the_latch(model: &Arc<Model<ReleaseQueue>>) {
     model.aether.latch.take();
     let slow = model.aether.reserve(&model.log, 1).expect("there is room");
@@ -180,7 +183,7 @@ fn hybrid(limit: u64, built: Built) -> Arc<Model<InTurn>> {
     Model::new(limit, slots(built), InTurn { built }, built)
 }
 
-/// `keeps` of 1: nobody delegates.
+/// With `keeps` of 1 no thread delegates.
 fn delegated(keeps: u64, built: Built) -> Arc<Model<ReleaseQueue>> {
     Model::new(3, None, ReleaseQueue::new(2, keeps, built), built)
 }

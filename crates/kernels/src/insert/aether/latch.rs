@@ -3,7 +3,8 @@
 //!
 //! | word | written by | ordering, and its partner |
 //! |---|---|---|
-//! | `held` | whoever takes it (compare-and-swap), and whoever gives it back | Release when given back; Acquire when taken |
+//! | `held` | the thread that takes it (compare-and-swap) or gives it back | Release when given
+//! back; Acquire when taken |
 //!
 //! Waiting spins for a moment, then yields, then sleeps by turns (`sync_shim::pause`): never
 //! without bound, so that a holder who was preempted gets the processor.

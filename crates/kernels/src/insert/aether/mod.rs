@@ -9,7 +9,8 @@
 //! | `consolidated` (C) | they form a group in a slot ([`slots`]) | under the latch, by the last of the group |
 //! | `decoupled` (D) | they wait for the latch | in turn: each waits for the range before it ([`order`]) |
 //! | `hybrid` (CD) | as C | as D |
-//! | `delegated` (CDME) | as C | in turn, but a range may be left to whoever owns the one before it ([`queue`]) |
+//! | `delegated` (CDME) | as C | in turn; a range may be left to the owner of the one before
+//! ([`queue`]) |
 //!
 //! Run by every appending thread. Invariants:
 //!
@@ -17,14 +18,14 @@
 //!    reserved.
 //! 2. `filled` is advanced by one thread at a time, from the start of a range to its end, after all
 //!    of it was copied. So it needs no search, and the advance is a plain store.
-//! 3. Whoever waits inside a reservation waits only for ranges below its own, whose owners wait for
-//!    nothing else: the lowest is never held up.
+//! 3. A thread that waits inside a reservation waits only for ranges below its own, whose owners
+//!    wait for nothing else: the lowest owner never waits.
 //!
 //! Where the paper leaves something open, or this code differs:
 //!
-//! - The paper waits for buffer space under the mutex. Here nobody waits there: a reservation that
-//!   is not admitted is refused, and a group that is refused dissolves, for its total may not fit
-//!   where a member's own bytes would. Each member then asks for itself, once, and is told
+//! - The paper waits for buffer space under the mutex. Here no thread waits there. A reservation
+//!   that is not admitted is refused, and a group that is refused dissolves, because its total may
+//!   not fit where a member's own bytes would. Each member then asks for itself, once, and gets
 //!   `Stalled` if that is refused too. Records that may use the reserve form no groups.
 //! - Its slots are chosen at random; here by the session's number, and by turns from there.
 //! - It lets a group grow without bound; here to an eighth of the ring, which any record fits: a
@@ -54,7 +55,7 @@ use crate::lsn::Lsn;
 use crate::sync_shim::pause;
 use std::fmt::Debug;
 
-/// What the algorithms need from the log; by small models in tests.
+/// The log as the algorithms use it; implemented by the log, and by small models in tests.
 pub(super) trait BufferAccess {
     /// Reserves, if admitted; returns the start. Called under the latch only.
     fn reserve(&self, bytes: u64) -> Result<u64, Stalled>;
@@ -69,7 +70,7 @@ pub(super) trait BufferAccess {
 pub(crate) struct Range {
     start: u64,
     end: u64,
-    /// What [`Order::enter`] returned.
+    /// Ticket from [`Order::enter`].
     ticket: u64,
 }
 

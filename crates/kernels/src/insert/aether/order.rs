@@ -1,4 +1,4 @@
-//! How ranges become filled: the second half of an insert.
+//! The order in which ranges become filled: the second half of an insert.
 //!
 //! `filled` must pass ranges in the order of their positions (Aether, section 5.2), each after it
 //! was copied.

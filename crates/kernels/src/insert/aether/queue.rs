@@ -16,8 +16,8 @@
 //!
 //! Invariants:
 //!
-//! 1. Exactly one ticket that is not released is granted, or will be by whoever is releasing: the
-//!    lowest. So `filled` is stored by one thread at a time, in order.
+//! 1. Exactly one ticket that is not released is granted, or will be by the thread that is
+//!    releasing: the lowest. So `filled` is stored by one thread at a time, in order.
 //! 2. WAITING is left by a compare-and-swap of its owner or a swap of the one before, never by
 //!    both: either the owner has delegated and the other goes on, or the owner was granted and
 //!    releases.
@@ -74,8 +74,7 @@ const BESIDE: usize = 8;
 /// 16 MiB of nodes: enough for a run-ahead limit of 48 MiB.
 const NODES_MAX: usize = 1 << 20;
 
-/// Where the node of a ticket lies among `nodes`: neighbours in time are `1 << spread` places
-/// apart.
+/// Index of a ticket's node among `nodes`: neighbours in time are `1 << spread` places apart.
 #[inline]
 fn place_of(ticket: u64, nodes: usize, spread: u32) -> usize {
     let at = ticket as usize & (nodes - 1);
@@ -89,7 +88,7 @@ pub struct ReleaseQueue {
     /// A power of two of them. Consecutive tickets are [`BESIDE`] nodes apart, if there are that
     /// many: on lines of their own.
     nodes: Box<[Node]>,
-    /// How far apart, as a power of two.
+    /// Distance of neighbours, as a power of two.
     spread: u32,
     /// The next ticket. Under the latch only.
     next: CachePadded<AtomicU64>,
@@ -126,7 +125,7 @@ impl ReleaseQueue {
         (ticket.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).is_multiple_of(self.keeps)
     }
 
-    /// Whether the ticket was left to the owner before it.
+    /// Returns whether the ticket was left to the owner before it.
     fn delegates(&self, ticket: u64) -> bool {
         if self.keeps(ticket) {
             return false;

@@ -56,7 +56,7 @@ pub struct Slots {
     /// Indices into `pool`. Written under the latch (Release), read by who joins (Acquire).
     array: Box<[CachePadded<AtomicUsize>]>,
     pool: Box<[CachePadded<Slot>]>,
-    /// Where the search for a free slot begins. Under the latch only.
+    /// Index at which the search for a free slot begins. Under the latch only.
     next: AtomicUsize,
     group_bytes_max: u64,
     built: Built,

@@ -7,7 +7,7 @@
 //! | step | ordering | failure if it is weaker or left out |
 //! |---|---|---|
 //! | an owner sets bits, the word with its first byte last | Release | the scanner vouches for bytes it does not see; or the frontier stops inside a record |
-//! | the scanner loads a word | Acquire | as above |
+//! | the scanner loads a word | Acquire | the scanner vouches for bytes it does not see |
 //! | it clears the bits before it tells anybody of the frontier | | the next owner of these places sets its bits, and loses them |
 //!
 //! Invariants:
@@ -89,7 +89,7 @@ impl Bitmap {
         }
     }
 
-    /// Goes over set bits, and calls `passed` with where that led while nobody else scans.
+    /// Goes over set bits, and calls `passed` with the new frontier while no other thread scans.
     pub(super) fn scan(&self, passed: impl Fn(u64)) -> u64 {
         let mut frontier = self.scanner.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *frontier;

@@ -1,9 +1,9 @@
 //! Inserter `bitmap`: one `fetch_add` reserves; a bit for each byte says what is filled (ELEDA,
 //! section 6.5.4, its slow rival).
 //!
-//! The algorithm is in [`kernel`]. Here: admission and the copy. The paper's dedicated scanning
-//! thread is in `tracker`, and whoever else needs the frontier; and where its threads stop before
-//! they outrun the scanner, admission stops them here as with every design.
+//! The algorithm is in [`kernel`]; this file has admission and the copy. The paper's dedicated
+//! scanning thread is in `tracker`, and a thread that needs the frontier scans too. The paper's
+//! threads stop before they outrun the scanner; here admission stops them, as with every design.
 
 mod kernel;
 

@@ -16,23 +16,24 @@
 //! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word, whose change to
 //!    BUSY is visible (Release) before the reservation is. So a scan that reads `reserved` first
 //!    (the cutoff) and then the words misses none.
-//! 2. Only the owner leaves CLEAN and BUSY. OPEN is left by one of the two; whoever wins owns the
-//!    chunk's rest, and is the only one to touch it. So a record and a padding never overlap.
+//! 2. Only the owner leaves CLEAN and BUSY. The owner or a scanner leaves OPEN; the one that wins
+//!    owns the chunk's rest, and is the only one to touch it. So a record and a padding never
+//!    overlap.
 //! 3. `end` is written by the owner while BUSY or CLEAN, read by it and by the scanner that won.
 //!    Positions of a word only grow, so a compare-and-swap never takes one chunk for another.
 //! 4. What a scan vouches for needs no append to get filled: each chunk below the cutoff is full,
-//!    padded by it, or named as a hole. A chunk that is open where the scan before saw it is
-//!    padded. So a session that does nothing delays nobody: the second scan passes it, and whoever
-//!    needs to pass scans until it has.
+//!    padded by the scan, or named as a hole. A chunk that is open where the scan before saw it is
+//!    padded. So an idle session delays no thread: the second scan passes its chunk, and a thread
+//!    that has to pass it scans until it has.
 //! 5. Of two records of which the second names the first in `after`, the second lies above: its
 //!    position in an open chunk is compared, and a new chunk starts at what `reserved` is then,
 //!    which is above every record there is.
 //! 6. A rest is nothing or at least `least` bytes, so that a padding record fits. A chunk never
-//!    grows, not even where nobody has reserved behind it: each value of `reserved` is the end of a
-//!    record, and so is what a scan returns.
+//!    grows, even where no thread has reserved behind it: each value of `reserved` is the end of a
+//!    record, and so is the result of a scan.
 //!
 //! The owner waits for a scanner that is padding its chunk; it owns no hole then. The scanner waits
-//! for nobody.
+//! for no thread.
 //!
 //! How large: 1/[`SHARE`] of what the session has appended between two losses of a rest (the lesser
 //! of the last two times), because about half a chunk is lost to each. A session that waits for
@@ -70,7 +71,7 @@ const FIRST: u64 = 1024;
 /// Pauses double so often.
 const ATTEMPTS: u32 = 7;
 
-/// What the algorithm needs from the log; by small models in tests.
+/// The log as the algorithm uses it; small models in tests.
 pub(super) trait Ground: Admitted {
     /// Fills `[from, to)` with a padding record.
     fn pad(&self, from: u64, to: u64);
@@ -113,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Whether the last scan saw the same. A scanner.
+    /// Returns whether the last scan saw the same word. Called by a scanner.
     fn is_idle(&self, word: u64) -> bool {
         let idle = self.seen.load(Ordering::Relaxed) == word;
         if !idle {
@@ -181,7 +182,7 @@ impl Chunks {
         }
     }
 
-    /// The same, each chunk as large as may be.
+    /// These chunks, each as large as may be.
     pub(super) fn always_large(self, always: bool) -> Self {
         Chunks { always, most: self.most & !7, ..self }
     }
@@ -256,7 +257,7 @@ impl Chunks {
         false
     }
 
-    /// How much to reserve for records of this size: a multiple, so that equal ones leave no rest.
+    /// Bytes to reserve for records of this size: a multiple, so that equal records leave no rest.
     fn size(&self, session: &Session, wanted: Wanted) -> u64 {
         let since = session.count(session.end.load(Ordering::Relaxed));
         if wanted.exactly {

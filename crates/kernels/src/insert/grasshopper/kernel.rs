@@ -1,8 +1,8 @@
 //! GRASSHOPPER: how the filled frontier is found by crawling over lists and hopping over ranges
 //! (ELEDA, sections 4.1 and 4.2).
 //!
-//! Run by every appender, and by one tracker at a time: the log's tracker thread or whoever else
-//! scans, under `tracked`'s lock. Checked under loom and the explorer.
+//! Run by every appender, and by one tracker at a time, under `tracked`'s lock: the log's tracker
+//! thread or another thread that scans. Checked under loom and the explorer.
 //!
 //! Each session has a crawling list of what it has filled, in order, and a hopping list that holds,
 //! for each range of 2^H bytes in which one of its nodes starts, the number of the first such node.
@@ -28,22 +28,22 @@
 //! 3. Hopping: if a range's count is full, every record that starts in it is in a list, for 1 comes
 //!    before 3. So the frontier may go to the range's end, or to the end of the record that lies
 //!    across it.
-//! 4. A list has room before its owner reserves: nobody waits while owning a hole.
+//! 4. A list has room before its owner reserves: no thread waits while it owns a hole.
 //!
 //! Where the paper leaves something open, or this code differs:
 //!
-//! - It sets an index entry to zero after a hop, though its Table 2 lets the tracker only read it,
-//!   and does not say what becomes of the entry of a range that was crawled through, to which an
-//!   owner may still add in step 3. Here entries are never reset: they count all uses, and a use is
-//!   full when the sum is. Ranges that share an entry lie so far apart ([`Lists::new`]) that nobody
-//!   adds for the next use before the frontier has passed the last one.
+//! - The paper sets an index entry to zero after a hop, though its Table 2 lets the tracker only
+//!   read it. It does not say what happens to the entry of a range that was crawled through, to
+//!   which an owner may still add in step 3. Here entries are never reset: they count all uses, and
+//!   a use is full when the sum is. Ranges that share an entry lie so far apart ([`Lists::new`])
+//!   that no owner adds for the next use before the frontier has passed the last one.
 //! - It adds a record's size to one entry, also if the record lies across a boundary; then a range
 //!   may never become exactly full. Here the size is divided.
 //! - After a hop it moves heads to the hopping lists' first node beyond the boundary. A session
 //!   between steps 1 and 2 has no such node yet though it has filled beyond: here the tracker,
 //!   where the hopping list does not lead beyond, walks the rest of the crawling list.
-//! - Its worker is a thread that never rests, and alone. Here a thread that sleeps when the log is
-//!   idle (`insert/tracker.rs`) tracks, and so does whoever needs the frontier, in turn.
+//! - The paper's worker is one thread that never rests. Here a thread tracks that sleeps when the
+//!   log is idle (`insert/tracker.rs`), and a thread that needs the frontier tracks too, in turn.
 //! - Its lists have no end. Here they are circles of a node for each KiB of the run-ahead limit, at
 //!   least 1,024 and at most 131,072. An owner whose list is full tracks by itself.
 //! - Its threads are as far ahead of the worker as the log buffer has bytes (32 MiB, eight ranges
@@ -178,8 +178,8 @@ impl Lists {
         ahead: u64,
         built: Built,
     ) -> Self {
-        // So many that a use of an entry is over, the frontier being beyond its range, before
-        // anybody adds for the next.
+        // Enough entries that a use of an entry is over, the frontier being beyond its range,
+        // before an owner adds for the next.
         let entries = (ahead >> shift) + 2;
         let first_range = frontier >> shift;
         let index: Box<[_]> = (0..entries).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
@@ -227,13 +227,13 @@ impl Lists {
         &self.index[(range % self.index.len() as u64) as usize]
     }
 
-    /// Whether `range`, which the frontier has not passed, is filled altogether.
+    /// Returns whether `range`, which the frontier has not passed, is filled altogether.
     fn is_full(&self, range: u64) -> bool {
         let uses = (range - self.first_range) / self.index.len() as u64 + 1;
         self.entry(range).load(Ordering::Acquire) == uses << self.shift
     }
 
-    /// Whether the owner may reserve (invariant 4).
+    /// Returns whether the owner may reserve (invariant 4).
     #[inline]
     pub(super) fn has_room(&self, index: usize) -> bool {
         self.built.is(Mutant::ListOverrun)

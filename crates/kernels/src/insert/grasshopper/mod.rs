@@ -17,8 +17,8 @@ use kernel::Lists;
 const NODES_MIN: usize = 1024;
 /// Likewise, at most: 2 MiB.
 const NODES_MAX: usize = 1 << 17;
-/// The list has a node for so many bytes of run-ahead: with records of 128 bytes, eight sessions
-/// together use all of it.
+/// Bytes of run-ahead for each node of the list: with records of 128 bytes, eight sessions together
+/// use all nodes.
 const BYTES_A_NODE: usize = 1024;
 
 /// Records of one session between its list's head and tail. With a fixed number the frontier could

@@ -48,7 +48,7 @@ impl Model {
     }
 }
 
-/// Owners notify while the tracker looks, falls asleep or sleeps; nobody else looks.
+/// Owners notify while the tracker looks, falls asleep or sleeps; no other thread looks.
 fn the_tracker_finds_all(owners: u64, built: Built) {
     let model = Model::new(built);
     let theirs = model.clone();

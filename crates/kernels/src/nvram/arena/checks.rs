@@ -1,4 +1,4 @@
-//! The arenas under the checkers: memory that holds a record is given to nobody else before the
+//! The arenas under the checkers: memory that holds a record is given to no other thread before the
 //! record is released.
 //!
 //! One unit is a record's place; each has a plain cell that appenders write and who reads before a
@@ -19,7 +19,7 @@ const OWN: u64 = 1;
 struct Model {
     arenas: Arenas,
     reserved: AtomicU64,
-    /// Where the first record is, and its end; 0 for none yet. Stored when it is filled.
+    /// Position of the first record, and its end; 0 for none yet. Stored when it is filled.
     told: AtomicU64,
     cells: [(PlainAccess, Cell<u64>); 2 + OWN as usize],
 }
@@ -27,7 +27,8 @@ struct Model {
 // SAFETY: each cell is accessed as the arenas allow, which is what is being checked; the checker
 // itself sees every access.
 unsafe impl Sync for Model {}
-// SAFETY: as above.
+// SAFETY: each cell is accessed as the arenas allow, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Send for Model {}
 
 /// One step to leave out.
@@ -52,7 +53,7 @@ impl Model {
         Arc::new(model)
     }
 
-    /// Where the record was put, and where it ends.
+    /// Puts a record. Returns its position and its end.
     fn append(&self, slot: usize, mutant: Mutant) -> Option<(u64, u64)> {
         let mut place = self.arenas.place(slot, 1, || 0).ok()?;
         let (access, cell) = &self.cells[place.at() as usize];

@@ -1,11 +1,11 @@
-//! Persist at commit under the checkers: what the durable frontier says is persisted, one thread at
-//! a time persists it, and only what is nobody else's yet.
+//! Persist at commit under the checkers: what the durable frontier says is persisted; one thread at
+//! a time persists it, and only what no other thread owns yet.
 //!
-//! One unit is one "byte". Each position has a plain cell that its appender writes, a pass reads,
-//! and whoever uses the memory again writes; and one that a pass writes and whoever was told reads.
-//! So a pass over what is not filled, two at once, one over what was trimmed, and a frontier that
-//! tells too early are data races, or a cell found empty. Nobody waits: a pass that finds the turn
-//! taken is given up.
+//! One unit is one "byte". Each position has two plain cells. The first is written by its appender,
+//! read by a pass, and written by a thread that uses the memory again. The second is written by a
+//! pass, and read by a thread that was told. So a pass over what is not filled, two passes at once,
+//! a pass over what was trimmed, and a frontier that tells too early are data races, or a cell
+//! found empty. No thread waits: a pass that finds the turn taken is given up.
 
 use super::*;
 use crate::checked;
@@ -28,7 +28,8 @@ struct Model {
 // SAFETY: each cell is accessed as the frontiers allow, which is what is being checked; the checker
 // itself sees every access.
 unsafe impl Sync for Model {}
-// SAFETY: as above.
+// SAFETY: each cell is accessed as the frontiers allow, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Send for Model {}
 
 /// One step to leave out.
@@ -38,9 +39,9 @@ enum Mutant {
     None,
     /// The frontier moves before the fence.
     TellFirst,
-    /// Nobody takes turns.
+    /// Threads take no turns.
     NoTurn,
-    /// What is durable is read before the turn is taken.
+    /// A thread reads what is durable before it takes the turn.
     OldFrontier,
     /// It persists what is reserved.
     NotFilled,
@@ -113,8 +114,8 @@ impl Model {
         }
     }
 
-    /// Whoever was told that something is durable finds it so; the memory of the first may be used
-    /// again then.
+    /// A thread that was told that something is durable finds it so. The memory of the first record
+    /// may be used again then.
     fn told(&self) -> Lsn {
         let durable = self.frontiers.durable();
         for kept in &self.kept[..durable.get() as usize] {

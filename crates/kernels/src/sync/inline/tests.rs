@@ -1,5 +1,5 @@
-//! Who writes, and when: over a log that is only counted, with groups whose time does not end
-//! during a test unless it is over at once.
+//! The writing thread and the time of its writes, over a log that is only counted, with groups
+//! whose time does not end during a test unless it is over at once.
 
 use super::super::rounds::{Ask, Plan, Planned};
 use super::super::tally::SyncTally;

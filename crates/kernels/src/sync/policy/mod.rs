@@ -1,5 +1,5 @@
-//! What protocol `adaptive` does next: who leads, how long a leader delays its write, how often a
-//! waiter yields.
+//! Decisions of protocol `adaptive`: which thread leads, how long a leader delays its write, how
+//! often a waiter yields.
 //!
 //! Pure: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what leaders saw
 //! ([`Event`]), and acts on its [`Decision`]. Everything here is a guess about the load. A wrong
@@ -51,7 +51,7 @@ const SERVING_DELAY_SHARE: u64 = 4;
 /// Callers that do not block and fill more than this in a round keep the device busy without a
 /// delay.
 const SERVED_BYTES_MAX: u64 = 128 << 10;
-/// How often a waiter yields, at most, before it parks.
+/// Maximum number of yields of a waiter before it parks.
 const YIELDS: u32 = 300;
 /// No waiter yields if a round takes longer.
 const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
@@ -82,7 +82,7 @@ pub(super) enum Event {
     Served { bytes: u64 },
 }
 
-/// How long a leader may delay its write.
+/// Limits of a leader's delay of its write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delay {
     /// The number of committers, or of bytes, that makes a delay needless.
@@ -96,11 +96,11 @@ pub(super) struct Delay {
 pub(super) struct Decision {
     /// The syncer leads, not a waiter.
     pub(super) syncer_leads: bool,
-    /// How often a waiter yields before it parks.
+    /// Number of yields of a waiter before it parks.
     pub(super) yields: u32,
-    /// Of a leader of blocking committers; `enough` counts committers.
+    /// Delay of a leader of blocking committers; `enough` counts committers.
     pub(super) delay: Delay,
-    /// Of a leader that serves callers that do not block; `enough` counts bytes.
+    /// Delay of a leader that serves callers that do not block; `enough` counts bytes.
     pub(super) serving_delay: Delay,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Policy {
     next_skips: u64,
     /// Average nanoseconds until an appointed waiter runs.
     hand_over_ns: u64,
-    /// When the last round was over, and the average from one to the next.
+    /// End of the last round, and the average time from one to the next.
     ended_ns: u64,
     cycle_ns: u64,
     /// Rounds that the syncer still leads because hand-overs were slow.

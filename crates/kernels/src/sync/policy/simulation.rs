@@ -26,7 +26,7 @@ struct Load {
     device_ns: u64,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Debug)]
 struct Outcome {
     commits_per_second: f64,

@@ -6,8 +6,8 @@ use super::*;
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// A policy on two processors that has seen `rounds` rounds of `took_ns` with so many committers, 1
-/// ms apart.
+/// A policy on two processors that has seen `rounds` rounds of `took_ns` with this number of
+/// committers, 1 ms apart.
 fn after(uses: Heuristics, rounds: u64, took_ns: u64, committers: u64) -> Policy {
     let mut policy = Policy::new(uses, 2);
     for round in 1..=rounds {

@@ -107,7 +107,7 @@ impl Model {
         versions.map(|version| if version < bound.get() { version } else { 0 })
     }
 
-    /// What a reader saw, and up to where.
+    /// Reads. Returns the bound, and the versions below it.
     fn read(&self, mutant: Mutant) -> (Timestamp, [u64; READER]) {
         let told = self.told.load(SeqCst);
         let bound = self.begin_read(mutant);
@@ -115,7 +115,7 @@ impl Model {
         (bound, self.below(bound))
     }
 
-    /// What a collector does.
+    /// Removes versions as a collector does.
     fn remove(&self, mutant: Mutant) {
         let horizon = match mutant {
             Mutant::ForgetsReaders => self.slots.acknowledged().next(),

@@ -25,7 +25,8 @@ struct Model {
 // SAFETY: each cell is accessed as the bitmap allows, which is what is being checked; the checker
 // itself sees every access.
 unsafe impl Sync for Model {}
-// SAFETY: as above.
+// SAFETY: each cell is accessed as the bitmap allows, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Send for Model {}
 
 impl Model {

@@ -1,5 +1,5 @@
-//! Chunks under the checkers: no scan claims bytes that are neither copied nor padded, nobody fills
-//! what another fills, and what is left open is always filled by whoever looks.
+//! Chunks under the checkers: no scan claims bytes that are neither copied nor padded, no thread
+//! fills what another fills, and a thread that looks always fills what was left open.
 //!
 //! Production's reservation, admission and frontiers, on a ring of a few blocks
 //! (`insert/small_log.rs`).
@@ -40,8 +40,8 @@ impl Ground for Slot<'_> {
 }
 
 impl Model {
-    /// Sessions that are given chunks of two records, in a ring of 8 blocks. With `adds` they add
-    /// chunks of so many blocks, otherwise they compare and swap.
+    /// Sessions that are given chunks of two records, in a ring of 8 blocks. If `adds` is not 0
+    /// they add chunks of `adds` blocks, otherwise they compare and swap.
     fn new(sessions: usize, adds: u64, built: Built) -> Arc<Self> {
         Self::with_ring(8, sessions, if adds > 0 { (sessions, adds) } else { (0, 1) }, built)
     }
@@ -170,7 +170,7 @@ checked!(
 );
 
 checked!(
-    /// The same where chunks are reserved by addition.
+    /// Sessions that reserve chunks by addition, and a scan.
     loom_chunked_by_addition explore_chunked_by_addition miri_chunked_by_addition,
     Some(2),
     || two_appenders_and_a_scan(2, Built::default())
@@ -217,8 +217,8 @@ checked!(
     }
 );
 
-/// As in `marks`: a session that was admitted when nothing was written yet adds its record when the
-/// ring has gone round.
+/// A session that was admitted when nothing was written yet adds its record when the ring has gone
+/// round, as in the test of `marks`.
 fn the_ring_goes_round(built: Built) {
     let model = Model::with_ring(3, 2, (2, 1), built);
     let wanted = Wanted { bytes: BLOCK, after: 0, exactly: true };

@@ -2,7 +2,7 @@
 //! stands at ends of records only, and gets to the end once all is filled.
 //!
 //! One unit is one "byte", a range is two; each position has a plain cell that its owner writes and
-//! whoever tracks reads.
+//! a tracking thread reads.
 
 use super::*;
 use crate::checked;
@@ -24,7 +24,8 @@ struct Model {
 // SAFETY: each cell is accessed as the lists allow, which is what is being checked; the checker
 // itself sees every access.
 unsafe impl Sync for Model {}
-// SAFETY: as above.
+// SAFETY: each cell is accessed as the lists allow, which is what is being checked; the checker
+// itself sees every access.
 unsafe impl Send for Model {}
 
 impl Model {
@@ -117,7 +118,7 @@ fn hops_over_full_ranges_and_crawls_the_rest() {
     let mut expected = (0, 0);
     for round in 0..200u64 {
         let before = at;
-        // So much that whole ranges lie behind, across boundaries.
+        // Enough bytes that whole ranges lie behind, across boundaries.
         for number in 0..7 {
             let bytes = 1 + (round * 5 + number * 3) % 9;
             lists.filled((number % 2) as usize, at, at + bytes);

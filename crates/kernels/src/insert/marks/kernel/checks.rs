@@ -17,7 +17,7 @@ struct Model {
 }
 
 impl Model {
-    /// With so many sessions open, all of which may add unless `adders` says how many.
+    /// Marks with this number of open sessions, of which the first `adders` may add.
     fn new(blocks: usize, sessions: usize, adders: usize, built: Built) -> Arc<Self> {
         let model =
             Model { log: SmallLog::new(blocks, (adders, 1)), marks: Marks::built(sessions.max(2), built) };
