@@ -1,4 +1,4 @@
-//! What keeps a log from being archived, or an archive from being restored from. Pure.
+//! Reasons why a log is not archived, or an archive is not restored from. Pure.
 
 use crate::CommitStamp;
 use katydid_device::Id;
@@ -22,7 +22,8 @@ pub enum ArchiveFault {
         /// The database whose log is wanted.
         wanted: Id,
     },
-    /// While archiving: the log was trimmed past the end of the archive. What lies between is in no archive: make a new backup, and begin a new archive.
+    /// While archiving: the log was trimmed past the end of the archive. What lies between is in no
+    /// archive: make a new backup, and begin a new archive.
     #[error(
         "the archive ends at position {archived_to}, and the log starts at {log_start}: what lies between is lost to it"
     )]
@@ -32,7 +33,8 @@ pub enum ArchiveFault {
         /// The start of the log.
         log_start: Lsn,
     },
-    /// While archiving: the archive goes on with another history than the database does, which was replaced by an older copy of its files.
+    /// While archiving: the archive goes on with another history than the database does, which was
+    /// replaced by an older copy of its files.
     #[error(
         "the log of the database is not the one that was archived: record {at} is another one, or missing"
     )]
@@ -84,7 +86,8 @@ pub enum ArchiveFault {
         /// The stamp that is wanted.
         wanted: CommitStamp,
     },
-    /// The archive has noted no moment at or before the time that is wanted, or none after it. What was committed at that time is not known.
+    /// The archive has noted no moment at or before the time that is wanted, or none after it. What
+    /// was committed at that time is not known.
     #[error("what was committed at that time is not known: {}", KnownMoments(*first, *last))]
     TimeUnknown {
         /// The first moment that the archive has noted, if there is one.
@@ -92,7 +95,8 @@ pub enum ArchiveFault {
         /// The last one.
         last: Option<SystemTime>,
     },
-    /// [`Database::compact`](crate::Database::compact) has moved the pages of the database after the backup was made. A backup made after that is needed.
+    /// [`Database::compact`](crate::Database::compact) has moved the pages of the database after
+    /// the backup was made. A backup made after that is needed.
     #[error(
         "the database was compacted before position {at}, after the backup was made: a later backup is needed"
     )]

@@ -1,6 +1,7 @@
 //! Backups of an open database, and restoring them.
 //!
-//! On the thread of the caller. What a copy is and what a crash leaves of it is in [`crate::copy`]; how an engine copies is in its `copy`.
+//! On the thread of the caller. What a copy is and what a crash leaves of it is in [`crate::copy`];
+//! how an engine copies is in its `copy`.
 
 use crate::backup_options::{BackupOptions, BackupReport};
 use crate::control;
@@ -20,13 +21,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Database {
-    /// Copies the database into directory `to`, while it is used. `to` is created if missing, and must be empty.
+    /// Copies the database into directory `to`, while it is used. `to` is created if missing, and
+    /// must be empty.
     ///
-    /// The copy is a database of its own, with an id of its own. Its state is that of one moment after the call has begun: all transactions that were
-    /// durable when the call began are in it, and none in part. It can be opened, or kept and restored ([`Database::restore`]).
+    /// The copy is a database of its own, with an id of its own. Its state is that of one moment
+    /// after the call has begun: all transactions that were durable when the call began are in it,
+    /// and none in part. It can be opened, or kept and restored ([`Database::restore`]).
     ///
-    /// Transactions go on meanwhile, and so do checkpoints; but the log is kept from where it begins when the call does, for at most
-    /// `AdvancedOptions::log_hard_bytes` of it.
+    /// Transactions go on meanwhile, and so do checkpoints; but the log is kept from where it
+    /// begins when the call does, for at most `AdvancedOptions::log_hard_bytes` of it.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -46,14 +49,17 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::Copy` if `to` is not empty, the log is in NVRAM, or the log grew by more than `AdvancedOptions::log_hard_bytes` meanwhile; `Error::Corrupt` if a page or checkpoint is damaged; `Error::Poisoned`, `Error::Closed`;
-    /// failures of either device. After an error the database is as it was, and `to` holds an incomplete copy, which no call takes for a whole one:
-    /// remove it.
+    /// `Error::Copy` if `to` is not empty, the log is in NVRAM, or the log grew by more than
+    /// `AdvancedOptions::log_hard_bytes` meanwhile; `Error::Corrupt` if a page or checkpoint is
+    /// damaged; `Error::Poisoned`, `Error::Closed`; failures of either device. After an error the
+    /// database is as it was, and `to` holds an incomplete copy, which no call takes for a whole
+    /// one: remove it.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.backup_with(to, &BackupOptions::default())
     }
 
-    /// Copies the database into directory `to` with a limit of speed, progress or a check. See [`Database::backup`].
+    /// Copies the database into directory `to` with a limit of speed, progress or a check. See
+    /// [`Database::backup`].
     ///
     /// # Errors
     /// Those of [`Database::backup`]; `Error::Copy` if the receiver of progress cancels.
@@ -70,15 +76,17 @@ impl Database {
         self.copy_to(to, None, options)
     }
 
-    /// Copies what has changed since the backup in directory `base` into directory `to`: an increment, which is restored together with `base`. `base` may
-    /// be an increment itself. `to` is created if missing, and must be empty. Otherwise as [`Database::backup_with`]. The increment is checked when it
-    /// is restored, whatever [`BackupOptions::verify`] says.
+    /// Copies what has changed since the backup in directory `base` into directory `to`: an
+    /// increment, which is restored together with `base`. `base` may be an increment itself. `to`
+    /// is created if missing, and must be empty. Otherwise as [`Database::backup_with`]. The
+    /// increment is checked when it is restored, whatever [`BackupOptions::verify`] says.
     ///
-    /// All pages are read, and those are written that were changed. The memory engine has no increments.
+    /// All pages are read, and those are written that were changed. The memory engine has no
+    /// increments.
     ///
     /// # Errors
-    /// Those of [`Database::backup_with`]; `Error::Copy` if `base` is no backup of this database. A database that was restored is another one, so its first
-    /// backup is whole.
+    /// Those of [`Database::backup_with`]; `Error::Copy` if `base` is no backup of this database. A
+    /// database that was restored is another one, so its first backup is whole.
     pub fn backup_changes(
         &self,
         to: impl AsRef<Path>,
@@ -90,7 +98,8 @@ impl Database {
         self.backup_changes_in(empty(to.as_ref())?, &base, options)
     }
 
-    /// Copies what has changed since a backup, between directories of any device. See [`Database::backup_changes`].
+    /// Copies what has changed since a backup, between directories of any device. See
+    /// [`Database::backup_changes`].
     ///
     /// # Errors
     /// Those of [`Database::backup_changes`].
@@ -123,14 +132,16 @@ impl Database {
         make(to, base, self.of.options(), options, &check, source, copy)
     }
 
-    /// Makes a database in directory `to` of the backup in directory `from`. `to` is created if missing, and must be empty. Nothing in `from` is changed.
+    /// Makes a database in directory `to` of the backup in directory `from`. `to` is created if
+    /// missing, and must be empty. Nothing in `from` is changed.
     ///
-    /// The result is a copy of the backup with an id of its own, not opened yet. Damage to pages and checkpoints is found on the way;
-    /// [`BackupOptions::verify`] checks everything.
+    /// The result is a copy of the backup with an id of its own, not opened yet. Damage to pages
+    /// and checkpoints is found on the way; [`BackupOptions::verify`] checks everything.
     ///
     /// # Errors
-    /// `Error::Copy` if `from` is no backup, incomplete, or was opened since it was made (open it, or back it up), or if `to` is not empty;
-    /// `Error::NotFound`, `Error::Locked`, `Error::Corrupt`; failures of either device.
+    /// `Error::Copy` if `from` is no backup, incomplete, or was opened since it was made (open it,
+    /// or back it up), or if `to` is not empty; `Error::NotFound`, `Error::Locked`,
+    /// `Error::Corrupt`; failures of either device.
     pub fn restore(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
@@ -139,11 +150,12 @@ impl Database {
         Self::restore_chain(&[from], to, options)
     }
 
-    /// Makes a database of a whole backup and the increments to it, in the order in which they were made. The state is that of the last one. See
-    /// [`Database::restore`].
+    /// Makes a database of a whole backup and the increments to it, in the order in which they were
+    /// made. The state is that of the last one. See [`Database::restore`].
     ///
     /// # Errors
-    /// Those of [`Database::restore`]; `Error::Copy` with [`CopyFault::WrongBase`] if one of them is no increment to the one before it.
+    /// Those of [`Database::restore`]; `Error::Copy` with [`CopyFault::WrongBase`] if one of them
+    /// is no increment to the one before it.
     pub fn restore_chain(
         from: &[impl AsRef<Path>],
         to: impl AsRef<Path>,
@@ -169,7 +181,8 @@ impl Database {
         Self::restore_chain_in(&[from], to, options)
     }
 
-    /// Makes a database of a backup and increments to it, in directories of any device. See [`Database::restore_chain`].
+    /// Makes a database of a backup and increments to it, in directories of any device. See
+    /// [`Database::restore_chain`].
     ///
     /// # Errors
     /// Those of [`Database::restore_chain`].
@@ -259,7 +272,8 @@ pub(crate) fn make(
     let target = Target::begin(to.clone(), &log, base)?;
     let (id, mut pace) = (target.id, Pace::new(options, to.describe(), check));
     let copied = copy(&target, &mut pace);
-    // A read after the source was closed may give bytes that the next opening has written, or fail because that has removed the file.
+    // A read after the source was closed may give bytes that the next opening has written, or fail
+    // because that has removed the file.
     pace.check()?;
     let copied = copied?;
     target.finish(source, &copied)?;

@@ -9,19 +9,21 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A receiver of progress: bytes copied, and bytes to copy as far as that is known. `Break` cancels.
+/// A receiver of progress: bytes copied, and bytes to copy as far as that is known. `Break`
+/// cancels.
 ///
-/// It runs on the thread that copies, between two pieces of at most 1 MiB, and at least ten times a second while the copying sleeps. It may use the
-/// database, and close it.
+/// It runs on the thread that copies, between two pieces of at most 1 MiB, and at least ten times a
+/// second while the copying sleeps. It may use the database, and close it.
 pub type BackupProgress = Arc<dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync>;
 
 /// Options of a backup or a restore.
 #[derive(Clone, Default)]
 pub struct BackupOptions {
-    /// Most bytes copied per second, on the average since the begin. Default: none, as fast as the device is.
+    /// Most bytes copied per second, on the average since the begin. Default: none, as fast as the
+    /// device is.
     pub bytes_per_second: Option<NonZeroU64>,
-    /// Whether the copy is checked afterwards as [`Database::verify_path`](crate::Database::verify_path) does: recovered in memory and read whole. Changes
-    /// nothing of the copy. Default: false.
+    /// Checks the copy afterwards as [`Database::verify_path`](crate::Database::verify_path) does:
+    /// recovers it in memory and reads it whole. Changes nothing of the copy. Default: false.
     pub verify: bool,
     /// A receiver of progress. Default: none.
     pub on_progress: Option<BackupProgress>,
@@ -43,8 +45,9 @@ impl fmt::Debug for BackupOptions {
 pub struct BackupReport {
     /// The id of the copy, which no other database has.
     pub id: Id,
-    /// The state of the copy. Of the paged engine: exactly the commits with this stamp or a lower one are in it. Of the memory engine: no commit
-    /// with a higher stamp is in it, and those with a lower one that were durable at the end are.
+    /// The state of the copy. Of the paged engine: exactly the commits with this stamp or a lower
+    /// one are in it. Of the memory engine: no commit with a higher stamp is in it, and those with
+    /// a lower one that were durable at the end are.
     pub stamp: CommitStamp,
     /// Bytes copied.
     pub bytes: u64,

@@ -1,9 +1,12 @@
-//! The calls of `Database::transact` that a thread is inside of: what is refused there, and how long they may still wait.
+//! The calls of `Database::transact` that a thread is inside of: what is refused there, and how
+//! long they may still wait.
 //!
 //! Each thread keeps its own list; other threads do not see it. Invariants:
 //!
-//! 1. A database has at most one call in a thread's list that runs a body: a second one would be nested in it.
-//! 2. All waits of the thread for other transactions of that database, while the call lasts, take from the call's one allowance.
+//! 1. A database has at most one call in a thread's list that runs a body: a second one would be
+//!    nested in it.
+//! 2. All waits of the thread for other transactions of that database, while the call lasts, take
+//!    from the call's one allowance.
 
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
@@ -17,7 +20,7 @@ thread_local! {
     static LAST_WAIT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// Which open database: an address that no two have at a time.
+/// Identity of an open database: an address that no two have at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DatabaseKey(usize);
 
@@ -89,7 +92,7 @@ pub(crate) fn patience(database: DatabaseKey, lock_wait: Duration) -> Duration {
     left.flatten().unwrap_or(lock_wait)
 }
 
-/// The calling thread has waited so long.
+/// Takes note that the calling thread has waited for `waited`.
 pub(crate) fn has_waited(database: DatabaseKey, waited: Duration) {
     LAST_WAIT.set(Some(waited));
     with_calls(|calls| {
@@ -99,7 +102,8 @@ pub(crate) fn has_waited(database: DatabaseKey, waited: Duration) {
     });
 }
 
-/// The time of the last wait of the calling thread, given once: for the engine in which it has waited.
+/// The time of the last wait of the calling thread, given once: for the engine in which it has
+/// waited.
 #[inline]
 pub(crate) fn take_last_wait() -> Option<Duration> {
     LAST_WAIT.get().inspect(|_| LAST_WAIT.set(None))

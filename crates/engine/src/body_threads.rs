@@ -1,21 +1,27 @@
-//! The threads of one opening that run bodies for [`Database::transact_async`](crate::Database::transact_async).
+//! The threads of one opening that run bodies for
+//! [`Database::transact_async`](crate::Database::transact_async).
 //!
-//! A body is code of the user that reads and writes by blocking calls. It runs here so that the thread of an executor never waits: not for a lock,
-//! not for a page, not for the log. Threads are started when there is work for them, and are parked when there is none.
+//! A body is code of the user that reads and writes by blocking calls. It runs here so that the
+//! thread of an executor never waits: not for a lock, not for a page, not for the log. Threads are
+//! started when there is work for them, and are parked when there is none.
 //!
 //! Invariants:
 //!
-//! 1. A job that was submitted is run once, or withdrawn. After [`BodyThreads::stop`] no job is taken; those that were taken are run, and find the
-//!    database closed. Then the threads end. Nothing waits for them: a body may take as long as its author likes.
+//! 1. A job that was submitted is run once, or withdrawn. After [`BodyThreads::stop`] no job is
+//!    taken; those that were taken are run, and find the database closed. Then the threads end.
+//!    Nothing waits for them: a body may take as long as its author likes.
 //! 2. Jobs begin in the order in which they were submitted.
-//! 3. At most [`active_max`] threads run a body and are not blocked, but for those that were blocked and go on. Threads that wait for another
-//!    transaction or for the device are not counted, so a body that waits for a lock holds no other body up. There are at most as many
+//! 3. At most [`active_max`] threads run a body and are not blocked, but for those that were
+//!    blocked and go on. Threads that wait for another transaction or for the device are not
+//!    counted, so a body that waits for a lock holds no other body up. There are at most as many
 //!    [`THREADS_MAX`] threads: when all of them wait, so do the jobs.
-//! 4. While a job waits and fewer than [`active_max`] threads are active, one is notified, or is about to look, or there are as many as may be.
-//!    Each event that makes a thread less active looks for that: [`Shared::let_one_work`].
+//! 4. While a job waits and fewer than [`active_max`] threads are active, one is notified, or is
+//!    about to look, or there are as many as may be. Each event that makes a thread less active
+//!    looks for that: [`Shared::let_one_work`].
 //! 5. A thread keeps the opening open only by the job that it runs.
 //!
-//! Latch: `state`, a leaf: a thread is started under it, nothing else happens. No crash leaves anything of this.
+//! Latch: `state`, a leaf: a thread is started under it, nothing else happens. No crash leaves
+//! anything of this.
 
 use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
@@ -91,7 +97,8 @@ impl BodyThreads {
     /// Has `job` run by a thread.
     ///
     /// # Errors
-    /// `Error::Closed`; `Error::Device` if there is no thread and none can be started. The job is not run.
+    /// `Error::Closed`; `Error::Device` if there is no thread and none can be started. The job is
+    /// not run.
     pub(crate) fn submit(&self, job: Arc<dyn Job>) -> Result<Ticket> {
         let mut state = self.shared.state.lock();
         if state.stopping {
@@ -197,7 +204,8 @@ impl Shared {
     }
 }
 
-/// Runs `wait`, which may wait for another transaction or for the device, and lets another body run meanwhile if the calling thread runs one.
+/// Runs `wait`, which may wait for another transaction or for the device, and lets another body run
+/// meanwhile if the calling thread runs one.
 pub(crate) fn while_blocked<T>(wait: impl FnOnce() -> T) -> T {
     let mine = MINE.try_with(|mine| mine.borrow().clone()).ok().flatten();
     let Some(mine) = mine else { return wait() };

@@ -1,14 +1,16 @@
-//! When checkpoints are due, and the worker thread that takes them. Both engines share it.
+//! Times at which checkpoints are due, and the worker thread that takes them. Both engines share
+//! it.
 //!
-//! Any thread. A committing thread compares the end of its record with one word of its stream, and notifies the worker if it has come so far.
-//! There is no timer. With `Background::Caller` there is no worker: the engine's `run_background` does its work. Invariants:
+//! Any thread. A committing thread compares the end of its record with one word of its stream, and
+//! notifies the worker if it has come so far. There is no timer. With `Background::Caller` there is
+//! no worker: the engine's `run_background` does its work. Invariants:
 //!
 //! 1. One checkpoint at a time: its taker holds `turn` (rank 1).
-//! 2. The worker takes checkpoints one after the other only while one is due and the last one has trimmed the log. A transaction that keeps the
-//!    log therefore does not keep the worker busy.
+//! 2. The worker takes checkpoints one after the other only while one is due and the last one has
+//!    trimmed the log. A transaction that keeps the log therefore does not keep the worker busy.
 //!
-//! Positions here are hints, relaxed: a commit that reads an old one notifies the worker once too often, or leaves that to the next commit.
-//! Nothing survives a crash.
+//! Positions here are hints, relaxed: a commit that reads an old one notifies the worker once too
+//! often, or leaves that to the next commit. Nothing survives a crash.
 
 use crate::Lsn;
 use crate::durability_waiter::OnDurable;
@@ -29,7 +31,7 @@ use std::time::Instant;
 struct Stream {
     /// Position at which the next checkpoint is due.
     due: AtomicU64,
-    /// Where a commit notifies the worker: there, or earlier.
+    /// Position at which a commit notifies the worker: `due`, or earlier.
     wake: AtomicU64,
 }
 
@@ -39,7 +41,7 @@ pub(crate) struct CheckpointSchedule {
     /// Invariant 1.
     pub(crate) turn: Mutex<()>,
     streams: Box<[Stream]>,
-    /// Of each stream in NVRAM.
+    /// Fullness of streams in NVRAM.
     pub(crate) share: Share,
     completed: AtomicU64,
     pub(crate) worker: Worker,
@@ -82,7 +84,8 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     fn take_due_checkpoints(&self) {
         while self.checkpoint_is_due() && !self.schedule().worker.is_stopping() {
             let before = self.trimmed_bytes();
-            // A failure has shut the gate, or is a lack of space or a long wait, which the next taker meets as well.
+            // A failure has shut the gate, or is a lack of space or a long wait, which the next
+            // taker meets as well.
             if self.checkpoint().is_err() || self.trimmed_bytes() <= before {
                 break;
             }
@@ -91,7 +94,8 @@ pub(crate) trait TakesCheckpoints: OnDurable {
 }
 
 impl CheckpointSchedule {
-    /// The schedule of a log with `streams` streams. No checkpoint is due before [`CheckpointSchedule::set_due`].
+    /// The schedule of a log with `streams` streams. No checkpoint is due before
+    /// [`CheckpointSchedule::set_due`].
     pub(crate) fn new(streams: usize, options: &Options) -> Self {
         let never = || AtomicU64::new(u64::MAX);
         CheckpointSchedule {
@@ -120,7 +124,8 @@ impl CheckpointSchedule {
         )
     }
 
-    /// Sets where the next checkpoint is due: `bytes` of log after `from`, each stream with its share of them.
+    /// Sets where the next checkpoint is due: `bytes` of log after `from`, each stream with its
+    /// share of them.
     pub(crate) fn set_due(&self, from: &[Lsn], bytes: u64) {
         let share = bytes / self.streams.len().max(1) as u64;
         for (stream, from) in self.streams.iter().zip(from) {
@@ -135,13 +140,15 @@ impl CheckpointSchedule {
         }
     }
 
-    /// Sets where a commit of a stream notifies the worker: at `at`, or where a checkpoint is due, if that is earlier.
+    /// Sets where a commit of a stream notifies the worker: at `at`, or where a checkpoint is due,
+    /// if that is earlier.
     pub(crate) fn wake_at(&self, stream: usize, at: Lsn) {
         let Stream { due, wake } = &self.streams[stream];
         wake.store(at.get().min(due.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
-    /// Whether a stream that ends at `end` has come to where a checkpoint is due.
+    /// Returns whether a stream that ends at `end` has reached the position at which a checkpoint
+    /// is due.
     pub(crate) fn is_due(&self, stream: usize, end: Lsn) -> bool {
         end.get() >= self.streams[stream].due.load(Ordering::Relaxed)
     }

@@ -10,12 +10,15 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Contention {
-    /// A transaction validates its reads once, after its versions were put in place, and pauses after a validation that failed.
+    /// A transaction validates its reads once, after its versions were put in place, and pauses
+    /// after a validation that failed.
     #[default]
     AtValidation,
-    /// As in the original Cicada. What it has read is also checked before its versions are put in place (early version consistency check, section
-    /// 3.4), unless the thread's last five transactions were all validated. It pauses after every conflict, also one that `get`, `put` or
-    /// `delete` has met (contention regulation, section 3.9): when it is rolled back, for a random time below a maximum of at most 1 ms that
+    /// Early checks and pauses, as in the original Cicada. What a transaction has read is also
+    /// checked before its versions are put in place (early version consistency check, section 3.4),
+    /// unless the thread's last five transactions were all validated. A transaction pauses after
+    /// every conflict, also one that `get`, `put` or `delete` has met (contention regulation,
+    /// section 3.9): when it is rolled back, for a random time below a maximum of at most 1 ms that
     /// follows the throughput.
     Early,
 }
@@ -27,8 +30,9 @@ pub enum OldVersions {
     /// Until no transaction can read it any more.
     #[default]
     UntilUnread,
-    /// Also until no record is in the log's memory that is not durable and has an earlier timestamp than the version that replaced it (Cicada with
-    /// P-WAL, section III-C). When memory is full, `UntilUnread` holds.
+    /// Also until no record is in the log's memory that is not durable and has an earlier timestamp
+    /// than the version that replaced it (Cicada with P-WAL, section III-C). When memory is full,
+    /// `UntilUnread` holds.
     UntilDurable,
 }
 

@@ -1,7 +1,8 @@
 //! A clock that is read at the cost of a memory access: how long transactions have been open.
 //!
-//! Any thread. On Linux it moves in steps of the kernel's tick, 1 to 10 ms, and a reading takes about 5 ns where a precise one takes up to 80 ns;
-//! every transaction takes two when it begins. Elsewhere it is the precise clock. Readings never go back. They are kept as numbers and become
+//! Any thread. On Linux it moves in steps of the kernel's tick, 1 to 10 ms, and a reading takes
+//! about 5 ns where a precise one takes up to 80 ns; every transaction takes two when it begins.
+//! Elsewhere it is the precise clock. Readings never go back. They are kept as numbers and become
 //! durations only where somebody asks.
 
 use std::time::Duration;

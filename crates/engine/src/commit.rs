@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-/// Ready when the commit is as durable as its transaction asked. It may be dropped at any time; the commit goes on.
+/// Ready when the commit is as durable as its transaction asked. It may be dropped at any time; the
+/// commit goes on.
 #[must_use = "a commit is not known to be durable before its future is ready"]
 pub struct CommitFuture {
     state: State,
@@ -79,7 +80,8 @@ impl Future for CommitFuture {
 impl Drop for CommitFuture {
     fn drop(&mut self) {
         if let State::Waiting { seen_to, .. } = self.state {
-            // The commit is never acknowledged. But a store of versions counts on every commit being so, or it would keep old ones for ever.
+            // The commit is never acknowledged. But a store of versions counts on every commit
+            // being so, or it would keep old ones for ever.
             self.acknowledge(seen_to);
         }
     }

@@ -1,6 +1,7 @@
 //! Giving the room of free pages back to the file system.
 //!
-//! On the thread of the caller, with the directory's lock. What is rewritten, and what a crash leaves, is its engine's.
+//! On the thread of the caller, with the directory's lock. What is rewritten, and what a crash
+//! leaves, is its engine's.
 
 use crate::control::{self, Shutdown};
 use crate::creation;
@@ -26,11 +27,13 @@ pub struct CompactReport {
 }
 
 impl Database {
-    /// Rewrites the file of a database that is not open without its free pages, so that it shrinks. The database must have been closed cleanly, by
-    /// [`Database::close`]. A database of the memory engine has no free pages, and nothing is changed.
+    /// Rewrites the file of a database that is not open without its free pages, so that it shrinks.
+    /// The database must have been closed cleanly, by [`Database::close`]. A database of the memory
+    /// engine has no free pages, and nothing is changed.
     ///
-    /// It takes as much room again as the pages in use. A crash at any moment leaves the database as it was or rewritten, and whole. The time is that of copying the
-    /// file. Half-empty pages stay as they are. `progress` is told pages done and to be done.
+    /// It takes as much room again as the pages in use. A crash at any moment leaves the database
+    /// as it was or rewritten, and whole. The time is that of copying the file. Half-empty pages
+    /// stay as they are. `progress` is told pages done and to be done.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -48,8 +51,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::NotFound`, `Error::Locked`; `Error::Copy` with [`CopyFault::NotClosed`] if it was not closed cleanly; `Error::Corrupt` if a page is
-    /// damaged; failures of the device. The database is as it was then.
+    /// `Error::NotFound`, `Error::Locked`; `Error::Copy` with [`CopyFault::NotClosed`] if it was
+    /// not closed cleanly; `Error::Corrupt` if a page is damaged; failures of the device. The
+    /// database is as it was then.
     pub fn compact(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<CompactReport> {
         Self::compact_in(Arc::new(existing(path.as_ref())?), progress)
     }

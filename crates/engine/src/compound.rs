@@ -1,7 +1,7 @@
 //! Calls of a transaction that are made of its other calls, once for both engines.
 //!
-//! They run on the thread that uses the transaction. Each call they are made of locks, or has validated, the keys it reads. So they need no
-//! rule of their own to be serializable.
+//! They run on the thread that uses the transaction. Each call they are made of locks, or has
+//! validated, the keys it reads. So they need no rule of their own to be serializable.
 
 use crate::error::Result;
 use crate::key_range::{KeyRange, Prefix};
@@ -10,11 +10,13 @@ use crate::table::Table;
 use crate::transaction::Transaction;
 use std::ops::Bound;
 
-/// Most keys that `delete_range` reads before it deletes them: as many as the paged engine fetches at once.
+/// Most keys that `delete_range` reads before it deletes them: as many as the paged engine fetches
+/// at once.
 const DELETED_AT_ONCE: usize = 128;
 
 impl Transaction {
-    /// The values of `keys`, in the order of `keys`; a key may occur twice. Errors and locks as [`Transaction::get`].
+    /// The values of `keys`, in the order of `keys`; a key may occur twice. Errors and locks as
+    /// [`Transaction::get`].
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -23,7 +25,8 @@ impl Transaction {
         keys.into_iter().map(|key| self.get(table, key)).collect()
     }
 
-    /// The keys that begin with `prefix` and their values: the [`Transaction::range`] of [`Prefix`].
+    /// The keys that begin with `prefix` and their values: the [`Transaction::range`] of
+    /// [`Prefix`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -42,19 +45,22 @@ impl Transaction {
         self.range(table, Prefix(prefix))
     }
 
-    /// The least key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next()`, with its
-    /// errors and locks: a lesser key of another transaction conflicts with this one.
+    /// The least key and its value; `None` if the table is empty. The same as
+    /// `range(table, ..).limit(1).next()`, with its errors and locks: a lesser key of another
+    /// transaction conflicts with this one.
     pub fn first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next().transpose()
     }
 
-    /// The greatest key and its value; `None` if the table is empty. The same as `range(table, ..).limit(1).next_back()`, with
-    /// its errors and locks: a greater key of another transaction conflicts with this one.
+    /// The greatest key and its value; `None` if the table is empty. The same as
+    /// `range(table, ..).limit(1).next_back()`, with its errors and locks: a greater key of another
+    /// transaction conflicts with this one.
     pub fn last(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next_back().transpose()
     }
 
-    /// Number of the keys in `keys`. It reads all of them. Errors and locks as [`Transaction::range`].
+    /// Number of the keys in `keys`. It reads all of them. Errors and locks as
+    /// [`Transaction::range`].
     pub fn count(&self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         let mut range = self.range(table, keys);
         let mut count = 0;
@@ -64,14 +70,16 @@ impl Transaction {
         Ok(count)
     }
 
-    /// Whether the table has no key. It reads at most one. Errors and locks as [`Transaction::range`]: if there is none, a key of
-    /// another transaction conflicts with this one.
+    /// Returns whether the table has no key. Reads at most one key. Errors and locks as
+    /// [`Transaction::range`]. If there is none, a key that another transaction inserts conflicts
+    /// with this transaction.
     pub fn is_empty(&self, table: &Table) -> Result<bool> {
         Ok(self.range(table, ..).limit(1).next_ref()?.is_none())
     }
 
-    /// Sets `key` to what `change` makes of its value, and returns that. `change` is given the value of `key`, `None` if it has none; if it returns
-    /// `None`, `key` has none afterwards. It runs once; [`Database::update`](crate::Database::update) runs it again after a conflict.
+    /// Sets `key` to what `change` makes of its value, and returns that. `change` is given the
+    /// value of `key`, `None` if it has none; if it returns `None`, `key` has none afterwards. It
+    /// runs once; [`Database::update`](crate::Database::update) runs it again after a conflict.
     /// Locks as [`Transaction::get_for_update`].
     ///
     /// ```
@@ -88,8 +96,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Error::ReadOnly`; `Error::ValueTooLong` if the new value is longer than 16 MiB; those of [`Transaction::get_for_update`]. The value is
-    /// not changed then.
+    /// `Error::ReadOnly`; `Error::ValueTooLong` if the new value is longer than 16 MiB; those of
+    /// [`Transaction::get_for_update`]. The value is not changed then.
     pub fn update(
         &self,
         table: &Table,
@@ -119,8 +127,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Error::ReadOnly`; `Error::ValueTooLong` if `new` is longer than 16 MiB and `expected` was found; those of
-    /// [`Transaction::get_for_update`]. The value is not changed then.
+    /// `Error::ReadOnly`; `Error::ValueTooLong` if `new` is longer than 16 MiB and `expected` was
+    /// found; those of [`Transaction::get_for_update`]. The value is not changed then.
     pub fn compare_and_swap(
         &self,
         table: &Table,
@@ -137,9 +145,10 @@ impl Transaction {
         Ok(true)
     }
 
-    /// Removes the least key and returns it with its value; `None` if the table is empty. Errors as [`Transaction::delete`], locks as
-    /// [`Transaction::range_for_update`]. Of two transactions that pop from one table at the same time, one waits; in the memory engine the
-    /// commit of one meets a conflict.
+    /// Removes the least key and returns it with its value; `None` if the table is empty. Errors as
+    /// [`Transaction::delete`], locks as [`Transaction::range_for_update`]. Of two transactions
+    /// that pop from one table at the same time, one waits; in the memory engine the commit of one
+    /// meets a conflict.
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let first = self.range_for_update(table, ..).limit(1).next();
         let Some((key, value)) = first.transpose()? else { return Ok(None) };
@@ -147,8 +156,9 @@ impl Transaction {
         Ok(Some((key, value)))
     }
 
-    /// Removes all keys in `keys` and returns their number. Locks as [`Transaction::range`] over all of `keys`. Each key is deleted and logged by
-    /// itself, so a large range takes as much of the log as that many deletions. At most 128 keys are copied at a time.
+    /// Removes all keys in `keys` and returns their number. Locks as [`Transaction::range`] over
+    /// all of `keys`. Each key is deleted and logged by itself, so a large range takes as much of
+    /// the log as that many deletions. At most 128 keys are copied at a time.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -165,7 +175,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Transaction::delete`]. The keys that were removed before the error are put back, unless the transaction can only roll back.
+    /// Those of [`Transaction::delete`]. The keys that were removed before the error are put back,
+    /// unless the transaction can only roll back.
     pub fn delete_range(&self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         self.check_access()?;
         let bounds = keys.into_bounds();
@@ -178,8 +189,9 @@ impl Transaction {
         outcome
     }
 
-    /// Removes all keys of the table and returns their number. As [`Transaction::delete_range`] of `..`; unlike
-    /// [`Database::drop_table`](crate::Database::drop_table) it is part of the transaction, and the table stays.
+    /// Removes all keys of the table and returns their number. As [`Transaction::delete_range`] of
+    /// `..`; unlike [`Database::drop_table`](crate::Database::drop_table) it is part of the
+    /// transaction, and the table stays.
     pub fn clear(&self, table: &Table) -> Result<u64> {
         self.delete_range(table, ..)
     }

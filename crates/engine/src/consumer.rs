@@ -1,6 +1,7 @@
 //! Named consumers of the feed: their places outlive openings, and the log is kept for them.
 //!
-//! Any thread; a [`ChangeConsumer`] belongs to one at a time. A consumer is one of the log (`katydid_wal::Consumer`), whose mark is a commit stamp.
+//! Any thread; a [`ChangeConsumer`] belongs to one at a time. A consumer is one of the log
+//! (`katydid_wal::Consumer`), whose mark is a commit stamp.
 //!
 //! A crash leaves the position that was acknowledged last.
 
@@ -15,9 +16,11 @@ use katydid_wal::{self as wal, Consumer, ReadError};
 use std::fmt;
 use std::task::{Context, Poll};
 
-/// A named consumer of the committed transactions. Made by [`Database::consumer`](crate::Database::consumer).
+/// A named consumer of the committed transactions. Made by
+/// [`Database::consumer`](crate::Database::consumer).
 ///
-/// Dropping it changes nothing: the consumer stays at the position that it acknowledged last, and keeps the log from there on, until
+/// Dropping it changes nothing: the consumer stays at the position that it acknowledged last, and
+/// keeps the log from there on, until
 /// [`Database::remove_consumer`](crate::Database::remove_consumer).
 pub struct ChangeConsumer {
     of: Chosen,
@@ -77,7 +80,8 @@ impl ChangeConsumer {
         self.changes.next_async().await
     }
 
-    /// The next transaction, or the waker of `context` is called when there may be one. Errors as [`Changes::poll_next`].
+    /// The next transaction, or the waker of `context` is called when there may be one. Errors as
+    /// [`Changes::poll_next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<CommittedTransaction>> {
         self.changes.poll_next(context)
     }
@@ -87,11 +91,13 @@ impl ChangeConsumer {
         self.changes.position()
     }
 
-    /// Acknowledges every transaction that was given: a consumer of this name goes on after it, in this opening or a later one, and the log need not keep
-    /// more for it. Durable when this returns. It costs one durable write.
+    /// Acknowledges every transaction that was given: a consumer of this name goes on after it, in
+    /// this opening or a later one, and the log need not keep more for it. Durable when this
+    /// returns. It costs one durable write.
     ///
     /// # Errors
-    /// [`Error::ChangesGap`] if the consumer was too far behind and the log was trimmed; failures of the device.
+    /// [`Error::ChangesGap`] if the consumer was too far behind and the log was trimmed; failures
+    /// of the device.
     pub fn acknowledge(&mut self) -> Result<()> {
         let _call = Call::enter(&self.of)?;
         let ChangePosition { stamp, from } = self.changes.position();

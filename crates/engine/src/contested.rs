@@ -1,4 +1,4 @@
-//! What two transactions were in conflict about, and keys as errors show them. Pure.
+//! The table and keys of a conflict between two transactions, and keys as errors show them. Pure.
 
 use std::fmt;
 use std::ops::Bound;
@@ -10,7 +10,8 @@ const SHOWN: usize = 48;
 
 /// The beginning of a key, as an error names it: at most 48 bytes, and the length of the whole.
 ///
-/// Displayed in quotes with bytes that are not printable ASCII escaped, so that no key can break a line of a log or a terminal.
+/// Displayed in quotes with bytes that are not printable ASCII escaped, so that no key can break a
+/// line of a log or a terminal.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct KeyExcerpt {
     start: Box<[u8]>,
@@ -62,7 +63,7 @@ pub enum ContestedKeys {
     Range(Bound<KeyExcerpt>, Bound<KeyExcerpt>),
 }
 
-/// What a transaction wanted when it met a conflict.
+/// The keys that a transaction wanted when it met a conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contested {
@@ -70,8 +71,8 @@ pub struct Contested {
     pub table: Arc<str>,
     /// The keys that the transaction wanted.
     pub keys: ContestedKeys,
-    /// Time since the holder began, measured when the conflict was found, in steps of some milliseconds; `None` if the holder is not known
-    /// or has ended.
+    /// Time since the holder began, measured when the conflict was found, in steps of some
+    /// milliseconds; `None` if the holder is not known or has ended.
     pub holder_open: Option<Duration>,
 }
 
@@ -82,7 +83,7 @@ impl Contested {
     }
 }
 
-/// As the end of a sentence: ` over key "a" of table "t"`.
+/// Displays the end of a sentence: ` over key "a" of table "t"`.
 impl fmt::Display for Contested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.keys {

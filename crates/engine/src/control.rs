@@ -1,17 +1,20 @@
-//! The control file `katydid.control`: which database this is, which engine made it, and where restart begins.
+//! The control file `katydid.control`: which database this is, which engine made it, and where
+//! restart begins.
 //!
-//! Two slots of 4 KiB, written in turn, durable; the valid one with the higher sequence number counts. Threads: the opener,
-//! then the checkpointer (one checkpoint at a time); `state` guards the choice of the slot across the write.
+//! Two slots of 4 KiB, written in turn, durable; the valid one with the higher sequence number
+//! counts. Threads: the opener, then the checkpointer (one checkpoint at a time); `state` guards
+//! the choice of the slot across the write.
 //!
 //! Invariants:
 //!
-//! 1. A write goes to the slot that does not count, so one valid slot exists at any time after creation.
+//! 1. A write goes to the slot that does not count, so one valid slot exists at any time after
+//!    creation.
 //! 2. Magic, version, checksum and sequence stand at the same places in all versions.
-//! 3. The file gets its name only when both slots are durable: a file of this name without a valid slot is corrupt, never an
-//!    unfinished creation, and is never written over.
+//! 3. The file gets its name only when both slots are durable: a file of this name without a valid
+//!    slot is corrupt, never an unfinished creation, and is never written over.
 //!
-//! A crash during an update leaves the old state or the new one. During creation: no control file, hence no database; the
-//! caller makes everything else before.
+//! A crash during an update leaves the old state or the new one. During creation: no control file,
+//! hence no database; the caller makes everything else before.
 
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
@@ -29,7 +32,8 @@ pub(crate) const FILE_NAME: &str = "katydid.control";
 pub(crate) const NEW_FILE_NAME: &str = "katydid.control.new";
 
 const MAGIC: [u8; 8] = *b"KTYDCTRL";
-/// The newest version that is known; a slot has the oldest one that can say it, so that older programs read what they can.
+/// The newest version that is known; a slot has the oldest one that can say it, so that older
+/// programs read what they can.
 const VERSION: u32 = 2;
 /// The version since when there is a memory engine.
 const VERSION_MEMORY: u32 = 2;
@@ -46,7 +50,7 @@ pub(crate) enum Shutdown {
     Clean = 1,
 }
 
-/// What the control file says. What only the other engine has is zero.
+/// Contents of the control file. Fields that only the other engine has are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Control {
     /// The database, random.
@@ -59,13 +63,15 @@ pub(crate) struct Control {
     pub(crate) next_table: u32,
     /// Paged: bytes in a page.
     pub(crate) page_bytes: u32,
-    /// Paged: LSN of the begin record of the last complete checkpoint; zero: none yet, restart reads the log from its start.
+    /// Paged: LSN of the begin record of the last complete checkpoint; zero: none yet, restart
+    /// reads the log from its start.
     pub(crate) checkpoint: Lsn,
     /// Paged: every transaction id in use is below this.
     pub(crate) next_transaction: u64,
     /// Memory: streams of the log.
     pub(crate) streams: u16,
-    /// Memory: number of the last complete checkpoint; zero: none yet, restart begins with nothing and the log's start.
+    /// Memory: number of the last complete checkpoint; zero: none yet, restart begins with nothing
+    /// and the log's start.
     pub(crate) checkpoint_number: u64,
 }
 
@@ -240,7 +246,8 @@ fn read_slots(file: &dyn File, place: &str) -> Result<(u64, Control)> {
         Finding::Newer(found) => {
             foreign(Foreign::NewerVersion { file: FILE_NAME.to_owned(), found, known: VERSION })
         }
-        // All zeros is what a damaged device returns; no other program makes such a file under this name.
+        // All zeros is what a damaged device returns; no other program makes such a file under this
+        // name.
         Finding::Foreign if bytes[..read].iter().any(|byte| *byte != 0) => {
             foreign(Foreign::Magic(FILE_NAME.to_owned()))
         }
@@ -288,7 +295,8 @@ impl ControlFile {
         Ok(Some(ControlFile { file, state: Mutex::new(state) }))
     }
 
-    /// Creates the control file, and with it the database: everything else is there and durable. Durable when it returns.
+    /// Creates the control file, and with it the database: everything else is there and durable.
+    /// Durable when it returns.
     pub(crate) fn create(directory: &dyn Directory, method: Method, control: Control) -> Result<ControlFile> {
         Self::create_as(FILE_NAME, directory, method, control)
     }
@@ -325,8 +333,8 @@ impl ControlFile {
         self.state.lock().1
     }
 
-    /// Changes it; durable when this returns. After a failure the device's gate is shut and what it says is the old or the new
-    /// state.
+    /// Changes it; durable when this returns. After a failure the device's gate is shut and what it
+    /// says is the old or the new state.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Control)) -> Result<()> {
         let mut state = self.state.lock();
         let (sequence, mut control) = (state.0 + 1, state.1);
@@ -338,7 +346,8 @@ impl ControlFile {
         Ok(())
     }
 
-    /// Takes the number of a new table, durably. The caller is the only one that makes tables meanwhile.
+    /// Takes the number of a new table, durably. The caller is the only one that makes tables
+    /// meanwhile.
     ///
     /// # Errors
     /// `Error::TooManyTables` if all were taken.

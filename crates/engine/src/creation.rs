@@ -1,13 +1,16 @@
 //! Telling an interrupted creation from a database that has lost its control file.
 //!
-//! Runs on the thread that opens, with the directory's lock, and reads only. Both have no control file, which a creation makes last.
-//! The first may be begun again, which writes over everything; of the second every byte must stay.
+//! Runs on the thread that opens, with the directory's lock, and reads only. Both have no control
+//! file, which a creation makes last. The first may be begun again, which writes over everything;
+//! of the second every byte must stay.
 //!
-//! 1. A creation makes the log before anything else, and appends nothing to it. So files of an engine without a log, a record
-//!    of the engine, and a log that was trimmed are each proof of a database.
+//! 1. A creation makes the log before anything else, and appends nothing to it. So files of an
+//!    engine without a log, a record of the engine, and a log that was trimmed are each proof of a
+//!    database.
 //! 2. What cannot be read is no proof of an interrupted creation: it is refused with the failure.
 //!
-//! A database that was created and never used is not told from an interrupted creation. It holds nothing, and nothing is lost.
+//! A database that was created and never used is not told from an interrupted creation. It holds
+//! nothing, and nothing is lost.
 
 use crate::control;
 use crate::copy::refuse_incomplete;
@@ -21,7 +24,8 @@ use katydid_wal::{Kind, Lsn, OpenError, ReadError, StreamInspection, inspect};
 /// Refuses a directory without a control file that holds anything which no creation leaves.
 ///
 /// # Errors
-/// `Error::Corrupt` names the control file and what was found; `Error::LogOpen` if the log has lost a file too.
+/// `Error::Corrupt` names the control file and what was found; `Error::LogOpen` if the log has lost
+/// a file too.
 pub(crate) fn refuse_lost_control(directory: &dyn Directory) -> Result<()> {
     refuse_incomplete(directory)?;
     let Some(evidence) = evidence(directory)? else { return Ok(()) };
@@ -65,7 +69,7 @@ enum LogEvidence {
     NoLog,
     /// One that was made, and nothing else.
     Unused,
-    /// What shows that it was used.
+    /// The log was used; names the evidence.
     Used(String),
 }
 
@@ -103,7 +107,8 @@ fn was_trimmed(log: &StreamInspection) -> Option<String> {
     (log.start > Lsn::ZERO).then(|| format!("the log was trimmed up to {}", log.start))
 }
 
-/// The error of opening a directory without a control file, whose interrupted creation had begun with another kind of log.
+/// The error of opening a directory without a control file, whose interrupted creation had begun
+/// with another kind of log.
 pub(crate) fn explain(error: Error, place: &str) -> Error {
     let Error::LogOpen(cause) = &error else { return error };
     match cause.other_kind() {

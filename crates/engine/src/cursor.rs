@@ -1,10 +1,13 @@
 //! A cursor: a place in a range of keys that can be moved, once for both engines.
 //!
-//! Used by the thread that uses the transaction. It is made of ranges: one is walked as long as the cursor goes on in one direction, and another
-//! one begins at the cursor's key when it turns or jumps. So locks, errors and own writes are those of ranges. Invariants:
+//! Used by the thread that uses the transaction. It is made of ranges: one is walked as long as the
+//! cursor goes on in one direction, and another one begins at the cursor's key when it turns or
+//! jumps. So locks, errors and own writes are those of ranges. Invariants:
 //!
-//! 1. `key` and `value` are those of the entry that the last move found, if `position` is [`Position::At`].
-//! 2. `walk` is a range from the cursor's place on, in its direction; a move that does not go on with it drops it.
+//! 1. `key` and `value` are those of the entry that the last move found, if `position` is
+//!    [`Position::At`].
+//! 2. `walk` is a range from the cursor's place on, in its direction; a move that does not go on
+//!    with it drops it.
 
 use crate::direction::Direction;
 use crate::error::Result;
@@ -25,11 +28,14 @@ enum Position {
     Behind,
 }
 
-/// A place in a range of keys that can be kept and moved: at a key, before the first one, or behind the last one.
+/// A place in a range of keys that can be kept and moved: at a key, before the first one, or behind
+/// the last one.
 ///
-/// A move returns the entry that the cursor stands at afterwards, as it is at that moment, the transaction's own writes included; `None` if it has
-/// moved past an end, from where it can turn back. Other calls of the transaction do not move the cursor: it stays at its key, also if the key
-/// is deleted, and the next move goes to what is then the next key. What it has passed over is locked as by [`Transaction::range`].
+/// A move returns the entry that the cursor stands at afterwards, as it is at that moment, the
+/// transaction's own writes included; `None` if it has moved past an end, from where it can turn
+/// back. Other calls of the transaction do not move the cursor: it stays at its key, also if the
+/// key is deleted, and the next move goes to what is then the next key. What it has passed over is
+/// locked as by [`Transaction::range`].
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -64,7 +70,8 @@ pub struct Cursor<'t> {
 type Entry<'c> = (&'c [u8], &'c [u8]);
 
 impl Transaction {
-    /// A cursor over the keys in `keys`, before the first one. Nothing is read or locked before it is moved.
+    /// A cursor over the keys in `keys`, before the first one. Nothing is read or locked before it
+    /// is moved.
     pub fn cursor<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Cursor<'t> {
         let (low, high) = keys.into_bounds();
         Cursor {
@@ -81,14 +88,15 @@ impl Transaction {
 }
 
 impl Cursor<'_> {
-    /// Moves to the next key; from before the first key to that. Behind the last key it stays. Errors as [`Transaction::range`]; the cursor then
-    /// has not moved.
+    /// Moves to the next key; from before the first key to that. Behind the last key it stays.
+    /// Errors as [`Transaction::range`]; the cursor then has not moved.
     #[expect(clippy::should_implement_trait, reason = "it lends its entry, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>> {
         self.step(Direction::Up)
     }
 
-    /// Moves to the key before; from behind the last key to that. Before the first key it stays. Errors as [`Cursor::next`].
+    /// Moves to the key before; from behind the last key to that. Before the first key it stays.
+    /// Errors as [`Cursor::next`].
     pub fn prev(&mut self) -> Result<Option<Entry<'_>>> {
         self.step(Direction::Down)
     }
@@ -103,13 +111,15 @@ impl Cursor<'_> {
         self.walk_from(Direction::Down, self.low.clone(), self.high.clone())
     }
 
-    /// Moves to the first key of its range that is `key` or greater; behind the last one if there is none. Errors as [`Cursor::next`].
+    /// Moves to the first key of its range that is `key` or greater; behind the last one if there
+    /// is none. Errors as [`Cursor::next`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Entry<'_>>> {
         let low = greater(self.low.clone(), key.as_ref());
         self.walk_from(Direction::Up, low, self.high.clone())
     }
 
-    /// Moves to the last key of its range that is `key` or less; before the first one if there is none. Errors as [`Cursor::next`].
+    /// Moves to the last key of its range that is `key` or less; before the first one if there is
+    /// none. Errors as [`Cursor::next`].
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Entry<'_>>> {
         let high = less(self.high.clone(), key.as_ref());
         self.walk_from(Direction::Down, self.low.clone(), high)
@@ -120,7 +130,8 @@ impl Cursor<'_> {
         (self.position == Position::At).then_some(&*self.key)
     }
 
-    /// Reads the entry that it stands at once more: `None` if it is past an end, or the key was deleted since. Errors as [`Transaction::get`].
+    /// Reads the entry that it stands at once more: `None` if it is past an end, or the key was
+    /// deleted since. Errors as [`Transaction::get`].
     pub fn current(&mut self) -> Result<Option<Entry<'_>>> {
         if self.position != Position::At {
             return Ok(None);
@@ -130,8 +141,8 @@ impl Cursor<'_> {
         Ok(Some((&self.key, &self.value)))
     }
 
-    /// Sets the value of the key that it stands at, also if the key was deleted since; `false`, and nothing is done, if it is past an end. It stays
-    /// where it is. Errors as [`Transaction::put`].
+    /// Sets the value of the key that it stands at, also if the key was deleted since; `false`, and
+    /// nothing is done, if it is past an end. It stays where it is. Errors as [`Transaction::put`].
     pub fn put(&mut self, value: impl AsRef<[u8]>) -> Result<bool> {
         if self.position != Position::At {
             return Ok(false);
@@ -140,8 +151,8 @@ impl Cursor<'_> {
         Ok(true)
     }
 
-    /// Deletes the key that it stands at; whether it was there. It stays where it is: the next move goes to a neighbour of the deleted key.
-    /// Errors as [`Transaction::delete`].
+    /// Deletes the key that it stands at; whether it was there. It stays where it is: the next move
+    /// goes to a neighbour of the deleted key. Errors as [`Transaction::delete`].
     pub fn delete(&mut self) -> Result<bool> {
         if self.position != Position::At {
             return Ok(false);

@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// Most bytes of a segment, and of the reserve, of the log of a database in memory.
 const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
-/// An open database. Cheap to clone; all clones are one database, closed when the last one and the last transaction,
-/// session and commit future are gone, or by [`Database::close`].
+/// An open database. Cheap to clone; all clones are one database, closed when the last one and the
+/// last transaction, session and commit future are gone, or by [`Database::close`].
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -53,14 +53,16 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in directory `path`, creating it if there is none, and recovering it if needed.
+    /// Opens the database in directory `path`, creating it if there is none, and recovering it if
+    /// needed.
     ///
-    /// A process that has a database open must not go on without `exec` in a child of `fork`: the child has the database's memory and lock, but
-    /// none of its threads, and a call there may wait for ever.
+    /// A process that has a database open must not go on without `exec` in a child of `fork`: the
+    /// child has the database's memory and lock, but none of its threads, and a call there may wait
+    /// for ever.
     ///
     /// # Errors
-    /// `Error::Locked` if it is open elsewhere, `Error::Foreign` if the directory holds something else, `Error::Corrupt` if it is
-    /// damaged; nothing is changed then.
+    /// `Error::Locked` if it is open elsewhere, `Error::Foreign` if the directory holds something
+    /// else, `Error::Corrupt` if it is damaged; nothing is changed then.
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
         Self::open_with(path, Options::default())
     }
@@ -74,13 +76,15 @@ impl Database {
         Self::open_in(Arc::new(directory), options)
     }
 
-    /// Opens the database in directory `path` to look at it, and changes nothing there: no file is written, made or removed. What recovery would
-    /// write is kept in memory, 4 KiB for each block of 4 KiB that it changes; the memory engine takes as much memory as it does otherwise.
+    /// Opens the database in directory `path` to look at it, and changes nothing there: no file is
+    /// written, made or removed. What recovery would write is kept in memory, 4 KiB for each block
+    /// of 4 KiB that it changes; the memory engine takes as much memory as it does otherwise.
     ///
-    /// Every transaction only reads. Writes, new tables, dropped tables and checkpoints are refused with `Error::ReadOnly`. No thread is started,
-    /// and [`Database::close`] writes nothing.
+    /// Every transaction only reads. Writes, new tables, dropped tables and checkpoints are refused
+    /// with `Error::ReadOnly`. No thread is started, and [`Database::close`] writes nothing.
     ///
-    /// Several processes may have the database open to read at a time. None can open it to write meanwhile.
+    /// Several processes may have the database open to read at a time. None can open it to write
+    /// meanwhile.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -98,8 +102,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open to write, in this process or another; `Error::Corrupt` if it is
-    /// damaged; `Error::LogOpen` if its log is in NVRAM, which is mapped and cannot be recovered in memory.
+    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open to write, in this
+    /// process or another; `Error::Corrupt` if it is damaged; `Error::LogOpen` if its log is in
+    /// NVRAM, which is mapped and cannot be recovered in memory.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         let path = path.as_ref();
         // The memory engine needs what it needed before.
@@ -109,14 +114,16 @@ impl Database {
         Self::open_in(Arc::new(existing(path)?), options)
     }
 
-    /// Makes an empty database in the memory of this process, with the default options and no files: for tests, and for data that need not
-    /// outlive the process. It is gone when its last handle is. Each stream of its log begins with 3 MiB.
+    /// Makes an empty database in the memory of this process, with the default options and no
+    /// files: for tests, and for data that need not outlive the process. It is gone when its last
+    /// handle is. Each stream of its log begins with 3 MiB.
     ///
-    /// It is the whole store on other bytes: both engines, the log and checkpoints run as they do in a folder, and commits are durable
-    /// in the sense that nothing is left to be written. No call on it waits for a device.
+    /// It is the whole store on other bytes: both engines, the log and checkpoints run as they do
+    /// in a folder, and commits are durable in the sense that nothing is left to be written. No
+    /// call on it waits for a device.
     ///
-    /// To close a database in memory and open it again, keep a [`MemoryDirectory`](crate::MemoryDirectory) and use
-    /// [`Database::open_in`].
+    /// To close a database in memory and open it again, keep a
+    /// [`MemoryDirectory`](crate::MemoryDirectory) and use [`Database::open_in`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -134,12 +141,13 @@ impl Database {
         Self::in_memory_with(Options::default())
     }
 
-    /// Makes an empty database in the memory of this process with `options`, as [`Database::in_memory`]. Segments and reserve of the log are
-    /// 1 MiB at most, whatever `options` say, because they are allocated at once.
+    /// Makes an empty database in the memory of this process with `options`, as
+    /// [`Database::in_memory`]. Segments and reserve of the log are 1 MiB at most, whatever
+    /// `options` say, because they are allocated at once.
     ///
     /// # Errors
-    /// `Error::Option` if an option is out of its range, `Error::NotFound` if `Options::create` is false, and those of
-    /// [`Database::in_memory`].
+    /// `Error::Option` if an option is out of its range, `Error::NotFound` if `Options::create` is
+    /// false, and those of [`Database::in_memory`].
     pub fn in_memory_with(mut options: Options) -> Result<Database> {
         options.validate()?;
         let log = &mut options.advanced.log;
@@ -155,17 +163,18 @@ impl Database {
         Ok(Database { of: open::open(directory, options)? })
     }
 
-    /// Which engine made the database in directory `path`. Reads its control file and nothing else.
+    /// The engine that made the database in directory `path`. Reads its control file and nothing
+    /// else.
     ///
     /// # Errors
-    /// `Error::NotFound` if there is none, or one whose creation was interrupted: opening begins it again, with any engine. `Error::Corrupt`
-    /// if the control file was lost.
+    /// `Error::NotFound` if there is none, or one whose creation was interrupted: opening begins it
+    /// again, with any engine. `Error::Corrupt` if the control file was lost.
     pub fn engine_at(path: impl AsRef<Path>) -> Result<EngineKind> {
         let path = path.as_ref();
         Self::engine_in(&existing(path)?)
     }
 
-    /// As [`Database::engine_at`], in a directory of any device.
+    /// The engine that made the database in a directory of any device; see [`Database::engine_at`].
     pub fn engine_in(directory: &dyn Directory) -> Result<EngineKind> {
         match control::read(directory)? {
             Some(control) => Ok(control.engine),
@@ -176,7 +185,8 @@ impl Database {
         }
     }
 
-    /// As [`Database::open_in`], with a watch over the device that the caller has made.
+    /// Opens a database like [`Database::open_in`], with a watch over the device that the caller
+    /// has made.
     pub(crate) fn open_watched(
         directory: Arc<dyn Directory>,
         options: Options,
@@ -216,11 +226,13 @@ impl Database {
         self.of.tables()
     }
 
-    /// Gives the table called `from` the name `to`; `false` if there is no table `from`. Durable when this returns: after a crash it has one of the
-    /// two names. Nothing of the table is copied, and nobody is waited for.
+    /// Gives the table called `from` the name `to`; `false` if there is no table `from`. Durable
+    /// when this returns: after a crash it has one of the two names. Copies nothing of the table,
+    /// and waits for no transaction.
     ///
-    /// Handles on the table go on working, also inside of transactions that are open. [`Table::name`] of a handle is the name that the table had
-    /// when the handle was asked for; errors name the table as it is called now. The name `from` is free afterwards.
+    /// Handles on the table go on working, also inside of transactions that are open.
+    /// [`Table::name`] of a handle is the name that the table had when the handle was asked for;
+    /// errors name the table as it is called now. The name `from` is free afterwards.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -235,17 +247,20 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::TableExists` if there is a table `to`, also if that is `from`; `Error::TableName`. Nothing is changed then.
+    /// `Error::TableExists` if there is a table `to`, also if that is `from`; `Error::TableName`.
+    /// Nothing is changed then.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
         Call::enter(&self.of)?.rename_table(from, to)
     }
 
-    /// Drops a table and frees its pages; `false` if there is none. Durable when this returns. Waits for the transactions that
-    /// use the table; in the paged engine not for those that only read ([`Access::ReadOnly`](crate::Access::ReadOnly)). The pages are used again for other tables; the file does not get shorter.
+    /// Drops a table and frees its pages; `false` if there is none. Durable when this returns.
+    /// Waits for the transactions that use the table; in the paged engine not for those that only
+    /// read ([`Access::ReadOnly`](crate::Access::ReadOnly)). The pages are used again for other
+    /// tables; the file does not get shorter.
     ///
     /// # Errors
-    /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the calling thread's. Nothing is changed
-    /// then.
+    /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the
+    /// calling thread's. Nothing is changed then.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         self.check_access()?;
         Call::enter(&self.of)?.drop_table(name)
@@ -254,15 +269,17 @@ impl Database {
     /// Begins a transaction with the database's durability.
     ///
     /// # Errors
-    /// `Error::Closed`. `Error::TooManyTransactions` from the memory engine, in which at most 4,095 transactions are open at a time: the
-    /// next one waits, at most `Options::lock_wait`, for one of them to end.
+    /// `Error::Closed`. `Error::TooManyTransactions` from the memory engine, in which at most 4,095
+    /// transactions are open at a time: the next one waits, at most `Options::lock_wait`, for one
+    /// of them to end.
     #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
         self.begin_for(Access::ReadWrite)
     }
 
-    /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory engine if a commit that a transaction
-    /// which only reads must wait for takes longer than `Options::lock_wait`.
+    /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory
+    /// engine if a commit that a transaction which only reads must wait for takes longer than
+    /// `Options::lock_wait`.
     #[track_caller]
     pub fn begin_with(&self, mut options: TransactionOptions) -> Result<Transaction> {
         if self.options().access == Access::ReadOnly {
@@ -279,8 +296,9 @@ impl Database {
         }
     }
 
-    /// Opens a read view: begins a transaction that only reads, with the database's durability. It shows the state at its beginning, and neither
-    /// waits for transactions that write nor makes them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
+    /// Opens a read view: begins a transaction that only reads, with the database's durability. It
+    /// shows the state at its beginning, and neither waits for transactions that write nor makes
+    /// them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -310,30 +328,36 @@ impl Database {
         self.begin_with(TransactionOptions { durability, access, ..TransactionOptions::default() })
     }
 
-    /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most `AdvancedOptions::retries` times, but not after a
-    /// time-out: all runs together wait for other transactions at most `Options::lock_wait`.
+    /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most
+    /// `AdvancedOptions::retries` times, but not after a time-out: all runs together wait for other
+    /// transactions at most `Options::lock_wait`.
     ///
-    /// Use the transaction inside of `body`, not the database: [`Database::get`], [`Database::put`], their like and `transact` are
-    /// refused there. For a transaction apart from this one, on purpose, there is [`Database::begin`].
+    /// Use the transaction inside of `body`, not the database: [`Database::get`],
+    /// [`Database::put`], their like and `transact` are refused there. For a transaction apart from
+    /// this one, on purpose, there is [`Database::begin`].
     ///
-    /// Any other error of `body` rolls back and is returned, after a check: what `body` has read must have held at one time, and be as
-    /// durable as a commit would be. If it did not hold, which only the memory engine lets happen, `body` is run again. So an error that
-    /// `body` concludes from its reads is as true as what it returns.
+    /// Any other error of `body` rolls back and is returned, after a check: what `body` has read
+    /// must have held at one time, and be as durable as a commit would be. If it did not hold,
+    /// which only the memory engine lets happen, `body` is run again. So an error that `body`
+    /// concludes from its reads is as true as what it returns.
     ///
     /// A body with an error type of its own goes to [`Database::try_transact`].
     ///
     /// # Errors
-    /// `Error::Nested` inside of another `body`. What `body` or the commit fails with; `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
+    /// `Error::Nested` inside of another `body`. What `body` or the commit fails with;
+    /// `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
     /// survive.
     #[track_caller]
     pub fn transact<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.try_transact(body)
     }
 
-    /// Runs `body` in a transaction as [`Database::transact`] does, with the caller's own error type.
+    /// Runs `body` in a transaction as [`Database::transact`] does, with the caller's own error
+    /// type.
     ///
-    /// An error of `body` rolls the transaction back and is returned as it was. The error itself is not looked into: `body` is run again
-    /// if the transaction met a conflict, whatever `body` made of it.
+    /// An error of `body` rolls the transaction back and is returned as it was. The error itself is
+    /// not looked into: `body` is run again if the transaction met a conflict, whatever `body` made
+    /// of it.
     ///
     /// ```
     /// #[derive(Debug, PartialEq)]
@@ -363,9 +387,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The error of `body`, unchanged. A converted [`Error`](crate::Error) if the transaction could not be begun or committed. A converted
-    /// `Error` also replaces an error of `body` in these cases: the transaction met a conflict and is not run again; the reads of `body` did
-    /// not hold, rest on commits that may not survive, or could not be checked because the database was closed.
+    /// The error of `body`, unchanged. A converted [`Error`](crate::Error) if the transaction could
+    /// not be begun or committed. A converted `Error` also replaces an error of `body` in these
+    /// cases: the transaction met a conflict and is not run again; the reads of `body` did not
+    /// hold, rest on commits that may not survive, or could not be checked because the database was
+    /// closed.
     #[track_caller]
     pub fn try_transact<T, E: From<Error>>(
         &self,
@@ -374,7 +400,8 @@ impl Database {
         self.run(Access::ReadWrite, &mut body, Transaction::commit).map(|(done, _stamp)| done)
     }
 
-    /// Runs `body` in a transaction and ends that by `commit`, and again after a conflict of either.
+    /// Runs `body` in a transaction and ends that by `commit`, and again after a conflict of
+    /// either.
     #[track_caller]
     pub(crate) fn run<T, C, E: From<Error>>(
         &self,
@@ -422,30 +449,32 @@ impl Database {
         self.transact(|txn| txn.get(table, key))
     }
 
-    /// Whether `key` has a value, read in a transaction of its own. Errors as [`Database::transact`].
+    /// Returns whether `key` has a value, read in a transaction of its own. Errors as
+    /// [`Database::transact`].
     #[track_caller]
     pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         self.transact(|txn| txn.contains(table, key))
     }
 
-    /// Writes one value in a transaction of its own, retrying conflicts. Errors as [`Database::transact`].
+    /// Writes one value in a transaction of its own, retrying conflicts. Errors as
+    /// [`Database::transact`].
     #[track_caller]
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.transact(|txn| txn.put(table, key, value))
     }
 
-    /// Writes one value in a transaction of its own, retrying conflicts; `Error::KeyExists` if the key has one. Other errors as
-    /// [`Database::transact`].
+    /// Writes one value in a transaction of its own, retrying conflicts; `Error::KeyExists` if the
+    /// key has one. Other errors as [`Database::transact`].
     #[track_caller]
     pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.transact(|txn| txn.insert(table, key, value))
     }
 
-    /// Changes one value in a transaction of its own, as [`Transaction::update`] does; `change` is run again after a conflict. Errors as
-    /// [`Database::transact`].
+    /// Changes one value in a transaction of its own, as [`Transaction::update`] does; `change` is
+    /// run again after a conflict. Errors as [`Database::transact`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -467,8 +496,9 @@ impl Database {
         self.transact(|txn| txn.update(table, key, &mut change))
     }
 
-    /// Sets one value in a transaction of its own if it is `expected`, as [`Transaction::compare_and_swap`] does, retrying conflicts. Errors
-    /// as [`Database::transact`].
+    /// Sets one value in a transaction of its own if it is `expected`, as
+    /// [`Transaction::compare_and_swap`] does, retrying conflicts. Errors as
+    /// [`Database::transact`].
     #[track_caller]
     pub fn compare_and_swap(
         &self,
@@ -481,14 +511,15 @@ impl Database {
         self.transact(|txn| txn.compare_and_swap(table, key, expected, new))
     }
 
-    /// Removes the least key of a table in a transaction of its own, as [`Transaction::pop_first`] does, retrying conflicts. Errors as
-    /// [`Database::transact`].
+    /// Removes the least key of a table in a transaction of its own, as [`Transaction::pop_first`]
+    /// does, retrying conflicts. Errors as [`Database::transact`].
     #[track_caller]
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.transact(|txn| txn.pop_first(table))
     }
 
-    /// Deletes one key in a transaction of its own, retrying conflicts; whether it was there. Errors as [`Database::transact`].
+    /// Deletes one key in a transaction of its own, retrying conflicts; whether it was there.
+    /// Errors as [`Database::transact`].
     #[track_caller]
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
@@ -498,22 +529,26 @@ impl Database {
     /// Makes everything committed before the call durable.
     ///
     /// # Errors
-    /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the caller may have seen a commit
-    /// fail, and must not take this for its success.
+    /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the
+    /// caller may have seen a commit fail, and must not take this for its success.
     pub fn sync(&self) -> Result<()> {
         Call::enter(&self.of)?.sync()
     }
 
-    /// The committed transactions from `from` on, in the order of their commits, and then those to come: durable ones only, each with all its changes.
+    /// The committed transactions from `from` on, in the order of their commits, and then those to
+    /// come: durable ones only, each with all its changes.
     ///
-    /// The feed reads the log, as far back as that goes. It does not keep the log from being trimmed: a feed that is too slow gets
-    /// [`Error::ChangesGap`]. Writers do not wait for it, and know nothing of it but this: from the first call on, or with
-    /// [`AdvancedOptions::record_values`](crate::AdvancedOptions::record_values), the paged engine logs the whole values of updates. For updates
-    /// that were logged without, the feed has the bytes that changed ([`NewValue::Patch`](crate::NewValue::Patch)).
+    /// The feed reads the log, as far back as that goes. It does not keep the log from being
+    /// trimmed: a feed that is too slow gets [`Error::ChangesGap`]. Writers do not wait for it, and
+    /// know nothing of it but this: from the first call on, or with
+    /// [`AdvancedOptions::record_values`](crate::AdvancedOptions::record_values), the paged engine
+    /// logs the whole values of updates. For updates that were logged without, the feed has the
+    /// bytes that changed ([`NewValue::Patch`](crate::NewValue::Patch)).
     ///
-    /// A transaction is given after it is durable. One that committed with less than [`Durability::Durable`](crate::Durability::Durable) is given when a
-    /// later commit, or [`Database::sync`], has made it so. A transaction is put together in memory; so are the changes of transactions that have not
-    /// ended yet, up to 1 GiB in all.
+    /// A transaction is given after it is durable. One that committed with less than
+    /// [`Durability::Durable`](crate::Durability::Durable) is given when a later commit, or
+    /// [`Database::sync`], has made it so. A transaction is put together in memory; so are the
+    /// changes of transactions that have not ended yet, up to 1 GiB in all.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -533,16 +568,19 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ChangesGap`] if the log does not go back to the position, [`Error::Option`] if it is of another database, as far as that can be told;
-    /// failures of the device.
+    /// [`Error::ChangesGap`] if the log does not go back to the position, [`Error::Option`] if it
+    /// is of another database, as far as that can be told; failures of the device.
     pub fn changes(&self, from: &ChangesFrom) -> Result<Changes> {
         Call::enter(&self.of)?.changes(from)
     }
 
-    /// The consumer of the feed that has this name; a new one, which begins at `from`, if there is none. It goes on where it acknowledged last, in this
-    /// opening and in later ones, and the log is kept for it from there on, as long as it is at most `bytes_max` bytes of log behind: writers and
-    /// checkpoints never wait for it, and the log never fills because of it. One that is farther behind when a checkpoint trims the log
-    /// loses its place. [`Stat`] lists the consumers. While a database has consumers, its paged engine logs the whole values of updates from its opening on.
+    /// The consumer of the feed that has this name; a new one, which begins at `from`, if there is
+    /// none. It goes on where it acknowledged last, in this opening and in later ones, and the log
+    /// is kept for it from there on, as long as it is at most `bytes_max` bytes of log behind:
+    /// writers and checkpoints never wait for it, and the log never fills because of it. One that
+    /// is farther behind when a checkpoint trims the log loses its place. [`Stat`] lists the
+    /// consumers. While a database has consumers, its paged engine logs the whole values of updates
+    /// from its opening on.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -560,14 +598,16 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ChangesGap`] if the consumer has lost its place: [`Database::remove_consumer`] forgets it. [`Error::Log`] if the name is not 1 to 64
-    /// lower-case letters, digits, `-` and `_`. Those of [`Database::changes`].
+    /// [`Error::ChangesGap`] if the consumer has lost its place: [`Database::remove_consumer`]
+    /// forgets it. [`Error::Log`] if the name is not 1 to 64 lower-case letters, digits, `-` and
+    /// `_`. Those of [`Database::changes`].
     pub fn consumer(&self, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<ChangeConsumer> {
         self.check_access()?;
         ChangeConsumer::open(&self.of, name, bytes_max, from)
     }
 
-    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What the log has kept for it goes with the next checkpoint.
+    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What
+    /// the log has kept for it goes with the next checkpoint.
     ///
     /// # Errors
     /// Failures of the device.
@@ -577,26 +617,31 @@ impl Database {
         Ok(call.log().remove_consumer(name)?)
     }
 
-    /// Takes a checkpoint now and trims the log; [`Database::stat`] says where the log starts afterwards.
+    /// Takes a checkpoint now and trims the log; [`Database::stat`] says where the log starts
+    /// afterwards.
     pub fn checkpoint(&self) -> Result<()> {
         self.check_access()?;
         Call::enter(&self.of)?.checkpoint()
     }
 
-    /// Ends the database: waits for the calls of other threads that are under way, takes a checkpoint, closes the log and gives the
-    /// directory back. Nothing of this opening changes the directory after that. The memory engine takes no checkpoint if nothing was
-    /// committed, if the log is short beside what the database holds, or if the device has no room: the next open reads the log.
+    /// Ends the database: waits for the calls of other threads that are under way, takes a
+    /// checkpoint, closes the log and gives the directory back. Nothing of this opening changes the
+    /// directory after that. The memory engine takes no checkpoint if nothing was committed, if the
+    /// log is short beside what the database holds, or if the device has no room: the next open
+    /// reads the log.
     ///
-    /// Calls that begin later, on any clone, fail with `Error::Closed`. So do calls that wait for a transaction that is still open, at once,
-    /// however long `Options::lock_wait` is. Transactions that have not committed are lost. Commits whose callbacks or futures are still
-    /// pending are durable, if they asked for that; they are told when the session or future is polled.
+    /// Calls that begin later, on any clone, fail with `Error::Closed`. So do calls that wait for a
+    /// transaction that is still open, at once, however long `Options::lock_wait` is. Transactions
+    /// that have not committed are lost. Commits whose callbacks or futures are still pending are
+    /// durable, if they asked for that; they are told when the session or future is polled.
     ///
-    /// A second call, also on another clone or at the same time, returns when the first is done, with the same outcome. It may be called
-    /// from a callback of a commit, from the body of [`Database::transact`], and from a waker. Dropping the last handle does the same.
+    /// A second call, also on another clone or at the same time, returns when the first is done,
+    /// with the same outcome. It may be called from a callback of a commit, from the body of
+    /// [`Database::transact`], and from a waker. Dropping the last handle does the same.
     ///
     /// # Errors
-    /// What kept the checkpoint from being taken, or the log from becoming durable. The database is closed all the same, and the next open
-    /// recovers it.
+    /// What kept the checkpoint from being taken, or the log from becoming durable. The database is
+    /// closed all the same, and the next open recovers it.
     pub fn close(&self) -> Result<()> {
         self.of.close()
     }
@@ -606,13 +651,15 @@ impl Database {
         self.of.stat()
     }
 
-    /// Checks every page, the order of every tree, the map of free pages and the log, while the database is open. Waits for the
-    /// transactions that use a table, and holds all tables meanwhile. Of the memory engine it checks the order of keys and the log, and holds nobody
-    /// up.
+    /// Checks every page, the order of every tree, the map of free pages and the log, while the
+    /// database is open. Waits for the transactions that use a table, and holds all tables
+    /// meanwhile. In the memory engine it checks the order of keys and the log, and delays no
+    /// transaction.
     ///
     /// # Errors
-    /// `Error::Conflict` if it did not get all tables, `Error::WaitsForItself` if a transaction of the calling thread keeps one from
-    /// it, and failures of the device. What is wrong with the store is in the report.
+    /// `Error::Conflict` if it did not get all tables, `Error::WaitsForItself` if a transaction of
+    /// the calling thread keeps one from it, and failures of the device. What is wrong with the
+    /// store is in the report.
     pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         self.of.verify(progress)
     }
@@ -622,7 +669,7 @@ impl Database {
         self.of.opening()
     }
 
-    /// What background threads would have been asked to do by now, if there are none.
+    /// Does what background threads would have been asked to do by now, if there are none.
     pub(crate) fn run_background(&self) {
         // No call: the log calls wakers here, which may close the database.
         if !self.of.opening().is_closing() {

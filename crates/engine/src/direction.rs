@@ -1,4 +1,4 @@
-//! Which way a scan goes.
+//! Direction of a scan.
 
 /// Towards greater keys, or towards lesser ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The directory of a database: what lies where in it, and what stands before its files while the database is open.
+//! The directory of a database: what lies where in it, and what stands before its files while the
+//! database is open.
 //!
 //! Runs on the thread that opens or checks a database. Nothing here writes.
 
@@ -11,7 +12,8 @@ use std::sync::Arc;
 /// The folder of the log, inside the database's.
 pub(crate) const LOG_FOLDER: &str = "log";
 
-/// The control file of a log of one stream, and the file that counts the streams of a log. If both are gone, so is the log.
+/// The control file of a log of one stream, and the file that counts the streams of a log. If both
+/// are gone, so is the log.
 pub(crate) const LOG_FILES: [&str; 2] = ["log.control", "streams.control"];
 
 /// The directory of a database that is being opened.

@@ -1,4 +1,5 @@
-//! The log of a database in readable form, without opening the database. What its records say is its engine's to tell.
+//! The log of a database in readable form, without opening the database. What its records say is
+//! its engine's to tell.
 
 use crate::control;
 use crate::directory::existing;
@@ -10,14 +11,15 @@ use katydid_device::Directory;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Reads the log of the database in directory `path`, changing nothing, and calls `visit` for each record until the end or until `visit`
-/// breaks: in the order of positions in a paged database, and of commit stamps in a memory database, whose log has several streams. Returns
-/// how the log ends, in words; or, if `visit` broke, the position or stamp at which more follows.
+/// Reads the log of the database in directory `path`, changing nothing, and calls `visit` for each
+/// record until the end or until `visit` breaks: in the order of positions in a paged database, and
+/// of commit stamps in a memory database, whose log has several streams. Returns how the log ends,
+/// in words; or, if `visit` broke, the position or stamp at which more follows.
 pub fn dump_log(path: impl AsRef<Path>, visit: impl FnMut(&LogEntry) -> ControlFlow<()>) -> Result<String> {
     dump_log_in(&existing(path.as_ref())?, visit)
 }
 
-/// As [`dump_log`], in a directory of any device.
+/// Dumps a log like [`dump_log`], in a directory of any device.
 pub fn dump_log_in(
     directory: &dyn Directory,
     mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,

@@ -1,17 +1,21 @@
-//! Ending transactions that hold locks or versions until they are durable, when no thread blocks on them.
+//! Ending transactions that hold locks or versions until they are durable, when no thread blocks on
+//! them.
 //!
-//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future has left its thread when it becomes durable, and the
-//! program may never poll the callback or the future. So the end depends on neither: the first such commit starts a thread, which waits for
-//! the log and ends the transactions in their order. It is parked while there is none. (The alternative was to give the duty to the thread
-//! that waits for what is held. That saves this thread, but makes every such wait know about the log, and the deadlock detector about waits
-//! that are no locks.)
+//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future has left
+//! its thread when it becomes durable, and the program may never poll the callback or the future.
+//! So the end depends on neither: the first such commit starts a thread, which waits for the log
+//! and ends the transactions in their order. It is parked while there is none. (The alternative was
+//! to give the duty to the thread that waits for what is held. That saves this thread, but makes
+//! every such wait know about the log, and the deadlock detector about waits that are no locks.)
 //!
 //! Invariants:
 //!
-//! 1. Each pending transaction is given once to the engine's `on_durable`, which waits for the log, in the order of the calls.
-//! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later committing thread ends its own transaction.
-//! 3. A panic while one transaction is ended shuts the engine off, for what that transaction holds may never be released. The thread goes
-//!    on with the others.
+//! 1. Each pending transaction is given once to the engine's `on_durable`, which waits for the log,
+//!    in the order of the calls.
+//! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later
+//!    committing thread ends its own transaction.
+//! 3. A panic while one transaction is ended shuts the engine off, for what that transaction holds
+//!    may never be released. The thread goes on with the others.
 
 use crate::latch::{Condvar, Mutex};
 use katydid_wal::Background;
@@ -25,7 +29,8 @@ pub(crate) trait OnDurable: Send + Sync + 'static {
     /// A transaction that is in the log, with the locks or versions it holds.
     type Pending: Send;
     fn durability_waiter(&self) -> &DurabilityWaiter<Self::Pending>;
-    /// Waits until the log has come as far as the transaction asked, or has failed, and ends the transaction accordingly.
+    /// Waits until the log has come as far as the transaction asked, or has failed, and ends the
+    /// transaction accordingly.
     fn on_durable(&self, pending: Self::Pending);
     /// Shuts the engine off, for the reason given: one of its own threads panicked.
     fn panicked(&self, what: &'static str);
@@ -57,7 +62,8 @@ impl<P> Default for DurabilityWaiter<P> {
 }
 
 impl<P> DurabilityWaiter<P> {
-    /// Ends `pending` when it is durable. The calling thread waits for that itself if there is to be no other thread, or none can be started.
+    /// Ends `pending` when it is durable. The calling thread waits for that itself if there is to
+    /// be no other thread, or none can be started.
     pub(crate) fn enqueue<E: OnDurable<Pending = P>>(engine: &Arc<E>, background: Background, pending: P) {
         if background == Background::Caller {
             engine.on_durable(pending);

@@ -1,10 +1,12 @@
 //! One engine made of two: each value is the first's or the second's.
 //!
-//! A transaction and its tables lie where the first or second engine would put them, and a call costs one predictable branch: no allocation, no
-//! call through a table of functions (docs/adr/0030).
+//! A transaction and its tables lie where the first or second engine would put them, and a call
+//! costs one predictable branch: no allocation, no call through a table of functions
+//! (docs/adr/0030).
 //!
-//! A value of one engine is never given to the other: handles of different openings are refused before ([`crate::engine`]). Where the types
-//! would allow it, the call fails as it does for another opening.
+//! A value of one engine is never given to the other: handles of different openings are refused
+//! before ([`crate::engine`]). Where the types would allow it, the call fails as it does for
+//! another opening.
 
 use crate::CommitStamp;
 use crate::Durability;

@@ -1,15 +1,17 @@
 //! The contract between the public handles and an engine: everything that a handle may ask.
 //!
-//! A handle checks what needs no engine (sizes, access, handles of another opening, calls after `close`), then asks. So an engine is given only
-//! its own tables, of the same opening. `either` makes one engine of two, at no cost for a call; `open` chooses. An engine
-//! is added by implementing these traits and by naming it there.
+//! A handle checks what needs no engine (sizes, access, handles of another opening, calls after
+//! `close`), then asks. So an engine is given only its own tables, of the same opening. `either`
+//! makes one engine of two, at no cost for a call; `open` chooses. An engine is added by
+//! implementing these traits and by naming it there.
 //!
 //! Rules for an engine:
 //!
-//! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file are called inside of a call of the opening
-//!    ([`crate::opening`]), except `begin`, reads, and in the memory engine writes, which stay in memory until the commit.
-//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: it holds nothing that
-//!    another one waits for, or that is released later by itself.
+//! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file
+//!    are called inside of a call of the opening ([`crate::opening`]), except `begin`, reads, and
+//!    in the memory engine writes, which stay in memory until the commit.
+//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: it
+//!    holds nothing that another one waits for, or that is released later by itself.
 //! 3. Dropping a transaction that has not ended rolls it back.
 
 use crate::CommitStamp;
@@ -37,8 +39,8 @@ use std::sync::Arc;
 /// A key and its value.
 pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
 
-/// An open database. All clones are one database, which is closed when the last of them is dropped and the last transaction, session and
-/// commit.
+/// An open database. All clones are one database, which is closed when the last of them is dropped
+/// and the last transaction, session and commit.
 pub(crate) trait Engine: Opened + Clone {
     type Table: EngineTable;
     type Transaction: EngineTransaction<Table = Self::Table>;
@@ -76,21 +78,25 @@ pub(crate) trait Engine: Opened + Clone {
     fn stat(&self) -> Result<Stat>;
     /// Its stored id.
     fn id(&self) -> Id;
-    /// Writes everything of a copy but its control file, durable but for the names in the directory itself, beside whatever else runs. In no call or
-    /// visit but where it needs one: `pace` runs code of the user. See [`crate::Database::backup`].
+    /// Writes everything of a copy but its control file, durable but for the names in the directory
+    /// itself, beside whatever else runs. In no call or visit but where it needs one: `pace` runs
+    /// code of the user. See [`crate::Database::backup`].
     fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied>;
     /// See [`crate::Database::verify`].
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
     /// The log, with all its streams.
     fn log(&self) -> &Log;
-    /// Pages of the database file, and the number of the next table. What was durable before the call needs no more of either. Fails if the log
-    /// cannot be archived. See [`crate::Database::log_archiver`].
+    /// Pages of the database file, and the number of the next table. What was durable before the
+    /// call needs no more of either. Fails if the log cannot be archived. See
+    /// [`crate::Database::log_archiver`].
     fn archive_facts(&self) -> Result<(u64, u32)>;
-    /// Every commit whose record is appended from now on has this stamp or a greater one. None if stamps are positions of the log.
+    /// Every commit whose record is appended from now on has this stamp or a greater one. None if
+    /// stamps are positions of the log.
     fn archive_horizon(&self) -> Result<Option<CommitStamp>>;
     /// See [`crate::Database::changes`].
     fn changes(&self, from: &ChangesFrom) -> Result<Changes>;
-    /// Does what background threads would have done by now, if it was opened without them; otherwise nothing.
+    /// Does what background threads would have done by now, if it was opened without them;
+    /// otherwise nothing.
     fn run_background(&self);
 }
 
@@ -111,9 +117,10 @@ pub(crate) trait EngineFiles: Sized {
         control: &Control,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport>;
-    /// Writes everything of a copy but its control file from a whole copy and increments to it, none of which was opened since it was made. `control` is that of
-    /// the last one. With an extension the log goes on with that. Returns what the control file of the copy is to say of its files. See
-    /// [`crate::Database::restore`].
+    /// Writes everything of a copy but its control file from a whole copy and increments to it,
+    /// none of which was opened since it was made. `control` is that of the last one. With an
+    /// extension the log goes on with that. Returns what the control file of the copy is to say of
+    /// its files. See [`crate::Database::restore`].
     fn copy_unopened(
         sources: &[Unopened],
         control: &Control,
@@ -121,7 +128,8 @@ pub(crate) trait EngineFiles: Sized {
         pace: &mut Pace<'_>,
         extension: Option<&Extension>,
     ) -> Result<Control>;
-    /// Rewrites the files of a database that was closed cleanly and whose lock is held; bytes before and after. See [`crate::Database::compact`].
+    /// Rewrites the files of a database that was closed cleanly and whose lock is held; bytes
+    /// before and after. See [`crate::Database::compact`].
     fn compact(
         directory: &Arc<dyn Directory>,
         control: &Control,
@@ -162,8 +170,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn has_changes(&self) -> bool;
     /// Durability of its commit when it is acknowledged.
     fn durability(&self) -> Durability;
-    /// The failure after which the transaction can only roll back, if there was one. A conflict that any of its calls met is remembered here,
-    /// whatever the caller did with the error.
+    /// The failure after which the transaction can only roll back, if there was one. A conflict
+    /// that any of its calls met is remembered here, whatever the caller did with the error.
     fn failure(&self) -> Option<&Error>;
 
     /// See [`crate::Transaction::get`].
@@ -178,7 +186,8 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn insert(&mut self, table: &Self::Table, key: &[u8], value: &[u8]) -> Result<()>;
     /// See [`crate::Transaction::delete`].
     fn delete(&mut self, table: &Self::Table, key: &[u8]) -> Result<bool>;
-    /// See [`crate::Transaction::range`] and [`crate::Transaction::range_for_update`]. The range reads nothing before its first step.
+    /// See [`crate::Transaction::range`] and [`crate::Transaction::range_for_update`]. The range
+    /// reads nothing before its first step.
     fn range(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>, purpose: Purpose)
     -> Self::Range;
     /// See [`crate::Transaction::range_unlocked`]. It is stepped upwards only.
@@ -191,14 +200,15 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::commit`].
     fn commit(&mut self) -> Result<CommitStamp>;
-    /// Gives the transaction its place in the log and returns; what it still holds is released when it is durable, without its caller.
-    /// Errors as [`crate::Transaction::commit`].
+    /// Gives the transaction its place in the log and returns; what it still holds is released when
+    /// it is durable, without its caller. Errors as [`crate::Transaction::commit`].
     fn submit(&mut self) -> Result<Ticket>;
     /// A reference that keeps the database open.
     fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     /// See [`crate::Transaction::rollback`].
     fn rollback(&mut self) -> Result<()>;
-    /// Rolls back because the caller gives up, and checks that its reads hold and are as durable as its commit would be.
+    /// Rolls back because the caller gives up, and checks that its reads hold and are as durable as
+    /// its commit would be.
     ///
     /// # Errors
     /// A conflict if they do not hold.
@@ -207,11 +217,12 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn abandon(&mut self);
 }
 
-/// The entries of a range of keys, read by one transaction `T`. It holds no reference to the transaction, so that the transaction can read, write
-/// and walk other ranges between two steps.
+/// The entries of a range of keys, read by one transaction `T`. It holds no reference to the
+/// transaction, so that the transaction can read, write and walk other ranges between two steps.
 pub(crate) trait EngineRange<T>: fmt::Debug {
-    /// The next entry from one end, if there is one, as `transaction` sees it at this step, its own writes included. `transaction` is the one
-    /// that takes every step of this range. The caller takes at most `limit` more, if it says so.
+    /// The next entry from one end, if there is one, as `transaction` sees it at this step, its own
+    /// writes included. `transaction` is the one that takes every step of this range. The caller
+    /// takes at most `limit` more, if it says so.
     fn step<'r>(
         &'r mut self,
         transaction: &mut T,

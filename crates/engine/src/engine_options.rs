@@ -21,8 +21,8 @@ pub enum EngineOptions {
 /// Settings of the paged engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PagedOptions {
-    /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768; default 8,192. With 4,096, keys have at most
-    /// 512 bytes.
+    /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768;
+    /// default 8,192. With 4,096, keys have at most 512 bytes.
     pub page_bytes: usize,
     /// Bytes of pages kept in memory; at least 16 pages. 0, the default, is a share of the memory
     /// that this process may use when it opens the database
@@ -35,15 +35,18 @@ pub struct PagedOptions {
     /// [`Method::Buffered`], through the system's page cache, so that free memory holds pages.
     /// [`Method::Direct`] is for a process that is given the memory: with `cache_bytes` of most of
     /// it no page is in memory twice. Commits are as durable with each, and the log does not travel
-    /// that way ([`LogOptions::method`](crate::LogOptions::method)). Each opening may choose another.
+    /// that way ([`LogOptions::method`](crate::LogOptions::method)). Each opening may choose
+    /// another.
     pub page_method: Method,
-    /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit roll back without reading the log; the
-    /// rest is read back from the log.
+    /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit
+    /// roll back without reading the log; the rest is read back from the log.
     pub undo_bytes: usize,
-    /// Maximum bytes of old values and their keys kept for read views (transactions with [`Access::ReadOnly`](crate::Access::ReadOnly)). At
-    /// least 64 KiB, default 256 MiB. Above it the oldest view is given up: its reads fail with `Error::ViewTooOld`. Writers never wait
-    /// and never fail for it. A transaction that is open keeps old values of what it has written also while no view is open, in case one opens; if these alone
-    /// exceed the limit, views that open before that transaction ends cannot read the tables that it has written.
+    /// Maximum bytes of old values and their keys kept for read views (transactions with
+    /// [`Access::ReadOnly`](crate::Access::ReadOnly)). At least 64 KiB, default 256 MiB. Above it
+    /// the oldest view is given up: its reads fail with `Error::ViewTooOld`. Writers never wait and
+    /// never fail for it. A transaction that is open keeps old values of what it has written also
+    /// while no view is open, in case one opens; if these alone exceed the limit, views that open
+    /// before that transaction ends cannot read the tables that it has written.
     pub view_bytes_max: u64,
 }
 
@@ -62,12 +65,14 @@ impl Default for PagedOptions {
 /// Settings of the memory engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// Maximum bytes of keys, values and their bookkeeping, old versions included, before writes fail with `Error::MemoryFull`. At least
-    /// 1 MiB, default 4 GiB.
+    /// Maximum bytes of keys, values and their bookkeeping, old versions included, before writes
+    /// fail with `Error::MemoryFull`. At least 1 MiB, default 4 GiB.
     pub memory_bytes: u64,
-    /// Streams of the log, each with its own memory, files and syncs; fixed when the database is created. From 1 (one central log) to 64; 0,
-    /// the default, is one for each processor. The streams share out the reserve, the ring (at least 1 MiB each) and the sizes of segments (at
-    /// least 4 MiB each, and 16 KiB of the first) of [`AdvancedOptions::log`](crate::AdvancedOptions::log).
+    /// Streams of the log, each with its own memory, files and syncs; fixed when the database is
+    /// created. From 1 (one central log) to 64; 0, the default, is one for each processor. The
+    /// streams share out the reserve, the ring (at least 1 MiB each) and the sizes of segments (at
+    /// least 4 MiB each, and 16 KiB of the first) of
+    /// [`AdvancedOptions::log`](crate::AdvancedOptions::log).
     pub streams: u16,
     /// Transactions that a commit waits for besides its own record. Default: tracked.
     pub commit_dependencies: CommitDependencies,
@@ -83,8 +88,8 @@ impl Default for MemoryOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum CommitDependencies {
-    /// The records of the transactions whose versions it has read, and of those they depend on (the "pre-committed" status of
-    /// versions in Cicada with P-WAL, section III-B).
+    /// The records of the transactions whose versions it has read, and of those they depend on (the
+    /// "pre-committed" status of versions in Cicada with P-WAL, section III-B).
     #[default]
     Tracked,
     /// All that any stream held when it committed (P-WAL's minimum over all workers, section II-B).

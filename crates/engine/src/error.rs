@@ -1,10 +1,12 @@
 //! Everything a call on the store can fail with.
 //!
-//! One type for the public surface, because a transaction's calls fail alike. It is `Clone`: the failure that poisons
-//! a database is handed to every later caller, and one failed sync to every waiting commit.
+//! One type for the public surface, because a transaction's calls fail alike. It is `Clone`: the
+//! failure that poisons a database is handed to every later caller, and one failed sync to every
+//! waiting commit.
 //!
-//! An error that has a cause prints it and returns it as its source as well: a program that prints only the error loses nothing. What concerns a
-//! table or a key names it; names and keys are escaped, and keys are cut.
+//! An error that has a cause prints it and returns it as its source as well: a program that prints
+//! only the error loses nothing. What concerns a table or a key names it; names and keys are
+//! escaped, and keys are cut.
 
 pub(crate) use crate::archive_fault::ArchiveFault;
 use crate::contested::{Contested, KeyExcerpt};
@@ -28,7 +30,7 @@ pub enum ConflictKind {
     Deadlock,
     /// The lock was not granted within `Options::lock_wait`.
     Timeout,
-    /// What it read or passed over was changed before it committed (memory engine).
+    /// A key that it read or passed over was changed before it committed (memory engine).
     Changed,
     /// A later transaction has read or written what it wanted to write (memory engine).
     Overtaken,
@@ -53,7 +55,8 @@ pub enum Foreign {
     },
     /// The file belongs to another database.
     Identity(String),
-    /// A creation with another kind of log was interrupted. It can be gone on with by that kind only.
+    /// A creation with another kind of log was interrupted. It can be gone on with by that kind
+    /// only.
     InterruptedCreation {
         /// The kind of log that the interrupted creation began with.
         log: wal::LogKind,
@@ -76,7 +79,8 @@ pub enum CopyFault {
         /// The kind of log.
         log: wal::LogKind,
     },
-    /// The log has grown by more than `AdvancedOptions::log_hard_bytes` while the copy was made, and was trimmed.
+    /// The log has grown by more than `AdvancedOptions::log_hard_bytes` while the copy was made,
+    /// and was trimmed.
     TooSlow,
     /// The receiver of progress has cancelled the copy.
     Cancelled,
@@ -100,7 +104,8 @@ pub enum CopyFault {
     NoIncrements,
     /// The database was not closed cleanly: open it, and close it.
     NotClosed,
-    /// The backup was opened after it was made: it is a database that is used. Open it, or back it up.
+    /// The backup was opened after it was made: it is a database that is used. Open it, or back it
+    /// up.
     OpenedSince,
 }
 
@@ -108,10 +113,12 @@ pub enum CopyFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepairFault {
-    /// A repair was interrupted. The damaged files are in quarantine, and the new database is not whole.
+    /// A repair was interrupted. The damaged files are in quarantine, and the new database is not
+    /// whole.
     #[error("its repair was interrupted: run the repair again")]
     Interrupted,
-    /// Databases of the memory engine are not repaired: a checkpoint with damage has no part that stands by itself.
+    /// Databases of the memory engine are not repaired: a checkpoint with damage has no part that
+    /// stands by itself.
     #[error("a database of the memory engine cannot be repaired: restore it from a backup")]
     MemoryEngine,
     /// The log is in NVRAM, and is read only by the program that opens it.
@@ -123,7 +130,8 @@ pub enum RepairFault {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another transaction is in the way. Everything of this transaction must be rolled back; run it again.
+    /// Another transaction is in the way. Everything of this transaction must be rolled back; run
+    /// it again.
     #[error("transaction {victim} gave way{}: {}", Holder(*holder, contested.as_deref()), ConflictReason(*kind))]
     Conflict {
         /// The transaction that has to roll back: the caller's own.
@@ -132,12 +140,14 @@ pub enum Error {
         holder: Option<TxnId>,
         /// Deadlock or a wait that took too long.
         kind: ConflictKind,
-        /// What the victim wanted: table, keys, and how long the holder has been open; where known.
+        /// The table and keys that the victim wanted, and how long the holder has been open; where
+        /// known.
         contested: Option<Box<Contested>>,
     },
-    /// The thread waited for itself: for a transaction that it has used last and that no other thread took over meanwhile, or for a
-    /// transaction of another thread that waits for that one. A transaction that gets this error can only roll back. Running it again
-    /// does not help before the thread has ended the holder.
+    /// The thread waited for itself: for a transaction that it has used last and that no other
+    /// thread took over meanwhile, or for a transaction of another thread that waits for that one.
+    /// A transaction that gets this error can only roll back. Running it again does not help before
+    /// the thread has ended the holder.
     #[error(
         "the call waits for transaction {holder}{}, which is open on the same thread: end that one first",
         ContestedSuffix(contested.as_deref())
@@ -148,8 +158,9 @@ pub enum Error {
         /// Table and keys that the call wanted, where known.
         contested: Option<Box<Contested>>,
     },
-    /// A call that runs a transaction of its own was made inside a body of `Database::transact` for the same database, by the same
-    /// thread. It would neither see what the body has written nor be rolled back with it.
+    /// A call that runs a transaction of its own was made inside a body of `Database::transact` for
+    /// the same database, by the same thread. It would neither see what the body has written nor be
+    /// rolled back with it.
     #[error(
         "inside the body of transaction {outer} use the transaction that the body is given, not the database"
     )]
@@ -157,8 +168,9 @@ pub enum Error {
         /// The transaction that the body runs in.
         outer: TxnId,
     },
-    /// The log was trimmed past a feed: transactions after the one of stamp `at` are not in it any more. Begin with
-    /// [`ChangesFrom::Oldest`](crate::ChangesFrom::Oldest), and bring what was made of the feed up to date by other means before.
+    /// The log was trimmed past a feed: transactions after the one of stamp `at` are not in it any
+    /// more. Begin with [`ChangesFrom::Oldest`](crate::ChangesFrom::Oldest), and bring what was
+    /// made of the feed up to date by other means before.
     #[error("the log does not have all changes after stamp {at} any more: it starts at {log_start}")]
     ChangesGap {
         /// The stamp of the last transaction before the gap.
@@ -249,21 +261,24 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// The table handle was made by another database, or by another opening of this one. Ask the open database for the table. Nothing
-    /// was done.
+    /// The table handle was made by another database, or by another opening of this one. Ask the
+    /// open database for the table. Nothing was done.
     #[error("the handle of table {name:?} was made by another database, or by another opening of this one")]
     ForeignTable {
         /// Its name.
         name: String,
     },
-    /// The session was made by another database, or by another opening of this one. The transaction is rolled back.
+    /// The session was made by another database, or by another opening of this one. The transaction
+    /// is rolled back.
     #[error("the session was made by another database, or by another opening of this one")]
     ForeignSession,
-    /// The session was dropped before the commit was acknowledged. The commit goes on, and whether it is durable is not known; every durable
-    /// commit that begins later, and [`Database::sync`](crate::Database::sync), makes it so.
+    /// The session was dropped before the commit was acknowledged. The commit goes on, and whether
+    /// it is durable is not known; every durable commit that begins later, and
+    /// [`Database::sync`](crate::Database::sync), makes it so.
     #[error("the session was dropped before the commit was acknowledged; the commit goes on")]
     SessionDropped,
-    /// The savepoint belongs to another transaction, of this or another database, or was undone by a rollback to an earlier one.
+    /// The savepoint belongs to another transaction, of this or another database, or was undone by
+    /// a rollback to an earlier one.
     #[error("the savepoint is not one of this transaction's, or was rolled back")]
     Savepoint,
     /// An earlier call on this transaction failed in a way that leaves only `rollback`.
@@ -279,10 +294,10 @@ pub enum Error {
         /// Purpose for which room was needed.
         what: String,
     },
-    /// The log may not grow further before something lets go of its oldest part. Nothing was changed. Of a log in NVRAM: also by a
-    /// checkpoint no room could be made, and what is in the way is a transaction that has not ended, perhaps the caller's own: it can
-    /// still roll back
-    /// or commit.
+    /// The log may not grow further before something lets go of its oldest part. Nothing was
+    /// changed. Of a log in NVRAM: also by a checkpoint no room could be made, and what is in the
+    /// way is a transaction that has not ended, perhaps the caller's own: it can still roll back or
+    /// commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
         /// Pin that keeps the oldest part of the log.
@@ -302,20 +317,23 @@ pub enum Error {
         /// The oldest open transaction, if old versions are kept for it.
         held_by: Option<TxnId>,
     },
-    /// The memory engine: as many transactions are open as there can be, and for `Options::lock_wait` none of them ended. None was begun.
+    /// The memory engine: as many transactions are open as there can be, and for
+    /// `Options::lock_wait` none of them ended. None was begun.
     #[error("{limit} transactions are open, and there cannot be more")]
     TooManyTransactions {
         /// The limit: 4,095.
         limit: usize,
     },
-    /// A table's number is not used again after the table is dropped, and each number was used. No table can be made any more.
+    /// A table's number is not used again after the table is dropped, and each number was used. No
+    /// table can be made any more.
     #[error("{limit} tables were made, and there cannot be more")]
     TooManyTables {
         /// The limit: 4,294,967,294.
         limit: u32,
     },
-    /// The view of a transaction that only reads was given up, because the old values kept for views took more than there may be
-    /// (`PagedOptions::view_bytes_max`). All that it has read before is right. A new transaction may read on, with a newer state.
+    /// The view of a transaction that only reads was given up, because the old values kept for
+    /// views took more than there may be (`PagedOptions::view_bytes_max`). All that it has read
+    /// before is right. A new transaction may read on, with a newer state.
     #[error("the view is too old: {bytes} bytes of old values were kept for views, the limit is {max}")]
     ViewTooOld {
         /// Bytes that were kept.
@@ -382,9 +400,10 @@ pub enum Error {
         /// The directory.
         place: String,
     },
-    /// A device error keeps another transaction from being ended: from being rolled back, or from freeing what its commit let go of. It
-    /// keeps its locks and its part of the log, which this call needed. It is tried again by each call that needs them: when the device
-    /// works again, so does the same call.
+    /// A device error keeps another transaction from being ended: from being rolled back, or from
+    /// freeing what its commit let go of. It keeps its locks and its part of the log, which this
+    /// call needed. It is tried again by each call that needs them: when the device works again, so
+    /// does the same call.
     #[error("transaction {txn} is in the way, which could not be ended so far: {cause}")]
     Unended {
         /// The other transaction.
@@ -393,8 +412,8 @@ pub enum Error {
         #[source]
         cause: Arc<Error>,
     },
-    /// An earlier write or sync failed. A commit that reports this may or may not survive; nothing is written until
-    /// the database is opened again.
+    /// An earlier write or sync failed. A commit that reports this may or may not survive; nothing
+    /// is written until the database is opened again.
     #[error("the database was shut off by an earlier failure: {cause}")]
     Poisoned {
         /// The first failure.
@@ -437,10 +456,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same transaction, run again from its beginning, may succeed. That is so for every conflict, and for a view that was too
-    /// old. `Database::transact` does
-    /// not run a transaction again after a time-out (`ConflictKind::Timeout`): it has waited for as long as `Options::lock_wait` allows by
-    /// then. A program that wants to wait longer may.
+    /// Returns whether the same transaction, run again from its beginning, may succeed. That is so
+    /// for every conflict, and for a view that was too old. `Database::transact` does not run a
+    /// transaction again after a time-out (`ConflictKind::Timeout`): by then it has waited for as
+    /// long as `Options::lock_wait` allows. A program that wants to wait longer may run it again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Conflict { .. } | Error::ViewTooOld { .. } => true,
@@ -449,7 +468,8 @@ impl Error {
         }
     }
 
-    /// Returns true if `Database::transact` runs the transaction again: after each conflict but a time-out.
+    /// Returns true if `Database::transact` runs the transaction again: after each conflict but a
+    /// time-out.
     pub(crate) fn asks_to_run_again(&self) -> bool {
         match self {
             Error::Conflict { kind, .. } => *kind != ConflictKind::Timeout,
@@ -516,7 +536,7 @@ impl Error {
         Error::ValueTooLong { table: Arc::default(), key: KeyExcerpt::of(key), length, max }
     }
 
-    /// The same error, of the table called `name` if it names none.
+    /// This error with `name` as its table, if it names none.
     #[cold]
     pub(crate) fn in_table(mut self, name: &str) -> Self {
         if let Error::KeyExists { table, .. }

@@ -1,7 +1,9 @@
-//! What the engines tell the program around them: events for `tracing`, numbers for `metrics`. Without these features every function here is empty.
+//! Events for `tracing` and numbers for `metrics`, by which engines inform the program around them.
+//! Without these features every function here is empty.
 //!
-//! Any thread. A subscriber or recorder is code of the user: nothing here is called with a latch held that a call of the database needs, except for
-//! the turn of a checkpoint. Names and fields are part of the interface; the guide lists them ([`crate::guide::observing`]).
+//! Any thread. A subscriber or recorder is code of the user: nothing here is called with a latch
+//! held that a call of the database needs, except for the turn of a checkpoint. Names and fields
+//! are part of the interface; the guide lists them ([`crate::guide::observing`]).
 
 #[cfg(feature = "tracing")]
 use crate::contested::Contested;
@@ -15,7 +17,7 @@ use crate::options::RecoveryProgress;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Whether anything is told. Otherwise no time is taken for it.
+/// True if events or numbers are reported. Otherwise no time is taken for them.
 pub(crate) const IS_ON: bool = cfg!(any(feature = "tracing", feature = "metrics"));
 
 /// A database was opened.

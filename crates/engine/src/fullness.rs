@@ -1,12 +1,16 @@
-//! When a log in NVRAM, which cannot grow, needs a checkpoint.
+//! Need of checkpoints of a log in NVRAM, which cannot grow.
 //!
-//! Any thread. How much is taken is asked of the log (`Stream::fullness`), per mille of what writes may take.
+//! Any thread. How much is taken is asked of the log (`Stream::fullness`), per mille of what writes
+//! may take.
 //!
-//! 1. From [`Share::is_due`] on the checkpoint thread is rung for; nobody waits.
-//! 2. From [`FULL`] on, or below if many have written and not ended, who has not written yet waits. The rest is for those who have:
-//!    they hold part of the log, and only their ends give it back.
-//! 3. Whoever waits holds no latch, and waits for checkpoints, which need neither locks nor anybody's end. Where an open transaction keeps
-//!    them from freeing anything (paged engine), he waits for that one, and not in a circle (`paged::log_room`). Then he is told `LogFull`.
+//! 1. From [`Share::is_due`] on the checkpoint thread is notified; no transaction waits.
+//! 2. From [`FULL`] on, or below if many have written and not ended, a transaction that has not
+//!    written yet waits. The rest is for those that have written: they hold part of the log, and
+//!    only their ends give it back.
+//! 3. A transaction that waits holds no latch, and waits for checkpoints, which need neither locks
+//!    nor the end of a transaction. Where an open transaction keeps checkpoints from freeing
+//!    anything (paged engine), the waiting one waits for that transaction, and never in a circle
+//!    (`paged::log_room`). Then it fails with `LogFull`.
 
 use crate::error::Error;
 use crate::options::Options;
@@ -17,7 +21,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// See rule 2.
 pub(crate) const FULL: u32 = 900;
 
-/// A checkpoint that has left more than its share is followed by the next when so much more is taken: what kept it may be there for long.
+/// A checkpoint that has left more than its share is followed by the next when this much more is
+/// taken, in per mille: what kept it may be there for long.
 const MORE: u32 = 50;
 
 /// Share of a log in use at which a checkpoint begins.
@@ -38,12 +43,12 @@ impl Share {
         taken >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Whether enough is taken for a checkpoint, whatever the last one has left.
+    /// Returns whether enough is taken for a checkpoint, whatever the last one has left.
     pub(crate) fn is_over(&self, taken: u32) -> bool {
         taken >= self.least
     }
 
-    /// A checkpoint was taken, or was tried, and has left so much.
+    /// Takes note that a checkpoint was taken, or was tried, and has left `taken`.
     pub(crate) fn left(&self, taken: u32) {
         self.due.store(self.least.max(taken.saturating_add(MORE)), Ordering::Relaxed);
     }
@@ -55,7 +60,8 @@ pub(crate) fn used_and_limit(log: &Stream) -> (u64, u64) {
     (space.live, log.capacity().unwrap_or(u64::MAX).saturating_sub(space.reserve))
 }
 
-/// The error of an append that found no room in NVRAM, for whoever can make some or knows what is in the way.
+/// The error of an append that found no room in NVRAM. The caller makes room, or finds out what
+/// pins the log.
 #[cold]
 pub(crate) fn no_room(log: &Stream) -> Error {
     let (used, limit) = used_and_limit(log);

@@ -59,7 +59,8 @@ pub enum EngineKind {
     /// Pages, a buffer pool, strict two-phase locking and ARIES: data larger than memory.
     #[default]
     Paged,
-    /// Everything in memory; optimistic, multi-version, with a log in several streams (Cicada over P-WAL).
+    /// Everything in memory; optimistic, multi-version, with a log in several streams (Cicada over
+    /// P-WAL).
     Memory,
 }
 

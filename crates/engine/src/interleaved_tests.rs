@@ -1,17 +1,21 @@
-//! Clients, maintenance and `close` beside each other, in an order that a seed names, up to a crash; judged against a model.
+//! Clients, maintenance and `close` beside each other, in an order that a seed names, up to a
+//! crash; judged against a model.
 //!
-//! Each task is a thread under the scheduler of `crates/interleave`, so a seed names everything that happens. Clients run transactions on a few
-//! keys that all share: reads, writes, deletes, rollbacks to savepoints, and reads of a table larger than the cache. A maintenance task takes
-//! checkpoints (which trim the log), writes pages back and collects versions; another takes one checkpoint. In some runs a task closes the
-//! database.
+//! Each task is a thread under the scheduler of `crates/interleave`, so a seed names everything
+//! that happens. Clients run transactions on a few keys that all share: reads, writes, deletes,
+//! rollbacks to savepoints, and reads of a table larger than the cache. A maintenance task takes
+//! checkpoints (which trim the log), writes pages back and collects versions; another takes one
+//! checkpoint. In some runs a task closes the database.
 //!
-//! Each transaction that writes also inserts a row of its own, its mark. After the crash and a recovery, the marks say which transactions
-//! survived. These rules are checked:
+//! Each transaction that writes also inserts a row of its own, its mark. After the crash and a
+//! recovery, the marks say which transactions survived. These rules are checked:
 //!
-//! 1. Every acknowledged transaction survived. So did every transaction whose writes an acknowledged reader was shown.
+//! 1. Every acknowledged transaction survived. So did every transaction whose writes an
+//!    acknowledged reader was shown.
 //! 2. No transaction survived that was refused, rolled back, or never committed.
-//! 3. The survivors, replayed in the order of their commit stamps, each read what it was shown, and leave exactly the rows found. The stamp
-//!    of a commit that the crash interrupted is not known: one order of these among the others must fit.
+//! 3. The survivors, replayed in the order of their commit stamps, each read what it was shown, and
+//!    leave exactly the rows found. The stamp of a commit that the crash interrupted is not known:
+//!    one order of these among the others must fit.
 
 use crate::opening::Call;
 use crate::pause::device::paused;
@@ -54,7 +58,7 @@ enum Outcome {
 #[derive(Debug)]
 struct Attempt {
     number: Writer,
-    /// What it was shown, before each first write of its own.
+    /// The writers whose values it read, before each first write of its own.
     reads: Vec<(u8, Option<Writer>)>,
     /// In order; true for a put.
     writes: Vec<(u8, bool)>,
@@ -111,7 +115,8 @@ fn writer(value: &[u8]) -> Writer {
     Writer::from_le_bytes(value[..8].try_into().expect("eight bytes"))
 }
 
-/// How often each kind of step occurs in a run. A seed leaves some kinds out, so that others meet more often (swarm testing).
+/// Frequency of each kind of step in a run. A seed leaves some kinds out, so that others meet more
+/// often (swarm testing).
 #[derive(Debug, Clone, Copy)]
 struct Mix {
     keys: u8,
@@ -157,7 +162,7 @@ struct Client<'a> {
     device: &'a SimDevice,
     random: Rng,
     attempts: Vec<Attempt>,
-    /// What acknowledged readers were shown.
+    /// The writers whose values acknowledged readers have seen.
     shown: Vec<Writer>,
 }
 
@@ -260,8 +265,9 @@ impl Client<'_> {
     }
 }
 
-/// Checkpoints, write-back and collection, in any order. The steps of the paged engine that `Database` does not offer enter the opening as
-/// calls: `close` waits for calls, and takes the last checkpoint alone.
+/// Checkpoints, write-back and collection, in any order. The steps of the paged engine that
+/// `Database` does not offer enter the opening as calls: `close` waits for calls, and takes the
+/// last checkpoint alone.
 fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: EngineKind) {
     for _ in 0..random.usize(1..6) {
         let outcome = match (random.u8(..4), kind) {
@@ -287,14 +293,14 @@ fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: Eng
     }
 }
 
-/// How a run ends.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// At a step of the device.
     AtStep(u64),
-    /// When a task has taken a checkpoint.
+    /// After a task has taken a checkpoint.
     AfterCheckpoint,
-    /// When all tasks are done.
+    /// After all tasks are done.
     WhenAllAreDone,
     /// One of the tasks closes the database, then the power fails.
     Closed,
@@ -427,7 +433,8 @@ fn judge(seed: u64, run: &Run, kind: EngineKind) -> usize {
     survivors.len()
 }
 
-/// Whether `known` in their order, with `unknown` anywhere between them, each read what the ones before left, and all leave `found`.
+/// Returns whether `known` in their order, with `unknown` anywhere between them, each read what the
+/// ones before left, and all leave `found`.
 fn fits(state: &Rows, known: &[&Attempt], unknown: &[&Attempt], found: &Rows) -> bool {
     if known.is_empty() && unknown.is_empty() {
         return state == found;
@@ -457,7 +464,7 @@ fn fits(state: &Rows, known: &[&Attempt], unknown: &[&Attempt], found: &Rows) ->
     })
 }
 
-/// How much the runs have shown.
+/// Counts of what the runs have shown.
 #[derive(Debug, Default)]
 struct Tally {
     runs: AtomicUsize,
@@ -496,8 +503,8 @@ fn memory() {
     runs(EngineKind::Memory, 60);
 }
 
-/// Runs of both engines with new seeds until the time is up. Does nothing unless `KATYDID_SECONDS` is set. The tests named after an engine
-/// replay a seed.
+/// Runs of both engines with new seeds until the time is up. Does nothing unless `KATYDID_SECONDS`
+/// is set. The tests named after an engine replay a seed.
 #[test]
 fn campaign() {
     let Some(seconds) = number_in("KATYDID_SECONDS") else { return };

@@ -1,13 +1,16 @@
-//! Ranges of keys as callers name them: Rust's own ranges over anything that is bytes, and the keys with a prefix.
+//! Ranges of keys as callers name them: Rust's own ranges over anything that is bytes, and the keys
+//! with a prefix.
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A range of keys. Keys are ordered as strings of bytes; a range whose start lies behind its end is empty.
+/// A range of keys. Keys are ordered as strings of bytes; a range whose start lies behind its end
+/// is empty.
 ///
-/// Implemented for `..`, for the ranges `a..b`, `a..=b`, `a..`, `..b` and `..=b` over keys of any type that is bytes, for a pair of
-/// [`Bound`]s, and for [`Prefix`].
+/// Implemented for `..`, for the ranges `a..b`, `a..=b`, `a..`, `..b` and `..=b` over keys of any
+/// type that is bytes, for a pair of [`Bound`]s, and for [`Prefix`].
 ///
-/// Both ends of a range have one type. Two byte strings of different lengths become slices if the first one is: `&b"a"[..]..b"bc"`.
+/// Both ends of a range have one type. Two byte strings of different lengths become slices if the
+/// first one is: `&b"a"[..]..b"bc"`.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -45,7 +48,8 @@ impl<P: AsRef<[u8]>> KeyRange for Prefix<P> {
     }
 }
 
-/// The bound behind all keys that begin with `prefix`: the least string of bytes that is greater than all of them, if there is one.
+/// The bound behind all keys that begin with `prefix`: the least string of bytes that is greater
+/// than all of them, if there is one.
 fn end_of_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let Some(at) = prefix.iter().rposition(|byte| *byte != u8::MAX) else { return Bound::Unbounded };
     let mut end = prefix[..=at].to_vec();

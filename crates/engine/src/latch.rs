@@ -1,10 +1,12 @@
-//! The latches of both engines: those of `parking_lot`, and the sharded lock of `crossbeam_utils` for data that is rarely written.
+//! The latches of both engines: those of `parking_lot`, and the sharded lock of `crossbeam_utils`
+//! for data that is rarely written.
 //!
-//! In the crate's own tests, each acquisition is a place where the scheduler may hand the turn to another thread (`pause`). A thread that finds
-//! a latch taken yields until it has it, so which thread gets a latch does not depend on queues that addresses pick.
+//! In the crate's own tests, each acquisition is a place where the scheduler may hand the turn to
+//! another thread (`pause`). A thread that finds a latch taken yields until it has it, so which
+//! thread gets a latch does not depend on queues that addresses pick.
 //!
-//! A page latch is of `parking_lot`'s type also in tests, because it needs owned guards. The pool tries it under the shard's latch, which is
-//! a place.
+//! A page latch is of `parking_lot`'s type also in tests, because it needs owned guards. The pool
+//! tries it under the shard's latch, which is a place.
 
 #[cfg(not(test))]
 pub(crate) use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -55,7 +57,8 @@ mod with_places {
         take(attempt, otherwise)
     }
 
-    /// Under the scheduler, tries until the latch is taken, while the other threads go on; elsewhere, does `otherwise`.
+    /// Under the scheduler, tries until the latch is taken, while the other threads go on;
+    /// elsewhere, does `otherwise`.
     pub(super) fn take<G>(attempt: impl Fn() -> Option<G>, otherwise: impl FnOnce() -> G) -> G {
         if number().is_none() {
             return otherwise();
@@ -123,7 +126,8 @@ mod with_places {
         }
     }
 
-    /// A lock of one shard. In `crossbeam_utils`, a thread's shard depends on how many threads the process has had.
+    /// A lock of one shard. In `crossbeam_utils`, a thread's shard depends on how many threads the
+    /// process has had.
     #[derive(Debug, Default)]
     pub(crate) struct ShardedLock<T>(RwLock<T>);
 
@@ -143,7 +147,8 @@ mod with_places {
         }
     }
 
-    /// A condition variable. Threads of the scheduler are woken in the order in which they came; all others wait at `others`.
+    /// A condition variable. Threads of the scheduler are woken in the order in which they came;
+    /// all others wait at `others`.
     #[derive(Debug, Default)]
     pub(crate) struct Condvar {
         others: parking_lot::Condvar,

@@ -18,5 +18,6 @@ pub(crate) const PAGE_BYTES_MAX: usize = 32768;
 /// Bytes of pages kept in memory while a database is checked that is not open.
 pub(crate) const VERIFY_CACHE_BYTES: usize = 64 << 20;
 
-/// What the consumers of the log are called that archive it, before their own names. No consumer of the feed is called so.
+/// First part of the names of consumers that archive the log. No consumer of the feed has such a
+/// name.
 pub(crate) const ARCHIVER_PREFIX: &str = "archive-";

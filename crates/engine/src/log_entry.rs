@@ -31,8 +31,8 @@ pub struct LogEntry {
     pub kind: &'static str,
     /// The transaction, or `TxnId::NONE`.
     pub txn: TxnId,
-    /// In a paged database, the transaction's previous record, or zero; in parts of a checkpoint, the checkpoint's begin record. In a memory
-    /// database, the transaction's commit stamp.
+    /// In a paged database, the transaction's previous record, or zero; in parts of a checkpoint,
+    /// the checkpoint's begin record. In a memory database, the transaction's commit stamp.
     pub chain: Chain,
     /// Bytes of payload.
     pub payload_bytes: u64,

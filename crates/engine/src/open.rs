@@ -1,14 +1,17 @@
-//! Opening a database: whose directory it is, and which engine has made it. The one place that knows which engines there are.
+//! Opening a database: whose directory it is, and which engine has made it. The one place that
+//! knows which engines there are.
 //!
-//! Runs on the thread that opens. The order of opening is the order of trust: gate, lock, names, control file; the engine
-//! goes on from there, and only when it is done do others see the database.
+//! Runs on the thread that opens. The order of opening is the order of trust: gate, lock, names,
+//! control file; the engine goes on from there, and only when it is done do others see the
+//! database.
 //!
-//! Names and files are synced, and cached bytes dropped, before they are believed. A process that died may have left them in the
-//! page cache only: a crash of the machine would take back what was acknowledged on top of them.
+//! Names and files are synced, and cached bytes dropped, before they are believed. A process that
+//! died may have left them in the page cache only: a crash of the machine would take back what was
+//! acknowledged on top of them.
 //!
-//! A new database is everything but its control file, each part durable, and then the control file. A crash before
-//! leaves files without one. The next open begins again if it finds only what a creation makes ([`crate::creation`]); it refuses a
-//! database that has lost its control file.
+//! A new database is everything but its control file, each part durable, and then the control file.
+//! A crash before leaves files without one. The next open begins again if it finds only what a
+//! creation makes ([`crate::creation`]); it refuses a database that has lost its control file.
 
 use crate::control::{self, Control, ControlFile};
 use crate::copy::{Extension, Pace, Target, Unopened, refuse_incomplete};
@@ -48,7 +51,8 @@ pub(crate) fn open(directory: Arc<dyn Directory>, mut options: Options) -> Resul
     let directory: Arc<dyn Directory> = match options.access {
         Access::ReadWrite => directory,
         Access::ReadOnly => {
-            // What recovery writes goes to memory. Nothing is prepared ahead, and no checkpoint falls due: no thread is needed.
+            // What recovery writes goes to memory. Nothing is prepared ahead, and no checkpoint
+            // falls due: no thread is needed.
             (options.create, options.advanced.log.background) = (false, Background::Caller);
             Arc::new(OverlayDirectory::guarding(directory))
         }
@@ -78,7 +82,8 @@ pub(crate) fn open_to_repair(directory: Arc<dyn Directory>, options: Options) ->
 enum Repairing {
     /// An error.
     Refused,
-    /// The caller is that repair: a new database is created beside the quarantine, and beside files that belong to no database.
+    /// The caller is that repair: a new database is created beside the quarantine, and beside files
+    /// that belong to no database.
     Expected,
 }
 
@@ -121,7 +126,7 @@ fn open_quietly(
     }
     let opening = Arc::new(Opening::new(gate.clone(), directory.lock()?, options.advanced.slow_transaction));
     directory.sync()?;
-    // Once more, now that nobody else can put a file there, or begin a repair.
+    // Once more, now that no other process can put a file there, or begin a repair.
     refuse(directory.as_ref())?;
     let control = ControlFile::open(directory.as_ref(), options.advanced.log.method)?;
     if let Some(control) = &control {
@@ -158,7 +163,8 @@ pub(crate) fn verify_files(
     }
 }
 
-/// Copies the files of a database that was never opened, but for the control file. See [`crate::Database::restore`].
+/// Copies the files of a database that was never opened, but for the control file. See
+/// [`crate::Database::restore`].
 pub(crate) fn copy_unopened(
     sources: &[Unopened],
     control: &Control,
@@ -185,7 +191,8 @@ pub(crate) fn compact(
     }
 }
 
-/// Gives `rows` what is sound of a damaged database of the paged engine. See [`crate::Database::repair`].
+/// Gives `rows` what is sound of a damaged database of the paged engine. See
+/// [`crate::Database::repair`].
 pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) -> Result<Salvage> {
     paged::salvage::salvage(source, rows)
 }
@@ -195,12 +202,13 @@ pub(crate) fn page_bytes_of(source: &Arc<dyn Directory>) -> Result<usize> {
     paged::salvage::page_bytes(source)
 }
 
-/// Whether a record of the paged engine's log says that pages were moved since the records before it.
+/// Returns whether a record of the paged engine's log says that pages were moved since the records
+/// before it.
 pub(crate) fn is_rewriting(record: &RecordRef<'_>) -> bool {
     paged::is_rewriting(record)
 }
 
-/// How often the log of a database that is not open was opened: the sum over its streams.
+/// Number of openings of the log of a database that is not open: the sum over its streams.
 pub(crate) fn incarnations(source: &dyn Directory) -> Result<u64> {
     let Some(log) = source.existing_subdirectory(LOG_FOLDER)? else { return Ok(0) };
     Ok(katydid_wal::incarnations(&log)?.into_iter().map(u64::from).sum())
@@ -218,8 +226,8 @@ pub(crate) fn dump_log(
     }
 }
 
-/// Fails if the directory holds no database but something else: before the lock, whose file would be left there. Whether there is
-/// a control file.
+/// Fails if the directory holds no database but something else: before the lock, whose file would
+/// be left there. Whether there is a control file.
 fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
     refuse_repairing(directory)?;
     let names = directory.list()?;

@@ -1,32 +1,40 @@
-//! Named places in the engines where a test can hold up a thread, or end it: places between two steps whose order matters.
+//! Named places in the engines where a test can hold up a thread, or end it: places between two
+//! steps whose order matters.
 //!
-//! A new place is a new variant and a call of [`at`], which is nothing in other builds: its body is empty there, and the names of `hook`,
-//! `device` and `scheduler` are compiled into the crate's own tests only. Invariant: no place is between two steps of which the second must
-//! follow at once, so that holding a thread up there is like the machine not running it.
+//! A new place is a new variant and a call of [`at`], which is nothing in other builds: its body is
+//! empty there, and the names of `hook`, `device` and `scheduler` are compiled into the crate's own
+//! tests only. Invariant: no place is between two steps of which the second must follow at once, so
+//! that holding a thread up there is like the machine not running it.
 //!
-//! A directed test gives its thread a hook, which the thread runs at each place that it comes to. A random test runs its threads under the
-//! seeded scheduler of `crates/interleave`: one thread at a time runs, and each place may hand the turn to another. Places of these tests are
-//! the named ones, each latch of the engines (`latch`), each call to the device and its return (`device`), and each wait, of whatever crate.
+//! A directed test gives its thread a hook, which the thread runs at each place that it comes to. A
+//! random test runs its threads under the seeded scheduler of `crates/interleave`: one thread at a
+//! time runs, and each place may hand the turn to another. Places of these tests are the named
+//! ones, each latch of the engines (`latch`), each call to the device and its return (`device`),
+//! and each wait, of whatever crate.
 
 /// A place. The thread that comes to it may hold latches: each says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PausePoint {
-    /// Paged engine: a record of a change is in the log, its pages are not changed yet. Holds their latches.
+    /// Paged engine: a record of a change is in the log, its pages are not changed yet. Holds their
+    /// latches.
     Logged,
     /// Paged engine: one page of several was changed. Holds all their latches.
     Edited,
-    /// Paged engine: the flusher has said that a page is being written back, and not yet that it is clean. Holds the flusher's mutex and
-    /// page latches, shared.
+    /// Paged engine: the flusher has said that a page is being written back, and not yet that it is
+    /// clean. Holds the flusher's mutex and page latches, shared.
     FlushBegun,
-    /// Either engine: a record is about to be appended. Holds the latches of the pages that it changes, or, in the memory engine, nothing.
+    /// Either engine: a record is about to be appended. Holds the latches of the pages that it
+    /// changes, or, in the memory engine, nothing.
     Append,
-    /// Either engine: a record was appended. Holds what [`PausePoint::Append`] does, and, in the paged engine, the log's session. In the memory
-    /// engine the versions are still undecided.
+    /// Either engine: a record was appended. Holds what [`PausePoint::Append`] does, and, in the
+    /// paged engine, the log's session. In the memory engine the versions are still undecided.
     Appended,
-    /// Paged engine: a view is about to raise the clock of views or has done so, or a committing transaction has read it. Holds the list of open views,
-    /// or the latch of the transaction's images.
+    /// Paged engine: a view is about to raise the clock of views or has done so, or a committing
+    /// transaction has read it. Holds the list of open views, or the latch of the transaction's
+    /// images.
     Stamped,
-    /// Paged engine: a checkpoint has captured what is active and dirty. Holds the checkpoint mutex, as the places below do.
+    /// Paged engine: a checkpoint has captured what is active and dirty. Holds the checkpoint
+    /// mutex, as the places below do.
     Captured,
     /// Either engine: a copy has all pages or rows, and not yet its end. Holds nothing.
     PagesCopied,

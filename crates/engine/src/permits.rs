@@ -1,6 +1,7 @@
 //! A bound on commits, or whatever else a program has in flight.
 //!
-//! Any thread. The semaphore is `async-lock`'s; this file gives it the names and the rules of the store.
+//! Any thread. The semaphore is `async-lock`'s; this file gives it the names and the rules of the
+//! store.
 
 use async_lock::{Semaphore, SemaphoreGuardArc, futures::AcquireArc};
 use std::fmt;
@@ -10,13 +11,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A bound on how many commits a program has in flight: so many [`Permit`]s can be held at a time.
+/// A bound on the commits that a program has in flight: at most a fixed number of [`Permit`]s can
+/// be held at a time.
 ///
-/// Nothing else bounds them. A transaction that was committed by [`Transaction::commit_async`](crate::Transaction::commit_async) or
-/// [`commit_with`](crate::Transaction::commit_with) leaves its future or callback in memory until the log has come as far as the commit asked, and
-/// a body of [`Database::transact_async`](crate::Database::transact_async) waits in memory for a thread. So a producer that makes them faster
-/// than the device takes them takes a permit for each, and drops it when the commit is acknowledged: a callback owns it, or the task that
-/// awaits the future does. The producer then waits, by blocking or not, or sheds load.
+/// Nothing else bounds them. A transaction that was committed by
+/// [`Transaction::commit_async`](crate::Transaction::commit_async) or
+/// [`commit_with`](crate::Transaction::commit_with) leaves its future or callback in memory until
+/// the log has come as far as the commit asked, and a body of
+/// [`Database::transact_async`](crate::Database::transact_async) waits in memory for a thread. So a
+/// producer that makes them faster than the device takes them takes a permit for each, and drops it
+/// when the commit is acknowledged: a callback owns it, or the task that awaits the future does.
+/// The producer then waits, by blocking or not, or sheds load.
 ///
 /// Clones share the permits. They belong to no database.
 ///
@@ -64,7 +69,7 @@ pub struct PermitFuture {
 }
 
 impl Permits {
-    /// So many permits.
+    /// A number of permits, `limit`.
     pub fn new(limit: NonZeroUsize) -> Self {
         Permits { of: Arc::new(Semaphore::new(limit.get())), limit: limit.get() }
     }
@@ -74,8 +79,9 @@ impl Permits {
         self.limit
     }
 
-    /// Takes a permit; blocks until there is one. A thread that has to run or poll what gives permits back, such as the callbacks of its own
-    /// session, waits for itself here: it uses [`Permits::try_acquire`].
+    /// Takes a permit; blocks until there is one. A thread that has to run or poll what gives
+    /// permits back, such as the callbacks of its own session, waits for itself here: it uses
+    /// [`Permits::try_acquire`].
     pub fn acquire(&self) -> Permit {
         Permit { _of: self.of.acquire_arc_blocking() }
     }

@@ -1,19 +1,24 @@
 //! The files of a damaged database, kept aside in a folder of its own directory.
 //!
-//! Runs on the thread that repairs, with the directory's lock. Files are copied, and removed in their old place only when the copies are durable:
+//! Runs on the thread that repairs, with the directory's lock. Files are copied, and removed in
+//! their old place only when the copies are durable:
 //!
-//! 1. every file is copied into the folder [`PREFIX`]`N`; durable; then [`WHOLE`] is made in it, durable;
-//! 2. [`REPAIRING`] is made in the directory, with the name of the folder, under another name until that is durable; durable;
+//! 1. every file is copied into the folder [`PREFIX`]`N`; durable; then [`WHOLE`] is made in it,
+//!    durable;
+//! 2. [`REPAIRING`] is made in the directory, with the name of the folder, under another name until
+//!    that is durable; durable;
 //! 3. the files in the directory are removed, and a new database is made of the folder; durable;
 //! 4. [`REPAIRING`] is removed, durable.
 //!
 //! Invariants:
 //!
-//! 1. While [`REPAIRING`] is there no call but a repair takes the directory for a database ([`refuse_repairing`]), and the folder that it names is whole.
+//! 1. While [`REPAIRING`] is there no call but a repair takes the directory for a database
+//!    ([`refuse_repairing`]), and the folder that it names is whole.
 //! 2. Nothing ever removes or changes a file of a folder that is whole.
 //!
-//! A crash in (1) leaves the database as it was, and a folder that is not whole, which the next repair writes over. A crash in (3) leaves any part of
-//! the new database: the next repair removes it and begins (3) again.
+//! A crash in (1) leaves the database as it was, and a folder that is not whole, which the next
+//! repair writes over. A crash in (3) leaves any part of the new database: the next repair removes
+//! it and begins (3) again.
 
 use crate::control;
 use crate::copy::{INCOMPLETE, MANIFEST};
@@ -24,7 +29,8 @@ use katydid_device::{AlignedBuffer, Create, Directory, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The file that stands in a directory for as long as a new database is made of what is in quarantine.
+/// The file that stands in a directory for as long as a new database is made of what is in
+/// quarantine.
 pub(crate) const REPAIRING: &str = "katydid.repairing";
 /// Its name until it is durable.
 const NEW_REPAIRING: &str = "katydid.repairing.new";
@@ -69,7 +75,7 @@ fn is_whole(folder: &dyn Directory) -> Result<bool> {
     Ok(folder.list()?.iter().any(|name| name == WHOLE))
 }
 
-/// Whether a file of this name belongs to a database.
+/// Returns whether a file of this name belongs to a database.
 fn is_ours(name: &str) -> bool {
     let own =
         [control::FILE_NAME, control::NEW_FILE_NAME, paged::compact::NEW_FILE_NAME, MANIFEST, INCOMPLETE];
@@ -88,7 +94,8 @@ pub(crate) fn next_name(directory: &dyn Directory) -> Result<String> {
     Err(Error::Internal("every number of a quarantine is taken"))
 }
 
-/// Copies the database into the folder called `name`, and says in the directory that a repair is under way (1 and 2).
+/// Copies the database into the folder called `name`, and says in the directory that a repair is
+/// under way (1 and 2).
 pub(crate) fn keep(directory: &dyn Directory, name: &str, method: Method) -> Result<Arc<dyn Directory>> {
     let folder = directory.subdirectory(name)?;
     for file in directory.list()?.iter().filter(|file| is_ours(file)) {
@@ -136,7 +143,8 @@ fn copy(from: &dyn Directory, to: &dyn Directory, name: &str, method: Method) ->
     Ok(target.sync()?)
 }
 
-/// Removes the database's files; everything of them is in quarantine, or is a part of a new database.
+/// Removes the database's files; everything of them is in quarantine, or is a part of a new
+/// database.
 pub(crate) fn clear(directory: &dyn Directory) -> Result<()> {
     for file in directory.list()?.iter().filter(|file| is_ours(file)) {
         directory.remove(file)?;

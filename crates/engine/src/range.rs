@@ -1,7 +1,7 @@
 //! The keys of a range, from either end.
 //!
-//! Used by the thread that uses the transaction. The transaction is borrowed for the length of one step, so several ranges, reads and writes of one
-//! transaction can take turns.
+//! Used by the thread that uses the transaction. The transaction is borrowed for the length of one
+//! step, so several ranges, reads and writes of one transaction can take turns.
 
 use crate::direction::Direction;
 use crate::engine::EngineRange;
@@ -10,11 +10,13 @@ use crate::open::{ChosenRange, ChosenTransaction, ChosenUnlocked};
 use std::cell::RefCell;
 use std::fmt;
 
-/// The keys and values of a range, from either end. After an error it ends, and the transaction may have to roll back.
+/// The keys and values of a range, from either end. After an error it ends, and the transaction may
+/// have to roll back.
 ///
-/// The transaction can be used while the range is walked: for reads, for writes, and for other ranges. Each step returns an entry as it is at
-/// that step, the transaction's own writes included. A key that the transaction writes ahead of the range is found, and one that it
-/// writes behind the range is not. A range that has returned `None` has ended.
+/// The transaction can be used while the range is walked: for reads, for writes, and for other
+/// ranges. Each step returns an entry as it is at that step, the transaction's own writes included.
+/// A key that the transaction writes ahead of the range is found, and one that it writes behind the
+/// range is not. A range that has returned `None` has ended.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -46,8 +48,10 @@ impl<'t> Range<'t> {
         Range { transaction, of: of.map_err(Some), limit: None }
     }
 
-    /// Ends it after so many entries, from both ends together. As `take(entries)`, but it is known beforehand: the paged engine reads
-    /// and locks them at once (up to 128 entries, or 128 KiB), and nothing behind them, where else it would feel its way.
+    /// Ends the range after `entries` entries, counted from both ends together. Unlike
+    /// `take(entries)` the number is known beforehand: the paged engine reads and locks the entries
+    /// at once (up to 128 entries, or 128 KiB), and nothing behind them. Without a limit it would
+    /// read and lock growing batches.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -67,7 +71,8 @@ impl<'t> Range<'t> {
         self
     }
 
-    /// The next key and its value, not copied: they last until the next step of this range. As `next` otherwise.
+    /// The next key and its value, not copied: they last until the next step of this range. As
+    /// `next` otherwise.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -89,7 +94,7 @@ impl<'t> Range<'t> {
         self.step(Direction::Up)
     }
 
-    /// As [`Range::next_ref`], from the other end.
+    /// The next entry from the other end; see [`Range::next_ref`].
     pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step(Direction::Down)
     }
@@ -137,8 +142,9 @@ impl fmt::Debug for Range<'_> {
     }
 }
 
-/// The keys and values of a range that no other transaction has locked, in order. After an error it ends. See
-/// [`Transaction::range_unlocked`](crate::Transaction::range_unlocked). The transaction can be used while it is walked, as with a [`Range`].
+/// The keys and values of a range that no other transaction has locked, in order. After an error it
+/// ends. See [`Transaction::range_unlocked`](crate::Transaction::range_unlocked). The transaction
+/// can be used while it is walked, as with a [`Range`].
 pub struct UnlockedRange<'t> {
     transaction: &'t RefCell<ChosenTransaction>,
     /// The range, or the error that keeps it from being read until that is returned.

@@ -1,10 +1,12 @@
 //! Repairing a database that does not open, or whose pages are damaged.
 //!
-//! On the thread of the caller, with the directory's lock. What is read out of the damaged files is the engine's (`EngineFiles::salvage`), where they are
-//! kept and what a crash leaves is in [`crate::quarantine`].
+//! On the thread of the caller, with the directory's lock. What is read out of the damaged files is
+//! the engine's (`EngineFiles::salvage`), where they are kept and what a crash leaves is in
+//! [`crate::quarantine`].
 //!
 //! 1. Nothing is changed before a salvage has shown that the damaged files can be read.
-//! 2. The new database takes the place of the damaged one only when it is whole, closed and verified.
+//! 2. The new database takes the place of the damaged one only when it is whole, closed and
+//!    verified.
 
 use crate::control::{self, Shutdown};
 use crate::database::Database;
@@ -58,12 +60,14 @@ pub enum RepairOutcome {
 pub struct RepairReport {
     /// Outcome of the repair.
     pub outcome: RepairOutcome,
-    /// What was found wrong, as [`Database::verify_path`] finds it. Empty if a repair goes on that was interrupted.
+    /// Faults that were found, as [`Database::verify_path`] finds them. Empty if a repair goes on
+    /// that was interrupted.
     pub faults: Vec<Fault>,
     /// Tables of the repaired database, and rows in each.
     pub kept: Vec<(String, u64)>,
-    /// What is lost. Every committed row that is missing, or is an older one, is [concerned](Loss::concerns) by one of them, but for damage that no
-    /// check can notice: an older version of a page that a device brings back.
+    /// Losses. Every committed row that is missing, or is an older one, is
+    /// [concerned](Loss::concerns) by one of them, except for damage that no check can notice: an
+    /// older version of a page that a device brings back.
     pub losses: Vec<Loss>,
     /// Remarks about how the rows were found.
     pub notes: Vec<String>,
@@ -72,16 +76,21 @@ pub struct RepairReport {
 }
 
 impl Database {
-    /// Repairs a database of the paged engine that does not open, or of which [`Database::verify_path`] finds damage. By default
-    /// ([`RepairMode::DryRun`]) nothing is changed, and the report says what would be done.
+    /// Repairs a database of the paged engine that does not open, or of which
+    /// [`Database::verify_path`] finds damage. By default ([`RepairMode::DryRun`]) nothing is
+    /// changed, and the report says what would be done.
     ///
-    /// Nothing is ever removed: the damaged files are kept in the folder `katydid.damaged-N` in the database's directory, and a new database is made of every
-    /// page that is sound. Pages are brought as far as the log can be read; transactions that had not committed are taken back. What is not there
-    /// any more is listed in [`RepairReport::losses`]. Unfinished business of the log (named consumers, positions of the feed) begins anew: the new
-    /// database has an id of its own, and its stamps begin anew.
+    /// Nothing is ever removed: the damaged files are kept in the folder `katydid.damaged-N` in the
+    /// database's directory, and a new database is made of every page that is sound. Pages are
+    /// brought as far as the log can be read; transactions that had not committed are taken back.
+    /// What is not there any more is listed in [`RepairReport::losses`]. Unfinished business of the
+    /// log (named consumers, positions of the feed) begins anew: the new database has an id of its
+    /// own, and its stamps begin anew.
     ///
-    /// It takes room for a copy of the files and for the new database, and memory for the keys at the borders of all pages. If it is interrupted,
-    /// the database does not open (`Error::Repair`) until it is called again with [`RepairMode::Apply`]; it can be interrupted any number of times.
+    /// It takes room for a copy of the files and for the new database, and memory for the keys at
+    /// the borders of all pages. If it is interrupted, the database does not open (`Error::Repair`)
+    /// until it is called again with [`RepairMode::Apply`]; it can be interrupted any number of
+    /// times.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -106,8 +115,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::NotFound`; `Error::Locked` if it is open, in this process or another; `Error::Repair` if it is of the memory engine or its log is in
-    /// NVRAM; `Error::Foreign` if a file is another database's or of a newer version; `Error::Corrupt` if nothing can be read; failures of the device.
+    /// `Error::NotFound`; `Error::Locked` if it is open, in this process or another;
+    /// `Error::Repair` if it is of the memory engine or its log is in NVRAM; `Error::Foreign` if a
+    /// file is another database's or of a newer version; `Error::Corrupt` if nothing can be read;
+    /// failures of the device.
     pub fn repair(path: impl AsRef<Path>, mode: RepairMode) -> Result<RepairReport> {
         Self::repair_in(Arc::new(existing(path.as_ref())?), mode)
     }
@@ -156,7 +167,8 @@ impl Database {
             None => quarantine::keep(directory.as_ref(), &name, method)?,
         };
         quarantine::clear(directory.as_ref())?;
-        // The new database takes the lock itself. A program that opens it before that finds the marker of the repair.
+        // The new database takes the lock itself. A program that opens it before that finds the
+        // marker of the repair.
         drop(lock);
         build(&directory, &folder)?;
         let _lock = directory.lock()?;

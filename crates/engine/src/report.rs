@@ -30,7 +30,8 @@ impl fmt::Display for Fault {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Whether the database had been closed cleanly. If not, and it is not open, what recovery would make of it was checked.
+    /// True if the database had been closed cleanly. If not, and it is not open, the state that
+    /// recovery would produce was checked.
     pub clean: bool,
     /// Pages read.
     pub pages: u64,
@@ -48,8 +49,8 @@ pub struct VerifyReport {
     pub faults: Vec<Fault>,
     /// Remarks that are no faults, such as a torn tail that recovery will cut.
     pub notes: Vec<String>,
-    /// The reason why recovery's result was not checked, if it was not: the database was not closed cleanly, and its log is in NVRAM. Then it
-    /// may be sound or not.
+    /// The reason why recovery's result was not checked, if it was not: the database was not closed
+    /// cleanly, and its log is in NVRAM. Then it may be sound or not.
     pub unchecked: Option<String>,
 }
 

@@ -1,14 +1,19 @@
 //! Restoring a backup to a later moment, with the archived log.
 //!
-//! On the thread of the caller; no database is open. The result is made as a restored backup is ([`crate::copy`]), with a log that goes on with the archive's
-//! bytes up to the end of the last record at or before the wanted point. Opening it recovers what a crash of the source at that end would have left: exactly
-//! the transactions whose commit records end there or before (`docs/recovery.md`, "Archives").
+//! On the thread of the caller; no database is open. The result is made as a restored backup is
+//! ([`crate::copy`]), with a log that goes on with the archive's bytes up to the end of the last
+//! record at or before the wanted point. Opening it recovers what a crash of the source at that end
+//! would have left: exactly the transactions whose commit records end there or before
+//! (`docs/recovery.md`, "Archives").
 //!
-//! The memory engine's stamps are no positions. Its log ends at a cut of all streams that the archive has noted: for a stamp at the first one below which lies
-//! everything up to the stamp, and what has a greater one is left out then. Before anything is written,
+//! The memory engine's stamps are no positions. Its log ends at a cut of all streams that the
+//! archive has noted: for a stamp at the first one below which lies everything up to the stamp, and
+//! what has a greater one is left out then. Before anything is written,
 //!
-//! 1. all bytes of the archive that are needed are there and have their checksums, and each of their records its own;
-//! 2. the point is not before the end of the backup, whose pages or rows may have everything up to there;
+//! 1. all bytes of the archive that are needed are there and have their checksums, and each of
+//!    their records its own;
+//! 2. the point is not before the end of the backup, whose pages or rows may have everything up to
+//!    there;
 //! 3. no compacting lies between the backup and the point.
 //!
 //! A crash leaves an incomplete copy, which no call takes for a database.
@@ -37,8 +42,9 @@ use std::time::SystemTime;
 pub enum RestorePoint {
     /// All commits with this stamp or a lower one.
     Stamp(CommitStamp),
-    /// All commits that were durable at the last moment that the archive has noted at or before this time. What was committed between that moment
-    /// and the time is left out; [`RestoreReport::next_moment`] says how much later the next one is.
+    /// All commits that were durable at the last moment that the archive has noted at or before
+    /// this time. What was committed between that moment and the time is left out;
+    /// [`RestoreReport::next_moment`] says how much later the next one is.
     Time(SystemTime),
     /// Everything that is archived.
     End,
@@ -48,23 +54,31 @@ pub enum RestorePoint {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// The copy. Its stamp is that of the last commit in it, or a greater one below that of the next commit. In a database of the memory engine that was restored to
-    /// a time or to the end it is a bound: no commit with a greater stamp is in it, and those that were durable are.
+    /// The copy. Its stamp is that of the last commit in it, or a greater one below that of the
+    /// next commit. In a database of the memory engine that was restored to a time or to the end it
+    /// is a bound: no commit with a greater stamp is in it, and those that were durable are.
     pub copy: BackupReport,
-    /// A moment when everything in it was durable, as noted by the archive; `None` if the archive was not needed.
+    /// A moment when everything in it was durable, as noted by the archive; `None` if the archive
+    /// was not needed.
     pub moment: Option<SystemTime>,
-    /// The next moment that the archive has noted, if there is one. What was committed after it is not in the database.
+    /// The next moment that the archive has noted, if there is one. What was committed after it is
+    /// not in the database.
     pub next_moment: Option<SystemTime>,
 }
 
 impl Database {
-    /// Makes a database of a backup, increments to it if there are any, and the archived log: as it was at `point`. `from` are the backup and its
-    /// increments, as for [`Database::restore_chain`], `archive` is the directory of a [`LogArchive`](crate::LogArchive), and `to` is created
-    /// if missing, and must be empty. Nothing in `from` and `archive` is changed. A database of the memory engine is in memory while it is restored to a stamp.
+    /// Makes a database of a backup, increments to it if there are any, and the archived log: as it
+    /// was at `point`. `from` are the backup and its increments, as for
+    /// [`Database::restore_chain`], `archive` is the directory of a
+    /// [`LogArchive`](crate::LogArchive), and `to` is created if missing, and must be empty.
+    /// Nothing in `from` and `archive` is changed. A database of the memory engine is in memory
+    /// while it is restored to a stamp.
     ///
     /// # Errors
-    /// [`Error::Archive`] whose [`ArchiveFault`] says why the point cannot be had: it is before the end of the backup or after that of the archive, a part of
-    /// the log is missing or damaged (with its file and position), or the database was compacted in between. Those of [`Database::restore_chain`].
+    /// [`Error::Archive`] whose [`ArchiveFault`] says why the point cannot be had: it is before the
+    /// end of the backup or after that of the archive, a part of the log is missing or damaged
+    /// (with its file and position), or the database was compacted in between. Those of
+    /// [`Database::restore_chain`].
     pub fn restore_to(
         from: &[impl AsRef<Path>],
         archive: impl AsRef<Path>,
@@ -80,7 +94,8 @@ impl Database {
         plan.restore(empty(to.as_ref())?, options)
     }
 
-    /// Makes a database as it was at `point`, in directories of any device. See [`Database::restore_to`].
+    /// Makes a database as it was at `point`, in directories of any device. See
+    /// [`Database::restore_to`].
     ///
     /// # Errors
     /// Those of [`Database::restore_to`].
@@ -160,7 +175,7 @@ impl Material {
         Error::archive(self.directory.as_ref(), fault)
     }
 
-    /// The same, unless something is missing behind which more may be known.
+    /// The error of the fault, or of a gap before it: behind a gap more may be known.
     fn fault_or_gap(&self, fault: ArchiveFault) -> Error {
         self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
     }
@@ -287,7 +302,8 @@ impl Material {
     }
 }
 
-/// The last stretch that notes a moment at or before `time`. A later moment has to be noted too: otherwise more may have been committed by then.
+/// The last stretch that notes a moment at or before `time`. A later moment has to be noted too:
+/// otherwise more may have been committed by then.
 fn noted_at(archived: &Archived, time: SystemTime) -> std::result::Result<&LocatedStretch, ArchiveFault> {
     let before = archived.cuts().take_while(|place| place.moment <= time).last();
     let (first, last) = (archived.cuts().next(), archived.cuts().last());

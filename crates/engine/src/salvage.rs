@@ -1,6 +1,8 @@
-//! What is read out of a damaged database, and what is not there any more. How it is read is the engine's.
+//! Rows that are read out of a damaged database, and losses. Each engine has its own way to read
+//! them.
 //!
-//! Pure; any thread. [`crate::Database::repair`] gives a salvage the tables and rows to keep, through [`SalvagedRows`].
+//! Pure; any thread. [`crate::Database::repair`] gives a salvage the tables and rows to keep,
+//! through [`SalvagedRows`].
 
 use crate::CommitStamp;
 use crate::contested::KeyExcerpt;
@@ -14,14 +16,16 @@ use std::ops::Bound;
 pub enum Loss {
     /// Rows of a table whose keys lie between two bounds, as many as there were.
     Keys {
-        /// The table's name; of a table whose name is lost too, the name that its rows are kept under.
+        /// The table's name; of a table whose name is lost too, the name that its rows are kept
+        /// under.
         table: String,
         /// The lower bound.
         from: Bound<Vec<u8>>,
         /// The upper bound.
         to: Bound<Vec<u8>>,
     },
-    /// Names of tables between two bounds. A table whose name is lost is kept as `recovered-` and its number, as far as its pages can be read.
+    /// Names of tables between two bounds. A table whose name is lost is kept as `recovered-` and
+    /// its number, as far as its pages can be read.
     Tables {
         /// The lower bound.
         from: Bound<Vec<u8>>,
@@ -36,7 +40,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// Whether a row that was committed may be missing, or be an older one, because of this.
+    /// Returns whether, because of this loss, a committed row may be missing or be an older one.
     pub fn concerns(&self, table: &str, key: &[u8]) -> bool {
         let within = |from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>, key: &[u8]| {
             let (from, to) = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));

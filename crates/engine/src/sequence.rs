@@ -1,7 +1,7 @@
 //! Numbers that are given out once, apart from the transaction that asks for one.
 //!
-//! Any thread. Invariant: a number is given out only after a durable commit has set the stored value above it. So no number is given out
-//! twice, by whatever handles, also after a crash.
+//! Any thread. Invariant: a number is given out only after a durable commit has set the stored
+//! value above it. So no number is given out twice, by whatever handles, also after a crash.
 //!
 //! Latch: `reserved`, held across the transaction that reserves.
 
@@ -21,8 +21,9 @@ const FIRST: u64 = 1;
 
 /// Numbers that grow and are never given out twice, as SQL's sequences. See [`Database::sequence`].
 ///
-/// Numbers are reserved several at a time, so most calls of [`Sequence::next`] neither commit nor wait. Those that are reserved and not
-/// given out when the handle is dropped or the process ends are lost. It keeps the database open.
+/// Numbers are reserved several at a time, so most calls of [`Sequence::next`] neither commit nor
+/// wait. Those that are reserved and not given out when the handle is dropped or the process ends
+/// are lost. It keeps the database open.
 #[derive(Debug)]
 pub struct Sequence {
     database: Database,
@@ -33,10 +34,12 @@ pub struct Sequence {
 }
 
 impl Database {
-    /// The sequence that is kept at `key` in `table`, which should be used for nothing else. Its numbers begin with 1, and it reserves
-    /// `at_once` of them in one durable commit. Nothing is read or reserved before the first number is asked for.
+    /// The sequence that is kept at `key` in `table`, which should be used for nothing else. Its
+    /// numbers begin with 1, and it reserves `at_once` of them in one durable commit. Nothing is
+    /// read or reserved before the first number is asked for.
     ///
-    /// The value at `key` is the first number that is not reserved, in 8 bytes, the greatest first; put one there to begin elsewhere.
+    /// The value at `key` is the first number that is not reserved, in 8 bytes, the greatest first;
+    /// put one there to begin elsewhere.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -65,14 +68,18 @@ impl Database {
 }
 
 impl Sequence {
-    /// The next number, greater than all that this handle gave before. Other handles on the same key may give numbers between.
+    /// The next number, greater than all that this handle gave before. Other handles on the same
+    /// key may give numbers between.
     ///
-    /// It can be called inside the body of [`Database::transact`], and belongs to no transaction: a number that was given to one that rolls
-    /// back, or whose body runs again, is not given out again.
+    /// It can be called inside the body of [`Database::transact`], and belongs to no transaction: a
+    /// number that was given to one that rolls back, or whose body runs again, is not given out
+    /// again.
     ///
     /// # Errors
-    /// `Error::Sequence` if the value at the key is not one of a sequence, or no number is left. Those of [`Database::begin`], of reading and
-    /// writing the key, and of [`Transaction::commit`] if numbers must be reserved; a conflict is returned after `AdvancedOptions::retries` further tries.
+    /// `Error::Sequence` if the value at the key is not one of a sequence, or no number is left.
+    /// Those of [`Database::begin`], of reading and writing the key, and of [`Transaction::commit`]
+    /// if numbers must be reserved; a conflict is returned after `AdvancedOptions::retries` further
+    /// tries.
     pub fn next(&self) -> Result<u64> {
         let mut reserved = self.reserved.lock();
         if reserved.is_empty() {

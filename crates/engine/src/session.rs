@@ -1,16 +1,19 @@
 //! A queue of commit callbacks, run on the thread that owns it.
 //!
-//! A commit waits in `completions` until it is as durable as it asked, and then in `ready` until its callback's turn comes.
+//! A commit waits in `completions` until it is as durable as it asked, and then in `ready` until
+//! its callback's turn comes.
 //!
 //! Invariants:
 //!
-//! 1. Callbacks run in the order of their commits, each once, from `poll`, `wait_below` or `drain`, never from inside
-//!    `commit_with`. Commits that were refused have their place in that order.
-//! 2. A callback may use its session: nothing is borrowed while it runs. A callback that polls or waits runs those behind it,
-//!    inside itself; the order is the same.
-//! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller, and those behind it are still pending.
-//! 4. Every callback runs. Those still queued when the session is dropped run then, on the dropping thread, which waits for nothing: commits that
-//!    are done tell their outcome, the others `Error::SessionDropped`. The commits go on. A panic of one is passed on after the last one.
+//! 1. Callbacks run in the order of their commits, each once, from `poll`, `wait_below` or `drain`,
+//!    never from inside `commit_with`. Commits that were refused have their place in that order.
+//! 2. A callback may use its session: nothing is borrowed while it runs. A callback that polls or
+//!    waits runs those behind it, inside itself; the order is the same.
+//! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller,
+//!    and those behind it are still pending.
+//! 4. Every callback runs. Those still queued when the session is dropped run then, on the dropping
+//!    thread, which waits for nothing: commits that are done tell their outcome, the others
+//!    `Error::SessionDropped`. The commits go on. A panic of one is passed on after the last one.
 
 use crate::error::{Error, Result};
 use crate::opening::OpeningId;
@@ -25,11 +28,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs the callbacks of [`crate::Transaction::commit_with`] and [`crate::Database::transact_with`] on the thread that calls it. `Send`, not `Sync`: make one for each
-/// thread. No callback runs by itself: [`Session::poll`], [`Session::wait_below`] or [`Session::drain`] run them.
+/// Runs the callbacks of [`crate::Transaction::commit_with`] and [`crate::Database::transact_with`]
+/// on the thread that calls it. `Send`, not `Sync`: make one for each thread. No callback runs by
+/// itself: [`Session::poll`], [`Session::wait_below`] or [`Session::drain`] run them.
 ///
-/// Dropping it runs the callbacks that are left, and waits for nothing: a commit that is not done by then tells its callback
-/// `Error::SessionDropped`. To hear every outcome, call [`Session::drain`] before. It keeps the database open. It takes commits of the opening that made it, and refuses others with `Error::ForeignSession`.
+/// Dropping it runs the callbacks that are left, and waits for nothing: a commit that is not done
+/// by then tells its callback `Error::SessionDropped`. To hear every outcome, call
+/// [`Session::drain`] before. It keeps the database open. It takes commits of the opening that made
+/// it, and refuses others with `Error::ForeignSession`.
 #[must_use = "callbacks run when it is polled or drained"]
 pub struct Session {
     pub(crate) opening: OpeningId,
@@ -39,7 +45,8 @@ pub struct Session {
     seen_to: Cell<Timestamp>,
     /// Keeps the database open. Dropped after `completions`, which belong to its log.
     engine: Arc<dyn OpenEngine>,
-    /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a moment, never while a callback runs.
+    /// Commits that are done, in their order, whose callbacks are to run next. Borrowed for a
+    /// moment, never while a callback runs.
     ready: RefCell<VecDeque<(PendingCallback, Outcome)>>,
 }
 
@@ -79,7 +86,8 @@ impl Session {
         self.ready.borrow_mut().push_back((pending, outcome));
     }
 
-    /// Runs the callbacks of all commits that are done when it is called, and returns how many it ran itself. Never blocks.
+    /// Runs the callbacks of all commits that are done when it is called, and returns how many it
+    /// ran itself. Never blocks.
     ///
     /// # Panics
     /// If a callback does. Those behind it stay pending.
@@ -93,8 +101,9 @@ impl Session {
         self.completions.borrow().pending() + self.ready.borrow().len()
     }
 
-    /// Blocks until fewer than `limit` (at least 1) commits are pending, running callbacks. Each is told its own
-    /// outcome. Commits that the callbacks make count as well, so it does not return while each callback makes another one.
+    /// Blocks until fewer than `limit` (at least 1) commits are pending, running callbacks. Each is
+    /// told its own outcome. Commits that the callbacks make count as well, so it does not return
+    /// while each callback makes another one.
     ///
     /// # Errors
     /// `Error::Closed` if the database was closed. The callbacks have run all the same.
@@ -115,12 +124,14 @@ impl Session {
         self.engine.check_open()
     }
 
-    /// Blocks until no commit is pending, running callbacks. Errors and panics as [`Session::wait_below`].
+    /// Blocks until no commit is pending, running callbacks. Errors and panics as
+    /// [`Session::wait_below`].
     pub fn drain(&self) -> Result<()> {
         self.wait_below(1)
     }
 
-    /// Runs the callbacks that are ready now, but those that a callback has run meanwhile; how many.
+    /// Runs the callbacks that are ready now, but those that a callback has run meanwhile; how
+    /// many.
     fn run_ready(&self) -> usize {
         let most = self.ready.borrow().len();
         let mut ran = 0;
@@ -159,7 +170,8 @@ impl Drop for Session {
         });
         let dropped: Vec<_> = dropped.collect();
         if !dropped.is_empty() {
-            // They are never acknowledged. But a store of versions counts on every commit being so, or it would keep old ones.
+            // They are never acknowledged. But a store of versions counts on every commit being so,
+            // or it would keep old ones.
             self.engine.acknowledge(self.seen_to.get());
         }
         let done = std::mem::take(&mut *self.ready.borrow_mut());

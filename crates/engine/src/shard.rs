@@ -1,6 +1,7 @@
 //! Spreading threads over what they need not share.
 //!
-//! Each thread draws a number once, so that a log session, free slots and counters of a shard are mostly touched by one thread.
+//! Each thread draws a number once, so that a log session, free slots and counters of a shard are
+//! mostly touched by one thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,8 +14,8 @@ thread_local! {
     static THREAD: usize = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Runs `work` on a thread that has a number of its test's choice, instead of one that depends on the tests beside it. The numbers begin where
-/// no drawn one comes.
+/// Runs `work` on a thread that has a number of its test's choice, instead of one that depends on
+/// the tests beside it. The numbers begin where no drawn one comes.
 #[cfg(test)]
 pub(crate) fn with_number<R>(number: usize, work: impl FnOnce() -> R) -> R {
     CHOSEN.set(Some((SHARDS << 32) + number));

@@ -1,7 +1,8 @@
 //! References and metrics that threads do not share: one copy for each shard of threads.
 //!
-//! Any thread. A transaction takes a reference to its database and gives it back within a microsecond; all threads on one reference count, or on
-//! one counter, would wait for its cache line.
+//! Any thread. A transaction takes a reference to its database and gives it back within a
+//! microsecond; all threads on one reference count, or on one counter, would wait for its cache
+//! line.
 
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
@@ -9,7 +10,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A shared value with one reference count for each shard of threads. The value is dropped with the last reference of any shard.
+/// A shared value with one reference count for each shard of threads. The value is dropped with the
+/// last reference of any shard.
 #[derive(Debug)]
 pub(crate) struct ShardedArc<T> {
     value: Arc<T>,
@@ -67,13 +69,15 @@ impl<T> Deref for ShardRef<T> {
     }
 }
 
-/// An engine's metrics of one shard of threads. Relaxed: they are reported, nothing depends on them.
+/// An engine's metrics of one shard of threads. Relaxed: they are reported, nothing depends on
+/// them.
 #[derive(Debug, Default)]
 struct Shard {
     commits: AtomicU64,
     rollbacks: AtomicU64,
     conflicts: AtomicU64,
-    /// Transactions that began to write on this shard, less those that ended on it: below zero, and wrapped around, if they moved.
+    /// Transactions that began to write on this shard, less those that ended on it: below zero, and
+    /// wrapped around, if they moved.
     writing: AtomicU64,
 }
 

@@ -1,4 +1,4 @@
-//! What `Database::stat` reports: counters and positions, read without stopping anything.
+//! The report of `Database::stat`: counters and positions, read without stopping anything.
 
 use crate::Lsn;
 use crate::contested::Contested;
@@ -41,7 +41,8 @@ impl fmt::Display for Pin {
     }
 }
 
-/// Latencies of one operation since the database was opened. Quantiles are at most an eighth too large.
+/// Latencies of one operation since the database was opened. Quantiles are at most an eighth too
+/// large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Latencies {
@@ -65,7 +66,8 @@ pub struct OpenTransaction {
     pub txn: TxnId,
     /// The time since it began.
     pub age: Duration,
-    /// The line of the program that began it, directly or by a call such as [`Database::transact`](crate::Database::transact).
+    /// The line of the program that began it, directly or by a call such as
+    /// [`Database::transact`](crate::Database::transact).
     pub origin: &'static Location<'static>,
 }
 
@@ -75,7 +77,8 @@ pub struct OpenTransaction {
 pub struct WaitingTransaction {
     /// Its number.
     pub txn: TxnId,
-    /// The part of a table that it wants to read or write. `holder_open` is the age of the first of `blockers`.
+    /// The part of a table that it wants to read or write. `holder_open` is the age of the first of
+    /// `blockers`.
     pub wanted: Contested,
     /// The transactions it waits for: the holders, and those that wait before it.
     pub blockers: Vec<TxnId>,
@@ -97,17 +100,20 @@ pub struct Stat {
     pub conflicts: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
-    /// How long commits took of transactions that had written something: from the call until they were acknowledged. Buffered commits, which wait
-    /// for nothing, are not measured.
+    /// Latency of commits of transactions that had written something: from the call until the
+    /// commit was acknowledged. Buffered commits, which wait for nothing, are not measured.
     pub commit_latency: Latencies,
-    /// The open transactions, the oldest first. One that is committing is open until the call returns.
+    /// The open transactions, the oldest first. One that is committing is open until the call
+    /// returns.
     pub transactions_open: Vec<OpenTransaction>,
     /// The open transactions that wait for others now, by their numbers.
     pub waiting: Vec<WaitingTransaction>,
-    /// How long transactions waited for others: for locks in the paged engine, for a commit under way in the memory engine. Waits that ended in an
-    /// error are counted, and those that are not over are not.
+    /// Time that transactions waited for others: for locks in the paged engine, for a commit under
+    /// way in the memory engine. Waits that ended in an error are counted; waits that are not over
+    /// are not.
     pub wait_time: Latencies,
-    /// Device calls that took longer than the log option `stall_after`, and the one that is taking so long now.
+    /// Device calls that took longer than the log option `stall_after`, and the one that does so at
+    /// present.
     pub stalls: Stalls,
     /// Statistics of one engine only.
     pub engine: EngineStat,
@@ -159,8 +165,8 @@ pub struct PagedStat {
     pub pages: u64,
     /// Pages of the store that are free.
     pub pages_free: u64,
-    /// Method by which pages travel: [`PagedOptions::page_method`](crate::PagedOptions::page_method), or what
-    /// it fell back to.
+    /// Method by which pages travel:
+    /// [`PagedOptions::page_method`](crate::PagedOptions::page_method), or what it fell back to.
     pub page_method: Method,
     /// Pages the cache has room for.
     pub cache_pages: u64,
@@ -182,7 +188,8 @@ pub struct PagedStat {
     pub pages_written: u64,
     /// Open read views: transactions with [`Access::ReadOnly`](crate::Access::ReadOnly).
     pub views: u64,
-    /// Bytes of old values and their keys kept for views; those of open transactions that no view needs so far are counted in steps of 64 KiB.
+    /// Bytes of old values and their keys kept for views; those of open transactions that no view
+    /// needs so far are counted in steps of 64 KiB.
     pub view_bytes: u64,
     /// Maximum of `view_bytes` (`PagedOptions::view_bytes_max`).
     pub view_bytes_max: u64,
@@ -246,9 +253,11 @@ pub struct LogStat {
     pub kind: LogKind,
     /// Method by which its bytes travel: the log option `method`, or what it fell back to.
     pub method: Method,
-    /// How the memory of a log in NVRAM persists: to be shown with every figure measured on it. None on disk.
+    /// Kind of memory of a log in NVRAM, to be shown with every figure measured on it. None for
+    /// logs in files.
     pub nvram: Option<Form>,
-    /// Of a log in NVRAM, per mille taken of what writes may take; of the stream of which it is most. None on disk.
+    /// Used part of a log in NVRAM, per mille of what writes may take, in the fullest stream. None
+    /// for logs in files.
     pub fullness: Option<u32>,
     /// Pin that keeps the oldest part of the log.
     pub pinned_by: Pin,
@@ -258,7 +267,8 @@ pub struct LogStat {
     pub pinned_bytes: u64,
     /// The named consumers.
     pub consumers: Vec<katydid_wal::ConsumerStat>,
-    /// Soft limit in bytes: above it checkpoints run one after the other. Without meaning in NVRAM, as the next.
+    /// Soft limit in bytes: above it checkpoints run one after the other. Without meaning in NVRAM,
+    /// as the next.
     pub soft_bytes: u64,
     /// Hard limit in bytes: above it writes are refused with `Error::LogFull`.
     pub hard_bytes: u64,

@@ -8,12 +8,15 @@ use crate::opening::OpeningId;
 use std::fmt;
 use std::sync::Arc;
 
-/// A named table of an open database. Cheap to clone; valid until the table is dropped or the database is closed. It does not keep the
-/// database open. After opening again, ask for the table again: a handle of another opening is refused with
-/// [`Error::ForeignTable`](crate::Error::ForeignTable), also one of the same directory or of a copy of it.
+/// A named table of an open database. Cheap to clone; valid until the table is dropped or the
+/// database is closed. It does not keep the database open. After opening again, ask for the table
+/// again: a handle of another opening is refused with
+/// [`Error::ForeignTable`](crate::Error::ForeignTable), also one of the same directory or of a copy
+/// of it.
 #[derive(Clone)]
 pub struct Table {
-    /// The opening that it is a table of: a handle of another one brings that one's locks, pages or rows.
+    /// The opening that it is a table of: a handle of another one brings that one's locks, pages or
+    /// rows.
     opening: OpeningId,
     name: Arc<str>,
     pub(crate) of: ChosenTable,
@@ -36,7 +39,8 @@ impl Table {
         Error::ForeignTable { name: self.name().to_owned() }
     }
 
-    /// Name of the table when this handle was asked for. See [`Database::rename_table`](crate::Database::rename_table).
+    /// Name of the table when this handle was asked for. See
+    /// [`Database::rename_table`](crate::Database::rename_table).
     pub fn name(&self) -> &str {
         &self.name
     }

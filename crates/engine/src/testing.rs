@@ -1,8 +1,9 @@
-//! What tests need beyond the API: background work on the caller's thread, for runs that do the same each time; and
-//! every decoder of what a device holds, as a function of bytes, with valid samples to mutate.
+//! Test support beyond the API: background work on the caller's thread, for runs that do the same
+//! each time; and every decoder of what a device holds, as a function of bytes, with valid samples
+//! to mutate.
 //!
-//! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are mended after a mutation
-//! where one guards all the rest, since nothing would get far without.
+//! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are
+//! mended after a mutation where one guards all the rest, since nothing would get far without.
 
 use crate::archive::fuzz as archive;
 use crate::changes::ChangePosition;
@@ -26,19 +27,21 @@ use std::sync::Arc;
 
 pub use katydid_wal::Background;
 
-/// Writes, syncs, prepares segments, takes checkpoints and writes pages back as far as background threads would have been
-/// asked to by now, on a database that was opened with [`Background::Caller`]; otherwise does nothing.
+/// Writes, syncs, prepares segments, takes checkpoints and writes pages back as far as background
+/// threads would have been asked to by now, on a database that was opened with
+/// [`Background::Caller`]; otherwise does nothing.
 pub fn run_background(database: &Database) {
     database.run_background();
 }
 
-/// Whether a thread that closes the database sleeps because calls of others are under way.
+/// Returns whether a thread that closes the database sleeps because calls of other threads are
+/// under way.
 pub fn close_waits(database: &Database) -> bool {
     database.opening().close_waits()
 }
 
-/// A number of the calling thread that says, among other things, which stream of a log its transactions go to: the rest of its division
-/// by the number of streams.
+/// A number of the calling thread that says, among other things, which stream of a log its
+/// transactions go to: the rest of its division by the number of streams.
 pub fn number_of_thread() -> usize {
     crate::shard::shard_of_thread()
 }
@@ -55,10 +58,10 @@ pub fn open_watched(
     Database::open_watched(directory, options, watch)
 }
 
-/// Where the positions and numbers of a database begin, instead of at the lowest.
+/// First positions and numbers of a database, instead of the lowest ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning {
-    /// Of the log, or of each of its streams: a multiple of 8.
+    /// First position of the log, or of each of its streams: a multiple of 8.
     pub position: u64,
     /// Paged engine: the number of the next transaction.
     pub transaction: u64,
@@ -66,7 +69,8 @@ pub struct Beginning {
     pub table: u32,
 }
 
-/// Makes a database that was created, closed and never written to begin elsewhere when it is opened next. Nothing else has it open.
+/// Makes a database that was created, closed and never written to begin elsewhere when it is opened
+/// next. Nothing else has it open.
 ///
 /// # Errors
 /// `Error::NotFound` if there is none; `Error::LogOpen`, `Error::Device`.
@@ -330,7 +334,8 @@ fn put_at(directory: Arc<dyn Directory>, path: &str, bytes: &[u8]) -> Option<()>
     }
 }
 
-/// Restores the backup of the input's version to the end of an archive that has the input as its file, with mended checksums of stretches and of records.
+/// Restores the backup of the input's version to the end of an archive that has the input as its
+/// file, with mended checksums of stretches and of records.
 fn restore_to_a_point(input: &[u8]) {
     let _refused = restored(input).is_err();
 }

@@ -1,12 +1,15 @@
-//! Transactions for executors: a body runs on a thread of the database, and the commit is awaited without one.
+//! Transactions for executors: a body runs on a thread of the database, and the commit is awaited
+//! without one.
 //!
-//! The future's own thread polls; a thread of [`crate::body_threads`] runs the body. They share a [`Slot`]. Invariants:
+//! The future's own thread polls; a thread of [`crate::body_threads`] runs the body. They share a
+//! [`Slot`]. Invariants:
 //!
-//! 1. A poll waits for nothing but the slot's latch and those of the threads' list, which are held for some instructions.
-//! 2. The body is run by one thread at a time, never by the future's own. What the body holds is dropped, and the thread lets go of the database,
-//!    before the future is ready.
-//! 3. A future that is dropped before [`Stage::Submitting`] commits nothing. From there on its commit goes on as that of a dropped
-//!    [`CommitFuture`].
+//! 1. A poll waits for nothing but the slot's latch and those of the threads' list, which are held
+//!    for some instructions.
+//! 2. The body is run by one thread at a time, never by the future's own. What the body holds is
+//!    dropped, and the thread lets go of the database, before the future is ready.
+//! 3. A future that is dropped before [`Stage::Submitting`] commits nothing. From there on its
+//!    commit goes on as that of a dropped [`CommitFuture`].
 //! 4. No waker is called or dropped, and no value of the user's, under the slot's latch.
 //!
 //! | the future is dropped | what happens |
@@ -70,7 +73,7 @@ struct Slot<T, E> {
 }
 
 impl<T, E> Slot<T, E> {
-    /// Whether the transaction may get its place in the log: the future is still there.
+    /// Returns whether the transaction may get its place in the log: the future still exists.
     fn may_submit(&self) -> bool {
         let mut stage = self.stage.lock();
         match mem::replace(&mut *stage, Stage::Over) {
@@ -105,13 +108,14 @@ impl<T: Send, E: From<Error> + Send> Slot<T, E> {
                 |txn| if self.may_run_again() { body(txn) } else { Err(Error::Closed.into()) },
                 |txn| {
                     if !self.may_submit() {
-                        // Dropped, it is rolled back. Nobody is told of the error.
+                        // Dropped, it is rolled back. The error reaches no caller.
                         return Err(Error::Closed);
                     }
                     txn.submit_async()
                 },
             );
-            // Before anybody is told: another handle may be about to close the database and to open it again.
+            // Before anybody is told: another handle may be about to close the database and to open
+            // it again.
             drop((body, database));
             outcome
         }));
@@ -152,11 +156,13 @@ impl<T: Send, E: From<Error> + Send> Job for Slot<T, E> {
     }
 }
 
-/// The future of [`Database::transact_async`](crate::Database::transact_async), of its form with an error of its own, and of
-/// [`view_async`](crate::Database::view_async). It does nothing before it is polled.
+/// The future of [`Database::transact_async`](crate::Database::transact_async), of its form with an
+/// error of its own, and of [`view_async`](crate::Database::view_async). It does nothing before it
+/// is polled.
 ///
-/// Dropping it before its transaction was submitted rolls that back: a body that waits for a thread is never run, and one that runs goes on to its
-/// end for nothing. Dropping it later changes nothing about the outcome.
+/// Dropping it before its transaction was submitted rolls that back: a body that waits for a thread
+/// is never run, and one that runs goes on to its end for nothing. Dropping it later changes
+/// nothing about the outcome.
 #[must_use = "nothing is done before the future is polled"]
 pub struct TransactFuture<T, E = Error> {
     state: State<T, E>,
@@ -173,16 +179,18 @@ enum State<T, E> {
 impl<T, E> Unpin for TransactFuture<T, E> {}
 
 impl Database {
-    /// Runs `body` in a transaction as [`Database::transact`] does, for programs with an executor, whichever that is: polling the future never
-    /// blocks. The body runs on a thread of the database, where it may wait for locks and pages; the commit then takes no thread until it
-    /// is as durable as the transaction asks.
+    /// Runs `body` in a transaction as [`Database::transact`] does, for programs with an executor,
+    /// whichever that is: polling the future never blocks. The body runs on a thread of the
+    /// database, where it may wait for locks and pages; the commit then takes no thread until it is
+    /// as durable as the transaction asks.
     ///
-    /// The body is run again after conflicts, as that of `transact`. Bodies begin in the order in which their futures were first polled. A body that waits for
-    /// a lock or for the device lets another one run, up to 256 in all. A body should not wait for anything
-    /// else, and not for another future of this database: it keeps a thread from others meanwhile.
+    /// The body is run again after conflicts, as that of `transact`. Bodies begin in the order in
+    /// which their futures were first polled. A body that waits for a lock or for the device lets
+    /// another one run, up to 256 in all. A body should not wait for anything else, and not for
+    /// another future of this database: it keeps a thread from others meanwhile.
     ///
-    /// What happens when the future is dropped is said at [`TransactFuture`]. To bound how many bodies and commits are in flight, take a
-    /// [`Permit`](crate::Permit) for each.
+    /// What happens when the future is dropped is said at [`TransactFuture`]. To bound how many
+    /// bodies and commits are in flight, take a [`Permit`](crate::Permit) for each.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -212,7 +220,8 @@ impl Database {
         self.try_transact_async(body)
     }
 
-    /// Runs `body` in a transaction as [`Database::transact_async`] does, with the caller's own error type, as [`Database::try_transact`].
+    /// Runs `body` in a transaction as [`Database::transact_async`] does, with the caller's own
+    /// error type, as [`Database::try_transact`].
     ///
     /// # Errors
     /// Those of [`Database::try_transact`] and [`Database::transact_async`].
@@ -223,8 +232,9 @@ impl Database {
         self.future(Access::ReadWrite, body)
     }
 
-    /// Runs `body` in a read view, as [`Database::begin_read_only`] opens it, for programs with an executor: polling the future never blocks. The body
-    /// runs on a thread of the database, as that of [`Database::transact_async`].
+    /// Runs `body` in a read view, as [`Database::begin_read_only`] opens it, for programs with an
+    /// executor: polling the future never blocks. The body runs on a thread of the database, as
+    /// that of [`Database::transact_async`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -241,7 +251,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `body` fails with, and those of [`Database::begin_read_only`]; `Error::Device` if a thread cannot be started.
+    /// What `body` fails with, and those of [`Database::begin_read_only`]; `Error::Device` if a
+    /// thread cannot be started.
     ///
     /// # Panics
     /// The future does if the body did.

@@ -1,7 +1,8 @@
 //! Transactions that run again after conflicts, and whose commits are told to callbacks.
 //!
-//! A session belongs to one thread, and so does a call. Invariant: the callback is queued if the call returns a value, and is dropped unrun if it
-//! returns an error. So each outcome is reported once.
+//! A session belongs to one thread, and so does a call. Invariant: the callback is queued if the
+//! call returns a value, and is dropped unrun if it returns an error. So each outcome is reported
+//! once.
 
 use crate::CommitStamp;
 use crate::database::Database;
@@ -12,9 +13,11 @@ use crate::ticket::Callback;
 use crate::transaction::Transaction;
 
 impl Database {
-    /// Runs `body` in a transaction and submits its commit; runs it again after a conflict, as [`Database::transact`] does. It returns what `body`
-    /// did when the transaction has its place in the log. `done` is given what [`Transaction::commit`] would return, by the thread that polls
-    /// `session`, once the commit is as durable as the database asks. So one thread can have thousands of commits in flight.
+    /// Runs `body` in a transaction and submits its commit; runs it again after a conflict, as
+    /// [`Database::transact`] does. It returns what `body` did when the transaction has its place
+    /// in the log. `done` is given what [`Transaction::commit`] would return, by the thread that
+    /// polls `session`, once the commit is as durable as the database asks. So one thread can have
+    /// thousands of commits in flight.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -31,8 +34,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Database::transact`], but for what becomes of a commit that was submitted: `done` is told that. `Error::ForeignSession` if the
-    /// session is of another database, or of another opening of this one. After an error the transaction is rolled back, and `done` does not run.
+    /// Those of [`Database::transact`], but for what becomes of a commit that was submitted: `done`
+    /// is told that. `Error::ForeignSession` if the session is of another database, or of another
+    /// opening of this one. After an error the transaction is rolled back, and `done` does not run.
     #[track_caller]
     pub fn transact_with<T>(
         &self,

@@ -1,15 +1,18 @@
 //! A transaction: reads, writes, and the ways to end it.
 //!
-//! Used by one thread at a time; it may move between threads. The engine isolates it. This file decides what is refused before the engine is
-//! asked: sizes, writes of a transaction that only reads, handles of another opening, and calls after the database was closed.
+//! Used by one thread at a time; it may move between threads. The engine isolates it. This file
+//! decides what is refused before the engine is asked: sizes, writes of a transaction that only
+//! reads, handles of another opening, and calls after the database was closed.
 //!
 //! Invariants:
 //!
 //! 1. No engine is given a table, session or savepoint of another opening.
-//! 2. What may change the log or a file enters as a call ([`crate::opening`]): commits, rollbacks, and, inside the paged engine, writes. A
-//!    transaction whose call is refused is abandoned: what it wrote is undone by the next opening.
-//! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run later, on the thread that polls. No reference to
-//!    the engine's transaction is held while it runs.
+//! 2. What may change the log or a file enters as a call ([`crate::opening`]): commits, rollbacks,
+//!    and, inside the paged engine, writes. A transaction whose call is refused is abandoned: what
+//!    it wrote is undone by the next opening.
+//! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run
+//!    later, on the thread that polls. No reference to the engine's transaction is held while it
+//!    runs.
 
 use crate::CommitStamp;
 use crate::Durability;
@@ -33,17 +36,21 @@ use std::time::Instant;
 
 /// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
 ///
-/// The calls of a transaction take `&self`: reads, writes and several ranges can take turns. It may move to another thread between two calls; two threads cannot
-/// use it at once, so it is [`Send`] and not [`Sync`].
+/// The calls of a transaction take `&self`: reads, writes and several ranges can take turns. It may
+/// move to another thread between two calls; two threads cannot use it at once, so it is [`Send`]
+/// and not [`Sync`].
 ///
-/// A transaction with [`Access::ReadOnly`] is a read view: it shows one state and locks nothing. What is said of locks below is about the others.
+/// A transaction with [`Access::ReadOnly`] is a read view: it shows one state and locks nothing.
+/// What is said of locks below is about the others.
 ///
-/// In the memory engine a transaction that may write checks what it has read only when it commits. Until then its reads may belong to two
-/// states, and its commit then fails with `Error::Conflict`. So act on what was read after the commit, of a transaction that wrote nothing
-/// too; or read with [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which checks the reads also before it
-/// returns an error.
+/// In the memory engine a transaction that may write checks what it has read only when it commits.
+/// Until then its reads may belong to two states, and its commit then fails with `Error::Conflict`.
+/// So act on what was read after the commit, of a transaction that wrote nothing too; or read with
+/// [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which checks the
+/// reads also before it returns an error.
 pub struct Transaction {
-    /// Borrowed for the length of one call, or of one step of a range (invariant 3), so a borrow never meets another one.
+    /// Borrowed for the length of one call, or of one step of a range (invariant 3), so a borrow
+    /// never meets another one.
     of: RefCell<ChosenTransaction>,
     opening: OpeningId,
     access: Access,
@@ -67,7 +74,8 @@ impl Transaction {
         Transaction { of: RefCell::new(of), opening, access, listed }
     }
 
-    /// Begins the call that ends it. Fails if the database is being closed or was; then it is abandoned.
+    /// Begins the call that ends it. Fails if the database is being closed or was; then it is
+    /// abandoned.
     fn enter_last(&mut self) -> Result<Call<&mut ChosenTransaction>> {
         Call::try_enter(self.of.get_mut()).map_err(|refused| {
             refused.abandon();
@@ -95,17 +103,18 @@ impl Transaction {
         self.of.borrow_mut().get(&table.of, key)
     }
 
-    /// Whether `key` has a value. The value is not copied, and the pages of a long value are not read. Errors and locks as
-    /// [`Transaction::get`].
+    /// Returns whether `key` has a value. Copies no value, and reads no pages of a long value.
+    /// Errors and locks as [`Transaction::get`].
     pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
         let key = check_key(table, key.as_ref())?;
         self.of.borrow_mut().contains(&table.of, key)
     }
 
-    /// The value of `key`, locked so that no other transaction can lock it for update or write it; `Error::ReadOnly` if this
-    /// one cannot write it either, and it may go on. The memory engine locks nothing: there it is the same as [`Transaction::get`], and of
-    /// two transactions that change what both have read the commit of one fails with `Error::Conflict`.
+    /// The value of `key`, locked so that no other transaction can lock it for update or write it;
+    /// `Error::ReadOnly` if this one cannot write it either, and it may go on. The memory engine
+    /// locks nothing: there it is the same as [`Transaction::get`], and of two transactions that
+    /// change what both have read the commit of one fails with `Error::Conflict`.
     pub fn get_for_update(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -113,13 +122,16 @@ impl Transaction {
         self.of.borrow_mut().get_for_update(&table.of, key)
     }
 
-    /// The first entry in `keys` that no other transaction has locked for update or written, locked for update, as SQL's
-    /// `FOR UPDATE SKIP LOCKED` with a limit of one row; `None` if there is none. It waits for no other transaction.
+    /// The first entry in `keys` that no other transaction has locked for update or written, locked
+    /// for update, as SQL's `FOR UPDATE SKIP LOCKED` with a limit of one row; `None` if there is
+    /// none. It waits for no other transaction.
     ///
-    /// Several consumers of one queue take different entries, each deletes its own, and a consumer that rolls back leaves its entry to the
-    /// others. The keys that were passed over are not locked: other transactions may add and change entries there, so the result is not
-    /// that of transactions that run one after the other. The memory engine locks nothing: there it is the first entry of the
-    /// range, and of two transactions that take one entry the commit of one fails with `Error::Conflict`.
+    /// Several consumers of one queue take different entries, each deletes its own, and a consumer
+    /// that rolls back leaves its entry to the others. The keys that were passed over are not
+    /// locked: other transactions may add and change entries there, so the result is not that of
+    /// transactions that run one after the other. The memory engine locks nothing: there it is the
+    /// first entry of the range, and of two transactions that take one entry the commit of one
+    /// fails with `Error::Conflict`.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -152,8 +164,9 @@ impl Transaction {
         self.of.borrow_mut().put(&table.of, key, value)
     }
 
-    /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on. The memory engine checks everything that
-    /// the transaction has read before it says so: `Error::Conflict` if that was not there at one time.
+    /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on.
+    /// The memory engine checks everything that the transaction has read before it says so:
+    /// `Error::Conflict` if that was not there at one time.
     pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -170,19 +183,22 @@ impl Transaction {
         self.of.borrow_mut().delete(&table.of, key)
     }
 
-    /// The keys in `keys` and their values, in order, from either end. What has been passed over is locked: no other
-    /// transaction can add, change or remove a key there before this one ends. (A little more than was taken may be locked.) In the memory
-    /// engine another one can, and then this one's commit fails with `Error::Conflict` if it has to take place later.
+    /// The keys in `keys` and their values, in order, from either end. What has been passed over is
+    /// locked: no other transaction can add, change or remove a key there before this one ends. (A
+    /// little more than was taken may be locked.) In the memory engine another one can, and then
+    /// this one's commit fails with `Error::Conflict` if it has to take place later.
     ///
-    /// Keys are any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, [`Prefix`](crate::Prefix).
+    /// Keys are any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds,
+    /// [`Prefix`](crate::Prefix).
     pub fn range<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Range<'t> {
         self.walk(table, keys, Purpose::Read)
     }
 
-    /// As [`Transaction::range`], and each entry is locked for update before what is passed over is locked. So transactions that change what
-    /// they find in a range wait for each other in line, where those that use `range` would have to give way when they write: they all
-    /// hold the range then. (A little more than was taken may be locked: up to 128 entries, without [`Range::limit`].) In the memory
-    /// engine the same as `range`.
+    /// Reads a range like [`Transaction::range`], and locks each entry for update before what is
+    /// passed over is locked. So transactions that change what they find in a range wait for each
+    /// other in line. If they used `range`, all of them would hold the range, and all but one would
+    /// have to give way when they write. (More than was taken may be locked: up to 128 entries,
+    /// without [`Range::limit`].) In the memory engine it is the same as `range`.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -220,11 +236,13 @@ impl Transaction {
         Range::new(&self.of, Ok(ChosenTransaction::range(&table.of, low, high, purpose)))
     }
 
-    /// The entries in `keys` that no other transaction has locked for update or written, in order, each locked for update when it is returned: SQL's
-    /// `FOR UPDATE SKIP LOCKED`. It waits for no other transaction. See [`Transaction::first_unlocked`] for what that means.
+    /// The entries in `keys` that no other transaction has locked for update or written, in order,
+    /// each locked for update when it is returned: SQL's `FOR UPDATE SKIP LOCKED`. It waits for no
+    /// other transaction. See [`Transaction::first_unlocked`] for what that means.
     ///
-    /// It remembers how far it has come: an entry that another transaction has locked is looked at once. A consumer that goes on in its next
-    /// transaction begins behind the last entry that it was given, and begins from the start when it finds no more.
+    /// It remembers how far it has come: an entry that another transaction has locked is looked at
+    /// once. A consumer that goes on in its next transaction begins behind the last entry that it
+    /// was given, and begins from the start when it finds no more.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -259,10 +277,12 @@ impl Transaction {
         Savepoint { opening, txn, serial: self.of.borrow_mut().savepoint() }
     }
 
-    /// Undoes everything written since `savepoint`, which stays valid; later ones do not. Locks are kept.
+    /// Undoes everything written since `savepoint`, which stays valid; later ones do not. Locks are
+    /// kept.
     ///
     /// # Errors
-    /// `Error::Savepoint` if it is of another transaction, also one of another database that has the same number.
+    /// `Error::Savepoint` if it is of another transaction, also one of another database that has
+    /// the same number.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         if (savepoint.opening, savepoint.txn) != (self.opening, self.id()) {
             return Err(Error::Savepoint);
@@ -270,12 +290,14 @@ impl Transaction {
         Call::enter(self.of.borrow_mut())?.rollback_to(savepoint.serial)
     }
 
-    /// Commits, and returns its stamp when the commit is as durable as the transaction asks. Stamps order the
-    /// commits of this database that wrote something; the stamp of a transaction that wrote nothing has no place in that order.
+    /// Commits, and returns its stamp when the commit is as durable as the transaction asks. Stamps
+    /// order the commits of this database that wrote something; the stamp of a transaction that
+    /// wrote nothing has no place in that order.
     ///
     /// # Errors
-    /// `Error::Poisoned`: whether the transaction is committed will be known when the database is opened again. Any other error: it
-    /// is rolled back; among them, from the memory engine, `Error::Conflict`.
+    /// `Error::Poisoned`: whether the transaction is committed will be known when the database is
+    /// opened again. Any other error: it is rolled back; among them, from the memory engine,
+    /// `Error::Conflict`.
     pub fn commit(mut self) -> Result<CommitStamp> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {
@@ -292,15 +314,15 @@ impl Transaction {
         Ok(stamp)
     }
 
-    /// The time from which its commit is measured: none if it wrote nothing, or waits for nothing. Two readings of the clock would be a
-    /// tenth of a buffered commit.
+    /// The time from which its commit is measured: none if it wrote nothing, or waits for nothing.
+    /// Two readings of the clock would be a tenth of a buffered commit.
     fn commit_begins(&mut self) -> Option<Instant> {
         let txn = self.of.get_mut();
         (txn.has_changes() && txn.durability() != Durability::Buffered).then(Instant::now)
     }
 
-    /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping the future changes
-    /// nothing about the outcome. Errors as [`Transaction::commit`].
+    /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping
+    /// the future changes nothing about the outcome. Errors as [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
         let begun = self.commit_begins();
         match self.enter_last() {
@@ -309,7 +331,8 @@ impl Transaction {
         }
     }
 
-    /// As [`Transaction::commit_async`], but what fails before the transaction has its place in the log is returned at once.
+    /// Commits like [`Transaction::commit_async`], but returns at once an error that occurs before
+    /// the transaction has its place in the log.
     pub(crate) fn submit_async(mut self) -> Result<CommitFuture> {
         let begun = self.commit_begins();
         let mut txn = self.enter_last()?;
@@ -317,7 +340,8 @@ impl Transaction {
         Ok(CommitFuture::new(txn.keeps_open(), Ok(ticket), begun))
     }
 
-    /// As [`Transaction::commit_with`], but what fails before the transaction has its place in the log is returned at once, and `done` stays.
+    /// Commits like [`Transaction::commit_with`], but returns at once an error that occurs before
+    /// the transaction has its place in the log; then `done` stays.
     pub(crate) fn submit_with(mut self, session: &Session, done: &mut Option<Callback>) -> Result<()> {
         let begun = self.commit_begins();
         let mut txn = self.enter_last()?;
@@ -328,9 +352,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as the transaction asks.
-    /// It is given what [`Transaction::commit`] would return. A session of another database, or of another opening of this one, waits for
-    /// another log: then the transaction is rolled back here, and that session tells `done` of `Error::ForeignSession`,
+    /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as
+    /// the transaction asks. It is given what [`Transaction::commit`] would return. A session of
+    /// another database, or of another opening of this one, waits for another log: then the
+    /// transaction is rolled back here, and that session tells `done` of `Error::ForeignSession`,
     /// when its turn there comes.
     pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<CommitStamp>) + Send + 'static) {
         let done: Callback = Box::new(done);
@@ -348,12 +373,13 @@ impl Transaction {
         session.push(Err(refused), done, None);
     }
 
-    /// Rolls back because the caller gives up, and checks that the caller may say why: its reads hold, and are as durable as a commit would
-    /// be.
+    /// Rolls back because the caller gives up, and checks that the caller may say why: its reads
+    /// hold, and are as durable as a commit would be.
     ///
     /// # Errors
-    /// The caller returns this error in place of its own: the conflict that the transaction met, if it met one; a conflict if its reads do not
-    /// hold any more; `Error::Poisoned` if its reads may not survive; `Error::Closed`.
+    /// The caller returns this error in place of its own: the conflict that the transaction met, if
+    /// it met one; a conflict if its reads do not hold any more; `Error::Poisoned` if its reads may
+    /// not survive; `Error::Closed`.
     pub(crate) fn conclude(mut self) -> Result<()> {
         let txn = self.of.get_mut();
         if let Some(failure) = txn.failure()
@@ -371,8 +397,9 @@ impl Transaction {
     /// Undoes everything the transaction wrote.
     ///
     /// # Errors
-    /// `Error::Closed` if the database is being closed or was: then the next opening undoes it. An error of the device: in the paged engine
-    /// it keeps its locks, and is tried again by each call that needs them (`Error::Unended`).
+    /// `Error::Closed` if the database is being closed or was: then the next opening undoes it. An
+    /// error of the device: in the paged engine it keeps its locks, and is tried again by each call
+    /// that needs them (`Error::Unended`).
     pub fn rollback(mut self) -> Result<()> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {

@@ -1,4 +1,5 @@
-//! Checking a database that is not open: its files as they lie there, then what opening makes of them, in memory.
+//! Checking a database that is not open: its files as they lie there, then what opening makes of
+//! them, in memory.
 
 use crate::control::{self, Control};
 use crate::creation;
@@ -17,28 +18,31 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Database {
-    /// Checks a database that is not open, and changes nothing: its files as they lie there, and then what an opening would make of them.
-    /// For that it is opened in memory: what recovery writes goes there, 4 KiB for each block of 4 KiB that it changes; the memory engine
-    /// takes as much memory as it does when it is open.
+    /// Checks a database that is not open, and changes nothing: its files as they lie there, and
+    /// then what an opening would make of them. For that it is opened in memory: what recovery
+    /// writes goes there, 4 KiB for each block of 4 KiB that it changes; the memory engine takes as
+    /// much memory as it does when it is open.
     ///
-    /// What keeps the database from being opened is among the faults. Where the attempt cannot be made, [`VerifyReport::unchecked`] says
-    /// why.
+    /// What keeps the database from being opened is among the faults. Where the attempt cannot be
+    /// made, [`VerifyReport::unchecked`] says why.
     ///
     /// The database cannot be opened during the check.
     ///
     /// # Errors
-    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open, in this process or another; failures of the device.
+    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open, in this process or
+    /// another; failures of the device.
     pub fn verify_path(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         Self::verify_in(Arc::new(existing(path.as_ref())?), progress)
     }
 
-    /// As [`Database::verify_path`], in a directory of any device.
+    /// Verifies like [`Database::verify_path`], in a directory of any device.
     pub fn verify_in(
         directory: Arc<dyn Directory>,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport> {
-        // What a process writes from here on would be taken for damage, or for sound. The control file is read under the lock: an opening that
-        // ends between the two would leave other files than it names.
+        // What a process writes from here on would be taken for damage, or for sound. The control
+        // file is read under the lock: an opening that ends between the two would leave other files
+        // than it names.
         let _lock = directory.lock_to_read()?;
         check(directory, progress)
     }
@@ -76,7 +80,7 @@ pub(crate) fn check_repaired(directory: &dyn Directory) -> Result<VerifyReport> 
     }
 }
 
-/// As the database is opened to be checked only.
+/// Options for opening the database only to check it.
 fn options_to_recover(control: &Control) -> Options {
     let mut options = Options {
         create: false,
@@ -104,12 +108,13 @@ impl VerifyReport {
         }
     }
 
-    /// Why the attempt to open it failed: a fault of the database, or of the attempt.
+    /// Judges why the attempt to open it failed: by a fault of the database, or of the attempt.
     fn could_not_open(&mut self, error: Error) -> Result<()> {
         match (&error, other_kind(&error)) {
             (Error::Device(cause), _) if !cause.is_not_found() => return Err(error),
             (Error::Poisoned { cause }, _) if matches!(**cause, Error::Device(_)) => return Err(error),
-            // The files were checked as they lie there, and a clean closing leaves nothing to recover.
+            // The files were checked as they lie there, and a clean closing leaves nothing to
+            // recover.
             (_, Some(log)) if self.clean => {
                 self.notes.push(format!("opening was not tried: the log is of kind {log}"));
             }

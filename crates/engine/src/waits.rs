@@ -1,7 +1,8 @@
-//! Waits of transactions for other transactions: how long they took, and, of an engine without a lock manager, which are under way.
+//! Waits of transactions for other transactions: how long they took, and, of an engine without a
+//! lock manager, which are under way.
 //!
-//! Any thread. Everything here is on paths that wait, so each wait takes the latch of its thread's shard twice at most. The latches are leaves.
-//! Nothing depends on what is kept here but `stat`.
+//! Any thread. Everything here is on paths that wait, so each wait takes the latch of its thread's
+//! shard twice at most. The latches are leaves. Nothing depends on what is kept here but `stat`.
 
 use crate::events;
 use crate::ids::{TableId, TxnId};
@@ -13,7 +14,8 @@ use hdrhistogram::Histogram;
 use std::fmt;
 use std::time::Duration;
 
-/// Shards: enough for the threads that begin or end a wait at once, and few enough for many databases in one process.
+/// Shards: enough for the threads that begin or end a wait at once, and few enough for many
+/// databases in one process.
 const SHARDS: usize = 16;
 /// The longest time that is told apart: 2^31 microseconds, 35 minutes.
 const MICROS_MAX: u64 = 1 << 31;
@@ -103,7 +105,8 @@ impl Waits {
     }
 }
 
-/// A histogram whose quantiles are at most a sixteenth too large. The bounds are constants that it accepts.
+/// A histogram whose quantiles are at most a sixteenth too large. The bounds are constants that it
+/// accepts.
 fn empty() -> Option<Histogram<u64>> {
     Histogram::new_with_bounds(1, MICROS_MAX, 1).ok()
 }

@@ -1,11 +1,14 @@
 //! A thread that sleeps until it is notified, and then does its work once.
 //!
-//! Any thread notifies; the worker's own thread waits. Notifications that come before the worker takes one count as one.
+//! Any thread notifies; the worker's own thread waits. Notifications that come before the worker
+//! takes one count as one.
 //!
-//! 1. After [`Worker::notify`] returned, the thread goes through its work once more, from the start, unless it is to stop. So a thread
-//!    notifies after it has changed what the work is to see.
-//! 2. A panic of the work is reported to the owner, which shuts the engine off: without the work the log would grow until it is full, and the
-//!    threads that wait for the work would wait for ever. The thread goes on waiting for notifications until it is stopped.
+//! 1. After [`Worker::notify`] returned, the thread goes through its work once more, from the
+//!    start, unless it is to stop. So a thread notifies after it has changed what the work is to
+//!    see.
+//! 2. A panic of the work is reported to the owner, which shuts the engine off: without the work
+//!    the log would grow until it is full, and the threads that wait for the work would wait for
+//!    ever. The thread goes on waiting for notifications until it is stopped.
 
 use crate::latch::{Condvar, Mutex};
 use katydid_kernels::notification::Notification;
@@ -39,8 +42,8 @@ impl Worker {
         }
     }
 
-    /// Starts the thread. It does `work` on `owner` after each notification of `worker`, which is the owner's, and calls `panicked` after a
-    /// panic of `work`.
+    /// Starts the thread. It does `work` on `owner` after each notification of `worker`, which is
+    /// the owner's, and calls `panicked` after a panic of `work`.
     ///
     /// # Errors
     /// The system starts no thread.

@@ -283,7 +283,7 @@ impl LogArchiver {
             let (from, last) = (self.at[nth], self.last[nth]);
             let until = self.round.as_ref().map_or(Lsn::LIMIT, |round| round.ends[nth]);
             let room = STRETCH_BYTES - bytes.len();
-            // A record may need so much.
+            // A record may need a stretch of this size.
             let stretch = match room < PHYSICAL_BYTES_MAX {
                 true => None,
                 false => stream

@@ -31,13 +31,13 @@ use katydid_wal::{RecordMark, STREAMS_MAX};
 use std::time::{Duration, SystemTime};
 
 pub(super) const MAGIC: [u8; 8] = *b"KTYDARCH";
-/// Of a log of the paged engine.
+/// Version of stretches of a log of the paged engine.
 const VERSION_ONE_STREAM: u32 = 1;
-/// Of a log of the memory engine.
+/// Version of stretches of a log of the memory engine.
 const VERSION_STREAMS: u32 = 2;
 /// Bytes of a head.
 pub(super) const HEAD: usize = 128;
-/// How many of these are in use in version 1, and in version 2; the others are zeros.
+/// Number of these bytes in use in version 1, and in version 2; the others are zeros.
 const USED: [usize; 2] = [84, 104];
 /// Bytes of the table for each stream.
 const ENTRY: usize = 32;

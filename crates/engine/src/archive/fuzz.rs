@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 const DATABASE: Id = Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00);
-/// Where the sample begins, and what a file before it has.
+/// Start of the sample, and the end of the file before it.
 const FROM: Lsn = Lsn::new(4096);
 
 /// Number of streams in samples of the memory engine.

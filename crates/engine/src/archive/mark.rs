@@ -4,7 +4,7 @@ use super::format::{HEAD, Head, StretchHead};
 use crate::Lsn;
 use crate::error::{ArchiveFault, Error, Result};
 
-/// What errors name where no file is known.
+/// Name in errors where no file is known.
 const PLACE: &str = "an archived stretch";
 
 /// The end of an archive: how far it has the log, and which records are its last. A

@@ -1,4 +1,4 @@
-//! How fast a copy is made, and who is told how far it is.
+//! Speed and progress of a copy.
 //!
 //! On the thread that copies, which holds no latch and is in no call or visit of the opening: it
 //! may sleep here, and code of the user runs here, which may close the database.
@@ -23,12 +23,12 @@ pub(crate) struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    /// Of a copy that is made at `place`.
+    /// The pace of a copy that is made at `place`.
     pub(crate) fn new(options: &'a BackupOptions, place: String, check: &'a dyn Fn() -> Result<()>) -> Self {
         Pace { options, check, place, begun: Instant::now(), done: 0, total: 0 }
     }
 
-    /// So many bytes more are to be copied, as far as that is known.
+    /// Adds `bytes` to the bytes that are to be copied, as far as that is known.
     pub(crate) fn expect(&mut self, bytes: u64) {
         self.total = self.total.saturating_add(bytes);
     }
@@ -48,7 +48,7 @@ impl<'a> Pace<'a> {
         (self.check)()
     }
 
-    /// So many bytes were copied. Sleeps if that was too fast.
+    /// Counts `bytes` as copied. Sleeps if that was too fast.
     ///
     /// # Errors
     /// `Error::Closed` if the source was closed; `Error::Copy` with `CopyFault::Cancelled`.
@@ -78,7 +78,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// How long so many bytes take at least.
+/// Least time that `bytes` take.
 fn time_for(bytes: u64, rate: NonZeroU64) -> Duration {
     let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.get());
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,10 +1,10 @@
-//! What readers of early-released locks depend on: the commit ends of the transactions that
-//! released them.
+//! Dependencies of readers of early-released locks (early lock release, ELR): the commit ends of
+//! the transactions that released them.
 //!
 //! With early lock release a transaction drops its locks when its commit record has a place in the
-//! log, before that is durable. Whoever locks the same key later sees its writes, and must not be
-//! acknowledged before they are durable. So each exclusive release leaves the releaser's commit end
-//! behind, and each grant returns it.
+//! log, before that is durable. A transaction that locks the same key later sees its writes, and
+//! must not be acknowledged before they are durable. So each exclusive release leaves the
+//! releaser's commit end behind, and each grant returns it.
 //!
 //! There is one [`Dependence`] per lock shard, inside the shard's mutex; any transaction's thread
 //! runs this. It is sized by buckets, not by keys: a collision names a later LSN than needed, never
@@ -18,16 +18,17 @@
 //!    was decided; a grant of an interval reads `newest` of every shard, in a critical section of
 //!    each, after the last blocker is gone.
 //!
-//! Why that is enough. Let W have written k, released it early with commit end e, and let R be
-//! granted a lock that conflicts with W's, so W's removal from the holders precedes R's grant in
-//! the shard's order (for an interval: R's visit of k's shard found no W, or R waited until W had
-//! left all shards and visits them again). By 2, e was published before the removal, by 3 R's read
-//! comes after it, and by 1 the value R reads is at least e. R waits until the log is durable up to
-//! that value before it is acknowledged, so nobody is told of k's new value before it is safe. Were
-//! e published after the removal, R could be granted and read the old value in between, be
-//! acknowledged as a read-only transaction, and a crash would then take back what it has told. A
-//! dependence of W on others needs no bookkeeping here: W's records lie above the commit records it
-//! depended on when it appended them (`Writer::depend_on`), so durable up to e includes those.
+//! This is enough. Let W have written k and released it early with commit end e, and let R be
+//! granted a lock that conflicts with W's. Then W's removal from the holders precedes R's grant in
+//! the shard's order. (For an interval: R's visit of k's shard found no W, or R waited until W had
+//! left all shards and visits them again.) By 2, e was published before the removal, by 3 R's read
+//! comes after it, and by 1 the value that R reads is at least e. R waits until the log is durable
+//! up to that value before it is acknowledged, so no program is told of k's new value before it is
+//! safe. If e were published after the removal, R could be granted and read the old value in
+//! between, and be acknowledged as a read-only transaction; a crash would then take back what R has
+//! reported. W's own dependencies need no bookkeeping here: W's records lie above the commit
+//! records it depended on when it appended them (`Writer::depend_on`), so durable up to e includes
+//! those.
 //!
 //! A table's newest commit end is far more than most intervals depend on. Once its holder has read
 //! it, it may ask for less: for the buckets of the keys that it has found, and for the newest
@@ -60,12 +61,12 @@ impl Dependence {
         *bucket = (*bucket).max(commit_end);
     }
 
-    /// What a holder of the key hashed to `hash` depends on.
+    /// Dependency of a holder of the key hashed to `hash`.
     pub(super) fn of_point(&self, hash: u64) -> Lsn {
         self.buckets.as_ref().map_or(Lsn::ZERO, |buckets| buckets[bucket(hash)])
     }
 
-    /// What a holder of any interval depends on as far as this shard's keys go.
+    /// Dependency of a holder of any interval, as far as this shard's keys go.
     pub(super) fn of_interval(&self) -> Lsn {
         self.newest
     }

@@ -2,9 +2,9 @@
 //! shard.
 //!
 //! 1. Holders are pairwise compatible, and no transaction appears twice among them.
-//! 2. The queue is in the order in which waiters are to be granted. A new request joins at the end,
-//!    an upgrade behind the upgrades at the front: its transaction holds the key already, so nobody
-//!    behind it could go first anyway.
+//! 2. The queue is in the order in which waiters are to be granted. A new request joins at the end.
+//!    An upgrade joins behind the upgrades at the front: its transaction holds the key already, so
+//!    no waiter behind it could be granted first anyway.
 //! 3. A waiter is granted as soon as it is compatible with all other holders and with all waiters
 //!    before it; so no stream of readers starves a writer.
 //! 4. An entry without holders and waiters is vacant and must be removed from the shard.
@@ -57,7 +57,7 @@ impl Entry {
         self.first.iter().chain(self.crowd.iter().flat_map(|crowd| &crowd.more))
     }
 
-    /// Who waits, first to be granted first.
+    /// Waiters, the first to be granted first.
     pub(super) fn queue(&self) -> &[Waiter] {
         self.crowd.as_ref().map_or(&[], |crowd| &crowd.queue)
     }
@@ -71,7 +71,7 @@ impl Entry {
         self.first.filter(|holder| holder.mode == PointMode::Exclusive).map(|holder| holder.txn)
     }
 
-    /// Whether a holder other than `txn` is incompatible with `mode`.
+    /// Returns whether a holder other than `txn` is incompatible with `mode`.
     pub(super) fn is_held_against(&self, txn: TxnId, mode: PointMode) -> bool {
         self.holders().any(|holder| holder.txn != txn && !mode.admits(holder.mode))
     }
@@ -99,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// Where a new request joins the queue.
+    /// Index at which a new request joins the queue.
     pub(super) fn place_for(&self, upgrade: bool) -> usize {
         let queue = self.queue();
         if upgrade { queue.iter().take_while(|waiter| waiter.upgrade).count() } else { queue.len() }

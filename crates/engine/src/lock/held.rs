@@ -1,11 +1,11 @@
-//! What one transaction holds, owned by it: the answer to repeated requests, and the list to
+//! Locks that one transaction holds, owned by it: the answer to repeated requests, and the list to
 //! release from.
 //!
-//! Runs on the transaction's thread only; nobody else looks here, so it needs no latch. Key bytes
-//! lie one after the other in one buffer, and an index of hashes is made when there are more than a
-//! few: acquiring a lock costs no allocation here on average. Memory is bounded by what is held,
-//! and given back when a large transaction ends. An emptied list goes to the next transaction with
-//! the tables it has met, whose counters of references are thus not touched each time.
+//! Runs on the transaction's thread only; no other thread looks here, so it needs no latch. Key
+//! bytes lie one after the other in one buffer, and an index of hashes is made when there are more
+//! than a few: acquiring a lock costs no allocation here on average. Memory is bounded by what is
+//! held, and given back when a large transaction ends. An emptied list goes to the next transaction
+//! with the tables it has met, so their reference counts are not touched each time.
 
 use super::OWN_AFTER;
 use super::mode::PointMode;
@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Up to so many points a look at each is quicker than an index.
+/// Number of points up to which a look at each is quicker than an index.
 const UNINDEXED: usize = 8;
 /// Capacity in elements that is kept for the next transaction.
 const KEPT: usize = 1024;
@@ -42,7 +42,7 @@ struct HeldSpace {
 pub(super) struct HeldRange {
     pub(super) id: RangeId,
     pub(super) interval: Interval,
-    /// What its holder depends on, for all parts that it grew by.
+    /// Dependency of its holder, for all parts that it grew by.
     pub(super) depends_on: Lsn,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct HeldPoint {
     pub(super) hash: u64,
     key_at: usize,
     key_len: u32,
-    /// Which of the spaces in use.
+    /// Index of its space among those in use.
     pub(super) space: u32,
     pub(super) mode: PointMode,
 }
@@ -72,7 +72,7 @@ pub(crate) struct TxnLocks {
     parker: Option<Arc<Parker>>,
     /// Kept for the next transaction, as the rest.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// Whether a wait looks for its own thread before it sleeps.
+    /// True if a wait looks for its own thread before it sleeps.
     asks_at_once: bool,
 }
 
@@ -92,7 +92,7 @@ impl TxnLocks {
         }
     }
 
-    /// Whose locks they are.
+    /// Transaction that holds the locks.
     pub(crate) fn id(&self) -> TxnId {
         self.id
     }
@@ -122,12 +122,12 @@ impl TxnLocks {
         self.asks_at_once = true;
     }
 
-    /// How long a wait lasts before it looks whether it is for its own thread.
+    /// Time that a wait lasts before it looks whether it is for its own thread.
     pub(super) fn asks_after(&self) -> Duration {
         if self.asks_at_once { Duration::ZERO } else { OWN_AFTER }
     }
 
-    /// What is held, in the order of acquisition, ranges last.
+    /// Held locks in the order of acquisition, ranges last.
     pub(crate) fn held(&self) -> impl Iterator<Item = (Resource, PointMode)> {
         let points = self.points.iter().map(|point| {
             let space = &self.spaces[point.space as usize].space;
@@ -189,7 +189,7 @@ impl TxnLocks {
         &self.keys[point.key_at..point.key_at + point.key_len as usize]
     }
 
-    /// Where a key is in the list, and in which mode it is held.
+    /// Index of a key in the list, and the mode in which it is held.
     #[inline]
     pub(super) fn find(&self, space: u32, hash: u64, key: &[u8]) -> Option<(usize, PointMode)> {
         let is_it = |point: &HeldPoint| point.hash == hash && point.space == space && self.key(point) == key;

@@ -179,7 +179,7 @@ impl Locks {
         self.grant_ranges(space, ranges, None, wakes);
     }
 
-    /// Grants the waiting ranges that nobody blocks; `ended` blocks no longer.
+    /// Grants the waiting ranges that no transaction blocks; `ended` blocks no longer.
     pub(super) fn grant_ranges(
         &self,
         space: &LockSpace,

@@ -23,7 +23,7 @@ pub(super) struct LockedKeys {
 }
 
 impl LockedKeys {
-    /// Whether no key is locked.
+    /// Returns whether no key is locked.
     pub(super) fn is_empty(&self) -> bool {
         self.alone.is_none() && self.others.is_empty()
     }

@@ -2,8 +2,8 @@
 //!
 //! Locks are logical: a point lock is on a key whether or not it is present, an interval lock on
 //! all keys between two bounds. A scan locks the intervals it passes over, a writer the keys it
-//! writes; that the two conflict is what keeps phantoms out, without locking neighbours ("next
-//! keys") that nobody touched.
+//! writes. The two conflict, which keeps phantoms out without locking neighbours ("next keys") that
+//! no transaction touched.
 //!
 //! Threads: the thread a transaction is on. There is no thread here, and no time-out but the bound
 //! on each wait. Nothing of this survives a crash; recovery runs before the first lock.
@@ -23,8 +23,8 @@
 //! | `dependence` | what readers of early-released locks depend on |
 //!
 //! Ranks, lowest first; a thread takes only higher ones than it holds: a table's range mutex, one
-//! shard of the table, the waits-for graph, a parker. Whoever calls may not hold a latch: acquiring
-//! may sleep.
+//! shard of the table, the waits-for graph, a parker. The caller may not hold a latch, because
+//! acquiring may sleep.
 //!
 //! 1. Two transactions never hold conflicting locks: points by `entry` 1, an interval and an
 //!    exclusive point by `space` 1-2 and `range` 2.
@@ -78,17 +78,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wait::{Graph, Node, Outcome, Parker};
 
-/// After so long a waiter looks whether it waits for its own thread. Long for a transaction that is
-/// handed from thread to thread to be idle, and short for a programmer to wait for the message.
+/// Time after which a waiter looks whether it waits for its own thread. It is long for a
+/// transaction that is handed from thread to thread to be idle, and short for a programmer to wait
+/// for the message.
 pub(crate) const OWN_AFTER: Duration = Duration::from_millis(100);
 
 /// A granted lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockGrant {
-    /// Up to here the log must be durable before anybody is told of what the lock lets its holder
-    /// see. Zero if a point was held already: then an earlier grant has said it. A range says it
-    /// again, for itself and the keys it covers: the request that made it grow may have failed in
-    /// its second part, and then nobody was told of the first.
+    /// Position up to which the log must be durable before the holder is acknowledged with what the
+    /// lock lets it see. Zero if a point was held already: then an earlier grant has returned it. A
+    /// range returns it again, for itself and the keys it covers: the request that made the range
+    /// grow may have failed in its second part, and then the first part was not returned.
     pub(crate) depends_on: Lsn,
 }
 
@@ -116,7 +117,7 @@ impl Locks {
         Self::seeded(lock_wait, RandomState::new().hash_one("lock"))
     }
 
-    /// The same, with keys spread by this seed: for tests that must do the same in every run.
+    /// A lock manager that spreads keys by this seed: for tests that must do the same in every run.
     pub(crate) fn seeded(lock_wait: Duration, seed: u64) -> Self {
         Locks {
             lock_wait,
@@ -229,7 +230,8 @@ impl Locks {
         Some(LockGrant { depends_on })
     }
 
-    /// What a conflict was about, for users. Takes latches of its own: the caller holds none.
+    /// The table and keys of a conflict, for users. Takes latches of its own: the caller holds
+    /// none.
     pub(crate) fn contested(&self, wanted: Resource, holder: Option<TxnId>) -> Contested {
         let mut contested = wanted.contested(|table| {
             let space = self.spaces.lock().get(&table).cloned();
@@ -244,13 +246,13 @@ impl Locks {
         self.graph.lock().stat()
     }
 
-    /// What each waiting transaction waits for, and behind whom.
+    /// The resource that each waiting transaction waits for, and the transactions it waits behind.
     pub(crate) fn waits(&self) -> Vec<(TxnId, Resource, Vec<TxnId>)> {
         let graph = self.graph.lock();
         graph.waiting().map(|(txn, node)| (txn, node.wanted.clone(), node.blockers.clone())).collect()
     }
 
-    /// Whether `from` waits for a lock of `to`, or of one that does, and so on.
+    /// Returns whether `from` waits for a lock of `to`, or of a transaction that does, and so on.
     pub(crate) fn leads_to(&self, from: TxnId, to: TxnId) -> bool {
         self.graph.lock().leads_to(from, to)
     }

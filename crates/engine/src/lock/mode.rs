@@ -1,7 +1,7 @@
 //! Modes of locks and which of them go together. Pure.
 
-/// How a key is locked. Ordered by strength: a transaction that holds a mode holds the weaker ones
-/// with it.
+/// Mode of a lock on a key. Ordered by strength: a transaction that holds a mode holds the weaker
+/// ones with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PointMode {
     /// To read.
@@ -15,14 +15,14 @@ pub(crate) enum PointMode {
 }
 
 impl PointMode {
-    /// Whether another transaction may hold `other` at the same time. Symmetric.
+    /// Returns whether another transaction may hold `other` at the same time. Symmetric.
     pub(crate) const fn admits(self, other: PointMode) -> bool {
         use PointMode::{Shared, Update};
         matches!((self, other), (Shared, Shared | Update) | (Update, Shared))
     }
 }
 
-/// How a table is locked.
+/// Mode of a lock on a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TableMode {
     /// In use: its keys may be locked one by one.

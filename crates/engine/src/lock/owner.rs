@@ -1,4 +1,5 @@
-//! Which thread each open transaction is on, for a waiter that may be waiting for its own thread.
+//! The thread that each open transaction is on, for a waiter that may be waiting for its own
+//! thread.
 //!
 //! A thread that waits for a lock of a transaction which only it can end waits in vain. Nothing
 //! says which thread will end a transaction; which one has used it last is known. So a waiter first
@@ -25,8 +26,8 @@ pub(super) struct Owner {
     /// Zero: none, or its end is up to the database.
     txn: AtomicU64,
     thread: AtomicUsize,
-    /// When the transaction began, by the coarse clock. One that began meanwhile may be given its
-    /// predecessor's.
+    /// Time at which the transaction began, by the coarse clock. A transaction that began meanwhile
+    /// may be given its predecessor's.
     begun: AtomicU64,
 }
 
@@ -52,7 +53,7 @@ impl Owner {
     }
 }
 
-/// Of all lists of locks in use.
+/// Owners of all lists of locks in use.
 #[derive(Debug, Default)]
 pub(super) struct Owners(Mutex<Vec<Arc<CachePadded<Owner>>>>);
 
@@ -69,7 +70,7 @@ impl Owners {
         owner
     }
 
-    /// How long `txn` has been open, if it has not ended.
+    /// Time since `txn` began, if it has not ended.
     pub(super) fn age_of(&self, txn: TxnId) -> Option<Duration> {
         let all = self.0.lock();
         let owner = all.iter().find(|owner| owner.txn.load(Relaxed) == txn.get())?;

@@ -175,7 +175,7 @@ impl Locks {
     }
 }
 
-/// Whether the edges of waiters have to be made anew.
+/// Decision whether the edges of waiters have to be made anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edges {
     Kept,

@@ -74,8 +74,8 @@ impl Interval {
         Interval { low: low.map(Box::from), high: high.map(Box::from) }
     }
 
-    /// Whether no key fits between the bounds. (`(k, k\0)` holds no key either but counts as one
-    /// that does; that is harmless.)
+    /// Returns whether no key fits between the bounds. (`(k, k\0)` holds no key either but counts
+    /// as an interval that does; that is harmless.)
     pub(super) fn is_empty(&self) -> bool {
         low_cut(&self.low) >= high_cut(&self.high)
     }
@@ -94,7 +94,7 @@ impl Interval {
             }
     }
 
-    /// Whether no key lies between the two, if they do not overlap.
+    /// Returns whether no key lies between the two, if they do not overlap.
     pub(super) fn touches(&self, other: &Interval) -> bool {
         low_cut(&self.low) <= high_cut(&other.high) && low_cut(&other.low) <= high_cut(&self.high)
     }
@@ -131,7 +131,7 @@ impl Interval {
     }
 }
 
-/// What a range waits for.
+/// The transactions and points that a range waits for.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) blockers: Vec<TxnId>,

@@ -1,4 +1,4 @@
-//! What a lock is on, as told to people, and the refusal of one.
+//! The resource of a lock as errors show it, and the refusal of one.
 
 use super::range::Interval;
 use crate::contested::{Contested, ContestedKeys, KeyExcerpt};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What a lock is on.
+/// The resource of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// A table as a whole.
@@ -28,7 +28,7 @@ pub(crate) struct Conflict {
     pub(crate) victim: TxnId,
     /// Transactions that were in its way: holders, or waiters before it in line.
     pub(crate) blockers: Vec<TxnId>,
-    /// What it wanted.
+    /// Resource that it wanted.
     pub(crate) wanted: Resource,
     /// Deadlock or a wait that took too long.
     pub(crate) kind: ConflictKind,
@@ -38,7 +38,7 @@ pub(crate) struct Conflict {
 }
 
 impl Resource {
-    /// The same for users.
+    /// The table and keys of the resource, for users.
     pub(super) fn contested(self, name: impl FnOnce(TableId) -> Arc<str>) -> Contested {
         let (table, keys) = match self {
             Resource::Table(table) => (table, ContestedKeys::All),

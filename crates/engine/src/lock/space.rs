@@ -39,7 +39,7 @@ const SHARD_BITS: u32 = 5;
 /// place. To drop it: all stripes.
 pub(super) const STRIPES: u8 = 8;
 
-/// What the keys of a space are.
+/// Kind of the keys of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
     /// Stripes of tables.
@@ -56,7 +56,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// The lock of `key`, vacant if nobody has it.
+    /// The lock of `key`, vacant if no transaction has it.
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut Entry {
         // Two searches, but the key is copied only if it is new.
         if self.entries.get_mut(key).is_none() {
@@ -82,12 +82,12 @@ impl Shard {
     }
 }
 
-/// What a visit of all shards found out about an interval.
+/// Findings of a visit of all shards about an interval.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Other transactions that hold a key in it exclusively.
     pub(super) writers: Vec<TxnId>,
-    /// What a holder of the interval depends on.
+    /// Dependency of a holder of the interval.
     pub(super) depends_on: Lsn,
 }
 
@@ -99,9 +99,9 @@ pub(crate) struct LockSpace {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) ranges: Mutex<Ranges>,
     range_count: AtomicUsize,
-    /// The greatest commit end of a transaction that removed a key. Written before its locks go, so
-    /// whoever has seen in the key's shard that they went reads it; the shard's mutex orders the
-    /// two.
+    /// The greatest commit end of a transaction that removed a key. Written before the
+    /// transaction's locks go. So a thread that has seen in the key's shard that they went reads
+    /// it; the shard's mutex orders the two.
     removed: AtomicU64,
     /// The table's name, for errors. A leaf latch; empty until the table gets its handle.
     name: Mutex<Arc<str>>,
@@ -212,7 +212,7 @@ impl LockSpace {
         Some(shard.dependence.of_point(hash))
     }
 
-    /// What a holder of the point hashed to `hash` depends on, after a wait.
+    /// Dependency of a holder of the point hashed to `hash`, after a wait.
     pub(super) fn point_dependence(&self, hash: u64) -> Lsn {
         self.shard(hash).dependence.of_point(hash)
     }
@@ -244,14 +244,15 @@ impl LockSpace {
         survey
     }
 
-    /// What a holder of any interval depends on, after a wait.
+    /// Dependency of a holder of any interval, after a wait.
     pub(super) fn interval_dependence(&self) -> Lsn {
         self.shards.iter().map(|shard| shard.lock().dependence.of_interval()).max().unwrap_or_default()
     }
 
-    /// What a holder of an interval that has these keys, and no others, depends on: on those who
-    /// wrote them, and on whoever removed any, for nobody sees where a key was. Nearer than what
-    /// the grant of the interval has told.
+    /// Dependency of a holder of an interval that has these keys, and no others: on the
+    /// transactions that wrote them, and on each transaction that removed a key, because nothing
+    /// shows where a key was. It is nearer than the dependency that the grant of the interval has
+    /// returned.
     pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
         let removed = Lsn::new(self.removed.load(Ordering::Acquire));
         keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)
@@ -263,7 +264,7 @@ impl LockSpace {
         self.removed.fetch_max(commit_end.get(), Ordering::AcqRel);
     }
 
-    /// Whether nothing is held or waited for.
+    /// Returns whether nothing is held or waited for.
     #[cfg(test)]
     pub(super) fn is_vacant(&self) -> bool {
         let shards = self.shards.iter().all(|shard| shard.lock().entries.is_empty());

@@ -5,9 +5,9 @@
 //! somebody else go on.
 //!
 //! 1. A wait lasts as long as its node is in the graph. It ends exactly once, under the graph's
-//!    mutex, by whoever takes the node out: a releaser (granted), a deadlock's finder (victim), the
-//!    waiter itself (timeout). The first two store the outcome in the parker before they unlock the
-//!    graph, so a waiter that finds its node gone finds its outcome.
+//!    mutex, by the thread that takes the node out: a releaser (granted), a deadlock's finder
+//!    (victim), or the waiter itself (timeout). The first two store the outcome in the parker
+//!    before they unlock the graph, so a waiter that finds its node gone finds its outcome.
 //! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the sleeper looks for
 //!    it under that mutex before it sleeps. The notification itself is sent later, by
 //!    [`Wakes::send`], with no lock or latch held.
@@ -29,14 +29,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How a wait was ended by another thread.
+/// Outcome of a wait that another thread ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Granted,
     Victim(Conflict),
 }
 
-/// Where the thread of one transaction sleeps. Used again by all its waits, one after the other.
+/// The place where the thread of one transaction sleeps. Used again by all its waits, one after the
+/// other.
 #[derive(Debug, Default)]
 pub(super) struct Parker {
     outcome: Mutex<Option<Outcome>>,
@@ -105,7 +106,7 @@ pub(crate) struct LockStat {
     pub(crate) waiting: usize,
 }
 
-/// Who waits for whom.
+/// The waits-for graph.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<TxnId, Node>,
@@ -130,7 +131,7 @@ impl Graph {
         self.break_cycles(txn, wakes);
     }
 
-    /// Whether `to` is reached from `from`.
+    /// Returns whether `to` is reached from `from`.
     pub(super) fn leads_to(&mut self, from: TxnId, to: TxnId) -> bool {
         self.reaches(vec![from], to)
     }
@@ -175,13 +176,13 @@ impl Graph {
         Some(node)
     }
 
-    /// Whether one of `from` waits, over any number of others, for `txn`.
+    /// Returns whether one of `from` waits, over any number of others, for `txn`.
     pub(super) fn any_reaches(&mut self, from: &[TxnId], txn: TxnId) -> bool {
         !from.is_empty() && self.is_waited_for(txn) && self.reaches(from.to_vec(), txn)
     }
 
-    /// Whether `txn` is one of `open` or reached from there. Each node is marked and looked at
-    /// once: with hundreds of waits the queues of hot keys are long, and all of it happens under
+    /// Returns whether `txn` is one of `open` or reached from there. Each node is marked and looked
+    /// at once: with hundreds of waits the queues of hot keys are long, and all of it happens under
     /// one mutex.
     fn reaches(&mut self, mut open: Vec<TxnId>, txn: TxnId) -> bool {
         self.searches += 1;
@@ -219,8 +220,8 @@ impl Graph {
         }
     }
 
-    /// The common wait is of a transaction nobody waits for; one look over the nodes is cheaper
-    /// than a search.
+    /// Returns whether any transaction waits for `txn`. In most waits none does, and one look over
+    /// the nodes is cheaper than a search.
     fn is_waited_for(&self, txn: TxnId) -> bool {
         self.nodes.values().any(|node| node.blockers.contains(&txn))
     }

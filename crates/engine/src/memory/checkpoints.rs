@@ -1,12 +1,11 @@
 //! Taking checkpoints. When they are taken is in [`crate::checkpoint_schedule`].
 //!
-//! A checkpoint stops nobody. It (1) keeps tombstones from being collected, (2) notes where each
-//! stream stands, behind a barrier, (3) writes the newest decided version of every record of every
-//! table, with its timestamp, waiting for those it meets undecided, (4) makes everything appended
-//! so far durable, (5) writes its manifest, (6) names itself in the control file, (7) trims the
-//! streams to what was noted in
-//! (2) and removes the former one's files, unless they are being copied. It is no snapshot: rows
-//!     are of different times.
+//! A checkpoint stops no transaction. It (1) keeps tombstones from being collected, (2) takes down
+//! the end of each stream, behind a barrier, (3) writes the newest decided version of every record
+//! of every table, with its timestamp, waiting for undecided ones, (4) makes everything appended so
+//! far durable, (5) writes its manifest, (6) names itself in the control file, and (7) trims the
+//! streams to the ends of step 2 and removes the former checkpoint's files, unless they are being
+//! copied. It is no snapshot: rows are of different times.
 //!
 //! Invariants:
 //!
@@ -18,9 +17,9 @@
 //! 3. A version that (3) saw is durable with all it depends on before (6), or there is no
 //!    checkpoint: no lost transaction is in one.
 //!
-//! A crash before (6) leaves the former checkpoint with all of the log it needs; after it, more log
-//! and files than needed. A failure before
-//! (6) leaves no files of the attempt: on a full device they would keep the room that commits need.
+//! A crash before (6) leaves the former checkpoint with all of the log it needs; a crash after it
+//! leaves more log and files than needed. A failure before (6) leaves no files of the attempt: on a
+//! full device they would keep the room that commits need.
 
 use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
@@ -42,17 +41,17 @@ use std::time::Duration;
 /// Longest wait for one undecided version; then the checkpoint is given up, and taken later.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Closing takes a checkpoint if the log that the next opening would read is at least one part in
-/// so many of what rows take in memory.
+/// Least part, one in this number, that the log which the next opening would read is of what rows
+/// take in memory, for closing to take a checkpoint.
 const LOG_SHARE: u64 = 16;
 
-/// What of the log is in no checkpoint.
+/// The part of the log that is in no checkpoint.
 #[derive(Debug)]
 pub(crate) struct Uncovered {
     /// In each stream, its end when the last checkpoint was taken or the database opened. Written
     /// under the schedule's turn; relaxed, a hint.
     last: Box<[AtomicU64]>,
-    /// Whether opening has read records that are in no checkpoint. A hint, relaxed.
+    /// True if opening has read records that are in no checkpoint. A hint, relaxed.
     replayed: AtomicBool,
 }
 
@@ -67,13 +66,13 @@ impl Uncovered {
         self.replayed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether anything is in no checkpoint.
+    /// Returns whether a change is in no checkpoint.
     pub(crate) fn is_any(&self, log: &Log) -> bool {
         self.replayed.load(Ordering::Relaxed) || self.has_appended(log)
     }
 
-    /// Whether anything was committed since the last checkpoint that this opening has taken, or
-    /// since it began.
+    /// Returns whether a transaction was committed since the last checkpoint that this opening has
+    /// taken, or since it began.
     fn has_appended(&self, log: &Log) -> bool {
         let mut ends = log.streams().iter().zip(&self.last);
         ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
@@ -88,7 +87,7 @@ impl Uncovered {
     }
 }
 
-/// What is still to be written, a batch at a time.
+/// Rows that are still to be written, a batch at a time.
 struct Walk {
     tables: Vec<Arc<Table>>,
     from: Bound<Key>,
@@ -125,7 +124,7 @@ impl TakesCheckpoints for Engine {
             // log full tries at once.
             self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
-        // Tombstones were kept, and perhaps nobody comes by any more.
+        // Tombstones were kept, and perhaps no transaction collects them later.
         self.store.collect();
         outcome
     }

@@ -33,7 +33,7 @@ use katydid_wal::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is inside a [`crate::Database`]. All clones are one database.
+/// The inside of a [`crate::Database`]. All clones are one database.
 #[derive(Clone)]
 pub(crate) struct MemoryDatabase {
     inner: ShardedArc<Inner>,
@@ -63,7 +63,7 @@ impl MemoryDatabase {
         self.inner.tables.read().values().cloned().collect()
     }
 
-    /// Changes the catalog, durably; the caller holds `ddl`, so nobody is in the way.
+    /// Changes the catalog, durably. The caller holds `ddl`, so no other change is in the way.
     fn change_catalog(&self, change: impl FnOnce(&mut ActiveTxn, &Arc<Table>) -> Result<()>) -> Result<()> {
         let engine = self.engine();
         let mut running = engine.begin(Access::ReadWrite)?;
@@ -107,7 +107,7 @@ impl Engine for MemoryDatabase {
         &self.engine().options
     }
 
-    /// Where it is.
+    /// Name of its directory.
     fn place(&self) -> &str {
         &self.engine().place
     }

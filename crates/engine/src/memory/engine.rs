@@ -2,13 +2,13 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. A transaction's record is appended after it was validated and before anybody sees what it
-//!    wrote. So whoever has seen something knows its place, and a record lies in its stream above
-//!    those of the same thread that were acknowledged before.
+//! 1. A transaction's record is appended after the transaction was validated and before any other
+//!    sees what it wrote. So a transaction that has seen something knows its place, and a record
+//!    lies in its stream above those of the same thread that were acknowledged before.
 //! 2. It is acknowledged when its record and all it depends on are as durable as it asked; with
-//!    `LockRelease::AfterDurable` nobody has seen its versions before that.
+//!    `LockRelease::AfterDurable` no other transaction has seen its versions before that.
 //! 3. After the gate has shut nothing is written. Versions whose status is not known stay as they
-//!    are until the database is opened again: whoever has seen them is not acknowledged.
+//!    are until the database is opened again: a transaction that has seen one is not acknowledged.
 
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Uncovered;
@@ -66,7 +66,7 @@ pub(crate) struct Engine {
     writers: Writers,
 }
 
-/// What the store asks of the log.
+/// The log as the store sees it.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) log: Log,
@@ -105,30 +105,30 @@ impl LogView for View {
 /// A transaction with its place in the log, that may not be durable yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Committed {
-    /// Where its record ends; none if it wrote nothing.
+    /// End of its record; none if it wrote nothing.
     place: Option<StreamLsn>,
     depends: Dependencies,
     pub(crate) durability: Durability,
-    /// When it takes place.
+    /// Timestamp at which it takes place.
     timestamp: Timestamp,
-    /// What it may have seen.
+    /// Greatest timestamp that it may have seen.
     pub(crate) seen_to: Timestamp,
 }
 
 impl Committed {
-    /// What its commit returns: the timestamp, by which transactions are ordered whatever stream
-    /// they are in.
+    /// Stamp that its commit returns: the timestamp, by which transactions are ordered whatever
+    /// stream they are in.
     pub(crate) fn stamp(&self) -> CommitStamp {
         CommitStamp::new(self.timestamp.get())
     }
 
-    /// What to wait for: a place, and more of them.
+    /// Positions to wait for: its own, and those it depends on.
     pub(crate) fn waits_for(&self) -> (StreamLsn, &Dependencies) {
         let none = StreamLsn { stream: StreamId::FIRST, end: Lsn::ZERO };
         (self.place.or_else(|| self.depends.iter().next()).unwrap_or(none), &self.depends)
     }
 
-    /// What a session or a future waits for.
+    /// The ticket for a session or a future.
     pub(crate) fn into_ticket(self) -> Ticket {
         let (at, stamp) = (self.waits_for().0, self.stamp());
         let Committed { depends: dependencies, durability, seen_to, .. } = self;
@@ -219,7 +219,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What every call fails with after the gate has shut.
+    /// The error of every call after the gate has shut.
     pub(crate) fn poison_error(&self) -> Error {
         match self.gate.failure() {
             Some(first) => Error::poisoned_by(first),
@@ -232,7 +232,7 @@ impl Engine {
         self.log.streams().iter().map(|log| log.reserved().since(log.trimmed_to())).sum()
     }
 
-    /// What keeps the oldest part of the log: always the last checkpoint.
+    /// The reason why the oldest part of the log is kept: always the last checkpoint.
     pub(crate) fn pinned_by(&self) -> Pin {
         Pin::Checkpoint(self.stream_of_thread().trimmed_to())
     }

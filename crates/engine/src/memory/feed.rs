@@ -14,8 +14,8 @@
 //!    when the record is given. A record of an earlier opening that lost something is dropped, as
 //!    recovery does.
 //! 3. No wake-up is lost: where a transaction that has not ended holds the horizon back, the feed
-//!    leaves its waker with [`FeedWakers`] and looks once more. Whoever ends such a transaction
-//!    notifies the wakers that were left there.
+//!    leaves its waker with [`FeedWakers`] and looks once more. A thread that ends such a
+//!    transaction notifies the wakers that were left there.
 //! 4. Records that wait for their turn keep their payloads up to [`WAITING_BYTES_MAX`]; the others
 //!    are read from the log again.
 
@@ -42,8 +42,8 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Feeds that wait for the end of a transaction (invariant 3).
 #[derive(Debug, Default)]
 pub(crate) struct FeedWakers {
-    /// Wakers in `wakers`. Changed under its latch, before the feed looks at the slots once more;
-    /// read, sequentially consistent, by whoever has ended a transaction.
+    /// Number of wakers in `wakers`. Changed under its latch, before the feed looks at the slots
+    /// once more; read, sequentially consistent, by a thread that has ended a transaction.
     waiting: AtomicUsize,
     /// A leaf latch. No waker is called or dropped under it.
     wakers: Mutex<Vec<Waker>>,
@@ -163,7 +163,7 @@ impl Engine {
     /// stamp of which a record is durable.
     pub(super) fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
         if let Some(stamp) = durable {
-            // Whoever begins to read sees it, and has transactions that are still reading below it
+            // A reader that begins sees it, and has transactions that are still reading below it
             // take new stamps.
             self.acknowledge(Timestamp::new(stamp.get()));
         }
@@ -262,7 +262,7 @@ impl MemoryFeed {
         }
         let ends: Vec<Lsn> = self.engine.log.streams().iter().map(|stream| stream.barrier()).collect();
         for (stream, end) in self.engine.log.streams().iter().zip(&ends) {
-            // Nobody else may ask for it.
+            // Perhaps no other thread asks for it.
             if stream.durable() < *end {
                 stream.request(*end, Durability::Durable);
             }

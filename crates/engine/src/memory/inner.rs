@@ -1,4 +1,4 @@
-//! What keeps an open database of the memory engine open.
+//! References that keep a database of the memory engine open.
 
 use super::engine::Engine;
 use super::store::Table;

@@ -49,7 +49,7 @@ pub(crate) struct LoggedWrites<'a> {
     failed: bool,
 }
 
-/// Why a payload is none; a text, for `Error::Corrupt`.
+/// Reason why a payload is no such record; a text, for `Error::Corrupt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 

@@ -1,9 +1,9 @@
 //! Room in the log, which only checkpoints make: in NVRAM, where it cannot grow, and in files above
 //! `log_hard_bytes`.
 //!
-//! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint
-//! frees all that was in the log when it began, whatever transactions are open, so whoever waits
-//! for one gets room, if there is enough at all.
+//! Runs on transaction threads. [`crate::fullness`] says what may wait for what. A checkpoint frees
+//! all that was in the log when it began, whatever transactions are open. So a transaction that
+//! waits for one gets room, if there is enough at all.
 //!
 //! Room for a transaction's record is made before the transaction is validated. Afterwards its
 //! versions are in place and undecided: a checkpoint waits for those, so they must not wait for a
@@ -16,12 +16,13 @@ use crate::fullness::{FULL, used_and_limit};
 use katydid_wal::{ReserveGuard, Stream};
 use std::sync::Arc;
 
-/// Of a record, besides its writes: what it depends on, at most.
+/// Maximum bytes of a record besides its writes: its dependencies.
 const HEAD_BYTES: u64 = 2048;
-/// Of each write, besides key and value.
+/// Bytes of each write besides key and value.
 const WRITE_BYTES: u64 = 16;
-/// A record needs no room set aside for it while less than this, per mille, is taken of its stream,
-/// and if it is less than one part of so many: then all who commit at the same time find room.
+/// A record needs no room set aside while less than `ROOMY`, per mille, is taken of its stream, if
+/// it is smaller than one part in [`SMALL`] of the stream: then all transactions that commit at the
+/// same time find room.
 const ROOMY: u32 = 500;
 const SMALL: u64 = 256;
 

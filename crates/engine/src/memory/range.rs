@@ -13,7 +13,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What is inside a [`crate::Range`].
+/// The inside of a [`crate::Range`].
 pub(crate) struct MemoryRange {
     table: Arc<MemoryTable>,
     low: Bound<Vec<u8>>,
@@ -21,7 +21,7 @@ pub(crate) struct MemoryRange {
     up: Option<Scan>,
     down: Option<Scan>,
     ended: bool,
-    /// What was given out last.
+    /// The entry that was given out last.
     given: Option<(Key, Value)>,
 }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What there is when all is read.
+/// Result of recovery.
 pub(super) struct Recovered {
     pub(super) store: Arc<Store>,
     /// Tables by name.
@@ -44,7 +44,7 @@ pub(super) struct Recovered {
     pub(super) checkpointed: u64,
 }
 
-/// How far it is, told to whoever opens the database.
+/// Progress of reading a checkpoint, told to the opening program.
 struct CheckpointProgress<'a> {
     receiver: Option<&'a RecoveryProgress>,
     total: u64,
@@ -67,12 +67,12 @@ pub(super) struct Recovery {
     loader: Loader,
     background: Background,
     receiver: Option<RecoveryProgress>,
-    /// Of the checkpoint.
+    /// Manifest of the checkpoint.
     manifest: Option<Manifest>,
     /// Transactions with a greater stamp are left out, if there is such a stamp.
     until: Option<Timestamp>,
-    /// Where each stream of the log is read from; `None`: from its start, wherever that is, in a
-    /// database that is being created.
+    /// Position from which each stream of the log is read; `None`: from its start, wherever that
+    /// is, in a database that is being created.
     from: Option<Vec<Lsn>>,
 }
 

@@ -12,7 +12,8 @@ impl MemoryDatabase {
         let engine = self.engine();
         engine.check_open()?;
         let (store, options) = (&engine.store, &engine.options);
-        // What nobody needs any more is no burden, though nobody has come by since.
+        // Versions that no reader needs are not counted as old ones, even if no transaction has
+        // collected them yet.
         store.collect();
         let versions_old = store.uncollected() as u64;
         let totals = engine.metrics.totals();

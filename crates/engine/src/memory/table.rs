@@ -1,4 +1,4 @@
-//! What the handles on one table share.
+//! State that the handles on one table share.
 //!
 //! A table is dropped only when no transaction uses it. Who uses it counts himself in before he
 //! looks whether it is being dropped, and the dropper says so before it counts them: one of the two
@@ -28,7 +28,7 @@ const DROPPED: u8 = 2;
 pub(crate) struct MemoryTable {
     pub(crate) rows: Arc<Table>,
     /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is
-    /// `state`: see above.
+    /// `state`: see the head of this file.
     users: Box<[Arc<CachePadded<Users>>]>,
     /// Written by the dropper, one at a time.
     state: AtomicU8,
@@ -57,10 +57,10 @@ impl Users {
     }
 }
 
-/// What came of trying to keep transactions out.
+/// Outcome of an attempt to keep transactions out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// Nobody uses it, and nobody can begin to.
+    /// No transaction uses it, and none can begin to.
     Closed,
     /// They did not end in time; all goes on as before.
     Busy,

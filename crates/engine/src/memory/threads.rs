@@ -3,7 +3,7 @@
 use katydid_wal::Background;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// As many as there are processors; one, where the caller does everything.
+/// Number of processors; one, where the caller does everything.
 pub(super) fn threads(background: Background) -> usize {
     match background {
         Background::Caller => 1,
@@ -11,7 +11,7 @@ pub(super) fn threads(background: Background) -> usize {
     }
 }
 
-/// Does `work` for every number below `count`, on so many threads, this one among them; when it
+/// Does `work` for every number below `count`, on `threads` threads, this one among them; when it
 /// returns, all is done.
 pub(super) fn on_threads(threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);

@@ -6,8 +6,8 @@
 //! 1. It is counted in by every table it uses, until it ends.
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
 //!    can only roll back: after a conflict.
-//! 3. Who is told that it has committed is told after the store was (`acknowledge`): whoever begins
-//!    later sees it.
+//! 3. A caller is told that its transaction has committed after the store was told (`acknowledge`):
+//!    a transaction that begins later sees it.
 
 use super::engine::{Committed, Engine, PendingVersions};
 use super::inner::Inner;
@@ -31,7 +31,7 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
+/// The inside of a [`crate::Transaction`]. Dropping it rolls it back.
 pub(crate) struct MemoryTransaction {
     inner: ShardRef<Inner>,
     id: TxnId,
@@ -108,7 +108,8 @@ impl MemoryTransaction {
         outcome
     }
 
-    /// Hands what nobody may see before it is durable to whoever waits for that.
+    /// Hands versions that no other transaction may see before they are durable to the thread that
+    /// waits for that.
     fn end_later(&self, (committed, held): (Committed, Option<Validated>)) -> Committed {
         if let Some(held) = held {
             let engine = self.engine();
@@ -329,7 +330,7 @@ impl EngineTransaction for MemoryTransaction {
         Ok(())
     }
 
-    /// Whether it has written and not ended.
+    /// Returns whether it has written and not ended.
     fn has_changes(&self) -> bool {
         self.wrote && self.running.is_some()
     }

@@ -36,7 +36,7 @@ const CALL: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Calls {
     shards: Box<[CachePadded<AtomicU64>]>,
-    /// Whether `drain` sleeps. A leaf latch.
+    /// True while `drain` sleeps. A leaf latch.
     asleep: Mutex<bool>,
     left: Condvar,
 }
@@ -97,7 +97,7 @@ impl Calls {
         }
     }
 
-    /// Whether `drain` sleeps because of calls in flight.
+    /// Returns whether `drain` sleeps because of calls in flight.
     pub(super) fn is_draining(&self) -> bool {
         *self.asleep.lock()
     }

@@ -12,7 +12,8 @@
 //! |---|---|---|
 //! | open | calls, visits | - |
 //! | closing | visits | ends waits for what open transactions hold; waits for the calls in flight; ends the engine's threads |
-//! | ending | nobody | waits for the visits in flight; then it is alone: last checkpoint, end of the log, end of the gate, directory lock |
+//! | ending | none | waits for the visits in flight; then it is alone: last checkpoint, end of the
+//! log, end of the gate, directory lock |
 //!
 //! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
 //! shorter stretch inside any operation that may reach the device: reading a page that is not in
@@ -104,8 +105,8 @@ pub(crate) struct Opening {
     ended: Condvar,
 }
 
-/// What an engine does when its database is closed. The three are called once each, in this order,
-/// on the closing thread.
+/// Steps of an engine when its database is closed. Each is called once, in this order, on the
+/// closing thread.
 pub(crate) trait Closes {
     /// Ends the waits for open transactions, which may never end, now and from now on.
     fn end_waits(&self);
@@ -150,7 +151,8 @@ impl Opening {
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// Whether closing has begun. Calls in flight go on, but do not wait for open transactions.
+    /// Returns whether closing has begun. Calls in flight go on, but do not wait for open
+    /// transactions.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_at_least(Phase::Closing)
     }
@@ -167,7 +169,7 @@ impl Opening {
         if self.is_ending() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Whether the closing thread sleeps because calls or visits are in flight. For tests.
+    /// Returns whether the closing thread sleeps because calls or visits are in flight. For tests.
     pub(crate) fn close_waits(&self) -> bool {
         self.calls.is_draining()
     }

@@ -1,4 +1,4 @@
-//! What is observed of an opening: which transactions are open, and how long commits took.
+//! Observations of an opening: its open transactions, and the latencies of commits.
 //!
 //! Any thread. Latencies are counted in buckets of an eighth of a power of two microseconds, so
 //! that a quantile is at most an eighth too large; counters are relaxed, for nothing depends on

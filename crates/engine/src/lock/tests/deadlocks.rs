@@ -146,7 +146,7 @@ fn a_deadlock_through_the_queue_of_a_key_is_seen() {
 #[test]
 fn a_reader_goes_before_a_waiting_writer_that_waits_for_it() {
     // 1 holds m. 2 holds k and waits for m. 3 waits for k exclusively, so for 2, so for 1. 1 reads
-    // k: nobody who has k minds, and queueing behind 3 would be a deadlock.
+    // k: no holder of k is incompatible, and queueing behind 3 would be a deadlock.
     let rig = Rig::new(LONG);
     let (mut one, mut two) = (rig.txn(1), rig.txn(2));
     rig.point(&mut one, "m", Exclusive).unwrap();

@@ -46,15 +46,15 @@ impl Rig {
         self.locks.release_all(txn, None);
     }
 
-    /// Returns when so many transactions wait.
+    /// Returns when `transactions` transactions wait.
     fn until_waiting(&self, transactions: usize) {
         while self.locks.stat().waiting != transactions {
             thread::yield_now();
         }
     }
 
-    /// Whether the request would have to wait: it is made by a thread of its own, for a transaction
-    /// that ends at once when it is granted. `unblock` has to let it through.
+    /// Returns whether the request would have to wait. A thread of its own makes it, for a
+    /// transaction that ends at once when it is granted. `unblock` has to let it through.
     fn waits(&self, id: u64, key: &str, mode: PointMode, unblock: impl FnOnce()) -> bool {
         let before = self.locks.stat();
         thread::scope(|scope| {

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const KEYS: usize = 12;
 
-/// Who holds what, kept apart from the lock manager: entered after a grant, taken out before the
-/// release.
+/// Holders and what they hold, kept apart from the lock manager: entered after a grant, taken out
+/// before the release.
 #[derive(Default)]
 struct Claims {
     points: Vec<HashMap<TxnId, PointMode>>,
@@ -117,7 +117,8 @@ impl World {
         self.assert_depends(depends_on, keys, written);
     }
 
-    /// What a transaction was told to depend on includes the last commit of every key it may read.
+    /// Asserts that the dependency returned to a transaction includes the last commit of every key
+    /// that it may read.
     fn assert_depends(&self, depends_on: Lsn, keys: RangeInclusive<usize>, written: &[usize]) {
         for at in keys.filter(|at| !written.contains(at)) {
             let committed = self.committed[at].load(SeqCst);

@@ -66,7 +66,7 @@ impl Row<'_> {
     }
 }
 
-/// Why bytes are no row or block.
+/// Reason why bytes are no row or block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -91,7 +91,7 @@ pub(crate) fn decode_row(payload: &[u8]) -> Result<(Row<'_>, &[u8]), Malformed> 
     Ok((Row { table, timestamp, key, value }, rest))
 }
 
-/// What a block is.
+/// Kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Rows,

@@ -42,17 +42,17 @@ impl Identity {
     }
 }
 
-/// What a part holds.
+/// Contents of a part in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartSummary {
     /// Its number.
     pub(crate) part: u32,
     pub(crate) rows: u64,
-    /// Of its file.
+    /// Bytes of its file.
     pub(crate) bytes: u64,
 }
 
-/// What a checkpoint says beside its rows.
+/// Data of a checkpoint besides its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
     /// Every table id in use is below this.
@@ -65,7 +65,7 @@ pub(crate) struct Manifest {
     pub(crate) parts: Vec<PartSummary>,
 }
 
-/// Why bytes are no head of the file wanted.
+/// Reason why bytes are no head of the file that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Damaged(&'static str),
@@ -124,14 +124,14 @@ pub(super) fn encode_part(head: &mut [u8], identity: Identity, part: u32) {
     seal(head, MAGIC_PART, identity);
 }
 
-/// Whether this is the head of that part.
+/// Checks that this is the head of that part.
 pub(super) fn check_part(head: &[u8], identity: Identity, part: u32) -> Result<(), Fault> {
     check(head, PART_HEAD, MAGIC_PART, identity)?;
     if u32::from_le_bytes(field(head, 40)) == part { Ok(()) } else { Err(Fault::Other) }
 }
 
 impl Manifest {
-    /// Whether it can be written.
+    /// Returns whether it can be written.
     pub(super) fn fits(&self) -> bool {
         self.parts.len() <= PARTS_MAX && self.from.len() <= STREAMS_MAX
     }
@@ -151,7 +151,7 @@ impl Manifest {
         seal(bytes, MAGIC_MANIFEST, identity);
     }
 
-    /// What `bytes` say.
+    /// Decodes a manifest.
     pub(super) fn decode(bytes: &[u8], identity: Identity) -> Result<Manifest, Fault> {
         check(bytes, MANIFEST, MAGIC_MANIFEST, identity)?;
         let count = |at| usize::from(u16::from_le_bytes(field(bytes, at)));

@@ -3,8 +3,8 @@
 //!
 //! Knows no engine: it is given rows and gives rows back. They are in the folder `checkpoints`:
 //! `part-<number>-<part>`, and `manifest-<number>`. (Not in a folder for each checkpoint: folders
-//! cannot be listed or removed through [`Directory`].) Threads: whoever takes the checkpoint, and
-//! one for each part.
+//! cannot be listed or removed through [`Directory`].) Threads: the one that takes the checkpoint,
+//! and one for each part.
 //!
 //! Invariants:
 //!
@@ -63,13 +63,13 @@ fn number_of(name: &str) -> Option<u64> {
     number.parse().ok()
 }
 
-/// Whether a database's `directory` has any file of a checkpoint.
+/// Returns whether a database's `directory` has any file of a checkpoint.
 pub(crate) fn any(directory: &dyn Directory) -> Result<bool> {
     let Some(folder) = directory.existing_subdirectory(FOLDER)? else { return Ok(false) };
     Ok(folder.list()?.iter().any(|name| number_of(name).is_some()))
 }
 
-/// Where a database's checkpoints are. Cheap to clone.
+/// Folder of a database's checkpoints. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckpointFolder {
     directory: Arc<dyn Directory>,
@@ -83,7 +83,7 @@ impl CheckpointFolder {
         Ok(CheckpointFolder { directory: directory.subdirectory(FOLDER)?, method, database })
     }
 
-    /// The same if it is there; nothing is changed. `method` is how checkpoints would be written.
+    /// The folder if it exists; nothing is changed. `method` is the I/O method of checkpoints.
     pub(crate) fn existing(directory: &dyn Directory, method: Method, database: Id) -> Result<Option<Self>> {
         let found = directory.existing_subdirectory(FOLDER)?;
         Ok(found.map(|directory| CheckpointFolder { directory, method, database }))

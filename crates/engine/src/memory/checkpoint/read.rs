@@ -27,7 +27,7 @@ impl CheckpointReader {
         Ok(CheckpointReader { folder, identity, manifest })
     }
 
-    /// What it says beside its rows.
+    /// Data of the checkpoint besides its rows.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -87,7 +87,7 @@ pub(crate) struct PartReader {
     summary: PartSummary,
     block: AlignedBuffer,
     block_at: u64,
-    /// Where in `block` rows are that were not given out.
+    /// Bytes of `block` with rows that were not given out yet.
     unread: std::ops::Range<usize>,
     rows_left: u32,
     next_at: u64,
@@ -147,7 +147,7 @@ impl PartReader {
         Ok(Some(rows))
     }
 
-    /// Whether there are more rows; then they are in the block.
+    /// Reads on until the block has an unread row. Returns whether there is one.
     fn has_unread(&mut self) -> Result<bool> {
         while self.unread.is_empty() {
             if self.rows_left > 0 {
@@ -164,7 +164,7 @@ impl PartReader {
         corrupt(&self.name, self.block_at, finding)
     }
 
-    /// Whether a block of rows was read, and not the end.
+    /// Reads the next block. Returns whether it is a block of rows, not the end.
     fn read_block(&mut self) -> Result<bool> {
         self.block_at = self.next_at;
         let left = self.summary.bytes.saturating_sub(self.block_at);

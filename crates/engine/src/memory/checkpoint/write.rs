@@ -9,7 +9,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Room is prepared ahead in steps of so many bytes at most.
+/// Maximum bytes of room that is prepared ahead in one step.
 const PREPARE: u64 = 16 << 20;
 
 /// A checkpoint that is being written. Threads share it, each with parts of its own.
@@ -84,7 +84,7 @@ pub(crate) struct PartWriter {
     rows_in_block: u32,
     blocks: u32,
     rows: u64,
-    /// Where the next block goes.
+    /// Offset of the next block.
     at: u64,
     /// Room up to here is there: no write meets a full device, which would shut the gate.
     prepared: u64,

@@ -1,8 +1,8 @@
-//! How long a transaction that gave way keeps out of the others' way.
+//! Pauses of transactions that gave way.
 //!
-//! Any thread. A random time up to a maximum that climbs the hill of the throughput (Cicada,
-//! section 3.9): from time to time the maximum is moved a step, and if fewer transactions were
-//! committed since than before, the next step goes the other way. Whoever waits yields.
+//! Any thread. A pause lasts a random time up to a maximum that climbs the hill of the throughput
+//! (Cicada, section 3.9). From time to time the maximum is moved a step, and if fewer transactions
+//! were committed since than before, the next step goes the other way. A pausing thread yields.
 
 use super::limit::shard;
 use crate::latch::Mutex;
@@ -51,7 +51,7 @@ impl Backoff {
         self.commits[shard(self.commits.len())].fetch_add(1, Relaxed);
     }
 
-    /// How often a transaction was kept out of the way.
+    /// Number of pauses.
     pub(super) fn pauses(&self) -> u64 {
         self.pauses.load(Relaxed)
     }

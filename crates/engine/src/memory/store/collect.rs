@@ -1,10 +1,11 @@
 //! Old versions and records without a value are cut off in passing.
 //!
-//! Who commits leaves the records it wrote in its thread's queue, and looks through twice as many
-//! old ones: so queues get shorter as soon as nothing holds them up, and nobody stops. Invariants:
+//! A committing thread leaves the records it wrote in its queue, and looks through twice as many
+//! old ones. So queues get shorter as soon as nothing holds them up, and no thread stops.
+//! Invariants:
 //!
-//! 1. A version is cut off only if a newer one was written below the horizon: whoever reads now or
-//!    later finds that one.
+//! 1. A version is cut off only if a newer one was written below the horizon: a transaction that
+//!    reads now or later finds that one.
 //! 2. A tombstone goes only when it is durable, below the horizon, alone, and `keep_tombstones` is
 //!    not asked for. Its gap then keeps others from writing earlier than it.
 //! 3. What is queued at a timestamp is looked through when that is below the horizon. What it
@@ -30,7 +31,7 @@ const SHARDS: usize = 16;
 /// Transactions of one queue between two computations of the horizon, at least.
 const HORIZON_EVERY: u32 = 32;
 
-/// What one transaction wrote.
+/// Records that one transaction wrote.
 #[derive(Debug)]
 struct Retired {
     timestamp: Timestamp,
@@ -53,7 +54,7 @@ impl Queue {
     }
 }
 
-/// How far a look through old versions goes.
+/// Extent of a look through old versions.
 #[derive(Debug, Clone, Copy)]
 enum Reach {
     /// To the horizon as it was last computed; it is computed again after [`HORIZON_EVERY`]
@@ -211,7 +212,7 @@ impl Store {
         self.collect_to(Reach::Below(self.horizon()));
     }
 
-    /// The same, of what nobody reads, whether or not it waits for the log.
+    /// Looks through everything that no transaction reads, whether or not it waits for the log.
     pub(super) fn collect_unread(&self) {
         self.collect_to(Reach::Below(self.slots.horizon()));
     }
@@ -227,11 +228,12 @@ impl Store {
         }
     }
 
-    /// Whether nothing more is to be done about it for who had it looked through.
+    /// Returns whether the transaction that has had the record looked through needs to look no
+    /// more.
     fn has_looked_through(&self, record: &Arc<Record>, horizon: Timestamp, pruned: &Pruned) -> bool {
         let Pruned { can_go, is_deleted, is_its_own, .. } = *pruned;
         if is_deleted && (!can_go || self.collector.keeps_tombstones()) {
-            // It is queued by whoever deleted it.
+            // The transaction that deleted it has queued it.
             return !is_its_own;
         }
         if !can_go {
@@ -246,7 +248,7 @@ impl Store {
     }
 }
 
-/// What was charged for a version.
+/// Bytes that were charged for a version.
 pub(super) fn version_bytes(version: &Version) -> usize {
     version.value.as_ref().map_or(0, |value| value.len()) + VERSION_BYTES
 }

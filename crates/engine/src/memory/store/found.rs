@@ -22,9 +22,9 @@ impl RecoveredVersion<'_> {
     }
 }
 
-/// What a loaded version is charged with, its record included. A tombstone is not charged: there
-/// may be any number of keys that are not there any more, and until everything is loaded nobody
-/// knows which of them may be forgotten.
+/// Bytes that a loaded version is charged with, its record included. A tombstone is not charged:
+/// there may be any number of deleted keys, and until everything is loaded it is not known which of
+/// them may be forgotten.
 pub(super) fn loaded_bytes(key: &[u8], value: Option<&[u8]>) -> usize {
     value.map_or(0, |value| value.len() + VERSION_BYTES + key.len() + RECORD_BYTES)
 }

@@ -1,4 +1,4 @@
-//! How many bytes are held, and no more than allowed.
+//! Number of bytes that the store holds, and its limit.
 //!
 //! Any thread. Each shard has taken a part of the whole in advance, so that threads do not meet at
 //! one word. Invariant: the whole is at least what is held plus what shards have left; so with
@@ -9,9 +9,9 @@ use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// What a version takes besides its value.
+/// Bytes of a version besides its value.
 pub(super) const VERSION_BYTES: usize = 96;
-/// What a key takes besides itself: the record, its places in both indexes.
+/// Bytes of a key besides itself: the record, its places in both indexes.
 pub(super) const RECORD_BYTES: usize = 192;
 
 const SHARDS: usize = 16;
@@ -25,9 +25,9 @@ pub(super) fn shard(count: usize) -> usize {
 pub(super) struct Limit {
     limit: i64,
     piece: i64,
-    /// What has been handed out to shards.
+    /// Bytes that have been handed out to shards.
     whole: CachePadded<AtomicI64>,
-    /// What each has left.
+    /// Bytes that each shard has left.
     left: Box<[CachePadded<AtomicI64>]>,
 }
 

@@ -1,4 +1,4 @@
-//! What recovery puts in, what checkpoints read, and how a table is forgotten.
+//! Loading by recovery, reading by checkpoints, and forgetting a table.
 
 use super::collect::version_bytes;
 use super::found::{Bytes, RecoveredVersion};
@@ -29,19 +29,19 @@ pub(crate) struct Row {
 /// Takes what recovery finds, from any thread and in any order, and then becomes a store. Of each
 /// key it keeps the newest version.
 ///
-/// Nobody reads or writes it meanwhile, so keys are put in order once, at the end
+/// No transaction reads or writes it meanwhile, so keys are put in order once, at the end
 /// (`index/ordering`).
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(super) settings: Settings,
     pub(super) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(super) limit: Limit,
-    /// Of keys that were deleted, some of which may be there again. A leaf latch.
+    /// Records of keys that were deleted, some of which may be present again. A leaf latch.
     deleted: Mutex<Vec<Arc<Record>>>,
 }
 
 impl Loader {
-    /// Of a store that is made so.
+    /// A loader of a store with these settings.
     pub(crate) fn new(settings: Settings) -> Self {
         let limit = Limit::new(settings.memory_bytes);
         Loader { settings, tables: RwLock::default(), limit, deleted: Mutex::default() }
@@ -79,8 +79,8 @@ impl Loader {
         })
     }
 
-    /// The store, put in order by so many threads. No timestamp up to `greatest` was not used: time
-    /// goes on from there.
+    /// The store, put in order by `threads` threads. Every timestamp up to `greatest` may have been
+    /// used: time goes on from there.
     pub(crate) fn finish(self, greatest: Timestamp, threads: usize, log: Arc<dyn LogView>) -> Arc<Store> {
         for table in self.tables.read().values() {
             table.index.put_in_order(threads);

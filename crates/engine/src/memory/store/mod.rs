@@ -4,9 +4,9 @@
 //!
 //! A transaction takes a timestamp when it begins (`Clock`), reads the versions below it and keeps
 //! what it writes to itself (`transaction`). At its end its versions are put in place and what it
-//! read is validated (`validate`); then whoever called gives it a place in the log, and decides its
-//! status (`TxnStatus`). Who only reads finds a bound below which nothing changes any more
-//! (`Slots`). The order of all transactions is that of their timestamps.
+//! read is validated (`validate`). Then the caller gives it a place in the log, and decides its
+//! status (`TxnStatus`). A transaction that only reads finds a bound below which nothing changes
+//! any more (`Slots`). The order of all transactions is that of their timestamps.
 //!
 //! Ranks within this engine, below transaction-level waits: 5 queues of the collector; 6 an index's
 //! directory, then one leaf, then a shard of its hash table; 7 the map of tables; 8 a record's

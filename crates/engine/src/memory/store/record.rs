@@ -33,7 +33,7 @@ pub(crate) type Key = SmallVec<[u8; 24]>;
 pub(super) struct Record {
     pub(super) table: TableId,
     pub(super) key: Key,
-    /// How much its writers were in each other's way lately. Read and written by all, a hint.
+    /// Recent contention of its writers. Read and written by all, a hint.
     contention: AtomicU8,
     chain: Mutex<Chain>,
 }
@@ -73,7 +73,7 @@ impl Record {
     }
 }
 
-/// What a key had from some time on.
+/// Value of a key from some time on.
 #[derive(Debug)]
 pub(super) struct Version {
     pub(super) wts: Timestamp,
@@ -89,31 +89,31 @@ impl Version {
     }
 }
 
-/// What a transaction found that it cannot pass.
+/// An obstacle that a transaction cannot pass.
 #[derive(Debug)]
 pub(super) enum ConflictCause {
     /// Wait for this one, and try again.
     Pending(Arc<TxnStatus>),
-    /// Nobody knows what became of this version.
+    /// It is not known whether this version is committed.
     InDoubt,
     /// Look the key up again (invariant 4).
     Gone,
-    /// What it expects is not there any more, because of this transaction.
+    /// The version that it expects is gone, because of this transaction.
     Changed(Timestamp),
     /// A later transaction, this one if known, has read or written here.
     Overtaken(Timestamp),
 }
 
-/// What was found when a chain was looked through.
+/// Findings of a look through a chain.
 #[derive(Debug)]
 pub(super) struct Pruned {
     /// Versions cut off.
     pub(super) cut: SmallVec<[Version; 1]>,
-    /// Whether the record can go.
+    /// True if the record can go.
     pub(super) can_go: bool,
-    /// Whether it is a tombstone.
+    /// True if it is a tombstone.
     pub(super) is_deleted: bool,
-    /// Whether its newest version is that of whoever had it looked through.
+    /// True if its newest version is that of the transaction that has had it looked through.
     pub(super) is_its_own: bool,
 }
 
@@ -185,9 +185,9 @@ impl Chain {
         (there != expected).then(|| found.map_or(Timestamp::ZERO, |version| version.wts))
     }
 
-    /// Puts a version of an undecided transaction on top. With `expected` its writer has read: the
-    /// version written then, or no value. That is thereby validated, since nothing comes between
-    /// the two any more. What it depends on.
+    /// Puts a version of an undecided transaction on top. `expected` is the version that its writer
+    /// has read, by its timestamp, or no value. That read is validated by this, because nothing
+    /// comes between the two any more. Returns the dependencies.
     pub(super) fn install(
         &mut self,
         timestamp: Timestamp,
@@ -240,7 +240,7 @@ impl Chain {
         Ok(depends)
     }
 
-    /// Whether a writer at `timestamp` that expects this would be refused already.
+    /// Returns whether a writer at `timestamp` that expects this would be refused already.
     pub(super) fn would_refuse(
         &self,
         timestamp: Timestamp,
@@ -291,8 +291,8 @@ impl Chain {
         }
     }
 
-    /// Cuts off what nobody reads at `horizon` or later. `outcome` is that of whoever has `written`
-    /// then, as it is known now.
+    /// Cuts off the versions that no transaction reads at `horizon` or later. `outcome` is the
+    /// present outcome of the transaction that wrote at `written`.
     pub(super) fn prune(
         &mut self,
         horizon: Timestamp,
@@ -326,8 +326,8 @@ impl Chain {
         }
     }
 
-    /// Whether there is no value for anybody who reads at `horizon` or later, and never was one
-    /// that a crash could bring back.
+    /// Returns whether no reader at `horizon` or later finds a value, and no crash could bring one
+    /// back.
     pub(super) fn can_go(&self, horizon: Timestamp) -> bool {
         !self.gone
             && self.older.is_empty()
@@ -346,7 +346,7 @@ impl Chain {
         }
     }
 
-    /// Whether it is a tombstone.
+    /// Returns whether it is a tombstone.
     pub(super) fn is_deleted(&self) -> bool {
         self.head.as_ref().is_some_and(|head| head.value.is_none())
     }

@@ -22,20 +22,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the store asks of the log.
+/// The log as the store uses it.
 pub(crate) trait LogView: DurablePlaces + Send + Sync {
-    /// What to tell who meets a version of which nobody knows whether it is committed.
+    /// The error of a transaction that meets a version of which it is not known whether it is
+    /// committed.
     fn failure(&self) -> Error;
 }
 
-/// How a store is made.
+/// Settings of a store.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// Bytes held at most.
     pub(crate) memory_bytes: u64,
     /// Transactions open at a time, 4,095 at most.
     pub(crate) slots: usize,
-    /// Where time comes from.
+    /// Source of time.
     pub(crate) source: Source,
     pub(crate) contention: Contention,
     pub(crate) old_versions: OldVersions,
@@ -109,14 +110,14 @@ impl Store {
         tables.entry(id).or_insert_with(|| Arc::new(Table::new(id))).clone()
     }
 
-    /// What a conflict at a key was about; `holder` may be open, or is zero.
+    /// The table and key of a conflict; `holder` may be open, or is zero.
     pub(super) fn contested(&self, table: TableId, key: &[u8], holder: Timestamp) -> Option<Box<Contested>> {
         let mut contested = Contested::key(self.find_table(table)?.name(), key);
         contested.holder_open = (holder != Timestamp::ZERO).then(|| self.clock.age(holder));
         Some(Box::new(contested))
     }
 
-    /// How long transactions waited for others.
+    /// Time that transactions waited for others.
     pub(crate) fn wait_time(&self) -> Latencies {
         self.waits.times()
     }
@@ -155,7 +156,7 @@ impl Store {
         self.backoff.pause(&self.clock);
     }
 
-    /// How often transactions paused after a conflict.
+    /// Number of pauses of transactions after a conflict.
     pub(crate) fn pauses(&self) -> u64 {
         self.backoff.pauses()
     }

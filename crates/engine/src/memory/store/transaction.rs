@@ -73,7 +73,7 @@ pub(super) struct ScannedInterval {
 /// A key of a table.
 pub(super) type TableKey<'k> = (TableId, &'k [u8]);
 
-/// What a key was found to have: a value, and which version that is; or neither.
+/// A value and the version that it is; or neither, if the key has none.
 pub(super) type FoundValue = (Option<Value>, Option<Timestamp>);
 
 /// A point in a transaction to roll back to.
@@ -100,8 +100,8 @@ pub(crate) struct ActiveTxn {
     pub(super) validated: ValidatedCounts,
 }
 
-/// How much of what a transaction has seen was validated at its timestamp already. It stays so at
-/// that timestamp.
+/// Number of reads and scans that were validated at the transaction's timestamp already. They stay
+/// validated at that timestamp.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct ValidatedCounts {
     pub(super) reads: usize,
@@ -164,12 +164,12 @@ impl ActiveTxn {
         TxnId::new(self.timestamp.get())
     }
 
-    /// How many bytes it is going to write, keys and values, and how many times.
+    /// Bytes of keys and values that it is going to write, and the number of writes.
     pub(crate) fn to_write(&self) -> (usize, usize) {
         self.writes.bytes()
     }
 
-    /// What it has seen that is not durable yet.
+    /// Dependencies on what it has seen that is not durable yet.
     pub(crate) fn depends(&self) -> &Dependencies {
         &self.depends
     }
@@ -201,7 +201,7 @@ impl ActiveTxn {
         }
     }
 
-    /// What a record has at this transaction's time; none if the record is not in the index any
+    /// The value of a record at this transaction's time; none if the record is not in the index any
     /// more.
     pub(super) fn read(&mut self, record: &Record) -> Result<Option<FoundValue>> {
         loop {
@@ -353,7 +353,7 @@ impl ActiveTxn {
         let record_bytes = if record.is_none() { key.len() + RECORD_BYTES } else { 0 };
         match value {
             Some(value) => self.charge(value.len() + VERSION_BYTES + record_bytes)?,
-            // Whoever makes room must not be refused.
+            // A delete makes room, so it must not be refused.
             None => {
                 self.open.store.limit.charge(VERSION_BYTES);
                 self.open.charged += VERSION_BYTES;

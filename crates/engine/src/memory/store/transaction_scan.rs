@@ -23,7 +23,7 @@ pub(crate) struct Scan {
     direction: Direction,
     from: Bound<Key>,
     to: Bound<Key>,
-    /// Where the index is read next.
+    /// Bound from which the index is read next.
     ahead: Bound<Key>,
     is_index_done: bool,
     batch: VecDeque<Arc<Record>>,

@@ -1,4 +1,4 @@
-//! What a transaction is going to write: private until it is validated.
+//! Writes of a transaction: private until it is validated.
 //!
 //! Pure. One entry for each key, in the order of the first writes, found by the hash that the index
 //! finds the key with; only a walk over many puts them in order. What is overwritten while a
@@ -26,7 +26,8 @@ pub(super) struct Write {
     pub(super) hash: u64,
     /// None: to be deleted.
     pub(super) value: Option<Value>,
-    /// What it replaces, if the transaction has read that: the version written then, or no value.
+    /// The version that it replaces, by its timestamp, or no value, if the transaction has read
+    /// that.
     pub(super) expected: Option<Option<Timestamp>>,
     /// None: there was no record of the key.
     pub(super) record: Option<Arc<Record>>,
@@ -40,7 +41,7 @@ enum Undo {
     Replaced { at: usize, value: Option<Value> },
 }
 
-/// Where entries are.
+/// Index of entries.
 #[derive(Debug, Default)]
 struct WriteIndex {
     /// Each where its hash says or behind that with no free place between. A power of two, at least
@@ -66,15 +67,15 @@ pub(super) struct WriteSet {
     entries: Vec<Write>,
     /// Those of the entries, side by side.
     hashes: Vec<u64>,
-    /// Of more than are looked through.
+    /// Index of the entries, if there are more than are looked through.
     many: Option<Box<WriteIndex>>,
     undo: Vec<Undo>,
-    /// Whether a savepoint is in force.
+    /// True while a savepoint is in force.
     keeps_undo: bool,
 }
 
 impl WriteSet {
-    /// Where the write of a key is.
+    /// Index of the write of a key.
     pub(super) fn find(&self, table: TableId, hash: u64, key: &[u8]) -> Option<usize> {
         let is_it = |at: usize| {
             let write = &self.entries[at];
@@ -94,7 +95,7 @@ impl WriteSet {
         }
     }
 
-    /// What a key will be, if it is written.
+    /// The value that a key will have, if it is written.
     pub(super) fn get(&self, table: TableId, hash: u64, key: &[u8]) -> Option<&Option<Value>> {
         self.find(table, hash, key).map(|at| &self.entries[at].value)
     }
@@ -209,7 +210,7 @@ impl WriteSet {
         self.undo.len()
     }
 
-    /// Comes back to a place; the writes that are thereby no more.
+    /// Goes back to `mark`. Hands the writes that are undone to `dropped`.
     pub(super) fn rewind(&mut self, mark: usize, mut dropped: impl FnMut(Write)) {
         let before = self.entries.len();
         while self.undo.len() > mark {

@@ -4,8 +4,8 @@
 //! Any thread. Each commit adds its record; a thread that looks for old versions takes out what has
 //! become durable. Invariants:
 //!
-//! 1. A record is added before others see the versions that it is about, so nobody replaces one of
-//!    them, or finds it replaced, before it is here.
+//! 1. A record is added before others see the versions that it is about. So no transaction replaces
+//!    one of them, or finds it replaced, before the record is here.
 //! 2. A record is taken out only when its own stream is durable up to it.
 
 use super::limit::shard;
@@ -26,7 +26,7 @@ type Logged = (Timestamp, StreamLsn);
 pub(super) struct Unflushed {
     /// By the thread that logged. Leaf latches but for the log's own.
     records: Box<[CachePadded<Mutex<Vec<Logged>>>]>,
-    /// What [`Unflushed::lower`] returned last. Relaxed: a horizon that was right once is right for
+    /// The last result of [`Unflushed::lower`]. Relaxed: a horizon that was right once is right for
     /// every version that was replaced before.
     last: AtomicU64,
 }
@@ -48,7 +48,7 @@ impl Unflushed {
         lowered
     }
 
-    /// What [`Unflushed::lower`] returned last; zero before.
+    /// The last result of [`Unflushed::lower`]; zero before the first.
     pub(super) fn last(&self) -> Timestamp {
         Timestamp::new(self.last.load(Relaxed))
     }

@@ -12,7 +12,8 @@
 //! 3. Versions in place have an owner that takes them away when it is dropped, also by a panic:
 //!    [`Installing`], then [`Validated`]. Others would wait for their status for ever.
 //! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has
-//!    passed its timestamp, so whoever begins after it was acknowledged has a greater one.
+//!    passed its timestamp, so a transaction that begins after it was acknowledged has a greater
+//!    one.
 
 use super::early;
 use super::index::Reached;
@@ -32,7 +33,7 @@ use smallvec::SmallVec;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// How often a transaction that is too late takes a new timestamp.
+/// Number of new timestamps that a transaction takes if it is too late.
 const NEW_TIMESTAMPS: u32 = 3;
 
 impl Write {
@@ -336,7 +337,7 @@ struct Installing {
     store: ShardRef<Store>,
     /// Their status; none if none is in place.
     status: Option<Arc<TxnStatus>>,
-    /// How many of the writes may be in place.
+    /// Number of writes that may be in place.
     tried: usize,
     writes: Vec<Write>,
 }
@@ -390,7 +391,7 @@ pub(crate) struct Validated {
 }
 
 impl Validated {
-    /// When it takes place: its record's number in the log.
+    /// Timestamp at which it takes place: its record's number in the log.
     pub(crate) fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
@@ -400,17 +401,17 @@ impl Validated {
         self.seen_to
     }
 
-    /// What must be durable before it is acknowledged, besides its own record.
+    /// Positions that must be durable before it is acknowledged, besides its own record.
     pub(crate) fn depends(&self) -> &Dependencies {
         &self.depends
     }
 
-    /// The same, for a rule that asks for more.
+    /// Its dependencies, for a rule that asks for more.
     pub(crate) fn depends_mut(&mut self) -> &mut Dependencies {
         &mut self.depends
     }
 
-    /// What it writes; no value deletes the key.
+    /// Its writes; no value deletes the key.
     pub(crate) fn writes(&self) -> impl ExactSizeIterator<Item = (TableId, &[u8], Option<&[u8]>)> {
         self.writes.iter().map(|write| (write.table, write.key.as_slice(), write.value.as_deref()))
     }
@@ -440,8 +441,8 @@ impl Validated {
         drop(self);
     }
 
-    /// The log failed with its record in it: whoever meets what it wrote fails, until the database
-    /// is opened again.
+    /// Takes note that the log failed with its record in it: a transaction that meets what it wrote
+    /// fails, until the database is opened again.
     pub(crate) fn in_doubt(mut self) {
         if let Some(status) = self.status.take() {
             status.decide(TxnState::InDoubt);

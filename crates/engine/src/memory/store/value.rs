@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// As much as makes a value no larger than with the reference alone and its tag.
+/// Maximum bytes with which a value is no larger than with the reference alone and its tag.
 const SHORT_MAX: usize = 22;
 
 /// See the head of this file.

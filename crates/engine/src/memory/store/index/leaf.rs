@@ -59,7 +59,8 @@ impl Leaf {
         Leaf { entries: Vec::new(), top: Gap::new(top) }
     }
 
-    /// Of these keys with their prefixes, which are in order; no gap was read later than `rts`.
+    /// A leaf of these keys with their prefixes, which are in order; no gap was read later than
+    /// `rts`.
     pub(super) fn of(keys: impl Iterator<Item = (u128, Arc<Record>)>, rts: Timestamp) -> Self {
         let mut entries = Vec::with_capacity(ENTRIES_MAX);
         entries.extend(keys.map(|(prefix, record)| Entry { prefix, record, gap: Gap::new(rts) }));
@@ -74,7 +75,7 @@ impl Leaf {
         self.entries.is_empty()
     }
 
-    /// Where `key` is, or where it would be.
+    /// Index of `key`, or the index at which it would be.
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         let first = prefix(key);
         self.entries.binary_search_by(|entry| {
@@ -90,7 +91,7 @@ impl Leaf {
         self.entries.get(at).map_or(&self.top, |entry| &entry.gap)
     }
 
-    /// When the gap below the entry at `at` was last found empty.
+    /// Latest timestamp at which the gap below the entry at `at` was found empty.
     pub(super) fn gap_rts(&self, at: usize) -> Timestamp {
         self.gap(at).rts()
     }

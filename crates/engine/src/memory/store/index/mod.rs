@@ -27,7 +27,7 @@ use std::sync::{Arc, PoisonError};
 
 type Directory = BTreeMap<Fence, RwLock<Leaf>>;
 
-/// Where a walk has come to an end, or goes on.
+/// The end of a walk, or the place where it goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reached {
     /// At the bound.
@@ -65,7 +65,7 @@ impl Index {
         self.points.len()
     }
 
-    /// What [`Index::get_hashed`] finds `key` by.
+    /// The hash of `key` for [`Index::get_hashed`].
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         self.points.hash(key)
     }
@@ -75,7 +75,7 @@ impl Index {
         self.get_hashed(self.hash(key), key)
     }
 
-    /// The same, by the key's hash.
+    /// The record of `key`, found by the key's hash.
     pub(super) fn get_hashed(&self, hash: u64, key: &[u8]) -> Option<Arc<Record>> {
         self.points.get(hash, key)
     }
@@ -245,7 +245,7 @@ impl Index {
     }
 }
 
-/// Whether an upper bound lets keys from `key` on in.
+/// Returns whether an upper bound lets keys from `key` on in.
 fn is_above(to: Bound<&[u8]>, key: &[u8]) -> bool {
     match to {
         Bound::Unbounded => true,

@@ -2,9 +2,9 @@
 //! after the other.
 //!
 //! Recovery loads keys into the hash table only (`points`). When everything is loaded they are
-//! dealt out into ranges, by bounds taken from a sample of them; then each range is sorted and cut
-//! into leaves by one thread, while others do the same with theirs. Until then the ordered index is
-//! empty; nobody but recovery has the table.
+//! dealt out into ranges, by bounds taken from a sample of them. Then one thread sorts each range
+//! and cuts it into leaves, while others do the same with theirs. Until then the ordered index is
+//! empty, and only recovery has the table.
 //!
 //! What costs here is memory that is touched for the first time, so nothing is kept twice for
 //! longer than a range takes.
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// Entries of a leaf that is made here: with room for some more keys.
 const ENTRIES: usize = ENTRIES_MAX * 7 / 8;
-/// Keys that are sorted at once, about: so many stay in a processor's cache.
+/// About the number of keys that are sorted at once: they stay in a processor's cache.
 const RANGE_KEYS: usize = if cfg!(all(test, debug_assertions)) { 32 } else { 8192 };
 /// Keys of the sample for each range.
 const SAMPLED: usize = 16;
@@ -32,7 +32,7 @@ const DEALT: usize = 32;
 type Prefixed = (u128, Arc<Record>);
 
 impl Index {
-    /// Puts what was loaded in order, on so many threads. The ordered index is empty before.
+    /// Puts what was loaded in order, on `threads` threads. The ordered index is empty before.
     pub(in super::super) fn put_in_order(&self, threads: usize) {
         let bounds = bounds(&self.points);
         // Leaf latches.
@@ -64,7 +64,7 @@ impl Index {
     }
 }
 
-/// Where all ranges but the first begin.
+/// First keys of all ranges but the first.
 fn bounds(points: &Points) -> Vec<u128> {
     let ranges = points.len() as usize / RANGE_KEYS + 1;
     if ranges == 1 {

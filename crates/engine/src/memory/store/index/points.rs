@@ -1,8 +1,8 @@
 //! The records of a table by their keys, for lookups of one key: a hash table in shards.
 //!
-//! Whoever changes it holds the latch of the key's leaf exclusively (rank: below leaves, above
-//! chains), so both indexes hold the same keys whenever that latch is free. Open addressing, one
-//! place next to the other: a lookup misses the cache once here and once at the record.
+//! A thread that changes it holds the latch of the key's leaf exclusively (rank: below leaves,
+//! above chains), so both indexes hold the same keys whenever that latch is free. Open addressing,
+//! one place next to the other: a lookup misses the cache once here and once at the record.
 
 use super::super::found::{Bytes, RecoveredVersion, loaded_bytes};
 use super::super::record::Record;
@@ -34,7 +34,7 @@ impl Shard {
         self.places.len().wrapping_sub(1)
     }
 
-    /// Where the key is, or where it would be.
+    /// Index of the key, or the index at which it would be.
     fn find(&self, hash: u64, key: &[u8]) -> Result<usize, usize> {
         let mut at = hash as usize & self.mask();
         loop {
@@ -157,7 +157,7 @@ impl Points {
         self.shards.iter().map(|shard| shard.read().entries as u64).sum()
     }
 
-    /// Of a key, in this table.
+    /// Hash of a key in this table.
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         hash(self.seed, key)
     }
@@ -171,9 +171,9 @@ impl Points {
         self.shard(hash).write().add(hash, record);
     }
 
-    /// Takes versions that recovery found, each if it is newer than what is there. What that holds
-    /// and frees is added to `bytes`, what is deleted thereby to `deleted`. By shards, so that each
-    /// latch is taken once and cache misses overlap.
+    /// Takes versions that recovery found, each if it is newer than the present one. Adds the bytes
+    /// that it charges and frees to `bytes`, and the deleted records to `deleted`. Works by shards,
+    /// so that each latch is taken once and cache misses overlap.
     pub(super) fn load(
         &self,
         table: TableId,
@@ -219,8 +219,8 @@ fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }
 
-/// Multiplies eight bytes at a time into one number and folds it; seeded, so that nobody outside
-/// can choose keys that collide.
+/// Multiplies eight bytes at a time into one number and folds it; seeded, so that no outsider can
+/// choose keys that collide.
 fn hash(seed: u64, key: &[u8]) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |a: u64, b: u64| {

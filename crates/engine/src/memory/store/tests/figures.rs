@@ -1,4 +1,4 @@
-//! What the kernels cost without a log. Prints; asserts nothing but that it is done.
+//! Cost of the kernels without a log. Prints figures; asserts nothing but that it is done.
 //!
 //! `cargo test --release -p katydid --lib memory::tests::figures -- --nocapture --test-threads=1`;
 //! small unless `KATYDID_FIGURES` is set.

@@ -1,4 +1,4 @@
-//! What a user of the kernels may rely on, one rule each.
+//! Rules that a user of the kernels may rely on, one test each.
 
 use super::super::{
     HandClock, Loader, RecoveredVersion, Scan, Settings, Source, Store, Timestamp, Validated,

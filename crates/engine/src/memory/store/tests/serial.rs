@@ -295,7 +295,7 @@ fn run(seed: u64, setting: Setting) {
     let done = done.into_inner();
     println!("{} committed, {gave_way} gave way", done.len());
     replay(done);
-    // Nothing is left of what nobody needs.
+    // Nothing is left of what no reader needs.
     log.durable_below(u64::MAX);
     let mut running = store.begin(Access::ReadWrite, Duration::ZERO).expect("begin");
     for number in 0..setting.keys {
