@@ -2,18 +2,23 @@
 //!
 //! Runs on transaction threads; the checkpointer reads it. Invariants:
 //!
-//! 1. A slot's latch (rank 5) is held from before a record of its transaction gets its place in the log until the slot
-//!    says so. A checkpoint captures the slots after its begin record has a place and a barrier of the log is passed, so what is
-//!    appended later lies above that place. It therefore misses no record below: the writer of such a record either has updated
-//!    its slot already or holds the latch.
-//! 2. For the same reason a transaction whose commit record lies before the begin record is never captured as active.
-//! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept from the least `first`
-//!    on can undo everything.
-//! 4. Records that one thread appends are in the log in that order: a thread always appends through the same session. With fewer sessions
-//!    than shards several shards share one, and a thread waits for it while another appends: no thread is ever refused a session.
-//! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used again.
+//! 1. A slot's latch (rank 5) is held from before a record of its transaction gets its place in the
+//!    log until the slot says so. A checkpoint captures the slots after its begin record has a
+//!    place and a barrier of the log is passed, so what is appended later lies above that place. It
+//!    therefore misses no record below: the writer of such a record either has updated its slot
+//!    already or holds the latch.
+//! 2. For the same reason a transaction whose commit record lies before the begin record is never
+//!    captured as active.
+//! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept
+//!    from the least `first` on can undo everything.
+//! 4. Records that one thread appends are in the log in that order: a thread always appends through
+//!    the same session. With fewer sessions than shards several shards share one, and a thread
+//!    waits for it while another appends: no thread is ever refused a session.
+//! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used
+//!    again.
 //!
-//! Log sessions and free slots are in shards that threads are spread over. Nothing here survives a crash; analysis rebuilds it.
+//! Log sessions and free slots are in shards that threads are spread over. Nothing here survives a
+//! crash; analysis rebuilds it.
 
 use crate::Lsn;
 use crate::fullness::no_room;
@@ -33,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Lists of locks that a shard keeps.
 const IDLE_LOCKS: usize = 64;
 
-/// What a slot says about its transaction.
+/// State of a slot's transaction.
 #[derive(Debug, Default)]
 pub(crate) struct SlotState {
     pub(crate) txn: TxnId,
@@ -69,8 +74,8 @@ impl Slot {
 
 #[derive(Debug)]
 struct Shard {
-    /// Next transaction id of this shard is `next * SHARDS + shard`. Written and read by the shard's threads, relaxed:
-    /// only that no two calls get the same value matters.
+    /// Next transaction id of this shard is `next * SHARDS + shard`. Written and read by the
+    /// shard's threads, relaxed: only that no two calls get the same value matters.
     next: AtomicU64,
     #[expect(clippy::vec_box, reason = "a writer goes to its transaction and back without being copied")]
     idle: Mutex<Vec<Box<Writer>>>,
@@ -90,7 +95,8 @@ pub(crate) struct ActiveTable {
 }
 
 impl ActiveTable {
-    /// A table whose transaction ids start above `after`, with at most so many sessions of the log.
+    /// A table whose transaction ids start above `after`, with at most `sessions_max` sessions of
+    /// the log.
     pub(crate) fn new(after: TxnId, sessions_max: usize) -> Self {
         let next = after.get() / SHARDS as u64 + 1;
         let shard = || Shard {
@@ -171,7 +177,8 @@ impl ActiveTable {
         slot
     }
 
-    /// Appends through the calling thread's log session; waits while another thread appends through it.
+    /// Appends through the calling thread's log session; waits while another thread appends through
+    /// it.
     pub(crate) fn append(
         &self,
         log: &wal::Stream,
@@ -193,10 +200,12 @@ impl ActiveTable {
         })
     }
 
-    /// The occupied slots: call it only after the checkpoint's begin record has its place and the barrier is passed (invariant 1).
+    /// The occupied slots: call it only after the checkpoint's begin record has its place and the
+    /// barrier is passed (invariant 1).
     pub(crate) fn capture(&self) -> Vec<ActiveEntry> {
-        // The list is copied first: a slot's latch may be held by a thread that waits for log space, and whoever needs
-        // a new slot meanwhile must not wait with it. A slot pushed after the copy had no record before the begin.
+        // The list is copied first. A slot's latch may be held by a thread that waits for log
+        // space, and a thread that needs a new slot meanwhile must not wait with it. A slot pushed
+        // after the copy had no record before the begin.
         let slots = self.slots.lock().clone();
         let mut entries = Vec::new();
         for slot in slots {
@@ -214,7 +223,8 @@ impl ActiveTable {
         entries
     }
 
-    /// The transaction with the oldest first record, without waiting for slots that are being appended for.
+    /// The transaction with the oldest first record, without waiting for slots that are being
+    /// appended for.
     pub(crate) fn oldest(&self) -> (u64, Option<(TxnId, Lsn)>) {
         let slots = self.slots.lock().clone();
         let mut count = 0;
@@ -234,7 +244,8 @@ impl ActiveTable {
         (count, oldest)
     }
 
-    /// The transaction with the oldest first record; waits for slots that are being appended for, so the caller holds no latch.
+    /// The transaction with the oldest first record; waits for slots that are being appended for,
+    /// so the caller holds no latch.
     pub(crate) fn oldest_of_all(&self) -> Option<(TxnId, Lsn)> {
         let slots = self.slots.lock().clone();
         let firsts = slots.iter().map(|slot| {

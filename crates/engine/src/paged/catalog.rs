@@ -1,6 +1,7 @@
 //! The catalog: a tree of its own, from a table's name to its number and the root of its tree.
 //!
-//! Pure, but for the names of things. An entry is `table u32`, zero `u32`, `root u64`, little-endian.
+//! Pure, but for the names of things. An entry is `table u32`, zero `u32`, `root u64`,
+//! little-endian.
 
 use crate::error::Error;
 use crate::ids::TableId;
@@ -20,7 +21,7 @@ pub(crate) fn encode(tree: Tree) -> [u8; ENTRY_BYTES] {
     entry
 }
 
-/// What the value of the table called `name` says.
+/// Decodes the value of the table called `name`.
 pub(crate) fn decode(name: &[u8], entry: &[u8]) -> Result<Tree, Error> {
     let entry: &[u8; ENTRY_BYTES] = entry.try_into().map_err(|_| Error::Corrupt {
         place: format!("the catalog's entry of table \"{}\"", name.escape_ascii()),

@@ -1,12 +1,16 @@
 //! The file of an increment: the pages that may be others than in its base.
 //!
-//! `katydid.changes`: a head of 4,096 bytes, then pages as they stand in the database file, in the order of their numbers. The head: `KTYDCHNG`, version
-//! u32, checksum u32 (CRC-32C of the head without these four bytes), id of the increment u128, id of its base u128, page bytes u32, zero u32, pages of
-//! the database file u64, pages that follow u64, zeros. Numbers are little-endian.
+//! `katydid.changes`: a head of 4,096 bytes, then pages as they stand in the database file, in the
+//! order of their numbers. The head: `KTYDCHNG`, version u32, checksum u32 (CRC-32C of the head
+//! without these four bytes), id of the increment u128, id of its base u128, page bytes u32, zero
+//! u32, pages of the database file u64, pages that follow u64, zeros. Numbers are little-endian.
 //!
-//! 1. A page that has an LSN below where the log of the base starts is the same in the base. For a change that was not in its place when the base was
-//!    copied has a record above that start: the pinned checkpoint lists the page with a recovery LSN at or above it, or the record came later.
-//! 2. The head is written last. A file without it, of another increment, or with fewer pages than it says, is refused; so is a page without its checksum.
+//! 1. A page that has an LSN below where the log of the base starts is the same in the base. For a
+//!    change that was not in its place when the base was copied has a record above that start: the
+//!    pinned checkpoint lists the page with a recovery LSN at or above it, or the record came
+//!    later.
+//! 2. The head is written last. A file without it, of another increment, or with fewer pages than
+//!    it says, is refused; so is a page without its checksum.
 
 use crate::Lsn;
 use crate::copy::{Pace, Unopened};
@@ -38,7 +42,8 @@ impl Changes {
         Changes { from, count: 0 }
     }
 
-    /// Writes those of `pages` that are among them, and moves them to the front of `pages` for that.
+    /// Writes those of `pages` that are among them, and moves them to the front of `pages` for
+    /// that.
     pub(crate) fn write(&mut self, pages: &mut [u8], page_bytes: usize, file: &dyn File) -> Result<()> {
         let mut used = 0;
         for at in (0..pages.len()).step_by(page_bytes) {
@@ -85,7 +90,8 @@ impl Head {
         head
     }
 
-    /// Total. The error is the version of a sound head that this program does not read, if that is why.
+    /// Total. The error is the version of a sound head that this program does not read, if that is
+    /// why.
     fn decode(head: &[u8]) -> std::result::Result<Head, Option<u32>> {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));

@@ -1,29 +1,33 @@
 //! Fuzzy checkpoints, and the thread that takes them and writes pages back.
 //!
-//! A checkpoint stops nobody. It (1) writes back pages that were dirty since before the previous one, so that the log's
-//! start can move, (2) appends its begin record and passes a barrier of the log, so that all that is appended later lies above
-//! it, (3) captures the active transactions and then the dirty pages, (4)
-//! appends what it captured and its end record, (5) makes that durable, (6) names its begin record in the control file,
-//! durable, (7) trims the log.
+//! A checkpoint stops no transaction. It (1) writes back pages that were dirty since before the
+//! previous one, so that the log's start can move, (2) appends its begin record and passes a
+//! barrier of the log, so that all that is appended later lies above it, (3) captures the active
+//! transactions and then the dirty pages, (4) appends what it captured and its end record, (5)
+//! makes that durable, (6) names its begin record in the control file, durable, (7) trims the log.
 //!
 //! Invariants:
 //!
-//! 1. Every transaction with a record below the begin record that has not ended there is captured, with its first LSN
-//!    (`active`, rule 1); every page changed by a record below it and not durable in place, too (`Pool::dirty_pages`).
-//!    Analysis sees what comes after from the log.
-//! 2. The log is trimmed at most to the least of: the begin record, the recovery LSNs and the first LSNs captured. So
-//!    redo and undo find everything they need from the checkpoint that the control file names.
+//! 1. Every transaction with a record below the begin record that has not ended there is captured,
+//!    with its first LSN (`active`, rule 1); every page changed by a record below it and not
+//!    durable in place, too (`Pool::dirty_pages`). Analysis sees what comes after from the log.
+//! 2. The log is trimmed at most to the least of: the begin record, the recovery LSNs and the first
+//!    LSNs captured. So redo and undo find everything they need from the checkpoint that the
+//!    control file names.
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
-//! On disk (1) is for the next checkpoint's trim. A log in NVRAM cannot wait for that: there (1) writes back all that is dirty, so that
-//! the log begins anew where the checkpoint does, or with the oldest transaction that has not ended.
+//! On disk (1) is for the next checkpoint's trim. A log in NVRAM cannot wait for that: there (1)
+//! writes back all that is dirty, so that the log begins anew where the checkpoint does, or with
+//! the oldest transaction that has not ended.
 //!
-//! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash between (6) and (7)
-//! leaves more log than needed.
+//! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
+//! between (6) and (7) leaves more log than needed.
 //!
-//! The worker ([`crate::checkpoint_schedule`]) is notified by a commit that finds enough log since the last checkpoint, by a writer that finds
-//! the log above its soft limit or too full in NVRAM, and by a writer that finds few free pages in the database file, which the worker grows
-//! ahead of need. Tests that must do the same in every run have no worker: `Engine::run_background` does its work where they call it.
+//! The worker ([`crate::checkpoint_schedule`]) is notified by a commit that finds enough log since
+//! the last checkpoint, by a writer that finds the log above its soft limit or too full in NVRAM,
+//! and by a writer that finds few free pages in the database file, which the worker grows ahead of
+//! need. Tests that must do the same in every run have no worker: `Engine::run_background` does its
+//! work where they call it.
 
 use crate::Lsn;
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
@@ -92,10 +96,12 @@ impl TakesCheckpoints for Engine {
     }
 
     fn on_notification(&self) {
-        // What cannot be ended yet is tried again at the next notification, or by a thread that needs it.
+        // What cannot be ended yet is tried again at the next notification, or by a thread that
+        // needs it.
         self.end_unended();
         if self.space.is_short() {
-            // A transaction that needs a page meets the lack of space; any other failure has shut the gate.
+            // A transaction that needs a page meets the lack of space; any other failure has shut
+            // the gate.
             let _grown = self.space.grow_ahead();
         }
         self.take_due_checkpoints();
@@ -118,7 +124,8 @@ impl Engine {
         CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
-    /// Does what background threads would have done by now, on an engine that was opened without them; otherwise nothing.
+    /// Does what background threads would have done by now, on an engine that was opened without
+    /// them; otherwise nothing.
     pub(crate) fn run_background(&self) {
         if self.options.advanced.log.background == Background::Threads {
             return;
@@ -135,7 +142,8 @@ impl Engine {
         self.schedule.wake_at(0, Lsn::new(look));
     }
 
-    /// Writes cold pages back while most of a full pool is dirty, so that transactions need not do it to get room.
+    /// Writes cold pages back while most of a full pool is dirty, so that transactions need not do
+    /// it to get room.
     fn clean_pages(&self) -> Result<()> {
         loop {
             let pool = self.pool.stat();
@@ -149,8 +157,8 @@ impl Engine {
         }
     }
 
-    /// Takes a checkpoint that lets the log's start move as far as it can, if that is still needed when it is this
-    /// caller's turn.
+    /// Takes a checkpoint that lets the log's start move as far as it can, if that is still needed
+    /// when it is this caller's turn.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
@@ -172,7 +180,8 @@ impl Engine {
         self.capture()
     }
 
-    /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread appends them (`active`, rule 4).
+    /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread
+    /// appends them (`active`, rule 4).
     fn append_part(&self, part: Part, payload: &[&[u8]]) -> Result<Appended> {
         let Part { kind, begin, class } = part;
         let append = Append::new(Kind::new(kind), payload).prev(begin).class(class);
@@ -187,7 +196,8 @@ impl Engine {
         let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
-        // A bound that was found before an earlier checkpoint, and set after that was captured: no record so low is needed.
+        // A bound that was found before an earlier checkpoint, and set after that was captured: no
+        // record so low is needed.
         let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();
@@ -213,7 +223,8 @@ impl Engine {
             .map(|(_, lsn)| *lsn)
             .chain(active.iter().map(|entry| entry.first))
             .fold(begin.first, Lsn::min);
-        // The last checkpoint of a closing: nothing else runs, so all there is to recover is what was captured.
+        // The last checkpoint of a closing: nothing else runs, so all there is to recover is what
+        // was captured.
         let is_last = self.opening.is_ending();
         let ends_here = self.log.reserved() == end.end || !self.options.advanced.log.medium.keeps_order();
         debug_assert!(ends_here || !is_last, "a record behind the last checkpoint");

@@ -2,11 +2,13 @@
 //!
 //! The thread of the transaction. Invariants:
 //!
-//! 1. Nothing of a transaction is released before its commit record has its place in the log; with after-durable release, before that is
-//!    durable.
-//! 2. What a committed transaction has let go of is freed before its locks are released, or by `unfinished` later: the commit stands.
+//! 1. Nothing of a transaction is released before its commit record has its place in the log; with
+//!    after-durable release, before that is durable.
+//! 2. What a committed transaction has let go of is freed before its locks are released, or by
+//!    `unfinished` later: the commit stands.
 //!
-//! A crash before the commit record is durable undoes the transaction; after that, restart frees what it let go of.
+//! A crash before the commit record is durable undoes the transaction; after that, restart frees
+//! what it let go of.
 
 use crate::durability_waiter::DurabilityWaiter;
 use crate::error::{Error, Result};
@@ -25,9 +27,9 @@ use katydid_wal::{Append, AppendClass, Kind};
 use std::sync::atomic::Ordering;
 
 impl PagedTransaction {
-    /// Gives the transaction its place in the log. When this returns it is committed if the log up to the returned end
-    /// survives; with early release its locks are gone. If it fails the transaction is rolled back, or, if the log does
-    /// not take that either, left to recovery.
+    /// Gives the transaction its place in the log. When this returns it is committed if the log up
+    /// to the returned end survives; with early release its locks are gone. If it fails the
+    /// transaction is rolled back, or, if the log does not take that either, left to recovery.
     pub(super) fn pre_commit(&mut self) -> Result<Committed> {
         if let Some(cause) = self.failure.clone() {
             self.give_up();
@@ -58,12 +60,13 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        // Also values that a rollback to a savepoint brought back: their pages are another transaction's to free from now on.
+        // Also values that a rollback to a savepoint brought back: their pages are another
+        // transaction's to free from now on.
         if let Some(images) = &self.images {
             engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
         }
-        // Before the locks go: a transaction that has the table to itself finds no page that nothing leads to. If this fails it is done
-        // later; the commit stands.
+        // Before the locks go: a transaction that has the table to itself finds no page that
+        // nothing leads to. If this fails it is done later; the commit stands.
         let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
         if release_now {
             if let Some(locks) = self.locks.take() {
@@ -96,7 +99,8 @@ impl PagedTransaction {
         Ok(Committed { end: self.depends, durability: self.options.durability })
     }
 
-    /// Hands locks that are to be held until the commit is durable to the thread that waits for that.
+    /// Hands locks that are to be held until the commit is durable to the thread that waits for
+    /// that.
     pub(super) fn release_later(&mut self, committed: Committed) {
         if let Some(locks) = self.locks.take() {
             locks.disown();
@@ -112,8 +116,9 @@ impl PagedTransaction {
 }
 
 impl Engine {
-    /// Appends the commit record: from here on the transaction is committed if the log says so. Returns the record's end.
-    /// It lies above the commit records of all that the transaction depends on, as far as they are not durable.
+    /// Appends the commit record: from here on the transaction is committed if the log says so.
+    /// Returns the record's end. It lies above the commit records of all that the transaction
+    /// depends on, as far as they are not durable.
     pub(crate) fn append_commit(&self, writer: &mut Writer) -> Result<Lsn> {
         let chains = writer.chains();
         let payload: Vec<u8> = chains.iter().flat_map(|chain| chain.to_le_bytes()).collect();
@@ -133,8 +138,9 @@ impl Engine {
         Ok(appended.end)
     }
 
-    /// Frees what a committed transaction let go of. Nobody can reach it any more: the transaction held the keys
-    /// exclusively until after its commit. If it fails the slot stays, and with it the log: it can be called again.
+    /// Frees what a committed transaction let go of. No transaction can reach it any more: this one
+    /// held the keys exclusively until after its commit. If it fails the slot stays, and with it
+    /// the log: it can be called again.
     pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
         let chains = writer.slot.lock().chains.clone();
         for chain in chains {

@@ -7,7 +7,7 @@ use crate::{CommitStamp, Durability, Lsn};
 pub(crate) struct Committed {
     /// End of its commit record, or of the last one that it depends on if it wrote nothing.
     pub(crate) end: Lsn,
-    /// How far the log must have come there.
+    /// Durability that the log must have there.
     pub(crate) durability: Durability,
 }
 
@@ -17,8 +17,8 @@ impl Committed {
         CommitStamp::of_commit_at(self.end)
     }
 
-    /// What later holders of its locks depend on when these are released now, after the log has come as far as asked:
-    /// nothing if that is durable.
+    /// Position that later holders of its locks depend on when these are released now, after the
+    /// log has come as far as asked: none if the commit is durable.
     pub(crate) fn left_behind(&self) -> Option<Lsn> {
         (self.durability != Durability::Durable).then_some(self.end)
     }

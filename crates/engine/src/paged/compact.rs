@@ -1,21 +1,24 @@
 //! Rewriting the database file without its free pages, so that it shrinks.
 //!
-//! On the thread of the caller, with the directory's lock, on a database that was closed cleanly: every page in place is whole, and no record behind the last
-//! checkpoint changes a page. So the log goes with the old file and with the new one alike, and the one rename (3) is the switch:
+//! On the thread of the caller, with the directory's lock, on a database that was closed cleanly:
+//! every page in place is whole, and no record behind the last checkpoint changes a page. So the
+//! log goes with the old file and with the new one alike, and the one rename (3) is the switch:
 //!
-//! 1. the new file is written under another name: pages in use in their old order, one behind the other, with the numbers of pages that they link to; durable;
+//! 1. the new file is written under another name: pages in use in their old order, one behind the
+//!    other, with the numbers of pages that they link to; durable;
 //! 2. the double-write area is removed, durable: its copies have numbers of the old file;
 //! 3. the new file takes the name of the old one, durable.
 //!
 //! Invariants:
 //!
 //! 1. Pages 0, 1 and 2 and the maps keep their places, and all others keep their order.
-//! 2. Every page of the new file has the LSN of the last checkpoint's begin record, which is above the end of every copy made before: none of them has
-//!    these pages.
-//! 3. A page that is not what was written there, or that links to one that is not in use, ends it: nothing is changed then.
+//! 2. Every page of the new file has the LSN of the last checkpoint's begin record, which is above
+//!    the end of every copy made before: none of them has these pages.
+//! 3. A page that is not what was written there, or that links to one that is not in use, ends it:
+//!    nothing is changed then.
 //!
-//! A crash before (3) leaves the old file, and perhaps the new one under its other name, which the next run writes over. A missing double-write area is made
-//! by the next opening.
+//! A crash before (3) leaves the old file, and perhaps the new one under its other name, which the
+//! next run writes over. A missing double-write area is made by the next opening.
 
 use crate::Lsn;
 use crate::control::Control;
@@ -81,7 +84,8 @@ pub(crate) fn compact(
     })();
     drop(new);
     if written.is_err() {
-        // Not needed any more, and its room may be what was lacking. It is no part of the database either way.
+        // Not needed any more, and its room may be what was lacking. It is no part of the database
+        // either way.
         let _removed = directory.remove(NEW_FILE_NAME);
         return written;
     }
@@ -95,8 +99,9 @@ pub(crate) fn compact(
     written
 }
 
-/// Whether the file was rewritten since the checkpoint with this begin record was taken: no other page has the LSN of such a record, which changes none. Looks
-/// at the catalog's root as it is in place.
+/// Returns whether the file was rewritten since the checkpoint with this begin record was taken: no
+/// other page has the LSN of such a record, which changes none. Looks at the catalog's root as it
+/// is in place.
 pub(crate) fn is_rewritten(file: &dyn File, checkpoint: Lsn, page_bytes: usize) -> Result<bool> {
     let Some(offset) = PageId::CATALOG_ROOT.offset(page_bytes) else { return Ok(false) };
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
@@ -134,7 +139,7 @@ impl OldFile<'_> {
     }
 }
 
-/// Where a page of the new file comes from.
+/// Source of a page of the new file.
 enum Source {
     File,
     Map,
@@ -146,9 +151,9 @@ struct Used {
     page_bytes: usize,
     /// A bit for each page of the old file.
     words: Vec<u64>,
-    /// Of each word, how many bits are set before it.
+    /// Number of set bits before each word.
     before: Vec<u64>,
-    /// How many move.
+    /// Number of pages that move.
     count: u64,
 }
 
@@ -170,7 +175,8 @@ impl Used {
         let mut page = AlignedBuffer::new_zeroed(page_bytes);
         for number in 0..pages.div_ceil(map::bits_per_map(page_bytes)) {
             let id = map::map_page(number, page_bytes);
-            // A file that ends one page behind a border has no such map yet (`space`, crash case b).
+            // A file that ends one page behind a border has no such map yet (`space`, crash case
+            // b).
             if number > 0 && id.get() + 1 >= pages {
                 break;
             }
@@ -201,7 +207,8 @@ impl Used {
             .then(|| self.nth_place(self.before[at] + u64::from((word & ((1 << bit) - 1)).count_ones())))
     }
 
-    /// The place of the page that is number `nth` of those that move, counted from 0: they fill what is left between the file's own pages.
+    /// The place of the page that is number `nth` of those that move, counted from 0: they fill
+    /// what is left between the file's own pages.
     fn nth_place(&self, nth: u64) -> PageId {
         let per_map = map::bits_per_map(self.page_bytes);
         let in_first = per_map - 3;
@@ -219,7 +226,7 @@ impl Used {
         }
     }
 
-    /// Where page `new` of the new file comes from.
+    /// Source of page `new` of the new file.
     fn old_of(&self, new: PageId) -> Source {
         let per_map = map::bits_per_map(self.page_bytes);
         match new {

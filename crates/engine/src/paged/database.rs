@@ -2,10 +2,11 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. The catalog is read and changed only with `ddl` held, and a change is durable before `ddl` is given up. No lock of a
-//!    transaction is waited for while it is held.
+//! 1. The catalog is read and changed only with `ddl` held, and a change is durable before `ddl` is
+//!    given up. No lock of a transaction is waited for while it is held.
 //! 2. A table in `tables` is in the catalog.
-//! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the handles are marked.
+//! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the
+//!    handles are marked.
 
 use crate::CommitStamp;
 use crate::Durability;
@@ -42,7 +43,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What is inside a [`crate::Database`]. All clones are one database.
+/// The inside of a [`crate::Database`]. All clones are one database.
 #[derive(Clone)]
 pub(crate) struct PagedDatabase {
     inner: ShardedArc<Inner>,
@@ -129,7 +130,7 @@ impl Engine for PagedDatabase {
         &self.engine().options
     }
 
-    /// Where it is.
+    /// Name of its directory.
     fn place(&self) -> &str {
         &self.engine().place
     }
@@ -204,8 +205,9 @@ impl Engine for PagedDatabase {
         let Some((engine, locks)) = txn.parts() else { return Err(Error::Closed) };
         let tree = table.tree;
         engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
-        // Whoever used the table has committed or rolled back, and that must lie below the drop: there is nothing to undo it in
-        // afterwards. The lock does not tell which of them are durable.
+        // The transactions that used the table have committed or rolled back, and that must lie
+        // below the drop: there is nothing to undo it in afterwards. The lock does not tell which
+        // of them are durable.
         engine.log.barrier();
         let _ddl = self.freeze_catalog()?;
         // Dropped by another call, or renamed, while this one waited.

@@ -1,19 +1,24 @@
 //! The double-write area: why a torn page write costs nothing but a copy.
 //!
-//! A page is larger than what a device writes atomically, and redo needs a page that was whole at some time. So pages are
-//! written back in batches: (1) the whole batch, with a header block in front, to the file `doublewrite`, durable; (2) each
-//! page in place; (3) sync of the database file. The pool's flusher runs this, one batch at a time (its mutex); `restore` is
-//! run by whoever opens the database, before anybody reads a page.
+//! A page is larger than what a device writes atomically, and redo needs a page that was whole at
+//! some time. So pages are written back in batches: (1) the whole batch, with a header block in
+//! front, to the file `doublewrite`, durable; (2) each page in place; (3) sync of the database
+//! file. The pool's flusher runs this, one batch at a time (its mutex). The opening thread runs
+//! `restore`, before any thread reads a page.
 //!
 //! Invariants:
 //!
-//! 1. The first in-place write of a batch begins after the durable write of that batch to the area returned.
-//! 2. The area is written again only after the sync of the database file that follows a batch returned.
-//! 3. Every page of the database file but the file's header and new maps (`space`) is written this way. So a valid copy in the area is
-//!    the newest version of its page that was ever begun to be written.
-//! 4. A valid header names an end of the log that was durable before it was written, at or above every record that this opening's batches
-//!    contain. So a log that ends below it is damaged. The log's own recovery cannot tell: damage to the last records of a log that was not
-//!    closed looks like a torn write.
+//! 1. The first in-place write of a batch begins after the durable write of that batch to the area
+//!    returned.
+//! 2. The area is written again only after the sync of the database file that follows a batch
+//!    returned.
+//! 3. Every page of the database file but the file's header and new maps (`space`) is written this
+//!    way. So a valid copy in the area is the newest version of its page that was ever begun to be
+//!    written.
+//! 4. A valid header names an end of the log that was durable before it was written, at or above
+//!    every record that this opening's batches contain. So a log that ends below it is damaged. The
+//!    log's own recovery cannot tell: damage to the last records of a log that was not closed looks
+//!    like a torn write.
 //!
 //! A crash leaves, by where it strikes:
 //!
@@ -24,8 +29,9 @@
 //! | in 2, or before 3 returned | whole (rule 1) | any page of the batch old, new, or torn | torn ones are put back from the area |
 //! | after 3 | whole or being replaced | whole, new | nothing to do |
 //!
-//! A page whose bytes in place are valid, old or new, is never touched: the checkpoint's recovery LSNs cover the old one, because
-//! a page counts as dirty until 3 returned. `restore` can be interrupted and repeated: it only replaces what is invalid.
+//! A page whose bytes in place are valid, old or new, is never touched: the checkpoint's recovery
+//! LSNs cover the old one, because a page counts as dirty until 3 returned. `restore` can be
+//! interrupted and repeated: it only replaces what is invalid.
 
 use super::page::{PageId, check, header};
 use crate::Lsn;
@@ -39,8 +45,9 @@ pub(crate) const FILE_NAME: &str = "doublewrite";
 
 const MAGIC: [u8; 8] = *b"KTYDDBLW";
 const VERSION: u32 = 1;
-/// Bytes of the header block: magic, version u32, checksum u32 (of the block without itself), database id u128, page bytes
-/// u32, count u32, then per page: id u64, checksum u32; in the last eight bytes how far the pages need the log, u64.
+/// Bytes of the header block: magic, version u32, checksum u32 (of the block without itself),
+/// database id u128, page bytes u32, count u32, then per page: id u64, checksum u32; in the last
+/// eight bytes how far the pages need the log, u64.
 const BLOCK: usize = 4096;
 const LOG_NEEDED: usize = BLOCK - 8;
 const ENTRIES: usize = 40;
@@ -77,12 +84,12 @@ impl Batch {
         }
     }
 
-    /// Whether no page fits any more.
+    /// Returns whether no page fits any more.
     pub(crate) fn is_full(&self) -> bool {
         BLOCK + (self.pages.len() + 1) * self.page_bytes > self.buffer.len()
     }
 
-    /// Whether it has no page.
+    /// Returns whether it has no page.
     pub(crate) fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
@@ -92,7 +99,8 @@ impl Batch {
         self.pages.len()
     }
 
-    /// Its pages contain changes whose records end at `end` at most. The log is durable up to there before the batch is written.
+    /// Its pages contain changes whose records end at `end` at most. The log is durable up to there
+    /// before the batch is written.
     pub(crate) fn needs_log(&mut self, end: Lsn) {
         self.log_needed = self.log_needed.max(end);
     }
@@ -159,16 +167,18 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// What a header block of the area says. Pure and total.
+/// Contents of a header block of the area. Pure; no input panics.
 #[derive(Debug, PartialEq, Eq)]
 enum Header {
-    /// The header was never written, or its write was interrupted and left any bytes: no in-place write of that batch has begun.
+    /// The header was never written, or its write was interrupted and left any bytes: no in-place
+    /// write of that batch has begun.
     Nothing,
     /// Valid, of a newer version.
     Newer(u32),
     /// Valid, of another database or page size.
     OtherDatabase,
-    /// Pages and checksums of the copies that follow, and how far all pages written so far need the log.
+    /// Pages and checksums of the copies that follow, and how far all pages written so far need the
+    /// log.
     Pages(Vec<(PageId, u32)>, Lsn),
 }
 
@@ -194,7 +204,8 @@ fn decode(block: &[u8], database: Id, page_bytes: usize) -> Header {
     Header::Pages((0..count).map(entry).collect(), Lsn::new(long(block, LOG_NEEDED)))
 }
 
-/// Pages and checksums of the copies in the area, and how far pages in place need the log. Nothing, and zero, if it does not say.
+/// Pages and checksums of the copies in the area, and how far pages in place need the log. Nothing,
+/// and zero, if it does not say.
 fn read_header(
     file: &dyn File,
     place: &str,
@@ -213,7 +224,8 @@ fn read_header(
     Err(Error::Foreign { place: place.to_owned(), what })
 }
 
-/// What an opening would find in the area, without changing anything: how far pages in place need the log.
+/// Position up to which pages in place need the log, as an opening would find it in the area.
+/// Changes nothing.
 ///
 /// # Errors
 /// As an opening would refuse it.
@@ -226,7 +238,7 @@ pub(crate) fn examine(directory: &dyn Directory, database: Id, page_bytes: usize
     }
 }
 
-/// Why a log that ends at `end` is refused.
+/// Reason why a log that ends at `end` is refused.
 pub(crate) fn log_too_short(end: Lsn, needed: Lsn) -> String {
     format!("it ends at {end}, and pages were written that need it up to {needed}")
 }
@@ -242,8 +254,9 @@ pub(crate) struct DoubleWrite {
 }
 
 impl DoubleWrite {
-    /// Opens the area, creating it if missing and preparing its room, so that a later batch cannot meet a full device. The
-    /// caller syncs the directory if it creates a database; a missing area of an existing one means nothing to restore.
+    /// Opens the area, creating it if missing and preparing its room, so that a later batch cannot
+    /// meet a full device. The caller syncs the directory if it creates a database; a missing area
+    /// of an existing one means nothing to restore.
     pub(crate) fn open(
         directory: &dyn Directory,
         method: Method,
@@ -262,7 +275,8 @@ impl DoubleWrite {
         Ok(DoubleWrite { file, database, page_bytes, place: directory.describe() })
     }
 
-    /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Total: whatever the area holds.
+    /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Total: whatever the
+    /// area holds.
     pub(crate) fn restore(&self, pages_file: &dyn File) -> Result<usize> {
         self.file.sync()?;
         self.file.drop_cache()?;
@@ -288,13 +302,14 @@ impl DoubleWrite {
         Ok(restored)
     }
 
-    /// How far the pages in place need the log: a log that ends before has lost what was durable. Zero if the area does not say.
+    /// Position up to which the pages in place need the log: a log that ends before has lost what
+    /// was durable. Zero if the area does not say.
     pub(crate) fn log_needed(&self) -> Result<Lsn> {
         Ok(read_header(self.file.as_ref(), &self.place, self.database, self.page_bytes)?.1)
     }
 
-    /// Writes a batch to the area, then in place, and syncs. The pages are sorted by id, without duplicates. When this
-    /// returns the pages are durable in place.
+    /// Writes a batch to the area, then in place, and syncs. The pages are sorted by id, without
+    /// duplicates. When this returns the pages are durable in place.
     pub(crate) fn write(&self, batch: &mut Batch, pages_file: &dyn File) -> Result<()> {
         debug_assert!(batch.pages.is_sorted());
         batch.seal();

@@ -1,14 +1,17 @@
 //! The parts of an open database, and what they need of each other.
 //!
-//! Any thread. The order in which the parts come to life is `open`'s; nothing here does I/O of its own. Invariants:
+//! Any thread. The order in which the parts come to life is `open`'s; nothing here does I/O of its
+//! own. Invariants:
 //!
-//! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be undone any more stay
-//!    behind their transactions' locks, which are then kept until the database is opened again (`leaked_locks`).
-//! 2. After a bug was found in the middle of a change, or a thread panicked there (`poison`), the gate is shut, and what is in memory
-//!    may be wrong: not even reads begin.
-//! 3. A transaction whose rollback failed keeps its locks and its slot: no transaction sees its changes, and the log is kept for what
-//!    undoes them. While the gate is open the rollback is tried again until it succeeds (`unfinished`); then the locks are released.
-//!    After the gate has shut recovery undoes it.
+//! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be
+//!    undone any more stay behind their transactions' locks, which are then kept until the database
+//!    is opened again (`leaked_locks`).
+//! 2. After a bug was found in the middle of a change, or a thread panicked there (`poison`), the
+//!    gate is shut, and what is in memory may be wrong: not even reads begin.
+//! 3. A transaction whose rollback failed keeps its locks and its slot: no transaction sees its
+//!    changes, and the log is kept for what undoes them. While the gate is open the rollback is
+//!    tried again until it succeeds (`unfinished`); then the locks are released. After the gate has
+//!    shut recovery undoes it.
 
 use crate::Lsn;
 use crate::checkpoint_schedule::CheckpointSchedule;
@@ -44,11 +47,11 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
     pub(crate) locks: TxnLocks,
-    /// What views need instead of its changes until then.
+    /// Images that views need instead of its changes until then.
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 
-/// Whether a transaction that wants to write has done so before.
+/// Stage of a transaction that wants to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Nothing of it is in the log.
@@ -80,12 +83,14 @@ pub(crate) struct Engine {
     pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
     pub(crate) schedule: CheckpointSchedule,
-    /// Begin of the last complete checkpoint. Written by its taker, who holds the turn; Release and Acquire.
+    /// Begin of the last complete checkpoint. Written by its taker, who holds the turn; Release and
+    /// Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
-    /// Whether the next checkpoint is the first since the database was compacted. Set by the opening; cleared by its taker, who holds the turn. Relaxed.
+    /// True if the next checkpoint is the first since the database was compacted. Set by the
+    /// opening; cleared by the checkpoint's taker, who holds the turn. Relaxed.
     pub(crate) is_rewritten: AtomicBool,
-    /// Whether updates are logged with whole values, for feeds. Set by feeds and never cleared; a hint, so that a change under way may still be logged
-    /// without.
+    /// True if updates are logged with whole values, for feeds. Set by feeds and never cleared; a
+    /// hint, so that a change under way may still be logged without.
     pub(crate) record_values: AtomicBool,
     pub(crate) durability_waiter: DurabilityWaiter<PendingLocks>,
     /// Locks that are never released: invariant 1.
@@ -102,18 +107,20 @@ pub(crate) struct Engine {
 pub(crate) struct LogBarrier {
     log: Stream,
     opening: Arc<Opening>,
-    /// Start of a record, or end of the log as it was opened, below everything that is appended from now on; only if the log does
-    /// not keep the order of appends, or this would be its reserved frontier. Raised (Release) after a barrier of the log was
-    /// passed, read (Acquire) before an append.
+    /// Start of a record, or end of the log as it was opened, below everything that is appended
+    /// from now on; only if the log does not keep the order of appends, or this would be its
+    /// reserved frontier. Raised (Release) after a barrier of the log was passed, read (Acquire)
+    /// before an append.
     floor: Option<AtomicU64>,
     gate: Gate,
     place: String,
-    /// The bug for which the database was shut off. Set (once, release) before the gate is shut, read (acquire) by every call.
+    /// The bug for which the database was shut off. Set (once, release) before the gate is shut,
+    /// read (acquire) by every call.
     internal_error: OnceLock<&'static str>,
 }
 
 impl LogBarrier {
-    /// Of a log that nothing was appended to since it was opened.
+    /// The barrier of a log that nothing was appended to since it was opened.
     pub(crate) fn new(
         log: Stream,
         keeps_order: bool,
@@ -125,7 +132,7 @@ impl LogBarrier {
         LogBarrier { log, floor, opening, gate, place, internal_error: OnceLock::new() }
     }
 
-    /// What every call fails with after the gate has shut.
+    /// The error of every call after the gate has shut.
     fn poison_error(&self) -> Error {
         if let Some(what) = self.internal_error.get() {
             return Error::Poisoned { cause: Arc::new(Error::Internal(what)) };
@@ -136,7 +143,8 @@ impl LogBarrier {
         }
     }
 
-    /// When this returns, everything that is appended later lies above `record`, which was appended before.
+    /// Returns when everything that is appended later lies above `record`, which was appended
+    /// before.
     pub(crate) fn separate(&self, record: Lsn) {
         self.log.barrier();
         if let Some(floor) = &self.floor {
@@ -161,7 +169,7 @@ impl WalBarrier for LogBarrier {
         }
     }
 
-    /// Invariant 2; the error of whoever found the bug.
+    /// Invariant 2. Returns the error of the call that found the bug.
     #[cold]
     fn poison(&self, what: &'static str) -> Error {
         self.internal_error.get_or_init(|| what);
@@ -176,7 +184,7 @@ impl WalBarrier for LogBarrier {
 }
 
 impl Engine {
-    /// Where pages are, as trees ask for it.
+    /// The pages, as trees use them.
     pub(crate) fn pages(&self) -> Pages<'_> {
         Pages { pool: &self.pool, space: &self.space, hint: None }
     }
@@ -217,8 +225,9 @@ impl Engine {
         Ok(())
     }
 
-    /// At the hard limit a thread that wants to write helps to make room, and is refused only if that did not help. It takes no
-    /// checkpoint that cannot move the log's start: refusals would make the log longer by a checkpoint's records each.
+    /// At the hard limit a thread that wants to write helps to make room, and is refused only if
+    /// that did not help. It takes no checkpoint that cannot move the log's start: refusals would
+    /// make the log longer by a checkpoint's records each.
     #[cold]
     fn make_log_room(&self) -> Result<()> {
         let limit = self.options.advanced.log_hard_bytes;
@@ -243,7 +252,7 @@ impl Engine {
         Error::LogFull { pinned_by, used, limit }
     }
 
-    /// What every call fails with after the gate has shut.
+    /// The error of every call after the gate has shut.
     pub(crate) fn poison_error(&self) -> Error {
         self.barrier.poison_error()
     }
@@ -268,7 +277,8 @@ impl Engine {
         }
     }
 
-    /// Opens a read view. It sees all commits that were acknowledged, also those whose locks are still to be released.
+    /// Opens a read view. It sees all commits that were acknowledged, also those whose locks are
+    /// still to be released.
     pub(crate) fn open_view(&self) -> View {
         let is_settled = |end, durability| {
             let settled = self.whole_log.is_settled(self.log.at(end), &Dependencies::default(), durability);
@@ -283,7 +293,8 @@ impl Engine {
         read_chain(&self.pool, versions.table(), chain).ok()
     }
 
-    /// Ends the images of a transaction whose locks are released. They are not its writer's any more.
+    /// Ends the images of a transaction whose locks are released. They are not its writer's any
+    /// more.
     pub(crate) fn end_images(&self, images: Option<Arc<TxnImages>>) {
         if let Some(images) = images {
             self.views.ended(&images);
@@ -299,8 +310,8 @@ impl Engine {
         self.active.give_writer(writer);
     }
 
-    /// Keeps locks for good. After the gate has shut nobody is made to wait for locks any more: most will never be
-    /// released.
+    /// Keeps locks for good. After the gate has shut no transaction waits for locks any more: most
+    /// will never be released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
         locks.disown();
         self.leaked_locks.lock().push(locks);
@@ -329,8 +340,9 @@ impl Engine {
         self.active.append(&self.log, &append)
     }
 
-    /// Turns a refused lock into the caller's error. After the gate has shut, or when the database is being closed, some locks are kept
-    /// for good, and waiting for one of them is not the other transaction's fault; nor is it if that one could not be rolled back so far.
+    /// Turns a refused lock into the caller's error. After the gate has shut, or when the database
+    /// is being closed, some locks are kept for good, and waiting for one of them is not the other
+    /// transaction's fault; nor is it if that one could not be rolled back so far.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
             return self.poison_error();
@@ -351,7 +363,7 @@ impl Engine {
         }
     }
 
-    /// What keeps the oldest part of the log.
+    /// The reason why the oldest part of the log is kept.
     pub(crate) fn pinned_by(&self) -> Pin {
         let mut pin = Pin::Checkpoint(self.last_checkpoint());
         if let (_, Some((txn, first))) = self.active.oldest()
@@ -376,7 +388,7 @@ impl OnDurable for Engine {
         &self.durability_waiter
     }
 
-    /// After a failure the locks are kept: nobody knows whether the commit survives.
+    /// After a failure the locks are kept, because it is not known whether the commit survives.
     fn on_durable(&self, PendingLocks { committed, mut locks, images }: PendingLocks) {
         match self.log.wait(committed.end, committed.durability) {
             Ok(()) => {

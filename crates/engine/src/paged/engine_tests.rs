@@ -1,4 +1,5 @@
-//! A bug found, or a panic, in the middle of a change, after its record got into the log: the database must shut itself off.
+//! A bug found, or a panic, in the middle of a change, after its record got into the log: the
+//! database must shut itself off.
 
 use crate::paged::page::Value;
 use crate::pause::{PausePoint, with_hook};
@@ -18,8 +19,8 @@ fn open(device: &SimDevice) -> Database {
     Database::open_in(device.directory(), options).expect("open")
 }
 
-/// Makes the next freeing of the long value of `key` fail when it is logged and its pages are changed: the map of free
-/// pages in memory already has one of them.
+/// Makes the next freeing of the long value of `key` fail when it is logged and its pages are
+/// changed: the map of free pages in memory already has one of them.
 fn plant(database: &Database, table: &Table, key: &str) {
     let engine = database.paged().engine();
     let head = table.paged().tree.get(&engine.pool, key.as_bytes(), |value| match value {
@@ -126,7 +127,8 @@ fn a_panic_in_the_middle_of_a_change_shuts_the_database_off() {
             let engine = database.paged().engine();
             assert!(engine.pool.flush_all().is_err(), "what is half changed may be written back");
             shut(database.close());
-            // What is in place and in the log is whole, of the process that went on as of the machine that crashed.
+            // What is in place and in the log is whole, of the process that went on as of the
+            // machine that crashed.
             for survival in [Survival::KeepAll, Survival::DropAll] {
                 let device = device.reopen_with(u64::from(nth), survival);
                 let database = open(&device);

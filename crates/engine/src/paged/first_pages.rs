@@ -3,8 +3,9 @@
 //! Runs on the thread that opens, with the directory's lock.
 //!
 //! 1. [`create`] may be repeated after a crash: it writes over everything.
-//! 2. A crash leaves each sector under way old, new, or with anything in it. So a page without a valid checksum is no proof that a
-//!    database was in use; a page with one is, unless `create` writes the same.
+//! 2. A crash leaves each sector under way old, new, or with anything in it. So a page without a
+//!    valid checksum is no proof that a database was in use; a page with one is, unless `create`
+//!    writes the same.
 
 use super::page::{
     FaultReason, FilePage, LeafMut, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageId, file_page, header, map,
@@ -18,8 +19,8 @@ use std::io::IoSlice;
 /// Pages of a new database file.
 const NEW_PAGES: u64 = RESERVE_PAGES * 2;
 
-/// Writes the first pages of a new database file: header, first map, empty catalog; zero-filled pages after them. Durable when
-/// it returns.
+/// Writes the first pages of a new database file: header, first map, empty catalog; zero-filled
+/// pages after them. Durable when it returns.
 pub(crate) fn create(file: &dyn File, database: Id, page_bytes: usize) -> Result<()> {
     file.prepare(0, NEW_PAGES * page_bytes as u64).map_err(no_space)?;
     file.write_at(&[IoSlice::new(&first_pages(database, page_bytes))], 0, WriteMode::Durable)?;
@@ -41,7 +42,7 @@ fn first_pages(database: Id, page_bytes: usize) -> AlignedBuffer {
     pages
 }
 
-/// Whether nothing but zeros was ever written to the file.
+/// Returns whether nothing but zeros was ever written to the file.
 pub(crate) fn is_blank(file: &dyn File) -> Result<bool> {
     let mut bytes = AlignedBuffer::new_zeroed(64 << 10);
     let mut from = 0;
@@ -57,7 +58,7 @@ pub(crate) fn is_blank(file: &dyn File) -> Result<bool> {
     }
 }
 
-/// Whether [`create`] may have left the file so, whole or cut short by a crash (rule 2).
+/// Returns whether [`create`] may have left the file so, whole or cut short by a crash (rule 2).
 pub(crate) fn is_as_created(file: &dyn File) -> Result<bool> {
     let length = file.len()?;
     if length > NEW_PAGES * PAGE_BYTES_MAX as u64 {
@@ -71,7 +72,8 @@ pub(crate) fn is_as_created(file: &dyn File) -> Result<bool> {
         .all(|size| has_first_pages_only(&content[..read], size)))
 }
 
-/// Whether no page of the content is valid but those [`create`] writes, as far as pages of this size go.
+/// Returns whether the content has no valid page but those that [`create`] writes, as far as pages
+/// of this size go.
 fn has_first_pages_only(content: &[u8], page_bytes: usize) -> bool {
     let database = match content.get(..page_bytes).and_then(file_page::decode) {
         Some(Ok(FilePage { version, .. })) if version > file_page::VERSION => return false,

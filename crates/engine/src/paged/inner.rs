@@ -1,4 +1,4 @@
-//! What keeps an open paged database open.
+//! References that keep an open paged database open.
 
 use crate::error::Result;
 use crate::latch::{Mutex, RwLock};
@@ -11,7 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The state that all handles of a database share, transactions, sessions and commit futures included. Dropping it closes the database.
+/// The state that all handles of a database share, transactions, sessions and commit futures
+/// included. Dropping it closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     /// Invariant 1 of `database`. Taken before `tables`.
@@ -21,7 +22,8 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // No handle is left to return an error; `close` returns it. What was acknowledged is durable, and recovery does the rest.
+        // No handle is left to return an error; `close` returns it. What was acknowledged is
+        // durable, and recovery does the rest.
         let _outcome = self.engine.opening.close(&*self.engine);
     }
 }

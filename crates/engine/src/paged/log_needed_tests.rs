@@ -1,5 +1,5 @@
-//! Crashes at each device call of a write-back. It syncs the log, writes the double-write area, whose header says how far the pages need the
-//! log, then writes the pages in place.
+//! Crashes at each device call of a write-back. It syncs the log, writes the double-write area,
+//! whose header says how far the pages need the log, then writes the pages in place.
 
 use super::page::{PageId, check, header};
 use super::{double_write, space};
@@ -37,7 +37,8 @@ fn write_back(database: &Database) -> Result<usize> {
     database.paged().engine().pool.flush_older(Lsn::new(u64::MAX))
 }
 
-/// Makes two rounds of changes, the first of which is in place and durable; the steps of the device at which the second is written back.
+/// Makes two rounds of changes, the first of which is in place and durable; the steps of the device
+/// at which the second is written back.
 fn rounds(device: &SimDevice, crash_at: Option<u64>) -> Result<(u64, u64)> {
     let database = Database::open_in(device.directory(), options())?;
     let table = database.table("t")?;
@@ -52,8 +53,8 @@ fn rounds(device: &SimDevice, crash_at: Option<u64>) -> Result<(u64, u64)> {
     Ok((from, device.steps()))
 }
 
-/// The state of the files after a crash, before an opening: how far the area needs the log, the highest LSN of a page in place, and
-/// how many pages are whole and of the second round.
+/// The state of the files after a crash, before an opening: how far the area needs the log, the
+/// highest LSN of a page in place, and how many pages are whole and of the second round.
 fn in_place(device: &SimDevice) -> (Lsn, Lsn, usize) {
     let directory = device.directory();
     let database = control::read(directory.as_ref()).expect("a control file").expect("one").database;
@@ -86,7 +87,8 @@ fn a_write_back_is_never_ahead_of_the_log_that_its_header_says_is_durable() {
         rounds(&device, Some(from)).expect_err("a crash");
         in_place(&device.reopen_with(0, Survival::DropAll))
     };
-    // Crashes between the header's write and the last page's, and crashes with some pages of the second round in place.
+    // Crashes between the header's write and the last page's, and crashes with some pages of the
+    // second round in place.
     let (mut announced, mut partly) = (0, 0);
     for step in from..to {
         let survivals = [Survival::DropAll, Survival::KeepAll, Survival::Random, Survival::Prefix];

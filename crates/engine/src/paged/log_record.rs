@@ -1,6 +1,7 @@
 //! The log records of transactions and checkpoints: encoding and decoding, nothing else.
 //!
-//! Records that change pages belong to the tree; their kinds are below [`COMMIT`]. All numbers are little-endian.
+//! Records that change pages belong to the tree; their kinds are below [`COMMIT`]. All numbers are
+//! little-endian.
 //!
 //! | kind | payload |
 //! |---|---|
@@ -12,8 +13,8 @@
 //! | `CHECKPOINT_ACTIVE` | per transaction: `txn u64`, `state u64`, `first u64`, `last u64`, `chains u64`, the chains |
 //! | `CHECKPOINT_END` | `begin u64`, `next transaction u64`, `next table u64` |
 //!
-//! The parts of a checkpoint carry its begin's LSN in the record's `prev`, so that parts of an unfinished checkpoint
-//! are told from those of the one that the control file names.
+//! The parts of a checkpoint carry its begin's LSN in the record's `prev`, so that parts of an
+//! unfinished checkpoint are told from those of the one that the control file names.
 
 use crate::ids::TxnId;
 use crate::{Chain, Lsn};
@@ -26,7 +27,8 @@ pub(crate) const END: u8 = 65;
 pub(crate) const COMPENSATION: u8 = 66;
 /// A checkpoint begins: what it captures is captured after this.
 pub(crate) const CHECKPOINT_BEGIN: u8 = 67;
-/// Payload of the first checkpoint's begin after compacting: records from there on are about the pages of a file that no copy made before has.
+/// Payload of the first checkpoint's begin after compacting: records from there on are about the
+/// pages of a file that no copy made before has.
 pub(crate) const REWRITTEN: [u8; 1] = [1];
 /// Dirty pages.
 pub(crate) const CHECKPOINT_PAGES: u8 = 68;
@@ -38,10 +40,11 @@ pub(crate) const CHECKPOINT_END: u8 = 70;
 /// Bytes before the inner change in a compensation record.
 pub(crate) const COMPENSATION_HEAD: usize = 16;
 
-/// Most entries in one `CHECKPOINT_PAGES` record, so that none is large however many pages are dirty.
+/// Most entries in one `CHECKPOINT_PAGES` record, so that none is large however many pages are
+/// dirty.
 pub(crate) const PAGES_PER_RECORD: usize = 4096;
 
-/// How far a transaction in a checkpoint had come.
+/// State of a transaction in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// It may commit or roll back: a loser unless a later record says otherwise.
@@ -60,11 +63,12 @@ pub(crate) struct ActiveEntry {
     pub(crate) chains: Vec<u64>,
 }
 
-/// What a payload broke: it is reported as corruption at the record's LSN.
+/// The rule that a payload broke: reported as corruption at the record's LSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// The record before one with this chain in its transaction; zero: there is none. No record of this engine has a commit stamp instead.
+/// The record before one with this chain in its transaction; zero: there is none. No record of this
+/// engine has a commit stamp instead.
 pub(crate) fn previous(chain: Chain) -> Result<Lsn, Malformed> {
     match chain {
         Chain::Previous(previous) => Ok(previous),
@@ -85,7 +89,7 @@ pub(crate) fn compensation_head(undo_next: Lsn, kind: u8) -> [u8; COMPENSATION_H
     head
 }
 
-/// What a compensation record says: where to go on undoing, and the change it makes.
+/// Decodes a compensation record: the position to go on undoing at, and the change it makes.
 pub(crate) fn decode_compensation(payload: &[u8]) -> Result<(Lsn, u8, &[u8]), Malformed> {
     let undo_next = u64_at(payload, 0).ok_or(Malformed("a compensation record without a head"))?;
     let inner = payload.get(COMPENSATION_HEAD..).ok_or(Malformed("a compensation record without a head"))?;
@@ -174,7 +178,7 @@ pub(crate) fn decode_active(payload: &[u8]) -> Result<Vec<ActiveEntry>, Malforme
     Ok(entries)
 }
 
-/// What the last record of a checkpoint says.
+/// Contents of the last record of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CheckpointEnd {
     pub(crate) begin: Lsn,
@@ -187,7 +191,7 @@ pub(crate) fn encode_checkpoint_end(end: &CheckpointEnd) -> Vec<u8> {
     [end.begin.get(), end.next_txn, end.next_table].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// What a `CHECKPOINT_END` record says.
+/// Decodes a `CHECKPOINT_END` record.
 pub(crate) fn decode_checkpoint_end(payload: &[u8]) -> Result<CheckpointEnd, Malformed> {
     let word = |at| u64_at(payload, at).ok_or(Malformed("a checkpoint's end cut short"));
     Ok(CheckpointEnd { begin: Lsn::new(word(0)?), next_txn: word(8)?, next_table: word(16)? })

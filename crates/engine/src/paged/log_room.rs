@@ -1,13 +1,14 @@
 //! Room in a log in NVRAM, which only checkpoints make.
 //!
-//! Runs on transaction threads. What may wait for what is in [`crate::fullness`]. A checkpoint frees the log up to the first record of
-//! the oldest transaction that has not ended: its head. If the log begins there already, none is taken: its records would use up the room
-//! that is kept for that transaction's end.
+//! Runs on transaction threads. [`crate::fullness`] says what may wait for what. A checkpoint frees
+//! the log up to the first record of the oldest transaction that has not ended: its head. If the
+//! log begins there already, none is taken: its records would use up the room that is kept for that
+//! transaction's end.
 //!
-//! Then whoever needs room waits for others to end, as long as for a lock, but not if the oldest of those who have written waits for him,
-//! by locks. The oldest itself waits only for a moment. So whoever waits longer waits for the oldest, then for the next; a circle closes
-//! with
-//! a lock of somebody who waits here, and he finds it.
+//! Then a transaction that needs room waits for others to end, at most as long as for a lock, but
+//! not if the oldest transaction that has written waits for it, by locks. The oldest itself waits
+//! only for a moment. So a transaction that waits longer waits for the oldest, then for the next. A
+//! circle closes with a lock of a transaction that waits here, and that transaction finds it.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -17,20 +18,21 @@ use crate::paged::engine::Engine;
 use katydid_wal::AppendClass;
 use std::time::{Duration, Instant};
 
-/// How often whoever waits looks whether there is room.
+/// Interval at which a waiting transaction looks whether there is room.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The oldest of those who have written waits so long for the others, whose ends give back what was set aside for them. Not longer: they
-/// may wait for it.
+/// Time that the oldest transaction that has written waits for the others, whose ends give back
+/// what was set aside for them. Not longer: they may wait for it.
 const AS_OLDEST: Duration = Duration::from_millis(20);
 
-/// So much less, per mille, is to be taken before something is tried again for that.
+/// Decrease of the taken share, per mille, after which something that found the log full is tried
+/// again.
 const LESS: u32 = 20;
 
-/// While less is taken, per mille, whoever wants to write does.
+/// Taken share, per mille, below which every transaction that wants to write does.
 const ROOMY: u32 = 300;
 
-/// Who needs room, and how long it waits for others to end.
+/// A transaction that needs room, and the time it waits for others to end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiter {
     pub(crate) txn: TxnId,
@@ -48,7 +50,7 @@ impl Engine {
         self.log.fullness().unwrap_or(0)
     }
 
-    /// Whether the log's share is taken from which on the next checkpoint is due.
+    /// Returns whether the log's share is taken from which on the next checkpoint is due.
     pub(crate) fn is_share_taken(&self) -> bool {
         self.log.fullness().is_some_and(|taken| self.schedule.share.is_due(taken))
     }
@@ -66,7 +68,8 @@ impl Engine {
         self.make_room_while(who, helps, || self.is_crowded())
     }
 
-    /// Whether those who have written need what is left. Each is expected to log about as much again as it has set aside for going back.
+    /// Returns whether the transactions that have written need what is left. Each is expected to
+    /// log about as much again as it has set aside for going back.
     fn is_crowded(&self) -> bool {
         let taken = self.taken();
         if taken < ROOMY {
@@ -79,7 +82,7 @@ impl Engine {
         taken >= FULL.min(1000 - share)
     }
 
-    /// Where the log begins, if it is one that a checkpoint makes room in.
+    /// Start of the log, if checkpoints make room in it.
     pub(crate) fn log_begins(&self) -> Option<Lsn> {
         self.log.is_bounded().then(|| self.log.trimmed_to())
     }
@@ -91,8 +94,8 @@ impl Engine {
         self.make_room_while(who, || true, || self.log.trimmed_to() <= before && self.taken() + LESS > taken)
     }
 
-    /// Takes checkpoints, or waits for those of others, or for the transaction that keeps them from freeing anything, while room is
-    /// needed. The caller holds no latch.
+    /// Takes checkpoints, or waits for those of others, or for the transaction that keeps them from
+    /// freeing anything, while room is needed. The caller holds no latch.
     #[cold]
     fn make_room_while(
         &self,
@@ -123,8 +126,9 @@ impl Engine {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(self.log_full(used, limit));
             }
-            // Nobody wakes it: who ends should not have to look for those who wait, who are few.
-            // (Not a park with a limit, which would take a token of the program's own executor.)
+            // No thread wakes it: an ending transaction should not have to look for waiting ones,
+            // which are few. (Not a park with a limit, which would take a token of the program's
+            // own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())
@@ -136,7 +140,7 @@ impl Engine {
         self.active.oldest_of_all().filter(|(_, first)| *first <= start).map(|(txn, _)| txn)
     }
 
-    /// How a checkpoint's records are admitted: it gives space back, if it can.
+    /// Admission class of a checkpoint's records: a checkpoint gives space back, if it can.
     pub(crate) fn class_of_checkpoint(&self) -> AppendClass {
         if self.log.is_bounded() && self.head().is_some() {
             AppendClass::Normal

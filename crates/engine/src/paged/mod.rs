@@ -47,7 +47,7 @@ pub(crate) mod verify;
 pub(crate) mod views;
 pub(crate) mod writer;
 
-/// Whether a record says that pages were moved since the records before it.
+/// Returns whether a record says that pages were moved since the records before it.
 pub(crate) fn is_rewriting(record: &katydid_wal::RecordRef<'_>) -> bool {
     record.kind.get() == log_record::CHECKPOINT_BEGIN && record.payload == log_record::REWRITTEN
 }

@@ -1,7 +1,8 @@
 //! Opening a paged database: creation, restart, and the end.
 //!
-//! Runs on the thread that opens or closes. The order is the order of trust, begun in [`crate::open`]: identity of the other
-//! files, torn pages, log, analysis, redo, free pages, undo, checkpoint; only then do others see the database.
+//! Runs on the thread that opens or closes. The order is the order of trust, begun in
+//! [`crate::open`]: identity of the other files, torn pages, log, analysis, redo, free pages, undo,
+//! checkpoint; only then do others see the database.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
@@ -43,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 /// The engine's own files. An interrupted creation leaves some of them.
 pub(crate) const FILES: [&str; 2] = [space::FILE_NAME, double_write::FILE_NAME];
 
-/// What opening has found and made so far.
+/// Files that opening has found and made so far.
 struct Files {
     control: ControlFile,
     pages: Arc<dyn File>,
@@ -106,7 +107,8 @@ fn existing(
         Err(Error::Device(error)) if error.is_not_found() => return Err(missing(space::FILE_NAME)),
         pages => pages?,
     };
-    // The log would make a new one in an empty folder, and everything acknowledged since the checkpoint would be lost.
+    // The log would make a new one in an empty folder, and everything acknowledged since the
+    // checkpoint would be lost.
     let folder = directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
     if !folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) {
         return Err(missing(LOG_FILES[0]));
@@ -122,7 +124,8 @@ fn existing(
     if log.id() != database {
         return Err(Error::Foreign { place: place.clone(), what: Foreign::Identity(LOG_FOLDER.to_owned()) });
     }
-    // Its own recovery takes damage to the last records for a torn write. If pages rely on them, it was none.
+    // Its own recovery takes damage to the last records for a torn write. If pages rely on them, it
+    // was none.
     let (end, needed) = (log.first().recovery().end, double_write.log_needed()?);
     if end < needed {
         return Err(Error::Corrupt {
@@ -219,7 +222,7 @@ fn restart(
     Ok(engine)
 }
 
-/// Whether a consumer of the log is one of the feed, which shows whole values.
+/// Returns whether a consumer of the log is one of the feed, which shows whole values.
 fn has_feeds(log: &Log) -> bool {
     log.consumers().iter().any(|consumer| !consumer.name.starts_with(ARCHIVER_PREFIX))
 }

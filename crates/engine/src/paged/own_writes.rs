@@ -1,8 +1,9 @@
-//! How often a transaction has written to each table, for its ranges: a range has copied entries out of the leaves, and a later write of its own
-//! transaction may have changed them.
+//! Number of writes of a transaction to each table, for its ranges: a range has copied entries out
+//! of the leaves, and a later write of its own transaction may have changed them.
 //!
-//! Belongs to one transaction, used by its thread. Invariant: between two calls of [`OwnWrites::now`] whose results are equal, the transaction
-//! neither wrote nor undid a write. A write that failed may count.
+//! Belongs to one transaction, used by its thread. Invariant: between two calls of
+//! [`OwnWrites::now`] whose results are equal, the transaction neither wrote nor undid a write. A
+//! write that failed may count.
 
 use crate::ids::TableId;
 use smallvec::SmallVec;
@@ -41,7 +42,7 @@ impl OwnWrites {
         self.now
     }
 
-    /// Whether anything in `table` may have changed since [`OwnWrites::now`] was `then`.
+    /// Returns whether anything in `table` may have changed since [`OwnWrites::now`] was `then`.
     pub(crate) fn changed(&self, table: TableId, then: u64) -> bool {
         self.undone > then || self.tables.iter().any(|(written, last)| *written == table && *last > then)
     }

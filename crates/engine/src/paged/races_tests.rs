@@ -1,4 +1,5 @@
-//! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash: what a checkpoint relies on when it captures.
+//! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash: what a
+//! checkpoint relies on when it captures.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -22,7 +23,7 @@ fn made(device: &SimDevice) -> (Database, Table) {
     (database, table)
 }
 
-/// What "k" and "other" are after a crash that leaves what is durable.
+/// Values of "k" and "other" after a crash that leaves what is durable.
 fn after_crash(device: &SimDevice) -> [Option<Vec<u8>>; 2] {
     let device = device.reopen_with(1, Survival::DropAll);
     let database = open(&device);
@@ -34,7 +35,8 @@ fn after_crash(device: &SimDevice) -> [Option<Vec<u8>>; 2] {
 const OLD: Option<&[u8]> = Some(b"old");
 const NEW: Option<&[u8]> = Some(b"new");
 
-/// A transaction writes its first record while a checkpoint begins, and has not ended at the crash after it.
+/// A transaction writes its first record while a checkpoint begins, and has not ended at the crash
+/// after it.
 #[test]
 fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
     for_seeds(120, |seed| {
@@ -65,7 +67,8 @@ fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
     });
 }
 
-/// A page is being written back while a checkpoint captures, and the machine crashes when the checkpoint is done.
+/// A page is being written back while a checkpoint captures, and the machine crashes when the
+/// checkpoint is done.
 #[test]
 fn a_checkpoint_beside_a_write_back_keeps_the_log_of_its_pages() {
     for_seeds(120, |seed| {

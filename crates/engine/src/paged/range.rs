@@ -1,21 +1,25 @@
 //! Walking a range of keys under interval locks, from either end.
 //!
-//! Runs on the transaction's thread. Between `low` and `high` lies what has not been fetched; a fetch from one end (1) copies
-//! the next entries without locks, and sees how far they reach, (2) locks the interval up to there, which may wait, (3)
-//! sees that their leaves have not changed since, or reads them again: now nobody can change them. Entries that came meanwhile
-//! are in what was locked, those that went are not missed. Invariants:
+//! Runs on the transaction's thread. Between `low` and `high` lies what has not been fetched. A
+//! fetch from one end (1) copies the next entries without locks, and sees how far they reach, (2)
+//! locks the interval up to there, which may wait, (3) sees that their leaves have not changed
+//! since, or reads them again: now no other transaction can change them. Entries that came
+//! meanwhile are in what was locked, those that went are not missed. Invariants:
 //!
-//! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and was read, or seen to be as it had been
-//!    read, after the lock was granted.
-//! 2. `front` holds what was fetched last below `low`, ascending; `back` what was fetched last above `high`, descending. So no
-//!    entry is in both.
-//! 3. An entry is given out as the transaction's own writes have left it: a step after a write to the table, or after a rollback to a savepoint,
-//!    first drops the fetched entries that no step has taken, and they lie between `low` and `high` again.
-//! 4. A range that is walked for update locks each entry for update before it locks the interval. So of two transactions that take the same
-//!    entries the second one waits with nothing locked that the first one wants to change.
+//! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and
+//!    was read, or seen to be as it had been read, after the lock was granted.
+//! 2. `front` holds what was fetched last below `low`, ascending; `back` what was fetched last
+//!    above `high`, descending. So no entry is in both.
+//! 3. An entry is given out as the transaction's own writes have left it: a step after a write to
+//!    the table, or after a rollback to a savepoint, first drops the fetched entries that no step
+//!    has taken, and they lie between `low` and `high` again.
+//! 4. A range that is walked for update locks each entry for update before it locks the interval.
+//!    So of two transactions that take the same entries the second one waits with nothing locked
+//!    that the first one wants to change.
 //!
-//! Fetches grow from one entry to [`BATCH_MAX`]: a caller that takes only the first entry locks no more than that. A caller that says how many it
-//! will take gets all of them by the first fetch. After a write of the transaction to the table, fetches begin with one entry again.
+//! Fetches grow from one entry to [`BATCH_MAX`]: a caller that takes only the first entry locks no
+//! more than that. A caller that says how many it will take gets all of them by the first fetch.
+//! After a write of the transaction to the table, fetches begin with one entry again.
 
 use crate::Lsn;
 use crate::direction::Direction;
@@ -32,7 +36,7 @@ use std::sync::Arc;
 
 /// Entries fetched at once at most.
 const BATCH_MAX: usize = 128;
-/// No further entry is fetched behind so many bytes.
+/// Bytes of a fetch behind which no further entry is fetched.
 const BATCH_BYTES_MAX: usize = 128 << 10;
 /// Entries of the second fetch; the first one is a single entry.
 const BATCH_SECOND: usize = 8;
@@ -40,7 +44,7 @@ const BATCH_SECOND: usize = 8;
 /// An entry that was fetched: from which end, and its number.
 type EntryIndex = (Direction, usize);
 
-/// What was fetched from one end; those entries are left that nobody has taken.
+/// Entries that were fetched from one end and not taken yet.
 #[derive(Debug)]
 struct Fetched {
     batch: Batch,
@@ -70,7 +74,7 @@ impl Drop for Fetched {
     }
 }
 
-/// What is inside a [`crate::Range`].
+/// The inside of a [`crate::Range`].
 pub(crate) struct PagedRange {
     table: Arc<PagedTable>,
     low: Bound<Vec<u8>>,
@@ -82,11 +86,12 @@ pub(crate) struct PagedRange {
     /// A step has found nothing, or has failed.
     ended: bool,
     entered: bool,
-    /// Whether the entries are locked for update too (invariant 4).
+    /// Purpose of the range: for update the entries are locked too (invariant 4).
     purpose: Purpose,
     /// Entries of the next fetch.
     wanted: usize,
-    /// Own writes of the transaction when entries were last fetched ([`OwnWrites::now`](crate::paged::own_writes::OwnWrites::now)).
+    /// Own writes of the transaction when entries were last fetched
+    /// ([`OwnWrites::now`](crate::paged::own_writes::OwnWrites::now)).
     own_writes: u64,
     /// The value that was given out last, if it is a long one.
     long: Vec<u8>,
@@ -136,7 +141,8 @@ impl PagedRange {
         }
     }
 
-    /// Copies entries from one end of what is not fetched, up to `reach`; whether there may be more behind them.
+    /// Copies entries from one end of what is not fetched, up to `reach`; whether there may be more
+    /// behind them.
     fn look(
         &mut self,
         transaction: &PagedTransaction,
@@ -184,7 +190,8 @@ impl PagedRange {
         }
     }
 
-    /// Locks the entries that were copied from one end for update, if that is what the range is walked for.
+    /// Locks the entries that were copied from one end for update, if that is what the range is
+    /// walked for.
     fn lock_entries(&self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
         if self.purpose == Purpose::Read {
             return Ok(());
@@ -233,7 +240,8 @@ impl PagedRange {
         Ok(())
     }
 
-    /// What the holder of the interval depends on now that it has read it; `newest` is what anybody would.
+    /// Dependency of the holder of the interval now that it has read it; `newest` is the dependency
+    /// of a holder that has read nothing.
     fn depends_on(&self, transaction: &PagedTransaction, end: Direction, newest: Lsn) -> Lsn {
         if newest <= transaction.engine().log.durable() {
             return newest;
@@ -265,7 +273,8 @@ impl PagedRange {
         self.exhausted = is_empty(&self.low, &self.high);
     }
 
-    /// Drops the entries that no step has taken, if a write of the transaction may have changed them (invariant 3).
+    /// Drops the entries that no step has taken, if a write of the transaction may have changed
+    /// them (invariant 3).
     #[cold]
     fn drop_changed(&mut self, transaction: &PagedTransaction) {
         let writes = transaction.own_writes();
@@ -287,7 +296,8 @@ impl PagedRange {
         self.exhausted = is_empty(&self.low, &self.high);
     }
 
-    /// Fetches until there is an entry at one end: which of which end's. The caller will take at most `limit` more.
+    /// Fetches until there is an entry at one end: which of which end's. The caller will take at
+    /// most `limit` more.
     #[inline]
     fn next_place(
         &mut self,

@@ -1,11 +1,13 @@
-//! Undoing a transaction's changes, newest first: rollback, rollback to a savepoint, and recovery's undo.
+//! Undoing a transaction's changes, newest first: rollback, rollback to a savepoint, and recovery's
+//! undo.
 //!
-//! Each change is undone by an operation on the tree (its key may have moved to another page), logged as a compensation
-//! record that names what remains to be undone. Invariants:
+//! Each change is undone by an operation on the tree (its key may have moved to another page),
+//! logged as a compensation record that names what remains to be undone. Invariants:
 //!
-//! 1. A change is undone at most once: `undo_next` moves past it in memory when its compensation record is in the log,
-//!    and in the log by that very record.
-//! 2. Undo needs no locks: the transaction still holds those it changed under, or, at restart, nobody else is there.
+//! 1. A change is undone at most once: `undo_next` moves past it in memory when its compensation
+//!    record is in the log, and in the log by that very record.
+//! 2. Undo needs no locks: the transaction still holds those it changed under, or, at restart, no
+//!    other transaction runs.
 //!
 //! A crash in the middle leaves compensation records; recovery goes on where the last one points.
 
@@ -46,14 +48,16 @@ impl Engine {
         Ok(())
     }
 
-    /// The error of a record that could not be read back. After a failed write of the log its end is not there, which is no damage.
+    /// The error of a record that could not be read back. After a failed write of the log its end
+    /// is not there, which is no damage.
     #[cold]
     fn unless_failed(&self, error: Error) -> Error {
         self.hear_of_log();
         if self.gate.is_shut() { self.poison_error() } else { error }
     }
 
-    /// Undoes everything and ends the transaction. If it fails it can be called again, and goes on where it was.
+    /// Undoes everything and ends the transaction. If it fails it can be called again, and goes on
+    /// where it was.
     pub(crate) fn roll_back_all(&self, writer: &mut Writer) -> Result<()> {
         self.roll_back(writer, Lsn::ZERO)?;
         self.append_end(writer)

@@ -1,25 +1,30 @@
-//! Which pages of the database file are in use, and room for more.
+//! Allocation of pages of the database file, and its growth.
 //!
-//! The truth is in the map pages (`page::map`), changed by logged records like any page. This file keeps a copy of their bits in
-//! memory, with the pages that are handed out but not logged yet on top, so that finding a free page touches no page and takes
-//! no latch. A page becomes the caller's in two steps: [`Space::reserve`] takes it in memory; then the caller's structure-change
-//! record sets its bit and the caller calls [`Reserved::keep`]. A `Reserved` dropped instead goes back.
+//! The truth is in the map pages (`page::map`), changed by logged records like any page. This file
+//! keeps a copy of their bits in memory, with the pages that are handed out but not logged yet on
+//! top, so that finding a free page touches no page and takes no latch. A page becomes the caller's
+//! in two steps: [`Space::reserve`] takes it in memory; then the caller's structure-change record
+//! sets its bit and the caller calls [`Reserved::keep`]. A `Reserved` dropped instead goes back.
 //!
-//! Threads: whoever changes a tree, with page latches held; the page writer grows ahead. Ranks: `growth`, then `used`, both
-//! after page latches; `growth` is held across I/O, `used` never.
+//! Threads: those that change a tree, with page latches held; the page writer grows ahead. Ranks:
+//! `growth`, then `used`, both after page latches; `growth` is held across I/O, `used` never.
 //!
 //! Invariants:
 //!
-//! 1. A page in use in a map, or reserved, has its bit set in `used`. Nobody is handed a page whose bit is set.
-//! 2. A page is handed out only if the file reaches beyond it: zero-filled and durable before. So writing a page never
-//!    meets a full device; only growing does, and that fails before anything was changed.
-//! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can go on when the device is full.
+//! 1. A page in use in a map, or reserved, has its bit set in `used`. No caller is handed a page
+//!    whose bit is set.
+//! 2. A page is handed out only if the file reaches beyond it: zero-filled and durable before. So
+//!    writing a page never meets a full device; only growing does, and that fails before anything
+//!    was changed.
+//! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can go on when
+//!    the device is full.
 //! 4. A file that reaches beyond the page of map `k` has a valid map `k`.
 //!
-//! Crash cases of growth across a map's border: (a) before the map's page is prepared: the file ends at the border, growth is
-//! repeated; (b) prepared but the map not written, or torn: the file ends exactly one page beyond the border, so no page of that
-//! map was ever handed out: `load` writes it anew; (c) later: the map is valid, rule 4. Lost reservations cost nothing: they were in
-//! memory only.
+//! Crash cases of growth across a map's border: (a) before the map's page is prepared: the file
+//! ends at the border, growth is repeated; (b) prepared but the map not written, or torn: the file
+//! ends exactly one page beyond the border, so no page of that map was ever handed out: `load`
+//! writes it anew; (c) later: the map is valid, rule 4. Lost reservations cost nothing: they were
+//! in memory only.
 
 use super::page::{FaultReason, FilePage, PageFault, PageId, file_page, header, map};
 use super::pool::Pool;
@@ -36,11 +41,11 @@ pub(crate) const FILE_NAME: &str = "katydid.pages";
 /// Free pages that normal reservations leave for rollback and restart.
 pub(crate) const RESERVE_PAGES: u64 = 64;
 
-/// What a small file grows by, in bytes.
+/// Bytes that a small file grows by.
 const STEP_BYTES_MIN: u64 = 512 << 10;
-/// What the file grows by at most when a caller has to wait for it, in bytes.
+/// Maximum bytes that the file grows by when a caller has to wait for it.
 const STEP_BYTES_MAX: u64 = 1 << 20;
-/// What the file grows by at most when it is grown ahead, in bytes.
+/// Maximum bytes that the file grows by when it is grown ahead.
 const AHEAD_BYTES_MAX: u64 = 32 << 20;
 
 /// For whom a page is.
@@ -52,7 +57,8 @@ pub(crate) enum AllocClass {
     Rollback,
 }
 
-/// Whether the file is this database's. Reads page 0 only; `place` names the directory in errors.
+/// Checks that the file is this database's. Reads page 0 only; `place` names the directory in
+/// errors.
 pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
     let read = file.read_at(&mut page, 0)?;
@@ -143,7 +149,7 @@ impl Used {
     }
 }
 
-/// What is known of the room in the database file.
+/// State of the room in the database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpaceStat {
     /// Pages the file has.
@@ -162,13 +168,14 @@ pub(crate) struct Space {
     used: Mutex<Used>,
     /// One growth at a time; before `used`.
     growth: Mutex<()>,
-    /// Few pages are free. Set by whoever takes one, cleared by the page writer; a hint, so relaxed.
+    /// True if few pages are free. Set by a thread that takes one, cleared by the page writer; a
+    /// hint, so relaxed.
     short: AtomicBool,
 }
 
 impl Space {
-    /// Reads all maps. After redo, which may have changed them, and before undo, which may need pages. Mends a growth that a
-    /// crash interrupted.
+    /// Reads all maps. After redo, which may have changed them, and before undo, which may need
+    /// pages. Mends a growth that a crash interrupted.
     pub(crate) fn load(pool: &Pool) -> Result<Arc<Space>> {
         let (file, page_bytes) = (pool.file().clone(), pool.page_bytes());
         let bytes = page_bytes as u64;
@@ -208,15 +215,17 @@ impl Space {
             growth: Mutex::new(()),
             short: AtomicBool::new(true),
         };
-        // Rule 3, as far as the device has room; without, normal reservations are refused until it has.
+        // Rule 3, as far as the device has room; without, normal reservations are refused until it
+        // has.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES_MIN) {
             Err(error) if !matches!(error, Error::NoSpace { .. }) => Err(error),
             _ => Ok(Arc::new(space)),
         }
     }
 
-    /// Takes a free page, which nobody else gets while the `Reserved` lives. May grow the file, and wait for that. `NoSpace` if the
-    /// device is full: nothing is changed, and the same call succeeds once there is room.
+    /// Takes a free page, which no other caller gets while the `Reserved` lives. May grow the file,
+    /// and wait for that. `NoSpace` if the device is full: nothing is changed, and the same call
+    /// succeeds once there is room.
     pub(crate) fn reserve(self: &Arc<Self>, class: AllocClass) -> Result<Reserved> {
         let floor = match class {
             AllocClass::Normal => self.reserve,
@@ -249,7 +258,7 @@ impl Space {
         used.take()
     }
 
-    /// Whether somebody should call [`Space::grow_ahead`].
+    /// Returns whether the page writer should call [`Space::grow_ahead`].
     pub(crate) fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)
     }
@@ -259,20 +268,22 @@ impl Space {
         (prepared * page_bytes as u64 / 8).clamp(STEP_BYTES_MIN, AHEAD_BYTES_MAX) / page_bytes as u64
     }
 
-    /// Bytes by which the file is grown when somebody waits for it: as far ahead as a small file is grown, and few of a large one.
+    /// Bytes by which the file is grown when somebody waits for it: as far ahead as a small file is
+    /// grown, and few of a large one.
     fn step(&self) -> u64 {
         let prepared = self.stat().pages;
         (Self::ahead(prepared, self.page_bytes) * self.page_bytes as u64).min(STEP_BYTES_MAX)
     }
 
-    /// A page's bit was cleared in its map, by a record that is in the log: others may have it now. Nobody reaches the page
-    /// any more. `false` if it was free already, which is a fault of the caller's structures.
+    /// Takes note that a page's bit was cleared in its map, by a record that is in the log: others
+    /// may have it now, and no thread reaches the page any more. `false` if it was free already,
+    /// which is a fault of the caller's structures.
     #[must_use]
     pub(crate) fn freed(&self, page: PageId) -> bool {
         !map::is_own_page(page, self.page_bytes) && self.used.lock().give_back(page)
     }
 
-    /// Whether a page is in use or reserved; pages beyond the file are.
+    /// Returns whether a page is in use or reserved; pages beyond the file are.
     pub(crate) fn is_taken(&self, page: PageId) -> bool {
         self.used.lock().is_set(page)
     }
@@ -283,8 +294,9 @@ impl Space {
         SpaceStat { pages: used.prepared, free: used.free }
     }
 
-    /// Grows the file if few pages are free, so that reservations need not wait for it. For the page writer. Returns whether it
-    /// grew; `NoSpace` is nothing to act on, reservations will say so.
+    /// Grows the file if few pages are free, so that reservations need not wait for it. For the
+    /// page writer. Returns whether it grew; `NoSpace` is nothing to act on, reservations will say
+    /// so.
     pub(crate) fn grow_ahead(&self) -> Result<bool> {
         self.short.store(false, Ordering::Relaxed);
         let SpaceStat { pages, free } = self.stat();
@@ -319,7 +331,8 @@ impl Space {
         }
     }
 
-    /// Zero-fills from page `from` to page `to`, or to the next map's border, or that map's page alone. Returns how far.
+    /// Zero-fills from page `from` to page `to`, or to the next map's border, or that map's page
+    /// alone. Returns how far.
     fn extend_file(&self, from: u64, to: u64) -> Result<u64> {
         let per_map = map::bits_per_map(self.page_bytes);
         let at_border = from.is_multiple_of(per_map);
@@ -336,7 +349,8 @@ impl Space {
     }
 }
 
-/// Grows the file of a copy from `from` to `to` pages, as growth makes them: zeros and empty maps. Durable when it returns.
+/// Grows the file of a copy from `from` to `to` pages, as growth makes them: zeros and empty maps.
+/// Durable when it returns.
 pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64) -> Result<()> {
     if to <= from {
         return Ok(());
@@ -352,7 +366,8 @@ pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64
     Ok(())
 }
 
-/// Writes an empty map, durable. Not by way of the double-write area: crash case (b) makes that unnecessary.
+/// Writes an empty map, durable. Not by way of the double-write area: crash case (b) makes that
+/// unnecessary.
 fn write_map(file: &dyn File, id: PageId, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
     map::format(&mut page, id);
@@ -377,7 +392,8 @@ impl Reserved {
         self.page
     }
 
-    /// The record that sets the page's bit in its map is in the log: the page stays taken until `Space::freed`.
+    /// The record that sets the page's bit in its map is in the log: the page stays taken until
+    /// `Space::freed`.
     pub(crate) fn keep(mut self) -> PageId {
         self.space = None;
         self.page

@@ -1,4 +1,4 @@
-//! What the handles on one table share.
+//! State that the handles on one table share.
 
 use crate::engine::EngineTable;
 use crate::error::{Error, Result};
@@ -14,10 +14,11 @@ pub(crate) struct PagedTable {
     pub(crate) tree: Tree,
     pub(crate) space: Arc<LockSpace>,
     pub(crate) hints: LeafHints,
-    /// What its keys were before, for views.
+    /// Former values of its keys, for views.
     pub(crate) versions: Arc<Versions>,
-    /// Set by the dropper when the drop has its place in the log, before pages are freed and before the table's exclusive lock is released.
-    /// Users read it after they got theirs: the lock orders the two. Views, which have no lock, read it after they have read pages.
+    /// Set by the dropper when the drop has its place in the log, before pages are freed and before
+    /// the table's exclusive lock is released. Users read it after they got theirs: the lock orders
+    /// the two. Views, which have no lock, read it after they have read pages.
     pub(crate) dropped: AtomicBool,
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Used by one thread at a time; it may move between threads. Invariants:
 //!
-//! 1. Every key read or passed over is locked before it is read, every key written before it is written, and nothing is
-//!    released before the commit record has a place in the log, or everything is undone.
-//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it can only roll back.
-//! 3. `depends` is at least the commit end of every transaction whose writes were seen or replaced and whose commit may not be
-//!    durable. A transaction that wrote puts its records above that, so whoever waits for its own commit record waits for theirs.
-//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until they can be undone (`unfinished`), or, after
-//!    the gate has shut, until the database is opened again.
+//! 1. Every key read or passed over is locked before it is read, every key written before it is
+//!    written, and nothing is released before the commit record has a place in the log, or
+//!    everything is undone.
+//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
+//!    can only roll back.
+//! 3. `depends` is at least the commit end of every transaction whose writes were seen or replaced
+//!    and whose commit may not be durable. A transaction that wrote puts its records above that, so
+//!    a wait for its own commit record is a wait for theirs.
+//! 4. A transaction whose changes can neither be committed nor undone keeps its locks until they
+//!    can be undone (`unfinished`), or, after the gate has shut, until the database is opened
+//!    again.
 
 use crate::Durability;
 use crate::body_threads::while_blocked;
@@ -40,7 +44,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is inside a [`crate::Transaction`]. Dropping it rolls it back.
+/// The inside of a [`crate::Transaction`]. Dropping it rolls it back.
 pub(crate) struct PagedTransaction {
     pub(super) inner: ShardRef<Inner>,
     id: TxnId,
@@ -52,16 +56,18 @@ pub(crate) struct PagedTransaction {
     /// The view of a transaction that only reads, which has no locks.
     view: Option<View>,
     pub(super) writer: Option<Box<Writer>>,
-    /// Images of the transaction once its commit record has its place, until its locks are released: then the writer is given back.
+    /// Images of the transaction once its commit record has its place, until its locks are
+    /// released: then the writer is given back.
     pub(super) images: Option<Arc<TxnImages>>,
     /// The table that it drops.
     pub(super) drops: Option<Arc<PagedTable>>,
     /// For ranges that have copied entries.
     own_writes: OwnWrites,
     pub(super) depends: Lsn,
-    /// End of the commit record, once that has its place: for locks that are still held when a panic ends the transaction.
+    /// End of the commit record, once that has its place: for locks that are still held when a
+    /// panic ends the transaction.
     pub(super) pre_committed: Option<Lsn>,
-    /// How it is ended later if its rollback fails.
+    /// Way to end it later if its rollback fails.
     ending: Ending,
     savepoints: u64,
     /// Serial numbers of the savepoints that are in force, with what they remember.
@@ -89,7 +95,7 @@ impl PagedTransaction {
         };
         let patience = match inner.engine.options.advanced.log.background {
             Background::Threads => inner.engine.options.lock_wait,
-            // There may be nobody else.
+            // There may be no other thread that ends what it waits for.
             Background::Caller => Duration::ZERO,
         };
         Ok(PagedTransaction {
@@ -127,7 +133,8 @@ impl PagedTransaction {
         }
     }
 
-    /// Remembers a failure after which only rolling back is left. After the database was closed every call says that anyway.
+    /// Remembers a failure after which only rolling back is left. After the database was closed
+    /// every call says that anyway.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         if !matches!(error, Error::Closed) {
             self.failure = Some(Arc::new(error.clone()));
@@ -197,8 +204,8 @@ impl PagedTransaction {
         self.view.as_ref()
     }
 
-    /// The view has shown these keys, and no others where it has looked. The transaction depends on those who wrote and removed them, as
-    /// the locks tell that these have released.
+    /// The view has shown these keys, and no others where it has looked. The transaction depends on
+    /// those who wrote and removed them, as the locks tell that these have released.
     pub(crate) fn saw<'k>(&mut self, table: &PagedTable, keys: impl Iterator<Item = &'k [u8]>) {
         let Some(view) = &self.view else { return };
         if view.limit() > self.inner.engine.log.durable() {
@@ -207,9 +214,10 @@ impl PagedTransaction {
         }
     }
 
-    /// Waits until what was read and is about to be shown is durable, if the transaction asks for that: all that it depends on, since
-    /// the key may have been locked, and its value not shown, by an earlier call. Fails if the database was shut off meanwhile: what was
-    /// read may be a page that a bug left half changed.
+    /// Waits until what was read and is about to be shown is durable, if the transaction asks for
+    /// that: all that it depends on, since the key may have been locked, and its value not shown,
+    /// by an earlier call. Fails if the database was shut off meanwhile: what was read may be a
+    /// page that a bug left half changed.
     pub(crate) fn await_read_durability(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && self.depends != Lsn::ZERO {
@@ -223,7 +231,8 @@ impl PagedTransaction {
         &self.own_writes
     }
 
-    /// The transaction drops the table: it is marked when the commit record has its place, before its pages are freed.
+    /// The transaction drops the table: it is marked when the commit record has its place, before
+    /// its pages are freed.
     pub(crate) fn drops(&mut self, table: Arc<PagedTable>) {
         self.drops = Some(table);
     }
@@ -266,8 +275,8 @@ impl PagedTransaction {
         outcome.map_err(|error| error.in_table(&table.space.name()))
     }
 
-    /// The same for a transaction that changes the catalog. It holds `ddl`, which others may want in the middle of a transaction: so it
-    /// does not wait for others where the log is full.
+    /// This transaction as one that changes the catalog. It holds `ddl`, which others may want in
+    /// the middle of a transaction: so it does not wait for others where the log is full.
     pub(crate) fn of_catalog(mut self) -> Self {
         self.patience = Duration::ZERO;
         self.ending = Ending::CatalogRollback;
@@ -283,7 +292,8 @@ impl PagedTransaction {
         if wrote { Stage::Later } else { Stage::First }
     }
 
-    /// Runs a change, and undoes what it has logged if it fails; once more if a log in NVRAM was full, and is not any more.
+    /// Runs a change, and undoes what it has logged if it fails; once more if a log in NVRAM was
+    /// full, and is not any more.
     pub(crate) fn statement<T>(
         &mut self,
         mut change: impl FnMut(&Engine, &mut Writer) -> Result<T>,
@@ -348,7 +358,8 @@ impl PagedTransaction {
                         engine.give_writer(writer);
                     }
                     Err(cause) => {
-                        // Its changes stay in memory, behind its locks; its slot keeps the log for what undoes them.
+                        // Its changes stay in memory, behind its locks; its slot keeps the log for
+                        // what undoes them.
                         let (locks, ending, cause) = (self.locks.take(), self.ending, cause.clone());
                         engine.set_aside(Unended { writer, locks, ending, cause });
                     }
@@ -365,7 +376,7 @@ impl PagedTransaction {
         outcome
     }
 
-    /// Rolls back when there is nobody to tell how that went: invariant 4 covers the failure.
+    /// Rolls back when no caller is told how that went: invariant 4 covers the failure.
     pub(super) fn give_up(&mut self) {
         let _outcome = self.undo_all();
     }
@@ -465,7 +476,7 @@ impl EngineTransaction for PagedTransaction {
         let committed = self.pre_commit()?;
         let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
         if wrote && let Some(locks) = self.locks.take() {
-            // Nobody has seen anything yet.
+            // No other transaction has seen anything yet.
             match &outcome {
                 Ok(()) => {
                     let engine = &self.inner.engine;
@@ -499,8 +510,8 @@ impl EngineTransaction for PagedTransaction {
         self.undo_all()
     }
 
-    /// Ends a transaction whose caller gives up, when all it has seen is as durable as its commit would be. Its locks kept what it has
-    /// read as it was.
+    /// Ends a transaction whose caller gives up, when all it has seen is as durable as its commit
+    /// would be. Its locks kept what it has read as it was.
     ///
     /// # Errors
     /// A conflict that the caller has not passed on.
@@ -513,7 +524,7 @@ impl EngineTransaction for PagedTransaction {
         }
     }
 
-    /// Whether it has begun to write and has not ended.
+    /// Returns whether it has begun to write and has not ended.
     fn has_changes(&self) -> bool {
         self.writer.is_some()
     }
@@ -526,8 +537,9 @@ impl EngineTransaction for PagedTransaction {
         self.failure.as_deref()
     }
 
-    /// Forgets it when the database is being closed or was. Its images stay, for no view may see what it wrote. What it wrote stays behind its locks, and its slot keeps the log: recovery undoes
-    /// it.
+    /// Forgets it when the database is being closed or was. Its images stay, for no view may see
+    /// what it wrote. What it wrote stays behind its locks, and its slot keeps the log: recovery
+    /// undoes it.
     fn abandon(&mut self) {
         drop(self.writer.take());
         if let Some(locks) = self.locks.take() {

@@ -1,26 +1,26 @@
-//! How transactions set room in the log aside for undoing them, and how much that takes. Pure.
+//! Room in the log that transactions set aside for undoing them. Pure.
 
 use crate::paged::change::ChangeKind;
 use katydid_wal::Stream;
 
-/// Of each record.
+/// Bytes of each record besides its payload.
 const RECORD_HEAD: u64 = 48;
 
 /// See the head of this file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UndoRoom {
-    /// The reserve is raised in steps of so many bytes.
+    /// Bytes by which the reserve is raised in one step.
     pub(crate) step: u64,
     /// The log's reserve without any such room.
     pub(crate) standing: u64,
-    /// So many each has without that.
+    /// Bytes that each transaction has without raising the reserve.
     pub(crate) given: u64,
-    /// So many each has before it needs them.
+    /// Bytes that each transaction sets aside before it needs them.
     pub(crate) ahead: u64,
 }
 
 impl UndoRoom {
-    /// Of a log that nobody has raised the reserve of.
+    /// The room in a log whose reserve was not raised yet.
     pub(crate) fn new(log: &Stream, page_bytes: usize) -> Self {
         let standing = log.space().reserve;
         // Undoing a change may split a page.

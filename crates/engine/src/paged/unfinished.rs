@@ -1,18 +1,25 @@
-//! Rollbacks, and clean-ups after commits, that a device error interrupted: they are tried again until they succeed.
+//! Rollbacks, and clean-ups after commits, that a device error interrupted: they are tried again
+//! until they succeed.
 //!
-//! A rollback reads pages and appends to the log, and so does the freeing of long values after a commit. Either can meet an error that
-//! does not shut the gate: a page that cannot be read at the moment, or no space. Such a transaction is set aside here. It is tried again
-//! by the checkpoint thread, by each thread that meets its locks or the part of the log that it keeps, and by `close`.
+//! A rollback reads pages and appends to the log, and so does the freeing of long values after a
+//! commit. Either can meet an error that does not shut the gate: a page that cannot be read at the
+//! moment, or no space. Such a transaction is set aside here. It is tried again by the checkpoint
+//! thread, by each thread that meets its locks or the part of the log that it keeps, and by
+//! `close`.
 //!
 //! Threads: the transaction's own thread sets it aside; any of the above takes a turn. Invariants:
 //!
-//! 1. A transaction that is set aside keeps its slot, so the log keeps all records that ending it needs; a rollback keeps its locks too.
-//!    No transaction sees its changes, and a checkpoint captures it.
-//! 2. One thread at a time works on what is set aside. It holds `list` meanwhile (rank: after `ddl`, before the checkpoint's turn
-//!    and page latches), so a thread that finds the list empty knows that all is ended.
-//! 3. A transaction leaves the list when it is ended, or when the gate has shut: then its locks go to `Engine::leaked_locks`.
+//! 1. A transaction that is set aside keeps its slot, so the log keeps all records that ending it
+//!    needs; a rollback keeps its locks too. No transaction sees its changes, and a checkpoint
+//!    captures it.
+//! 2. One thread at a time works on what is set aside. It holds `list` meanwhile (rank: after
+//!    `ddl`, before the checkpoint's turn and page latches), so a thread that finds the list empty
+//!    knows that all is ended.
+//! 3. A transaction leaves the list when it is ended, or when the gate has shut: then its locks go
+//!    to `Engine::leaked_locks`.
 //!
-//! After a crash recovery ends what was set aside: for it these are transactions like any that had not ended.
+//! After a crash recovery ends what was set aside: for it these are transactions like any that had
+//! not ended.
 
 use crate::body;
 use crate::error::{ConflictKind, Error, Result};
@@ -27,10 +34,10 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// At most this many calls pass between two tries.
 const CALLS_MAX: u32 = 1024;
 
-/// What the lock manager answers.
+/// Answer of the lock manager.
 type Granted = std::result::Result<LockGrant, Conflict>;
 
-/// What is left to do for a transaction.
+/// Work that is left for a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Undo it.
@@ -47,7 +54,7 @@ pub(crate) struct Unended {
     pub(crate) writer: Box<Writer>,
     pub(crate) locks: Option<TxnLocks>,
     pub(crate) ending: Ending,
-    /// Why the last try failed.
+    /// Error of the last try.
     pub(crate) cause: Error,
 }
 
@@ -62,15 +69,15 @@ impl Unended {
 pub(crate) struct Unfinished {
     /// Entries of `list`. Written with `list` held, read by every call on a table: relaxed, a hint.
     count: AtomicUsize,
-    /// Calls on tables that pass before the next one helps, and how often helping has failed in a row: a device that stays bad must
-    /// not be asked by each call. Relaxed, hints.
+    /// Calls on tables that pass before the next one helps, and how often helping has failed in a
+    /// row: a device that stays bad must not be asked by each call. Relaxed, hints.
     pass: AtomicU32,
     failures: AtomicU32,
     list: Mutex<Vec<Unended>>,
 }
 
 impl Unfinished {
-    /// Whether anything is set aside: one load.
+    /// Returns whether anything is set aside, by one load.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0
@@ -93,7 +100,8 @@ impl Unfinished {
 }
 
 impl Engine {
-    /// Sets a transaction aside whose rollback or clean-up has failed. After the gate has shut it is left to recovery instead.
+    /// Sets a transaction aside whose rollback or clean-up has failed. After the gate has shut it
+    /// is left to recovery instead.
     pub(crate) fn set_aside(&self, unended: Unended) {
         self.hear_of_log();
         if self.gate.is_shut() || self.check_open().is_err() {
@@ -110,7 +118,8 @@ impl Engine {
         self.schedule.worker.notify();
     }
 
-    /// Releases locks that were taken over from `txn`, which has rolled back; if it is set aside it gets them back.
+    /// Releases locks that were taken over from `txn`, which has rolled back; if it is set aside it
+    /// gets them back.
     pub(crate) fn release_or_return(&self, txn: TxnId, locks: TxnLocks) {
         let mut list = self.unfinished.list.lock();
         match list.iter_mut().find(|unended| unended.writer.txn == txn) {
@@ -119,7 +128,8 @@ impl Engine {
         }
     }
 
-    /// Tries to end what is set aside, unless other calls have failed to lately. The caller holds no latch.
+    /// Tries to end what is set aside, unless other calls have failed to lately. The caller holds
+    /// no latch.
     #[cold]
     fn help_unended(&self) {
         let Unfinished { pass, failures, .. } = &self.unfinished;
@@ -172,7 +182,8 @@ impl Engine {
         }
     }
 
-    /// Acquires a lock. If a transaction that is set aside held it until the time was over, and can be ended now, tries once more.
+    /// Acquires a lock. If a transaction that is set aside held it until the time was over, and can
+    /// be ended now, tries once more.
     #[inline]
     pub(crate) fn granted(&self, mut acquire: impl FnMut() -> Granted) -> Result<LockGrant> {
         if self.unfinished.is_any() {
@@ -209,7 +220,8 @@ impl Engine {
         Err(self.conflict(conflict))
     }
 
-    /// Ends what has changed the catalog and was set aside. The caller holds `ddl`, and may use the catalog if this succeeds.
+    /// Ends what has changed the catalog and was set aside. The caller holds `ddl`, and may use the
+    /// catalog if this succeeds.
     pub(crate) fn settle_catalog(&self) -> Result<()> {
         if self.end_unended() {
             return Ok(());

@@ -72,7 +72,8 @@ fn half_rolled_back(device: &SimDevice, database: &Database, table: &Table) {
     assert!(matches!(refused, Error::Device(_)), "{refused}");
 }
 
-/// Reads other pages until the cache holds no page of low keys. Writes them back before, so that they can leave.
+/// Reads other pages until the cache holds no page of low keys. Writes them back before, so that
+/// they can leave.
 fn fill_cache(database: &Database, table: &Table) {
     for _ in 0..3 {
         database.checkpoint().expect("checkpoint");
@@ -227,8 +228,9 @@ fn in_nvram() -> katydid_wal::MediumOptions {
     katydid_wal::MediumOptions::NvDirect { memory, inserter: Default::default() }
 }
 
-/// A log in NVRAM fails without a device call that goes through the engine's gate, and the rollback may be the first to hear of it. Before,
-/// the transaction was set aside as if the next try could succeed, and each call that wanted its keys waited for `lock_wait`, twice.
+/// A log in NVRAM fails without a device call that goes through the engine's gate, and the rollback
+/// may be the first to hear of it. Before, the transaction was set aside as if the next try could
+/// succeed, and each call that wanted its keys waited for `lock_wait`, twice.
 #[test]
 fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     let device = SimDevice::new(1);
@@ -248,7 +250,8 @@ fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     assert!(refused.is_poisoned(), "{refused}");
 }
 
-/// A thread that waits for room in a log in NVRAM looks for this. Before, it went on waiting, for `lock_wait`.
+/// A thread that waits for room in a log in NVRAM looks for this. Before, it went on waiting, for
+/// `lock_wait`.
 #[test]
 fn a_failure_ends_the_wait_for_room() {
     let device = SimDevice::new(1);

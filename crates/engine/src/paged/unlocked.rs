@@ -1,13 +1,16 @@
 //! The entries of a range that no other transaction has locked, for queues with several consumers.
 //!
-//! Runs on the transaction's thread, holds no latch while it asks for a lock, and waits for no lock but the table's. Entries are copied out of
-//! the leaves some at a time; each is locked, if that takes no wait, when its turn comes. The range remembers how far it has come, so an entry that
+//! Runs on the transaction's thread, holds no latch while it asks for a lock, and waits for no lock
+//! but the table's. Entries are copied out of the leaves some at a time; each is locked, if that
+//! takes no wait, when its turn comes. The range remembers how far it has come, so an entry that
 //! another transaction has locked is looked at once. Invariants:
 //!
 //! 1. An entry that is returned was locked before its value was read.
-//! 2. The transaction depends on every commit whose deletion may be why a key was not met ([`LockSpace::dependence_of`]), and on the one that
-//!    wrote the entry. It does not depend on transactions that hold what was passed over: the range is not isolated from them.
-//! 3. After a write of the transaction to the table the rest of what was copied is dropped, and copied again.
+//! 2. The transaction depends on every commit whose deletion may be why a key was not met
+//!    ([`LockSpace::dependence_of`]), and on the one that wrote the entry. It does not depend on
+//!    transactions that hold what was passed over: the range is not isolated from them.
+//! 3. After a write of the transaction to the table the rest of what was copied is dropped, and
+//!    copied again.
 //!
 //! [`LockSpace::dependence_of`]: crate::lock::LockSpace::dependence_of
 
@@ -29,7 +32,7 @@ const ENTRIES_MAX: usize = 256;
 /// Bytes of entries that are copied together: after these the batch ends.
 const BYTES: usize = 16 << 10;
 
-/// What is inside a [`crate::UnlockedRange`].
+/// The inside of a [`crate::UnlockedRange`].
 pub(crate) struct UnlockedRange {
     table: Arc<PagedTable>,
     /// Everything below was looked at, but for what of `batch` was not.
@@ -101,7 +104,8 @@ impl UnlockedRange {
         self.more = true;
     }
 
-    /// Locks the next entry that no other transaction has locked in a way that excludes it; whether there is one.
+    /// Locks the next entry that no other transaction has locked in a way that excludes it; whether
+    /// there is one.
     fn search(&mut self, transaction: &mut PagedTransaction) -> Result<bool> {
         self.drop_changed(transaction);
         loop {

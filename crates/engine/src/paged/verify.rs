@@ -67,7 +67,8 @@ impl PagedDatabase {
     }
 }
 
-/// The locks of a check. They are released when the check ends, also by a panic of the caller's progress callback.
+/// The locks of a check. They are released when the check ends, also by a panic of the caller's
+/// progress callback.
 struct Held<'a> {
     engine: &'a Engine,
     locks: TxnLocks,

@@ -1,12 +1,15 @@
-//! What a transaction that writes carries, and how its changes get into the log.
+//! State of a transaction that writes, and the way its changes get into the log.
 //!
 //! Runs on the thread the transaction is on. Invariants:
 //!
-//! 1. `undo_next` is the newest change of the transaction that is not undone; zero if there is none. Following `prev`
-//!    (from a compensation record: its `undo_next`) from there meets all others.
-//! 2. What is remembered in memory is a subset of that, newest last. What is not is read back from the log.
-//! 3. The log keeps room for undoing: a transaction that has logged much has raised the log's reserve by what undoing it may take. In
-//!    NVRAM, where nobody else makes room, every transaction does, before its first record.
+//! 1. `undo_next` is the newest change of the transaction that is not undone; zero if there is
+//!    none. Following `prev` (from a compensation record: its `undo_next`) from there meets all
+//!    others.
+//! 2. What is remembered in memory is a subset of that, newest last. What is not is read back from
+//!    the log.
+//! 3. The log keeps room for undoing: a transaction that has logged much has raised the log's
+//!    reserve by what undoing it may take. In NVRAM, where only checkpoints make room, every
+//!    transaction does, before its first record.
 //!
 //! Nothing here survives a crash: the records do.
 
@@ -31,7 +34,8 @@ use std::sync::atomic::Ordering;
 const KEPT_BYTES: usize = 64 << 10;
 const KEPT_CHANGES: usize = 1024;
 
-/// Distance in the log between places from which changes that are not remembered can be read in log order.
+/// Distance in the log between places from which changes that are not remembered can be read in log
+/// order.
 pub(crate) const MARK_BYTES: u64 = 256 << 10;
 
 /// A record read back from the log.
@@ -62,7 +66,7 @@ pub(crate) struct Change {
     /// The change to undo after it.
     pub(crate) next: Lsn,
     pub(crate) payload: Vec<u8>,
-    /// What undoing it was expected to take, of `to_undo`.
+    /// Part of `to_undo` that undoing it was expected to take.
     pub(crate) cost: u64,
 }
 
@@ -94,7 +98,8 @@ pub(crate) struct Writer {
     logged: bool,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
-    /// What views need of what it changes. They stay with the writer, for the next transaction, unless a commit outlives it.
+    /// Images that views need of what it changes. They stay with the writer, for the next
+    /// transaction, unless a commit outlives it.
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 
@@ -141,19 +146,19 @@ impl Writer {
         self.reserves.clear();
     }
 
-    /// The transaction has got locks that others released before their commits were durable; the last of those commit records
-    /// ends at `end`. Its next records lie above: a log that lacks one of those commits has neither this transaction's commit
-    /// nor a change of what it wrote over.
+    /// The transaction has got locks that others released before their commits were durable; the
+    /// last of those commit records ends at `end`. Its next records lie above: a log that lacks one
+    /// of those commits has neither this transaction's commit nor a change of what it wrote over.
     pub(crate) fn depend_on(&mut self, end: Lsn) {
         self.after = self.after.max(Lsn::new(end.get().saturating_sub(1)));
     }
 
-    /// What the transaction's next record has to lie above, beside its own records.
+    /// Position that the transaction's next record has to lie above, besides its own records.
     pub(crate) fn after(&self) -> Lsn {
         self.after
     }
 
-    /// Where undo would begin; a savepoint remembers it.
+    /// Position at which undo would begin; a savepoint remembers it.
     pub(crate) fn undo_next(&self) -> Lsn {
         self.undo_next
     }
@@ -163,7 +168,7 @@ impl Writer {
         self.deferred_frees.push(DeferredFree { lsn: self.undo_next, chain });
     }
 
-    /// Whether there are chains to free after commit.
+    /// Returns whether there are chains to free after commit.
     pub(crate) fn has_chains(&self) -> bool {
         !self.deferred_frees.is_empty()
     }
@@ -201,7 +206,8 @@ impl Writer {
         Ok(appended)
     }
 
-    /// Appends a change that undoes another, above `after`; `undo_next` is what remains to be undone after it.
+    /// Appends a change that undoes another, above `after`; `undo_next` is what remains to be
+    /// undone after it.
     pub(crate) fn append_compensation(
         &mut self,
         engine: &Engine,
@@ -222,7 +228,8 @@ impl Writer {
         Ok(appended)
     }
 
-    /// The change at `lsn`, the newest that is not undone: as it is remembered, or read back from the log.
+    /// The change at `lsn`, the newest that is not undone: as it is remembered, or read back from
+    /// the log.
     pub(crate) fn change_at(&mut self, log: &Stream, lsn: Lsn) -> Result<Change> {
         if let Some(last) = self.undo_entries.last().filter(|last| last.lsn == lsn) {
             let payload = self.bytes[last.from..last.to].to_vec();
@@ -233,8 +240,9 @@ impl Writer {
         Ok(Change { kind, next: prev, payload, cost })
     }
 
-    /// The record at `lsn`, read back from the log. Reading one by one backwards would cost a device call each; so from a
-    /// place not far below all of the transaction's records are read in log order, and kept for the next calls.
+    /// The record at `lsn`, read back from the log. Reading one by one backwards would cost a
+    /// device call each; so from a place not far below all of the transaction's records are read in
+    /// log order, and kept for the next calls.
     fn fetch(&mut self, log: &Stream, lsn: Lsn) -> Result<Fetched> {
         while let Some(last) = self.fetched.pop_if(|last| last.lsn >= lsn) {
             if last.lsn == lsn {
@@ -282,7 +290,7 @@ impl Writer {
         }
     }
 
-    /// Whether it is remembered: all of the payload that undoing it needs.
+    /// Remembers what undoing the record needs. Returns whether all of the payload is remembered.
     fn push_undo(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) -> bool {
         let kept = match payload {
             [pages] if kind == ChangeKind::ChainWrite.number() => Some(without_contents(pages)),
@@ -303,7 +311,7 @@ impl Writer {
         true
     }
 
-    /// Whether anything of it is in the log.
+    /// Returns whether anything of it is in the log.
     pub(crate) fn has_logged(&self) -> bool {
         self.logged
     }
@@ -381,7 +389,8 @@ impl ChangeWriter for DoRecords<'_> {
     }
 }
 
-/// Records of a transaction that goes back: each undoes one change, after which `undo_next` remains.
+/// Records of a transaction that goes back: each undoes one change, after which `undo_next`
+/// remains.
 pub(crate) struct CompensationRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) writer: &'a mut Writer,

@@ -1,8 +1,9 @@
 //! Making a change in the bytes of a page: the one place, for doing as for redoing.
 //!
-//! The caller holds the page's exclusive latch, has compared LSNs when redoing, and sets the page LSN afterwards. A change
-//! that does not fit the page it is applied to is refused and leaves the page unusable: while doing, the caller has made
-//! sure that it fits; while redoing, that is corruption.
+//! The caller holds the page's exclusive latch, has compared LSNs when redoing, and sets the page
+//! LSN afterwards. A change that does not fit the page it is applied to is refused and leaves the
+//! page unusable: while doing, the caller has made sure that it fits; while redoing, that is
+//! corruption.
 
 use super::diff::Diff;
 use super::leaf::{LeafChange, LeafOp};

@@ -2,7 +2,7 @@
 
 use super::malformed::Malformed;
 
-/// What is left of a payload.
+/// The rest of a payload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rest<'a>(&'a [u8]);
 

@@ -1,6 +1,8 @@
-//! What changed between two values: the middle, without the bytes they share at the front and at the end.
+//! The difference between two values: the middle, without the bytes they share at the front and at
+//! the end.
 
-/// One value turned into another: `old` at `offset` became `new`; what is before and after is the same.
+/// One value turned into another: `old` at `offset` became `new`; what is before and after is the
+/// same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Diff<'a> {
     /// Bytes the values share at the front.
@@ -33,7 +35,8 @@ fn shared_end(a: &[u8], b: &[u8]) -> usize {
 }
 
 impl<'a> Diff<'a> {
-    /// What turns `old` into `new`; both are at most 65,535 bytes, which an inline value always is.
+    /// The difference that turns `old` into `new`; both are at most 65,535 bytes, which an inline
+    /// value always is.
     pub(crate) fn between(old: &'a [u8], new: &'a [u8]) -> Option<Diff<'a>> {
         let (old_total, new_total) = (u16::try_from(old.len()).ok()?, u16::try_from(new.len()).ok()?);
         let front = shared_front(old, new);
@@ -49,19 +52,20 @@ impl<'a> Diff<'a> {
         })
     }
 
-    /// The same without what only undo needs.
+    /// The difference without the part that only undo needs.
     pub(crate) fn redo_only(self) -> Diff<'a> {
         Diff { old: None, ..self }
     }
 
-    /// The same, without what only undo needs, and independent of the old value's bytes. `new` is the whole new value.
+    /// The difference without the part that only undo needs, and independent of the old value's
+    /// bytes. `new` is the whole new value.
     pub(crate) fn with_new_of<'n>(&self, new: &'n [u8]) -> Diff<'n> {
         let Diff { offset, old_total, new_total, old_bytes, .. } = *self;
         let from = usize::from(offset);
         Diff { offset, old_total, new_total, old_bytes, old: None, new: &new[from..from + self.new.len()] }
     }
 
-    /// Whether the numbers fit each other.
+    /// Returns whether the numbers fit each other.
     pub(crate) fn is_consistent(&self) -> bool {
         let (offset, old_bytes) = (usize::from(self.offset), usize::from(self.old_bytes));
         let Some(old_end) = usize::from(self.old_total).checked_sub(offset + old_bytes) else { return false };
@@ -71,7 +75,7 @@ impl<'a> Diff<'a> {
         old_end == new_end && self.old.is_none_or(|old| old.len() == old_bytes)
     }
 
-    /// Whether nothing moves: the new bytes take the place of as many old ones.
+    /// Returns whether nothing moves: the new bytes take the place of as many old ones.
     pub(crate) fn keeps_length(&self) -> bool {
         self.old_total == self.new_total
     }

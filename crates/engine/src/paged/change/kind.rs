@@ -1,8 +1,8 @@
-//! What a record that changes pages is.
+//! Kinds of records that change pages.
 //!
 //! Pure; any thread.
 
-/// What a record that changes pages is. The number is the record's kind in the log.
+/// Kind of a record that changes pages. The number is the record's kind in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum ChangeKind {
@@ -12,11 +12,13 @@ pub(crate) enum ChangeKind {
     LeafDelete = 17,
     /// A key's value changed.
     LeafUpdate = 18,
-    /// Pages of a long value, or the root of a new tree, were allocated and filled; undone by freeing them.
+    /// Pages of a long value, or the root of a new tree, were allocated and filled; undone by
+    /// freeing them.
     ChainWrite = 19,
     /// Pages of the tree changed in a way that no reader of keys and values can tell; never undone.
     Structure = 20,
-    /// A long value or a tree was freed, after the transaction that let go of it committed; never undone.
+    /// A long value or a tree was freed, after the transaction that let go of it committed; never
+    /// undone.
     ChainFree = 21,
 }
 

@@ -11,8 +11,8 @@
 //! | 2 | old cell length u16 (0: none) | old cell | new cell |
 //! ```
 //!
-//! A cell is `0, value` or `1, head page u64, length u32`. Old values are there for undo; a compensation record, never
-//! undone, leaves them out.
+//! A cell is `0, value` or `1, head page u64, length u32`. Old values are there for undo; a
+//! compensation record, never undone, leaves them out.
 
 use super::decode::Rest;
 use super::diff::Diff;
@@ -28,7 +28,7 @@ const FORM_DIFF: u8 = 0;
 const FORM_DIFF_REDO_ONLY: u8 = 1;
 const FORM_CELLS: u8 = 2;
 
-/// Whether a record is to carry what undoes it.
+/// Decision whether a record carries what undoes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UndoPart {
     /// Yes: it belongs to a transaction that may roll back.
@@ -37,7 +37,7 @@ pub(crate) enum UndoPart {
     Omit,
 }
 
-/// What happens to the key.
+/// Change of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeafOp<'a> {
     /// It comes into the leaf.
@@ -63,7 +63,7 @@ pub(crate) struct LeafChange<'a> {
     pub(crate) slot: u16,
     /// The key.
     pub(crate) key: &'a [u8],
-    /// What happens to it.
+    /// Change of the key.
     pub(crate) op: LeafOp<'a>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> LeafChange<'a> {
         Ok(PageId::new(rest.u64()?))
     }
 
-    /// What a payload of this kind says; `kind` is one of the three kinds of leaf changes.
+    /// Decodes a payload of this kind; `kind` is one of the three kinds of leaf changes.
     pub(crate) fn decode(kind: ChangeKind, payload: &'a [u8]) -> Result<LeafChange<'a>, Malformed> {
         let mut rest = Rest::new(payload);
         let table = TableId::new(rest.u32()?);

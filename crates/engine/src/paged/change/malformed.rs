@@ -1,10 +1,10 @@
-//! What is wrong with a payload that cannot be decoded.
+//! Faults of a payload that cannot be decoded.
 //!
 //! Pure; any thread.
 
 use crate::{Error, Lsn};
 
-/// What a payload broke.
+/// The rule that a payload broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);

@@ -5,9 +5,11 @@
 //! part    = | page u64 | tag u8 | zero u8 | slot u16 | body length u32 | body |
 //! ```
 //!
-//! A page occurs at most once in a payload: redo would take the second part for done, by the page LSN the first one set.
+//! A page occurs at most once in a payload: redo would take the second part for done, by the page
+//! LSN the first one set.
 //!
-//! `ChainFree` has `head u64` in front of the parts: the first page of what it freed, by which recovery recognises it.
+//! `ChainFree` has `head u64` in front of the parts: the first page of what it freed, by which
+//! recovery recognises it.
 
 use super::decode::Rest;
 use super::malformed::Malformed;
@@ -37,7 +39,7 @@ impl<'a> MapBits<'a> {
     }
 }
 
-/// What happens to one page.
+/// Change of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
     /// It becomes this (see `page::image`).
@@ -59,7 +61,7 @@ pub(crate) enum Part<'a> {
 }
 
 impl Part<'_> {
-    /// Whether the part does not need what the page held before.
+    /// Returns whether the part does not need what the page held before.
     pub(crate) fn overwrites(&self) -> bool {
         matches!(self, Part::PageImage(_) | Part::Overflow { .. } | Part::Free)
     }

@@ -1,11 +1,12 @@
 //! Applying a record again, page by page.
 //!
-//! Runs at restart, on several threads if each redoes pages of its own, each page's records in log order; nothing else
-//! changes pages then. Whether a page is `wanted` is decided by the
-//! caller: it must say no exactly if every change up to and including this record is known to be durable in the page's place
-//! (the page is not in the dirty page table, or its recovery LSN is above the record). That matters for correctness, not
-//! only for speed: a part that overwrites its page is applied without reading what the page held, so that redo survives,
-//! and does not wait for, a page that was never written; if it were not wanted, newer changes would be lost.
+//! Runs at restart, on several threads if each redoes pages of its own, each page's records in log
+//! order; nothing else changes pages then. Whether a page is `wanted` is decided by the caller: it
+//! must say no exactly if every change up to and including this record is known to be durable in
+//! the page's place (the page is not in the dirty page table, or its recovery LSN is above the
+//! record). That matters for correctness, not only for speed: a part that overwrites its page is
+//! applied without reading what the page held, so that redo survives, and does not wait for, a page
+//! that was never written; if it were not wanted, newer changes would be lost.
 
 use super::apply::{apply_leaf, apply_part};
 use super::kind::ChangeKind;
@@ -35,10 +36,11 @@ pub(crate) fn pages_of(
     leaf.into_iter().chain(broken).chain(decode_parts(parts).map(|part| Ok(part?.page)))
 }
 
-/// Where a record lies.
+/// Positions of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordSpan {
-    /// Where its first fragment begins: the log must be kept from here on for it to be redone once more.
+    /// Start of its first fragment: the log must be kept from here on for the record to be redone
+    /// once more.
     pub(crate) first: Lsn,
     /// Its identity.
     pub(crate) lsn: Lsn,
@@ -46,8 +48,8 @@ pub(crate) struct RecordSpan {
     pub(crate) end: Lsn,
 }
 
-/// Applies the record that lies there to those of its pages that are `wanted` and do not have it. Returns to how many it
-/// was applied.
+/// Applies the record that lies there to those of its pages that are `wanted` and do not have it.
+/// Returns to how many it was applied.
 pub(crate) fn redo_at(
     pool: &Pool,
     kind: ChangeKind,

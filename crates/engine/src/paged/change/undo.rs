@@ -1,4 +1,5 @@
-//! What undoes a record: a logical operation on the tree, since the key may be in another page by now.
+//! The undo of a record: a logical operation on the tree, since the key may be in another page by
+//! now.
 
 use super::diff::Diff;
 use super::kind::ChangeKind;
@@ -8,7 +9,7 @@ use super::parts::{PartsWriter, decode_parts};
 use crate::TableId;
 use crate::paged::page::{PageId, Value};
 
-/// What has to be done to undo one record. Borrows the record's payload.
+/// The operation that undoes one record. Borrows the record's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UndoOp<'a> {
     /// The key leaves the tree again.
@@ -25,8 +26,8 @@ pub(crate) enum UndoOp<'a> {
     Nothing,
 }
 
-/// The payload of a `ChainWrite` record, which this process has just encoded, without what was written to the pages:
-/// undoing it needs no more than their ids.
+/// The payload of a `ChainWrite` record, which this process has just encoded, without what was
+/// written to the pages: undoing it needs no more than their ids.
 pub(crate) fn without_contents(payload: &[u8]) -> PartsWriter {
     let mut parts = PartsWriter::new();
     for part in decode_parts(payload).map_while(Result::ok).filter(|part| part.part.overwrites()) {
@@ -35,7 +36,7 @@ pub(crate) fn without_contents(payload: &[u8]) -> PartsWriter {
     parts
 }
 
-/// What undoes the record of this kind and payload.
+/// The operation that undoes the record of this kind and payload.
 pub(crate) fn undo_of(kind: ChangeKind, payload: &[u8]) -> Result<UndoOp<'_>, Malformed> {
     const MISSING: Malformed = Malformed("a record to be undone does not say how");
     match kind {

@@ -1,4 +1,5 @@
-//! What is appended after a checkpoint has captured, by a thread whose session has room lower in the log.
+//! Records that are appended after a checkpoint has captured, by a thread whose session has room
+//! lower in the log.
 
 use crate::pause::{PausePoint, with_hook};
 use crate::{Database, InserterKind, Options, PagedOptions};
@@ -21,8 +22,9 @@ fn open(device: &SimDevice, inserter: InserterKind) -> Database {
     Database::open_in(device.directory(), options).expect("open")
 }
 
-/// One thread has a transaction under way, and its chunk of the log open, when another takes a checkpoint. Between the capture and the
-/// checkpoint's end it commits, and changes a page that was not dirty. Both must survive a crash after the checkpoint.
+/// One thread has a transaction under way, and its chunk of the log open, when another takes a
+/// checkpoint. Between the capture and the checkpoint's end it commits, and changes a page that was
+/// not dirty. Both must survive a crash after the checkpoint.
 #[test]
 fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
     for inserter in InserterKind::ALL {

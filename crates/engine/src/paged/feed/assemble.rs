@@ -2,10 +2,12 @@
 //!
 //! Pure, one thread. Invariants:
 //!
-//! 1. A transaction's changes are those that are not undone when its commit record comes: a compensation record takes away all changes above the one
-//!    that it names as the next to undo, as rollback does.
+//! 1. A transaction's changes are those that are not undone when its commit record comes: a
+//!    compensation record takes away all changes above the one that it names as the next to undo,
+//!    as rollback does.
 //! 2. A long value is put together from the pages that the same transaction has written.
-//! 3. Transactions that have not ended take at most [`OPEN_BYTES_MAX`] of memory, or the feed fails with a typed error.
+//! 3. Transactions that have not ended take at most [`OPEN_BYTES_MAX`] of memory, or the feed fails
+//!    with a typed error.
 
 use crate::changes::{Change, CommittedTransaction, NewValue, OldValue, with_renames};
 use crate::error::{Error, Result};
@@ -83,7 +85,7 @@ struct Open {
     is_cut: bool,
 }
 
-/// What a record came to.
+/// Result of a record.
 #[derive(Debug)]
 pub(super) enum Step {
     Nothing,

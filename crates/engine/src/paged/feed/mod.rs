@@ -1,14 +1,18 @@
 //! The feed of the paged engine: its log's records, put together to transactions.
 //!
-//! The log has one stream, and a commit's place in it is its place in the order of commits. So the feed reads durable records in order and gives a
-//! transaction when it comes to its commit record (`assemble`).
+//! The log has one stream, and a commit's place in it is its place in the order of commits. So the
+//! feed reads durable records in order and gives a transaction when it comes to its commit record
+//! (`assemble`).
 //!
-//! A position names the first record of the oldest transaction that had not ended, so that what commits later is read as a whole again.
+//! A position names the first record of the oldest transaction that had not ended, so that what
+//! commits later is read as a whole again.
 //!
-//! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of transactions. All of these have ended below the begin of the
-//! last checkpoint: it keeps the log for the others. Their records name records below the start, so one reading of that part finds the last of
-//! their commits, and the feed begins after it: nothing is left out between two transactions that it gives. `Now`: after a barrier (a), the
-//! active transactions are looked at (b), then another barrier is passed (c). A transaction that commits above (c) and has a record
+//! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
+//! transactions. All of these have ended below the begin of the last checkpoint: it keeps the log
+//! for the others. Their records name records below the start, so one reading of that part finds
+//! the last of their commits, and the feed begins after it: nothing is left out between two
+//! transactions that it gives. `Now`: after a barrier (a), the active transactions are looked at
+//! (b), then another barrier is passed (c). A transaction that commits above (c) and has a record
 //! below (a) was there in (b).
 
 mod assemble;
@@ -80,7 +84,8 @@ impl Engine {
         Ok(last)
     }
 
-    /// What commits from now on: above which commit, and from where its records are.
+    /// Begin of a feed of what commits from now on: the stamp above which the commits lie, and the
+    /// position from which their records are read.
     fn now(&self) -> Result<(CommitStamp, Lsn)> {
         let below = self.log.barrier();
         let oldest = self.active.oldest_of_all().map(|(_, first)| first);
@@ -107,7 +112,8 @@ impl EngineFeed for PagedFeed {
                         return Poll::Ready(Ok(transaction));
                     }
                     Ok(Step::Nothing) => continue,
-                    // A position behind it may begin above its first record: read again, it must be known to lie before.
+                    // A position behind it may begin above its first record: read again, it must be
+                    // known to lie before.
                     Ok(Step::Empty(stamp)) => {
                         self.stamp = stamp;
                         continue;

@@ -1,4 +1,5 @@
-//! Editing an inner page. The caller holds its exclusive latch and has made, or is about to make, the log record.
+//! Editing an inner page. The caller holds its exclusive latch and has made, or is about to make,
+//! the log record.
 
 use super::id::PageId;
 use super::inner::{CELL_HEADER, InnerRef};
@@ -17,7 +18,8 @@ impl<'a> InnerMut<'a> {
         InnerMut(page)
     }
 
-    /// Makes these bytes an inner page with one child; the page LSN becomes zero. Every byte is set. `level` is at least 1.
+    /// Makes these bytes an inner page with one child; the page LSN becomes zero. Every byte is
+    /// set. `level` is at least 1.
     pub(crate) fn format(
         page: &'a mut [u8],
         id: PageId,
@@ -34,8 +36,8 @@ impl<'a> InnerMut<'a> {
         InnerMut(page)
     }
 
-    /// Makes these bytes an inner page with `entries` (separator, child to its right), sorted and between the fences. On
-    /// `Full` the bytes are an inner page with those entries that fitted.
+    /// Makes these bytes an inner page with `entries` (separator, child to its right), sorted and
+    /// between the fences. On `Full` the bytes are an inner page with those entries that fitted.
     pub(crate) fn build<'e>(
         page: &'a mut [u8],
         id: PageId,
@@ -72,15 +74,15 @@ impl<'a> InnerMut<'a> {
         slots::remove(self.0, index);
     }
 
-    /// Keeps the separators before `count`, hence `count + 1` children, and gets a new upper fence: what a split leaves of
-    /// the left page. The page LSN stays. On `Full` nothing is changed.
+    /// Keeps the separators before `count`, hence `count + 1` children, and gets a new upper fence:
+    /// what a split leaves of the left page. The page LSN stays. On `Full` nothing is changed.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {
         self.rebuild(0..count, None, upper)
     }
 
-    /// Keeps the children from number `kept.start` and the separators between them up to `kept.end`, and gets new fences
-    /// (`lower: None` keeps the lower fence): separators `kept`, with child `kept.start` as the leftmost. The page LSN
-    /// stays. On `Full` nothing is changed.
+    /// Keeps the children from number `kept.start` and the separators between them up to
+    /// `kept.end`, and gets new fences (`lower: None` keeps the lower fence): separators `kept`,
+    /// with child `kept.start` as the leftmost. The page LSN stays. On `Full` nothing is changed.
     pub(crate) fn rebuild(
         &mut self,
         kept: std::ops::Range<usize>,

@@ -1,4 +1,5 @@
-//! Editing a leaf page. The caller holds its exclusive latch and has made, or is about to make, the log record.
+//! Editing a leaf page. The caller holds its exclusive latch and has made, or is about to make, the
+//! log record.
 
 use super::id::PageId;
 use super::leaf::{CELL_HEADER, LeafRef, OVERFLOW_BYTES, TAG_INLINE, TAG_OVERFLOW, Value};
@@ -40,8 +41,8 @@ impl<'a> LeafMut<'a> {
         LeafMut(page)
     }
 
-    /// Makes these bytes an empty leaf; the page LSN becomes zero. Every byte is set: nothing of what was there before
-    /// reaches the device.
+    /// Makes these bytes an empty leaf; the page LSN becomes zero. Every byte is set: nothing of
+    /// what was there before reaches the device.
     pub(crate) fn format(
         page: &'a mut [u8],
         id: PageId,
@@ -55,8 +56,8 @@ impl<'a> LeafMut<'a> {
         LeafMut(page)
     }
 
-    /// Makes these bytes a leaf with `entries`, which are sorted and lie between the fences. On `Full` the bytes are a
-    /// leaf with those entries that fitted.
+    /// Makes these bytes a leaf with `entries`, which are sorted and lie between the fences. On
+    /// `Full` the bytes are a leaf with those entries that fitted.
     pub(crate) fn build<'e>(
         page: &'a mut [u8],
         id: PageId,
@@ -95,8 +96,8 @@ impl<'a> LeafMut<'a> {
         Ok(())
     }
 
-    /// Overwrites bytes of the inline value of key `index`, from `offset` on. `false`, and nothing changed, if the value is
-    /// not inline or too short.
+    /// Overwrites bytes of the inline value of key `index`, from `offset` on. `false`, and nothing
+    /// changed, if the value is not inline or too short.
     #[must_use]
     pub(crate) fn patch(&mut self, index: usize, offset: usize, bytes: &[u8]) -> bool {
         let from = CELL_HEADER + self.view().key(index).len();
@@ -116,13 +117,14 @@ impl<'a> LeafMut<'a> {
         slots::remove(self.0, index);
     }
 
-    /// Keeps the keys before `count` and gets a new upper fence: what a split leaves of the left page.
+    /// Keeps the keys before `count` and gets a new upper fence: what a split leaves of the left
+    /// page.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {
         self.rebuild(0..count, None, upper)
     }
 
-    /// Keeps the keys of `kept` and gets new fences (`lower: None` keeps the lower fence). The page LSN stays. On `Full`
-    /// nothing is changed.
+    /// Keeps the keys of `kept` and gets new fences (`lower: None` keeps the lower fence). The page
+    /// LSN stays. On `Full` nothing is changed.
     pub(crate) fn rebuild(
         &mut self,
         kept: std::ops::Range<usize>,

@@ -1,4 +1,4 @@
-//! What can be wrong with the bytes of a page.
+//! Faults in the bytes of a page.
 
 use super::id::PageId;
 use crate::Error;
@@ -9,11 +9,11 @@ use std::fmt;
 pub(crate) struct PageFault {
     /// The page that was asked for.
     pub(crate) page: PageId,
-    /// What is wrong with it.
+    /// The fault.
     pub(crate) reason: FaultReason,
 }
 
-/// Why a page was refused.
+/// Reason why a page was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FaultReason {
     #[error("it is cut short: {0} bytes")]

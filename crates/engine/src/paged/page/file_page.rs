@@ -15,7 +15,7 @@ const VERSION_AT: usize = header::BYTES + 8;
 const PAGE_BYTES_AT: usize = header::BYTES + 12;
 const DATABASE_AT: usize = header::BYTES + 16;
 
-/// What page 0 says.
+/// Contents of page 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FilePage {
     /// The file's format version.
@@ -37,8 +37,8 @@ pub(crate) fn format(page: &mut [u8], database: Id) {
     page[DATABASE_AT..DATABASE_AT + 16].copy_from_slice(&database.to_le_bytes());
 }
 
-/// Reads page 0 as it came from a device: total. `None` if it is no such page by its magic, which stands at the same place in all
-/// versions and page sizes.
+/// Reads page 0 as it came from a device: total. `None` if it is no such page by its magic, which
+/// stands at the same place in all versions and page sizes.
 pub(crate) fn decode(page: &[u8]) -> Option<Result<FilePage, PageFault>> {
     if page.get(header::BYTES..VERSION_AT)? != MAGIC {
         return None;

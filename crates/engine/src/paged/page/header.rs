@@ -1,13 +1,16 @@
-//! The 48 bytes every page begins with: who the page is, how far the log it contains goes, and its checksum.
+//! The 48 bytes every page begins with: who the page is, how far the log it contains goes, and its
+//! checksum.
 //!
-//! Layout (little-endian; `docs/page-format.md` has the table): checksum u32, kind u8, level u8, version u8, flags u8,
-//! page id u64, page LSN u64, table u32, count u16, heap start u16, garbage u16, lower fence length u16, upper fence
-//! length u16, prefix length u16, link u64.
+//! Layout (little-endian; `docs/page-format.md` has the table): checksum u32, kind u8, level u8,
+//! version u8, flags u8, page id u64, page LSN u64, table u32, count u16, heap start u16, garbage
+//! u16, lower fence length u16, upper fence length u16, prefix length u16, link u64.
 //!
 //! Invariants:
 //!
-//! 1. The checksum covers everything after itself, the page id included: a page written to the wrong place is found.
-//! 2. The checksum is written by [`seal`], on the copy that goes to the device; in memory it may be stale.
+//! 1. The checksum covers everything after itself, the page id included: a page written to the
+//!    wrong place is found.
+//! 2. The checksum is written by [`seal`], on the copy that goes to the device; in memory it may be
+//!    stale.
 
 use super::fault::{FaultReason, PageFault};
 use super::id::PageId;
@@ -38,7 +41,7 @@ const UPPER: usize = 36;
 const PREFIX: usize = 38;
 const LINK: usize = 40;
 
-/// What a page is for.
+/// Purpose of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -46,7 +49,7 @@ pub(crate) enum Kind {
     Free = 1,
     /// Page 0: what the file is.
     File = 2,
-    /// Which pages are in use.
+    /// Map of the pages in use.
     Map = 3,
     /// Keys and values.
     Leaf = 4,
@@ -87,7 +90,8 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(raw)
 }
 
-/// Stores the low 16 bits of `value`; every value stored this way is at most [`super::PAGE_BYTES_MAX`].
+/// Stores the low 16 bits of `value`; every value stored this way is at most
+/// [`super::PAGE_BYTES_MAX`].
 #[inline]
 pub(super) fn set_u16(bytes: &mut [u8], at: usize, value: usize) {
     debug_assert!(value <= usize::from(u16::MAX));
@@ -109,7 +113,8 @@ pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
     Kind::decode(page[KIND])
 }
 
-/// `Ok` if the page is of the wanted kind. For whoever follows a link: a link to a page of another kind is corruption.
+/// Checks that the page is of the wanted kind. For a caller that follows a link: a link to a page
+/// of another kind is corruption.
 pub(crate) fn expect(page: &[u8], wanted: Kind) -> Result<(), PageFault> {
     let reason = match kind(page) {
         Some(found) if found == wanted => return Ok(()),
@@ -253,7 +258,8 @@ pub(crate) fn seal(page: &mut [u8]) {
     set_u32(page, CHECKSUM, sum);
 }
 
-/// Whether these bytes are page `id` as it was sealed: length, checksum, identity, version. Total.
+/// Checks that these bytes are page `id` as it was sealed: length, checksum, identity, version. No
+/// input panics.
 pub(crate) fn check_sealed(page: &[u8], id: PageId, page_bytes: usize) -> Result<(), PageFault> {
     let fault = |reason| Err(PageFault { page: id, reason });
     if page.len() != page_bytes || page.len() < BYTES {

@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-/// A page's place in the database file: it starts at byte `id * page_bytes`. Zero (the file's header) doubles as
-/// "no page" in links.
+/// A page's place in the database file: it starts at byte `id * page_bytes`. Zero (the file's
+/// header) doubles as "no page" in links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) struct PageId(u64);
 
@@ -27,7 +27,7 @@ impl PageId {
         self.0
     }
 
-    /// Whether this is [`PageId::NONE`].
+    /// Returns whether this is [`PageId::NONE`].
     pub(crate) const fn is_none(self) -> bool {
         self.0 == 0
     }

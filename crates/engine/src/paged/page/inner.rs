@@ -1,5 +1,5 @@
-//! Reading an inner page: `n` sorted separators and `n + 1` children. Child 0 is in the header; child `i + 1` holds the
-//! keys from separator `i` on.
+//! Reading an inner page: `n` sorted separators and `n + 1` children. Child 0 is in the header;
+//! child `i + 1` holds the keys from separator `i` on.
 //!
 //! A cell is `child u64, separator`.
 
@@ -58,7 +58,7 @@ impl<'a> InnerRef<'a> {
         slots::upper_fence(self.0)
     }
 
-    /// Where a separator is (`Ok`), or where it belongs (`Err`).
+    /// Index of a separator (`Ok`), or the index at which it belongs (`Err`).
     pub(crate) fn search(self, separator: &[u8]) -> Result<usize, usize> {
         slots::search(self.0, separator, key_of)
     }
@@ -122,9 +122,9 @@ impl<'a> InnerRef<'a> {
         slots::SLOT + CELL_HEADER + separator.len()
     }
 
-    /// Number of the separator that moves up if the page were split now, by bytes: those before stay, those after go to
-    /// the right page, whose leftmost child is this separator's. At least one separator stays on either side. Needs three
-    /// separators.
+    /// Number of the separator that moves up if the page were split now, by bytes: those before
+    /// stay, those after go to the right page, whose leftmost child is this separator's. At least
+    /// one separator stays on either side. Needs three separators.
     pub(crate) fn split_point(self) -> usize {
         slots::split_point(self.0).clamp(1, self.len().saturating_sub(2).max(1))
     }

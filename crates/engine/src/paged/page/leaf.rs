@@ -1,7 +1,7 @@
 //! Reading a leaf page: sorted keys, each with its value or with where its value is.
 //!
-//! A cell is `key length u16, tag u8, zero u8, key, value`; with tag 1 the value is `head page u64, length u32` of a chain
-//! of overflow pages.
+//! A cell is `key length u16, tag u8, zero u8, key, value`; with tag 1 the value is
+//! `head page u64, length u32` of a chain of overflow pages.
 
 use super::id::PageId;
 use super::{header, slots};
@@ -93,7 +93,7 @@ impl<'a> LeafRef<'a> {
         header::count(self.0)
     }
 
-    /// Whether it has no key.
+    /// Returns whether it has no key.
     pub(crate) fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -108,12 +108,12 @@ impl<'a> LeafRef<'a> {
         slots::upper_fence(self.0)
     }
 
-    /// Whether `key` belongs into this leaf.
+    /// Returns whether `key` belongs into this leaf.
     pub(crate) fn covers(self, key: &[u8]) -> bool {
         key >= self.lower_fence() && self.upper_fence().is_none_or(|upper| key < upper)
     }
 
-    /// Where `key` is (`Ok`), or where it belongs (`Err`).
+    /// Index of `key` (`Ok`), or the index at which it belongs (`Err`).
     #[inline]
     pub(crate) fn search(self, key: &[u8]) -> Result<usize, usize> {
         slots::search(self.0, key, key_of)
@@ -154,12 +154,12 @@ impl<'a> LeafRef<'a> {
         slots::used_bytes(self.0)
     }
 
-    /// Whether `insert_at` of this entry would find room.
+    /// Returns whether `insert_at` of this entry would find room.
     pub(crate) fn fits(self, key: &[u8], value: &Value<'_>) -> bool {
         entry_bytes(key, value) <= self.free_space()
     }
 
-    /// Whether `replace` of the value of key `index` would find room.
+    /// Returns whether `replace` of the value of key `index` would find room.
     pub(crate) fn fits_replace(self, index: usize, value: &Value<'_>) -> bool {
         let (_, old) = slots::range(self.0, index);
         let new = CELL_HEADER + self.key(index).len() + value.cell_bytes();

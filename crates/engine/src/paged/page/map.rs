@@ -1,10 +1,12 @@
 //! Allocation maps: one bit per page of the file, set while the page is in use.
 //!
-//! A map page has `bits_per_map` bits after its header. Map `k` speaks of the pages `[k * bits, (k + 1) * bits)` and is
-//! itself the first of them, except map 0, which is page 1 because page 0 says what the file is. So where a page's bit is
-//! can be computed, and no list of map pages is needed.
+//! A map page has `bits_per_map` bits after its header. Map `k` speaks of the pages
+//! `[k * bits, (k + 1) * bits)` and is itself the first of them, except map 0, which is page 1
+//! because page 0 says what the file is. So where a page's bit is can be computed, and no list of
+//! map pages is needed.
 //!
-//! Bits of the file's own pages (0, 1, 2 in map 0; the map itself in the others) are set from the beginning, and stay.
+//! Bits of the file's own pages (0, 1, 2 in map 0; the map itself in the others) are set from the
+//! beginning, and stay.
 
 use super::header;
 use super::id::PageId;
@@ -30,12 +32,14 @@ pub(crate) const fn bit_of(page: PageId, page_bytes: usize) -> usize {
     (page.get() % bits_per_map(page_bytes)) as usize
 }
 
-/// Whether `page` is one of the file's own: header, catalog root or map. Its bit never changes.
+/// Returns whether `page` is one of the file's own: header, catalog root or map. Its bit never
+/// changes.
 pub(crate) const fn is_own_page(page: PageId, page_bytes: usize) -> bool {
     page.get() <= PageId::CATALOG_ROOT.get() || page.get().is_multiple_of(bits_per_map(page_bytes))
 }
 
-/// Makes these bytes the map `id`, with only the file's own pages in use; the page LSN becomes zero.
+/// Makes these bytes the map `id`, with only the file's own pages in use; the page LSN becomes
+/// zero.
 pub(crate) fn format(page: &mut [u8], id: PageId) {
     page.fill(0);
     header::format(page, id, header::Kind::Map, 0, TableId::CATALOG);
@@ -64,7 +68,7 @@ impl<'a> MapRef<'a> {
         &self.0[header::BYTES..]
     }
 
-    /// Whether bit `bit` is set; bits beyond the map are not.
+    /// Returns whether bit `bit` is set; bits beyond the map are not.
     pub(crate) fn is_set(self, bit: usize) -> bool {
         self.bits().get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0)
     }
@@ -91,7 +95,8 @@ impl<'a> MapMut<'a> {
         MapMut(page)
     }
 
-    /// Marks the page of `bit` as in use; `false`, and nothing changed, if it is already, or beyond the map.
+    /// Marks the page of `bit` as in use; `false`, and nothing changed, if it is already, or beyond
+    /// the map.
     #[must_use]
     pub(crate) fn set(&mut self, bit: usize) -> bool {
         let Some(byte) = self.0.get_mut(header::BYTES + bit / 8) else { return false };
@@ -100,7 +105,8 @@ impl<'a> MapMut<'a> {
         clear
     }
 
-    /// Marks the page of `bit` as free; `false`, and nothing changed, if it is already, or beyond the map.
+    /// Marks the page of `bit` as free; `false`, and nothing changed, if it is already, or beyond
+    /// the map.
     #[must_use]
     pub(crate) fn clear(&mut self, bit: usize) -> bool {
         let Some(byte) = self.0.get_mut(header::BYTES + bit / 8) else { return false };

@@ -1,12 +1,15 @@
-//! The page format: pure functions over the bytes of one page. Nothing here does I/O, latches or logs.
+//! The page format: pure functions over the bytes of one page. Nothing here does I/O, latches or
+//! logs.
 //!
 //! Byte-exact description: `docs/page-format.md`. Any thread; the caller holds the page's latch.
 //!
 //! Invariants:
 //!
-//! 1. Nothing read from a device is used before [`check()`] accepted it. `check` is total: any bytes give `Ok` or a
-//!    [`PageFault`] that names page and reason. The views ([`LeafRef`], [`InnerRef`], ...) rely on it.
-//! 2. Every edit leaves a page that `check` accepts (after [`header::seal`], which alone writes the checksum).
+//! 1. Nothing read from a device is used before [`check()`] accepted it. `check` is total: any
+//!    bytes give `Ok` or a [`PageFault`] that names page and reason. The views ([`LeafRef`],
+//!    [`InnerRef`], ...) rely on it.
+//! 2. Every edit leaves a page that `check` accepts (after [`header::seal`], which alone writes the
+//!    checksum).
 //! 3. An edit that fails with [`Full`] has changed nothing a reader could see.
 //!
 //! A crash leaves nothing here: pages become durable through `pool` only.

@@ -17,8 +17,8 @@ pub(crate) const fn pages_for(page_bytes: usize, bytes: usize) -> usize {
     if pages == 0 { 1 } else { pages }
 }
 
-/// Makes these bytes an overflow page; the page LSN becomes zero. `payload` is at most [`capacity`] bytes. Every byte is
-/// set.
+/// Makes these bytes an overflow page; the page LSN becomes zero. `payload` is at most [`capacity`]
+/// bytes. Every byte is set.
 pub(crate) fn format(page: &mut [u8], id: PageId, table: TableId, payload: &[u8], next: PageId) {
     header::format(page, id, header::Kind::Overflow, 0, table);
     header::set_count(page, payload.len());
@@ -32,7 +32,8 @@ pub(crate) fn format(page: &mut [u8], id: PageId, table: TableId, payload: &[u8]
 pub(crate) struct OverflowRef<'a>(&'a [u8]);
 
 impl<'a> OverflowRef<'a> {
-    /// The overflow page in these bytes, which passed [`super::check()`] and are of kind `Overflow`.
+    /// The overflow page in these bytes, which passed [`super::check()`] and are of kind
+    /// `Overflow`.
     pub(crate) fn new(page: &'a [u8]) -> Self {
         debug_assert_eq!(header::kind(page), Some(header::Kind::Overflow));
         OverflowRef(page)

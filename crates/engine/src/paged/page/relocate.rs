@@ -1,6 +1,7 @@
 //! Giving a page another number, and the pages that it links to. Pure.
 //!
-//! Slots, heads, fences and lengths stay as they are: only numbers of pages change, each in its place.
+//! Slots, heads, fences and lengths stay as they are: only numbers of pages change, each in its
+//! place.
 
 use super::fault::{FaultReason, PageFault};
 use super::header::Kind;
@@ -9,8 +10,8 @@ use super::leaf::{CELL_HEADER, Value, value_of};
 use super::{header, slots};
 use crate::Lsn;
 
-/// Makes the page the one numbered `id`, as of `lsn`. `moved` says which number each page that it links to gets; none for a page that is not in use.
-/// The page passed [`super::check()`].
+/// Makes the page the one numbered `id`, as of `lsn`. `moved` says which number each page that it
+/// links to gets; none for a page that is not in use. The page passed [`super::check()`].
 pub(crate) fn relocate(
     page: &mut [u8],
     id: PageId,

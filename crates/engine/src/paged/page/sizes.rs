@@ -1,23 +1,24 @@
-//! How long keys and values may be in a page of some size.
+//! Maximum lengths of keys and values in a page of some size.
 //!
 //! Pure; any thread.
 
 use super::{header, leaf, slots};
 
-/// The longest key that pages of `page_bytes` hold: an eighth of a page and at most 1,024 bytes, so that an inner page
-/// with the longest fences still holds four of the longest separators and a split always leaves two proper halves.
+/// The longest key that pages of `page_bytes` hold: an eighth of a page and at most 1,024 bytes, so
+/// that an inner page with the longest fences still holds four of the longest separators and a
+/// split always leaves two proper halves.
 pub(crate) const fn key_bytes_max(page_bytes: usize) -> usize {
     let eighth = page_bytes / 8;
     if eighth < 1024 { eighth } else { 1024 }
 }
 
-/// The longest leaf cell, in bytes: with the longest fences, four of them fit a page. A value that would make its cell
-/// longer goes to overflow pages.
+/// The longest leaf cell, in bytes: with the longest fences, four of them fit a page. A value that
+/// would make its cell longer goes to overflow pages.
 pub(crate) const fn leaf_cell_bytes_max(page_bytes: usize) -> usize {
     (page_bytes - header::BYTES - 2 * key_bytes_max(page_bytes)) / 4 - slots::SLOT
 }
 
-/// Whether a value is kept in its leaf; if not, it goes to overflow pages.
+/// Returns whether a value is kept in its leaf; if not, it goes to overflow pages.
 pub(crate) const fn fits_inline(page_bytes: usize, key_bytes: usize, value_bytes: usize) -> bool {
     leaf::CELL_HEADER + key_bytes + value_bytes <= leaf_cell_bytes_max(page_bytes)
 }

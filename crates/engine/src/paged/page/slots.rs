@@ -1,24 +1,29 @@
-//! What leaf and inner pages have in common: a sorted slot array growing up, a heap of cells growing down, and the two
-//! fences at the very end.
+//! Layout of leaf and inner pages: a sorted slot array growing up, a heap of cells growing down,
+//! and the two fences at the very end.
 //!
 //! ```text
 //! | header 48 | slot 0 | slot 1 | ... |   free   | cells, garbage between | upper fence | lower fence |
 //!             ^ 48                    ^          ^ heap start             ^ heap end                  ^ page_bytes
 //! ```
 //!
-//! A slot is `offset u16, length u16, head u32`. A cell's meaning is the business of `leaf` and `inner`.
+//! A slot is `offset u16, length u16, head u32`. A cell's meaning is the business of `leaf` and
+//! `inner`.
 //!
 //! Invariants, for a page that passed `check`:
 //!
-//! 1. `48 + 8 * count <= heap start <= heap end`, cells lie in `[heap start, heap end)` and do not overlap.
-//! 2. `garbage` = heap bytes that belong to no cell, so `free space = heap start - end of slots + garbage`.
-//! 3. An edit makes room first and changes slots after; it fails with `Full` before it changed anything visible.
+//! 1. `48 + 8 * count <= heap start <= heap end`, cells lie in `[heap start, heap end)` and do not
+//!    overlap.
+//! 2. `garbage` = heap bytes that belong to no cell, so
+//!    `free space = heap start - end of slots + garbage`.
+//! 3. An edit makes room first and changes slots after; it fails with `Full` before it changed
+//!    anything visible.
 
 use super::header;
 use super::key;
 use std::cmp::Ordering;
 
-/// The page has no room for the edit; nothing was changed. Split it, or move the value to overflow pages.
+/// The page has no room for the edit; nothing was changed. Split it, or move the value to overflow
+/// pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the page has no room")]
 pub(crate) struct Full;
@@ -97,7 +102,7 @@ pub(super) fn head_in(page: &[u8], key: &[u8]) -> u32 {
     key::head(key.get(header::prefix_bytes(page)..).unwrap_or(&[]))
 }
 
-/// Where `key` is, or where it belongs. `key_of` takes the key out of a cell.
+/// Index of `key`, or the index at which it belongs. `key_of` takes the key out of a cell.
 #[inline]
 pub(super) fn search(page: &[u8], key: &[u8], key_of: impl Fn(&[u8]) -> &[u8]) -> Result<usize, usize> {
     let count = header::count(page);
@@ -217,8 +222,8 @@ pub(super) fn remove(page: &mut [u8], index: usize) {
     release(page, offset, length);
 }
 
-/// Gives cell `index` another length and keeps its first `keep` bytes; returns the cell. A cell that does not grow stays
-/// where it is.
+/// Gives cell `index` another length and keeps its first `keep` bytes; returns the cell. A cell
+/// that does not grow stays where it is.
 pub(super) fn resize(page: &mut [u8], index: usize, length: usize, keep: usize) -> Result<&mut [u8], Full> {
     let (offset, old) = range(page, index);
     debug_assert!(keep <= old.min(length));
@@ -250,8 +255,8 @@ pub(super) fn resize(page: &mut [u8], index: usize, length: usize, keep: usize) 
     Ok(&mut page[at..at + length])
 }
 
-/// The first slot of the upper half, by bytes, if the page were split now; at least one slot stays on either side.
-/// Needs two slots.
+/// The first slot of the upper half, by bytes, if the page were split now; at least one slot stays
+/// on either side. Needs two slots.
 pub(super) fn split_point(page: &[u8]) -> usize {
     let count = header::count(page);
     let half = used_bytes(page) / 2;

@@ -1,6 +1,7 @@
-//! Whether bytes are a well-formed page. Total: any bytes give an answer, in time linear (and a sort) in the page.
+//! Validation of pages: any bytes give an answer, in time linear (and a sort) in the page.
 //!
-//! Every access here is behind the check that makes it lie in the page; the order of the checks matters.
+//! Every access here is behind the check that makes it lie in the page; the order of the checks
+//! matters.
 
 use super::fault::{FaultReason, PageFault};
 use super::id::PageId;
@@ -9,13 +10,13 @@ use super::{header, inner, key, leaf, map, overflow, slots};
 use crate::limits::PAGE_BYTES_MAX;
 use header::Kind;
 
-/// Whether these bytes, as they came from a device, are page `id`, and can be used as such.
+/// Checks that these bytes, as they came from a device, are page `id`, and can be used as such.
 pub(crate) fn check(page: &[u8], id: PageId, page_bytes: usize) -> Result<(), PageFault> {
     header::check_sealed(page, id, page_bytes)?;
     check_structure(page)
 }
 
-/// Whether the insides of a page fit together, whatever its checksum says.
+/// Checks that the insides of a page fit together, whatever its checksum says.
 pub(crate) fn check_structure(page: &[u8]) -> Result<(), PageFault> {
     if page.len() < header::BYTES || page.len() > PAGE_BYTES_MAX {
         return Err(PageFault { page: PageId::NONE, reason: FaultReason::Short(page.len()) });
@@ -113,7 +114,8 @@ fn slotted(page: &[u8]) -> Result<(), FaultReason> {
 
 type KeyOf = fn(&[u8], &[u8], u16) -> Result<std::ops::Range<usize>, FaultReason>;
 
-/// Every cell: in the heap, decodable, its key in order and between the fences; no two overlap, none is forgotten.
+/// Every cell: in the heap, decodable, its key in order and between the fences; no two overlap,
+/// none is forgotten.
 fn cells(page: &[u8], key_of: KeyOf) -> Result<(), FaultReason> {
     let (start, end) = (header::heap_start(page), slots::heap_end(page));
     let (lower, upper) = (slots::lower_fence(page), slots::upper_fence(page));

@@ -1,9 +1,9 @@
 //! Making room: a second-chance clock over clean unpinned frames.
 //!
-//! Order of preference: a spare frame; a new one below the limit; a page that was written back because it was cold; the clock.
-//! When the clock meets mostly dirty pages, the cold ones among them are written back in one batch, and those are tried
-//! next. When nothing helps, the pool grows over its limit by one frame (rule 6 of the pool); it shrinks when frames can be
-//! given up again.
+//! Order of preference: a spare frame; a new one below the limit; a page that was written back
+//! because it was cold; the clock. When the clock meets mostly dirty pages, the cold ones among
+//! them are written back in one batch, and those are tried next. When nothing helps, the pool grows
+//! over its limit by one frame (rule 6 of the pool); it shrinks when frames can be given up again.
 
 use super::frame::Frame;
 use super::{Pool, SHARDS};
@@ -14,12 +14,12 @@ use std::sync::atomic::Ordering;
 
 /// Frames looked at per clock step: bounds how long a shard's latch is held.
 const STEP: usize = 32;
-/// So many frames are looked at before cold dirty ones are written back instead of looking on.
+/// Number of frames that are looked at before cold dirty ones are written back.
 const PATIENCE: usize = 512;
 /// Rounds of writing back before the pool grows.
 const ROUNDS: usize = 3;
 
-/// How badly a frame is needed.
+/// Urgency of the need for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     /// Write pages back, or grow over the limit.
@@ -29,7 +29,8 @@ pub(super) enum Need {
 }
 
 impl Pool {
-    /// A frame that belongs to no page and that nobody else has. `None` only with [`Need::IfRoom`].
+    /// Takes a frame that belongs to no page and to no other thread. `None` only with
+    /// [`Need::IfRoom`].
     pub(super) fn take_frame(&self, need: Need) -> Result<Option<Frame>> {
         if let Some(frame) = self.spare.lock().pop() {
             return Ok(Some(frame));
@@ -57,7 +58,8 @@ impl Pool {
             match self.flush_pages(dirty) {
                 Ok(0) if asked > 0 => continue,
                 Ok(_) => {}
-                // The gate has latched this failure, and every later write reports it. Reads go on: with one frame more.
+                // The gate has latched this failure, and every later write reports it. Reads go on:
+                // with one frame more.
                 Err(_) => break,
             }
         }
@@ -107,8 +109,9 @@ impl Pool {
         }
     }
 
-    /// Writes up to `limit` cold dirty pages back, so that whoever needs room finds clean frames. For the page writer: call
-    /// it while `stat().dirty` is a large part of the pool. Returns how many were written.
+    /// Writes up to `limit` cold dirty pages back, so that a thread that needs room finds clean
+    /// frames. For the page writer: call it while `stat().dirty` is a large part of the pool.
+    /// Returns the number of written pages.
     pub(crate) fn flush_cold(&self, limit: usize) -> Result<usize> {
         let mut dirty = Vec::new();
         let mut visits = 0;

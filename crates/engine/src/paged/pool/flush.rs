@@ -1,12 +1,13 @@
-//! Writing pages back: the one place that does, and so the one place that keeps the write-ahead rule.
+//! Writing pages back: the one place that does, and so the one place that keeps the write-ahead
+//! rule.
 //!
-//! One batch at a time (the flusher mutex). A batch is made in three steps: copy each page under its shared latch, taken by
-//! trying only, and mark it as being written back; make the log durable up to the last record that changed any of them; write
-//! the copies by way of the double-write area and unmark. A page changed again in between is dirty again, with a recovery
-//! LSN of its own.
+//! One batch at a time (the flusher mutex). A batch is made in three steps: copy each page under
+//! its shared latch, taken by trying only, and mark it as being written back; make the log durable
+//! up to the last record that changed any of them; write the copies by way of the double-write area
+//! and unmark. A page changed again in between is dirty again, with a recovery LSN of its own.
 //!
-//! A failure leaves the batch's pages marked: they stay dirty for checkpoints and are never evicted. The device's gate is shut
-//! by then; the error goes to the caller.
+//! A failure leaves the batch's pages marked: they stay dirty for checkpoints and are never
+//! evicted. The device's gate is shut by then; the error goes to the caller.
 
 use super::Pool;
 use crate::Lsn;
@@ -52,10 +53,12 @@ impl Pool {
         self.flush_pages(self.dirty_before(older_than))
     }
 
-    /// Writes back every page that is dirty now; the number of pages written. Waits for page latches: the caller holds none.
+    /// Writes back every page that is dirty now; the number of pages written. Waits for page
+    /// latches: the caller holds none.
     ///
-    /// With the `chunked` inserter a page may be written more than once: a change made meanwhile may go to a chunk that was opened before, so its
-    /// recovery LSN lies below the limit. Each session has at most one such chunk (`chunk_bytes`), so this ends. A checkpoint beside three
+    /// With the `chunked` inserter a page may be written more than once: a change made meanwhile
+    /// may go to a chunk that was opened before, so its recovery LSN lies below the limit. Each
+    /// session has at most one such chunk (`chunk_bytes`), so this ends. A checkpoint beside three
     /// writers took two to three times as long as with the `mutex` inserter.
     pub(crate) fn flush_all(&self) -> Result<usize> {
         // A page dirtied by a record appended before this has a recovery LSN of at most this.
@@ -70,13 +73,14 @@ impl Pool {
             if round == 0
                 && let Some(latch) = self.shard(page).with(page, |frame| frame.latch.clone())
             {
-                // Whoever holds it is done with it when this returns.
+                // The thread that holds it is done with it when this returns.
                 drop(read_arc(&latch));
             }
         }
     }
 
-    /// Writes those of `pages` back that are in memory, dirty, and not latched exclusively. Returns how many.
+    /// Writes those of `pages` back that are in memory, dirty, and not latched exclusively. Returns
+    /// how many.
     pub(crate) fn flush_pages(&self, mut pages: Vec<PageId>) -> Result<usize> {
         pages.sort_unstable();
         pages.dedup();

@@ -12,8 +12,9 @@
 //!
 //! 1. A page whose bytes differ from the device's is dirty or being written back (`PageMeta`).
 //! 2. A page is dirty before the record of its first change is appended.
-//! 3. A frame is pinned while somebody beside its table entry holds its latch's `Arc`; only unpinned frames are evicted,
-//!    under the shard's exclusive latch, which everybody needs to get at the `Arc`.
+//! 3. A frame is pinned while somebody beside its table entry holds its latch's `Arc`; only
+//!    unpinned frames are evicted, under the shard's exclusive latch, which everybody needs to get
+//!    at the `Arc`.
 
 use super::barrier::WalBarrier;
 use crate::Lsn;
@@ -25,7 +26,7 @@ use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What all frames of a pool share.
+/// State that all frames of a pool share.
 #[derive(Debug)]
 pub(super) struct FrameShared {
     pub(super) wal: Arc<dyn WalBarrier>,
@@ -33,22 +34,23 @@ pub(super) struct FrameShared {
     pub(super) dirty: AtomicUsize,
 }
 
-/// What the latch guards.
+/// The parts of a frame under its latch.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) bytes: AlignedBuffer,
     /// The exclusive end of the last record that changed the page since it was loaded.
     pub(super) change_end: Lsn,
-    /// Whether `bytes` are the page. Not while it is being read from the device or made anew, nor after that failed, nor if it is
-    /// `torn`.
+    /// True if `bytes` are the page. False while it is being read from the device or made anew,
+    /// after that failed, and if it is `torn`.
     pub(super) loaded: bool,
-    /// A thread panicked in the middle of a change: `bytes` are neither what they were nor what the log says. Never unset.
+    /// A thread panicked in the middle of a change: `bytes` are neither what they were nor what the
+    /// log says. Never unset.
     pub(super) torn: bool,
     pub(super) meta: Arc<PageMeta>,
     pub(super) shared: Arc<FrameShared>,
 }
 
-/// Why the engine is shut off after a panic.
+/// Reason for shutting the engine off after a panic.
 pub(super) const TORN: &str = "a panic in the middle of a change of a page";
 
 impl Body {
@@ -67,8 +69,8 @@ impl Body {
         }
     }
 
-    /// The holder of the exclusive latch has changed nothing after `begin_change`, and takes the frame out of its table: the page is
-    /// what it is on the device.
+    /// The holder of the exclusive latch has changed nothing after `begin_change`, and takes the
+    /// frame out of its table: the page is what it is on the device.
     pub(super) fn forget_change(&self) {
         if self.meta.forget_change() {
             self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
@@ -80,7 +82,8 @@ impl Body {
         if self.torn { Err(self.shared.wal.poison(TORN)) } else { Ok(()) }
     }
 
-    /// The holder of the exclusive latch panicked in the middle of a change. The page may be neither read nor written back.
+    /// The holder of the exclusive latch panicked in the middle of a change. The page may be
+    /// neither read nor written back.
     #[cold]
     pub(super) fn tear(&mut self) {
         self.torn = true;
@@ -133,8 +136,9 @@ impl Frame {
         self.referenced.load(Ordering::Relaxed)
     }
 
-    /// Whether nobody but this table entry can get at the frame. Synchronises with the release of the last guard
-    /// (`Arc::get_mut` acquires), so that its changes to `PageMeta` are seen after this returned true.
+    /// Returns whether only this table entry can reach the frame. Synchronises with the release of
+    /// the last guard (`Arc::get_mut` acquires), so that its changes to `PageMeta` are seen after
+    /// this returned true.
     pub(super) fn is_unpinned(&mut self) -> bool {
         Arc::get_mut(&mut self.latch).is_some()
     }

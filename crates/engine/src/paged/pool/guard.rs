@@ -1,4 +1,5 @@
-//! A page in memory with its latch held. The guard owns what it needs: it borrows nothing, and may outlive the pool.
+//! A page in memory with its latch held. The guard owns what it needs: it borrows nothing, and may
+//! outlive the pool.
 
 use super::Pool;
 use super::frame::Body;
@@ -16,16 +17,17 @@ pub(crate) struct PageRead {
 
 /// A page, its latch held exclusively. Derefs to the page's bytes.
 ///
-/// To change the page: [`PageWrite::begin_change`], append the log record, edit, [`PageWrite::finish_change`]. Nothing may be
-/// edited if the append failed. A panic in between shuts the engine off: the page may be half changed.
+/// To change the page: [`PageWrite::begin_change`], append the log record, edit,
+/// [`PageWrite::finish_change`]. Nothing may be edited if the append failed. A panic in between
+/// shuts the engine off: the page may be half changed.
 pub(crate) struct PageWrite {
     body: Exclusive,
     /// Between `begin_change` and `finish_change`.
     changing: bool,
 }
 
-/// A page about to be made anew, its latch held exclusively: what [`Pool::create`] gives. Dropped before
-/// [`PageWrite::finish_change`], it leaves the page as it was before.
+/// A page about to be made anew, its latch held exclusively: what [`Pool::create`] gives. Dropped
+/// before [`PageWrite::finish_change`], it leaves the page as it was before.
 #[derive(Debug)]
 pub(crate) struct NewPage<'p> {
     pool: &'p Pool,
@@ -68,27 +70,27 @@ macro_rules! reading {
                 header::kind(&self.body.bytes)
             }
 
-            /// As a leaf; a fault if it is of another kind.
+            /// The page as a leaf; a fault if it is of another kind.
             #[inline]
             pub(crate) fn leaf(&self) -> Result<LeafRef<'_>, PageFault> {
                 header::expect(&self.body.bytes, Kind::Leaf)?;
                 Ok(LeafRef::new(&self.body.bytes))
             }
 
-            /// As an inner page; a fault if it is of another kind.
+            /// The page as an inner page; a fault if it is of another kind.
             #[inline]
             pub(crate) fn inner(&self) -> Result<InnerRef<'_>, PageFault> {
                 header::expect(&self.body.bytes, Kind::Inner)?;
                 Ok(InnerRef::new(&self.body.bytes))
             }
 
-            /// As an overflow page; a fault if it is of another kind.
+            /// The page as an overflow page; a fault if it is of another kind.
             pub(crate) fn overflow(&self) -> Result<OverflowRef<'_>, PageFault> {
                 header::expect(&self.body.bytes, Kind::Overflow)?;
                 Ok(OverflowRef::new(&self.body.bytes))
             }
 
-            /// As an allocation map; a fault if it is of another kind.
+            /// The page as an allocation map; a fault if it is of another kind.
             pub(crate) fn map(&self) -> Result<MapRef<'_>, PageFault> {
                 header::expect(&self.body.bytes, Kind::Map)?;
                 Ok(MapRef::new(&self.body.bytes))
@@ -105,23 +107,24 @@ impl PageWrite {
         PageWrite { body, changing: false }
     }
 
-    /// Says that a record which changes this page is about to be appended. Before the append, or a checkpoint that begins
-    /// between the two would not see the page as dirty.
+    /// Says that a record which changes this page is about to be appended. Before the append, or a
+    /// checkpoint that begins between the two would not see the page as dirty.
     #[inline]
     pub(crate) fn begin_change(&mut self) {
         self.changing = true;
         self.body.begin_change();
     }
 
-    /// As [`PageWrite::begin_change`], for a record that is in the log already and begins (with its first fragment) at
-    /// `first`: redo. The log's floor is no lower bound then.
+    /// Begins a change like [`PageWrite::begin_change`], for a record that is in the log already
+    /// and begins (with its first fragment) at `first`: redo. The log's floor is no lower bound
+    /// then.
     pub(crate) fn begin_redo(&mut self, first: Lsn) {
         self.begin_change();
         self.body.meta.lower_recovery_lsn(first);
     }
 
-    /// Says that the page contains the change of the record at `lsn` that ends at `end`: sets the page LSN. Follows
-    /// `begin_change` or `begin_redo`.
+    /// Says that the page contains the change of the record at `lsn` that ends at `end`: sets the
+    /// page LSN. Follows `begin_change` or `begin_redo`.
     #[inline]
     pub(crate) fn finish_change(&mut self, lsn: Lsn, end: Lsn) {
         // For redo that called `begin_change`: a checkpoint must not trim the record away.

@@ -1,8 +1,9 @@
 //! Bringing pages in from the device.
 //!
-//! A page's frame enters the table with its latch held exclusively and `loaded` unset, then the page is read: others who want
-//! it wait for the latch. If reading fails the frame leaves the table before its latch is released; who waited finds `loaded`
-//! unset and tries again by itself, so that everybody gets an error of their own.
+//! A page's frame enters the table with its latch held exclusively and `loaded` unset, then the
+//! page is read: others who want it wait for the latch. If reading fails the frame leaves the table
+//! before its latch is released; who waited finds `loaded` unset and tries again by itself, so that
+//! everybody gets an error of their own.
 
 use super::Pool;
 use super::evict::Need;
@@ -29,8 +30,8 @@ pub(super) type Exclusive = ArcRwLockWriteGuard<RawRwLock, Body>;
 type Frames = Vec<(PageId, Exclusive)>;
 
 impl Pool {
-    /// A frame for `page`, in its table, latched exclusively, not loaded. `None` if the page got a frame from somebody else
-    /// in the meantime, or, with [`Need::IfRoom`], if there is no room.
+    /// A frame for `page`, in its table, latched exclusively, not loaded. `None` if the page got a
+    /// frame from somebody else in the meantime, or, with [`Need::IfRoom`], if there is no room.
     pub(super) fn admit(&self, page: PageId, need: Need) -> Result<Option<Exclusive>> {
         let Some(frame) = self.take_frame(need)? else { return Ok(None) };
         frame.meta.reassign(page.get());
@@ -50,12 +51,13 @@ impl Pool {
         }
     }
 
-    /// Whether the frame with this body is the page's frame.
+    /// Returns whether the frame with this body is the page's frame.
     pub(super) fn holds(&self, page: PageId, body: &Exclusive) -> bool {
         self.shard(page).with(page, |frame| Arc::ptr_eq(&frame.meta, &body.meta)).unwrap_or(false)
     }
 
-    /// Takes a frame that has not got its page out of its table. The caller holds its latch, and lets it go afterwards.
+    /// Takes a frame that has not got its page out of its table. The caller holds its latch, and
+    /// lets it go afterwards.
     pub(super) fn reject(&self, page: PageId, body: &Exclusive) {
         let latch = ArcRwLockWriteGuard::rwlock(body);
         // Others may wait for its latch: the frame is theirs to drop, not ours to use again.
@@ -106,7 +108,8 @@ impl Pool {
         let mut wanted = pages.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
-        // Made when there is something to read, and not larger than needed: zeroing it is most of a call's cost.
+        // Made when there is something to read, and not larger than needed: zeroing it is most of a
+        // call's cost.
         let mut buffer = AlignedBuffer::new_zeroed(0);
         let (mut rest, mut loaded, mut is_full) = (wanted.as_slice(), 0, false);
         while !rest.is_empty() && !is_full {

@@ -1,21 +1,27 @@
-//! The buffer pool: pages in memory, at most so many, written back by the write-ahead rule.
+//! The buffer pool: a bounded number of pages in memory, written back by the write-ahead rule.
 //!
-//! Threads: every caller of the store reads and changes pages here; whoever needs room, the page writer and the checkpointer
-//! write them back, one batch at a time. Parts: `frame` (room for a page), `guard` (a latched page), `shard` (page tables and
-//! clock), `load` (from the device), `evict` (making room), `flush` (to the device).
+//! Threads: every caller of the store reads and changes pages here. A thread that needs room, the
+//! page writer and the checkpointer write them back, one batch at a time. Parts: `frame` (room for
+//! a page), `guard` (a latched page), `shard` (page tables and clock), `load` (from the device),
+//! `evict` (making room), `flush` (to the device).
 //!
 //! Invariants:
 //!
-//! 1. A page is in at most one frame, and a frame is in its shard's table from before its page is read from the device until
-//!    it is evicted: nobody can read a page from the device while another thread has, or writes, a newer version.
-//! 2. Only a clean, unpinned frame is evicted; a frame is clean when its bytes are durable in place (`frame`, rule 1).
-//! 3. Before any page goes to the device, the log is durable up to the end of the last record that changed it. `flush` is the one place
-//!    that writes pages, and the one that calls [`WalBarrier::make_durable`].
-//! 4. No latch is held across I/O, except the exclusive latch of the very page that is being read in.
-//! 5. The thread that makes room may hold page latches; so flushing never waits for a page latch: it tries, and leaves the
-//!    page out. Rank: page latches, then the flusher mutex, then shard latches.
-//! 6. When all frames are pinned or cannot be written, one more is allocated: the pool is over its limit for as long as
-//!    that lasts, rather than in a deadlock.
+//! 1. A page is in at most one frame, and a frame is in its shard's table from before its page is
+//!    read from the device until it is evicted: no thread can read a page from the device while
+//!    another thread has, or writes, a newer version.
+//! 2. Only a clean, unpinned frame is evicted; a frame is clean when its bytes are durable in place
+//!    (`frame`, rule 1).
+//! 3. Before any page goes to the device, the log is durable up to the end of the last record that
+//!    changed it. `flush` is the one place that writes pages, and the one that calls
+//!    [`WalBarrier::make_durable`].
+//! 4. No latch is held across I/O, except the exclusive latch of the very page that is being read
+//!    in.
+//! 5. The thread that makes room may hold page latches; so flushing never waits for a page latch:
+//!    it tries, and leaves the page out. Rank: page latches, then the flusher mutex, then shard
+//!    latches.
+//! 6. When all frames are pinned or cannot be written, one more is allocated: the pool is over its
+//!    limit for as long as that lasts, rather than in a deadlock.
 //!
 //! What a crash leaves is the business of `double_write`.
 
@@ -83,7 +89,7 @@ struct Counters {
     forced: AtomicU64,
 }
 
-/// What the pool has and has done since it was made.
+/// Size of the pool, and its counters since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PoolStat {
     /// Frames it may have.
@@ -155,8 +161,9 @@ impl Pool {
         &self.shards[(shard::hash(page.get()) >> 40) as usize % SHARDS]
     }
 
-    /// The page with its latch held shared; read from the device if it is not in memory. Waits for the latch. A page that
-    /// cannot be read, or is not what was written, is an error that names it.
+    /// The page with its latch held shared; read from the device if it is not in memory. Waits for
+    /// the latch. A page that cannot be read, or is not what was written, is an error that names
+    /// it.
     #[inline]
     pub(crate) fn read(&self, page: PageId) -> Result<PageRead> {
         loop {
@@ -227,9 +234,10 @@ impl Pool {
         body.loaded.then(|| PageWrite::new(body))
     }
 
-    /// A page about to be made anew, its latch held exclusively: not read from the device, whatever is there. The caller sets
-    /// all of its bytes, between `begin_change` and `finish_change`. Until then the page keeps what it held: what freed it may not
-    /// be durable yet, and after a crash those bytes are wanted again.
+    /// A page about to be made anew, its latch held exclusively: not read from the device, whatever
+    /// is there. The caller sets all of its bytes, between `begin_change` and `finish_change`.
+    /// Until then the page keeps what it held: what freed it may not be durable yet, and after a
+    /// crash those bytes are wanted again.
     pub(crate) fn create(&self, page: PageId) -> Result<NewPage<'_>> {
         loop {
             let found = self.shard(page).with(page, |frame| {
@@ -243,7 +251,8 @@ impl Pool {
                         return Ok(NewPage::new(self, body));
                     }
                     body.check_whole()?;
-                    // A frame whose load failed is out of the table: what is done to it would be lost.
+                    // A frame whose load failed is out of the table: what is done to it would be
+                    // lost.
                     if !self.holds(page, &body) {
                         continue;
                     }
@@ -254,18 +263,20 @@ impl Pool {
                     None => continue,
                 },
             };
-            // For whoever asks for its LSN and kind. Not `loaded`: so it is not written back, and `NewPage` drops the frame.
+            // For a caller that asks for its LSN and kind. Not `loaded`: so it is not written back,
+            // and `NewPage` drops the frame.
             super::page::header::format_free(&mut body.bytes, page);
             return Ok(NewPage::new(self, body));
         }
     }
 
-    /// The dirty pages, each with a lower bound of the LSN of its first change that may not be durable in place. For a
-    /// checkpoint: call it after the checkpoint's begin record was appended and a barrier of the log was passed; then every page
-    /// changed by a record before that, and not durable in place, is among them.
+    /// The dirty pages, each with a lower bound of the LSN of its first change that may not be
+    /// durable in place. For a checkpoint: call it after the checkpoint's begin record was appended
+    /// and a barrier of the log was passed; then every page changed by a record before that, and
+    /// not durable in place, is among them.
     pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
-        // Acquires the appends of all records below the reserved frontier, hence the `begin_change` before each; where records are
-        // appended below it, the barrier did.
+        // Acquires the appends of all records below the reserved frontier, hence the `begin_change`
+        // before each; where records are appended below it, the barrier did.
         self.shared.wal.reserved();
         let mut dirty = Vec::new();
         for shard in &self.shards {
@@ -284,7 +295,7 @@ impl Pool {
         let _told = self.shared.wal.poison(frame::TORN);
     }
 
-    /// What the pool has and has done.
+    /// Size and counters of the pool.
     pub(crate) fn stat(&self) -> PoolStat {
         let counters = &self.counters;
         PoolStat {

@@ -1,6 +1,8 @@
-//! One of the pool's page tables: which frame holds which page, and the clock that picks a frame to give up.
+//! One of the pool's page tables: which frame holds which page, and the clock that picks a frame to
+//! give up.
 //!
-//! Its latch (rank: after page latches) is held for a lookup or one clock step, never across I/O or a wait.
+//! Its latch (rank: after page latches) is held for a lookup or one clock step, never across I/O or
+//! a wait.
 
 use super::frame::{Frame, Latch};
 use crate::latch::RwLock;
@@ -45,7 +47,7 @@ struct Table {
     hand: usize,
 }
 
-/// What a clock step met.
+/// Result of a clock step.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     /// A frame taken out of the table.
@@ -87,7 +89,8 @@ impl Shard {
         Arc::ptr_eq(&table.frames[index].latch, latch).then(|| table.take(index))
     }
 
-    /// Takes the frame of a page out if it is clean, unpinned and not referenced since the clock passed.
+    /// Takes the frame of a page out if it is clean, unpinned and not referenced since the clock
+    /// passed.
     pub(super) fn evict(&self, page: PageId) -> Option<Frame> {
         let mut table = self.table.write();
         let index = *table.index.get(&page.get())?;
@@ -96,8 +99,9 @@ impl Shard {
         free.then(|| table.take(index))
     }
 
-    /// Looks at up to `steps` frames from the clock's hand on, each at most once. A referenced one loses its mark; the first
-    /// clean, unpinned, unreferenced one is taken; dirty ones in that state are added to `dirty`.
+    /// Looks at up to `steps` frames from the clock's hand on, each at most once. A referenced one
+    /// loses its mark; the first clean, unpinned, unreferenced one is taken; dirty ones in that
+    /// state are added to `dirty`.
     pub(super) fn sweep(&self, steps: usize, dirty: &mut Vec<PageId>) -> Sweep {
         let mut sweep = Sweep::default();
         let mut table = self.table.write();
@@ -120,8 +124,8 @@ impl Shard {
         sweep
     }
 
-    /// Adds the dirty pages among up to `steps` frames after the clock's hand that were not referenced since it passed; moves
-    /// nothing and takes no mark away.
+    /// Adds the dirty pages among up to `steps` frames after the clock's hand that were not
+    /// referenced since it passed; moves nothing and takes no mark away.
     pub(super) fn collect_cold(&self, steps: usize, dirty: &mut Vec<PageId>) {
         let table = self.table.read();
         let count = table.frames.len();

@@ -1,4 +1,5 @@
-//! Analysis: which transactions had not ended, and which pages may lack changes made before the checkpoint.
+//! Analysis: which transactions had not ended, and which pages may lack changes made before the
+//! checkpoint.
 //!
 //! | record | what it does to the table of transactions |
 //! |---|---|
@@ -9,11 +10,12 @@
 //! | chain freed | the chain leaves |
 //! | part of the checkpoint | enters, if no record since the begin record says that it ended |
 //!
-//! Parts of other checkpoints (unfinished ones after this) say nothing: what they captured follows from the records.
+//! Parts of other checkpoints (unfinished ones after this) say nothing: what they captured follows
+//! from the records.
 //!
-//! Analysis and redo read the log together: every page that a record after the begin record changes is dirty from that
-//! record on, so redo need not know the rest of the log to decide about it. Only the checkpoint itself is read before, for
-//! the pages that were dirty then.
+//! Analysis and redo read the log together: every page that a record after the begin record changes
+//! is dirty from that record on, so redo need not know the rest of the log to decide about it. Only
+//! the checkpoint itself is read before, for the pages that were dirty then.
 
 use super::Progress;
 use crate::error::{Error, Result};
@@ -35,7 +37,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 #[derive(Default, Clone, Copy)]
 pub(crate) struct NumberHasher(u64);
 
-/// How they are hashed.
+/// Hash function of such numbers.
 pub(crate) type ByNumber = BuildHasherDefault<NumberHasher>;
 
 impl Hasher for NumberHasher {
@@ -59,32 +61,33 @@ impl Hasher for NumberHasher {
 /// Pages and the position from which their changes may be missing.
 pub(crate) type DirtyPages = HashMap<u64, Lsn, ByNumber>;
 
-/// What the log says about the moment of the crash.
+/// The state at the crash, as the log says.
 #[derive(Debug, Default)]
 pub(crate) struct Analysis {
     /// Transactions that had not ended.
     pub(crate) active: HashMap<u64, ActiveEntry, ByNumber>,
     /// For those of them that logged much: starts of some of their records, ascending.
     marks: HashMap<u64, Vec<Lsn>, ByNumber>,
-    /// Chains freed since the begin record, with their transactions; only until the checkpoint is complete.
+    /// Chains freed since the begin record, with their transactions; only until the checkpoint is
+    /// complete.
     freed: HashSet<(u64, u64)>,
     /// Every transaction id in the log is below this.
     pub(crate) next_txn: u64,
     /// Begin of the checkpoint.
     begin: Lsn,
-    /// Whether the checkpoint's end was met, or there is none.
+    /// True if the checkpoint's end was met, or there is none.
     complete: bool,
     ended: HashSet<u64, ByNumber>,
 }
 
-/// What the checkpoint says about pages.
+/// Pages in a checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
     /// Its begin record; the log's start if there is none.
     pub(crate) begin: Lsn,
     /// Pages that were dirty.
     pub(crate) dirty: DirtyPages,
-    /// Where redo has to begin.
+    /// Position at which redo has to begin.
     pub(crate) redo_from: Lsn,
 }
 
@@ -133,7 +136,7 @@ pub(crate) fn read_checkpoint(log: &Stream, begin: Lsn, progress: &Progress) -> 
 }
 
 impl Checkpoint {
-    /// Whether a page may lack the change of the record at `lsn`.
+    /// Returns whether a page may lack the change of the record at `lsn`.
     #[inline]
     pub(crate) fn wants(&self, page: PageId, lsn: Lsn) -> bool {
         lsn >= self.begin || self.dirty.get(&page.get()).is_some_and(|from| *from <= lsn)
@@ -141,7 +144,7 @@ impl Checkpoint {
 }
 
 impl Analysis {
-    /// Of the log from the checkpoint that begins at `begin` on; zero: there is none.
+    /// Analysis of the log from the checkpoint that begins at `begin` on; zero: there is none.
     pub(crate) fn new(begin: Lsn) -> Self {
         Analysis { begin, complete: begin == Lsn::ZERO, ..Analysis::default() }
     }
@@ -215,7 +218,8 @@ impl Analysis {
         entry.last = record.lsn;
     }
 
-    /// The transactions that had not ended, the last to write first, each with starts of some of its records.
+    /// The transactions that had not ended, the last to write first, each with starts of some of
+    /// its records.
     pub(crate) fn unfinished(mut self) -> Vec<(ActiveEntry, Vec<Lsn>)> {
         let mut entries: Vec<ActiveEntry> = self.active.into_values().collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.last));
@@ -237,7 +241,8 @@ impl Analysis {
         }
     }
 
-    /// A transaction as the checkpoint captured it, which was after its begin record and before this one.
+    /// A transaction as the checkpoint captured it, which was after its begin record and before
+    /// this one.
     fn merge(&mut self, captured: ActiveEntry) {
         let txn = captured.txn.get();
         if self.ended.contains(&txn) {
@@ -254,7 +259,8 @@ impl Analysis {
                     known.state = captured.state;
                     known.chains = captured.chains;
                 } else if captured.state == State::Committed && known.state == State::Active {
-                    // Its commit record lies before the begin record, and it has freed chains since it was captured.
+                    // Its commit record lies before the begin record, and it has freed chains since
+                    // it was captured.
                     let freed = |chain: &u64| self.freed.contains(&(txn, *chain));
                     known.state = State::Committed;
                     known.chains = captured.chains;

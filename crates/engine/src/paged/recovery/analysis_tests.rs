@@ -1,5 +1,6 @@
-//! Checkpoints that capture a transaction while it ends: whatever the order of their records, analysis must know which
-//! transactions are committed and which of their chains are still to be freed, each of them once.
+//! Checkpoints that capture a transaction while it ends: whatever the order of their records,
+//! analysis must know which transactions are committed and which of their chains are still to be
+//! freed, each of them once.
 
 use super::analysis::Analysis;
 use crate::error::Error;
@@ -70,7 +71,8 @@ impl Seen {
         self.record(CHECKPOINT_END, 0, BEGIN, &encode_checkpoint_end(&end));
     }
 
-    /// The one transaction that had not ended: its state, its newest record, the chains it has yet to free.
+    /// The one transaction that had not ended: its state, its newest record, the chains it has yet
+    /// to free.
     fn unfinished(self) -> Option<(State, Lsn, Vec<u64>)> {
         let mut entries = self.analysis.unfinished().into_iter();
         let (entry, _) = entries.next()?;

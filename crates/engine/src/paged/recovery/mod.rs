@@ -1,16 +1,19 @@
 //! Restart: analysis, redo, undo.
 //!
-//! Runs on the thread that opens the database, before anybody else sees it; redo uses some threads more. The argument why
-//! the outcome is right is in `docs/recovery.md`. Invariants:
+//! Runs on the thread that opens the database, before anybody else sees it; redo uses some threads
+//! more. The argument why the outcome is right is in `docs/recovery.md`. Invariants:
 //!
-//! 1. Reading the checkpoint changes nothing. Redo changes pages in memory as the log says and appends nothing. Undo appends
-//!    compensation records before it changes pages, like any transaction.
-//! 2. Redo repeats every change of every transaction, losers included, to every page that may lack it; after it the
-//!    pages are as they were when the last record of the log was appended.
-//! 3. Undo goes on where compensation records say that an earlier undo stopped, so it undoes nothing twice.
+//! 1. Reading the checkpoint changes nothing. Redo changes pages in memory as the log says and
+//!    appends nothing. Undo appends compensation records before it changes pages, like any
+//!    transaction.
+//! 2. Redo repeats every change of every transaction, losers included, to every page that may lack
+//!    it; after it the pages are as they were when the last record of the log was appended.
+//! 3. Undo goes on where compensation records say that an earlier undo stopped, so it undoes
+//!    nothing twice.
 //!
-//! A crash during recovery leaves the log with some compensation records more and some pages newer: the next recovery
-//! begins at the same checkpoint (or at the new one, when it is complete) and arrives at the same state.
+//! A crash during recovery leaves the log with some compensation records more and some pages newer:
+//! the next recovery begins at the same checkpoint (or at the new one, when it is complete) and
+//! arrives at the same state.
 
 mod analysis;
 #[cfg(test)]
@@ -23,7 +26,7 @@ pub(crate) use redo::repeat;
 use crate::Lsn;
 use crate::options::{Phase, RecoveryProgress};
 
-/// Tells whoever opened the database how far recovery is, not more often than every so many bytes.
+/// Reports the progress of recovery to the opening program, at most once for each [`STEP_BYTES`].
 #[derive(Clone)]
 pub(crate) struct Progress {
     receiver: Option<RecoveryProgress>,

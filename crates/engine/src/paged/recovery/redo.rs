@@ -1,13 +1,15 @@
 //! Redo: repeating history, and on the way finding out which transactions had not ended.
 //!
-//! One thread reads the log, checks its sums, keeps the table of transactions, and deals batches of records to appliers. Each
-//! of these applies the records of the pages that are its own, by page number, so the changes of one page stay in log order and
-//! no two threads wait for a page. Before it applies a batch it reads the pages it meets there for the first time, in page
-//! order, and while it waits for the device another one runs: so there are more appliers than cores.
+//! One thread reads the log, checks its sums, keeps the table of transactions, and deals batches of
+//! records to appliers. Each of these applies the records of the pages that are its own, by page
+//! number, so the changes of one page stay in log order and no two threads wait for a page. Before
+//! it applies a batch it reads the pages it meets there for the first time, in page order, and
+//! while it waits for the device another one runs: so there are more appliers than cores.
 //!
-//! Which pages are wanted: records before the checkpoint's begin record only for pages that were dirty at the checkpoint, from their
-//! recovery LSNs on; records after it for all of their pages (a page that is newer has a higher page LSN, and a record that
-//! overwrites its page is followed by all later changes of it).
+//! Which pages are wanted: records before the checkpoint's begin record only for pages that were
+//! dirty at the checkpoint, from their recovery LSNs on; records after it for all of their pages (a
+//! page that is newer has a higher page LSN, and a record that overwrites its page is followed by
+//! all later changes of it).
 //!
 //! A page that cannot be read fails recovery: it names itself, and nothing was appended.
 
@@ -25,7 +27,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Payload in a batch, for small caches and for large ones. Much of it makes the pages that are read for it neighbours.
+/// Payload in a batch, for small caches and for large ones. Much of it makes the pages that are
+/// read for it neighbours.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// Part of the cache's size that a batch may have. There are about five at a time.
@@ -115,8 +118,8 @@ struct Dealer<'a> {
     seen: HashSet<u64, ByNumber>,
     batch: Batch,
     batch_bytes: usize,
-    /// Batches sent, the oldest first. One that no applier has any more is used again: fresh memory for each would cost more
-    /// than filling it.
+    /// Batches sent, the oldest first. One that no applier has any more is used again: fresh memory
+    /// for each would cost more than filling it.
     dealt: VecDeque<Arc<Batch>>,
 }
 
@@ -141,7 +144,7 @@ impl Dealer<'_> {
         Ok(self.analysis)
     }
 
-    /// `false` if nobody takes it.
+    /// Sends the batch to the appliers; `false` if all of them are gone.
     fn send(&mut self) -> bool {
         let next = self.empty_batch();
         let batch = Arc::new(std::mem::replace(&mut self.batch, next));

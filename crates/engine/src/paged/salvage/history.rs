@@ -1,6 +1,8 @@
-//! The log of a damaged database: how far it can be used, redo page by page, and what unfinished transactions have changed.
+//! The log of a damaged database: how far it can be used, redo page by page, and what unfinished
+//! transactions have changed.
 //!
-//! The log is read from its start, in up to three passes. It is not opened: nothing of it is believed that its own checks refuse.
+//! The log is read from its start, in up to three passes. It is not opened: nothing of it is
+//! believed that its own checks refuse.
 
 use crate::error::{Error, Result};
 use crate::ids::TableId;
@@ -18,17 +20,17 @@ use crate::{Chain, Lsn};
 use katydid_wal::{RecordRef, StreamInspection};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// How far the log can be used.
+/// The usable part of the log.
 pub(super) enum History {
     /// It has everything that pages may lack.
     Whole { checkpoint: Begun },
-    /// What came after its end is lost.
+    /// A prefix: what came after its end is lost.
     Prefix { checkpoint: Begun },
     /// It does not reach back to where redo has to begin.
     Unusable,
 }
 
-/// Where redo begins, and the checkpoint's begin record; zero: there is none.
+/// Begin of redo, and the checkpoint's begin record; zero: there is none.
 pub(super) struct Begun {
     checkpoint: Checkpoint,
     analysis_from: Lsn,
@@ -43,16 +45,16 @@ pub(super) struct Step {
 /// Changes of unfinished transactions by key, the newest first.
 pub(super) type Undo = HashMap<TableId, BTreeMap<Vec<u8>, Vec<Step>>>;
 
-/// What the log has done to the pages, and what remains to be done to rows.
+/// Result of replaying the log on the pages, and the changes of rows that remain.
 pub(super) struct Replayed {
     pub(super) undo: Undo,
     /// Pages that do not go with a record of the log: their rows are not what was written.
     pub(super) unfit: HashSet<PageId>,
     /// All pages that the log names are below this.
     pub(super) pages: u64,
-    /// Where the log ends.
+    /// End of the log.
     pub(super) end: Lsn,
-    /// Whether commits after the end are lost.
+    /// True if commits after the end are lost.
     pub(super) is_short: bool,
 }
 
@@ -62,7 +64,7 @@ impl Replayed {
         Replayed { undo: Undo::new(), unfit: HashSet::new(), pages: 0, end: Lsn::LIMIT, is_short: false }
     }
 
-    /// Whether what unfinished transactions did to a page with this LSN is known.
+    /// Returns whether it is known what unfinished transactions did to a page with this LSN.
     pub(super) fn knows(&self, lsn: Lsn) -> bool {
         !self.is_short || lsn < self.end
     }

@@ -1,15 +1,21 @@
 //! Reading what is sound out of a damaged database.
 //!
-//! Runs on the thread that repairs, with the directory's lock, on an overlay: nothing beneath is changed. Parts: `history` (the log: redo, and what
-//! unfinished transactions have changed), `survey` (which pages hold which keys), `rows` (rows of a table, and what of it is lost).
+//! Runs on the thread that repairs, with the directory's lock, on an overlay: nothing beneath is
+//! changed. Parts: `history` (the log: redo, and what unfinished transactions have changed),
+//! `survey` (which pages hold which keys), `rows` (rows of a table, and what of it is lost).
 //!
-//! 1. Each page stands by itself. Redo passes over a page that cannot be read; a later record that overwrites it whole makes it readable again.
-//! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map has it in use. So the loss of an inner page is no loss.
-//! 3. What no sound leaf of a table covers is a loss. So losses and rows together cover all keys of every table that the catalog names.
-//! 4. Unfinished transactions are taken back by key, on rows: their keys are theirs alone, and the log says what was there before.
+//! 1. Each page stands by itself. Redo passes over a page that cannot be read; a later record that
+//!    overwrites it whole makes it readable again.
+//! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map has
+//!    it in use. So the loss of an inner page is no loss.
+//! 3. What no sound leaf of a table covers is a loss. So losses and rows together cover all keys of
+//!    every table that the catalog names.
+//! 4. Unfinished transactions are taken back by key, on rows: their keys are theirs alone, and the
+//!    log says what was there before.
 //!
-//! Where the log cannot be read as far as pages have got (`History::Prefix`), pages with later changes are taken as they are, and what unfinished
-//! transactions have done there is not taken back. A database that was closed cleanly needs no log: its pages hold everything.
+//! Where the log cannot be read as far as pages have got (`History::Prefix`), pages with later
+//! changes are taken as they are, and what unfinished transactions have done there is not taken
+//! back. A database that was closed cleanly needs no log: its pages hold everything.
 
 mod history;
 mod rows;
@@ -40,7 +46,8 @@ use survey::Survey;
 /// Gives `rows` everything of the database in `source` that is sound.
 ///
 /// # Errors
-/// `Error::Foreign` if files are of different databases or of a newer version; `Error::Corrupt` if not one page can be read; failures of the device.
+/// `Error::Foreign` if files are of different databases or of a newer version; `Error::Corrupt` if
+/// not one page can be read; failures of the device.
 pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) -> Result<Salvage> {
     let overlay = OverlayDirectory::over(source.clone());
     let mut salvage = Salvage::default();
@@ -117,7 +124,7 @@ struct Found {
     page_bytes: usize,
     database: Id,
     pages: Arc<dyn File>,
-    /// How far pages in place need the log.
+    /// Position up to which pages in place need the log.
     log_needed: Lsn,
     log: Option<StreamInspection>,
 }
@@ -279,7 +286,7 @@ fn likely_page_bytes(file: &dyn File) -> Result<usize> {
     })
 }
 
-/// What is written back goes to memory, from a log that nothing is appended to.
+/// A barrier of a log that nothing is appended to; what is written back goes to memory.
 #[derive(Debug)]
 struct NothingToWaitFor;
 

@@ -1,4 +1,5 @@
-//! The rows of one table, out of its sound leaves, with what unfinished transactions have changed taken back.
+//! The rows of one table, out of its sound leaves, with what unfinished transactions have changed
+//! taken back.
 
 use super::history::{Replayed, Step};
 use super::survey::{Leaf, gaps};
@@ -21,7 +22,7 @@ pub(super) struct Rows<'a> {
     pub(super) replayed: &'a Replayed,
 }
 
-/// What a key has after everything unfinished was taken back.
+/// Value of a key after everything unfinished was taken back.
 #[derive(Debug, PartialEq, Eq)]
 enum Before {
     Value(Vec<u8>),
@@ -89,7 +90,8 @@ impl Rows<'_> {
         }
     }
 
-    /// What a key had before unfinished transactions changed it; `steps` are their changes, the newest first.
+    /// Value of a key before unfinished transactions changed it; `steps` are their changes, the
+    /// newest first.
     fn before(&self, key: &[u8], leaf: Option<&Leaf>, steps: &[Step]) -> Result<Before> {
         let mut now = match leaf {
             None => Before::Lost,

@@ -1,10 +1,11 @@
-//! Which leaves of which tables there are.
+//! Survey of the leaves of all tables.
 //!
-//! Reads every page once. A leaf counts if its map has it in use; where the map cannot be read, if a sound inner page leads to it with the
-//! fences that it has. Freed pages keep their bytes: without this rule deleted rows would come back.
+//! Reads every page once. A leaf counts if its map has it in use; where the map cannot be read, if
+//! a sound inner page leads to it with the fences that it has. Freed pages keep their bytes:
+//! without this rule deleted rows would come back.
 //!
-//! Two leaves of a table never cover the same key. If they do, an older version of one of them came back from the device: the one with the
-//! lower LSN does not count.
+//! Two leaves of a table never cover the same key. If they do, an older version of one of them came
+//! back from the device: the one with the lower LSN does not count.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -67,7 +68,8 @@ impl Survey {
                 _ => {}
             }
         }
-        // A root that is a leaf has no page above it; it is the only one of its table, and covers every key.
+        // A root that is a leaf has no page above it; it is the only one of its table, and covers
+        // every key.
         let is_led_to = |(table, leaf): &(TableId, Leaf)| {
             leaf.lower.is_empty() && leaf.upper.is_none()
                 || led_to.contains(&(*table, Leaf { lsn: Lsn::ZERO, ..leaf.clone() }))
@@ -91,7 +93,7 @@ impl Survey {
         self.leaves.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// How many leaves have this LSN or a greater one.
+    /// Number of leaves that have this LSN or a greater one.
     pub(super) fn pages_from(&self, lsn: Lsn) -> usize {
         self.leaves.values().flatten().filter(|leaf| leaf.lsn >= lsn).count()
     }
@@ -118,7 +120,7 @@ impl InUse {
         Ok(InUse { page_bytes, maps })
     }
 
-    /// Whether a page is in use; none if its map cannot be read.
+    /// Returns whether a page is in use; none if its map cannot be read.
     fn says(&self, page: PageId) -> Option<bool> {
         let number = (page.get() / map::bits_per_map(self.page_bytes)) as usize;
         let Some(bits) = self.maps.get(number) else { return Some(false) };
@@ -127,7 +129,8 @@ impl InUse {
     }
 }
 
-/// The leaves in the order of their keys; of two that cover the same key only that with the higher LSN.
+/// The leaves in the order of their keys; of two that cover the same key only that with the higher
+/// LSN.
 fn without_overlaps(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     leaves.sort_unstable_by(|a, b| a.lower.cmp(&b.lower).then(b.lsn.cmp(&a.lsn)));
     let mut kept: Vec<Leaf> = Vec::with_capacity(leaves.len());

@@ -1,14 +1,17 @@
 //! The before-images of one writing transaction: what each key was before its first change.
 //!
-//! Images are in memory of the transaction's own until a view needs them; then they are published ([`Versions`]). Threads: the transaction's own;
-//! a thread that opens a view publishes them for it. Invariants, all of them under the latch `kept`:
+//! Images are in memory of the transaction's own until a view needs them; then they are published
+//! ([`Versions`]). Threads: the transaction's own; a thread that opens a view publishes them for
+//! it. Invariants, all of them under the latch `kept`:
 //!
 //! 1. An image is kept before the transaction changes the leaf, while it holds the leaf's latch.
 //! 2. Images that are not published are needed by none of the views with stamps up to `flushed`.
-//! 3. `phase` is [`Phase::Active`] from the first image until the transaction has committed, then [`Phase::Committed`] until the first image of the
-//!    next one. `state` says `ENDED` from the release of the locks, or the undoing of all changes, until then.
-//! 4. While the images take more bytes than there may be, even without a view, the transaction keeps none: it names its tables to the views
-//!    that open before it ends (`forgotten`), and they cannot read these.
+//! 3. `phase` is [`Phase::Active`] from the first image until the transaction has committed, then
+//!    [`Phase::Committed`] until the first image of the next one. `state` says `ENDED` from the
+//!    release of the locks, or the undoing of all changes, until then.
+//! 4. While the images take more bytes than there may be, even without a view, the transaction
+//!    keeps none: it names its tables to the views that open before it ends (`forgotten`), and they
+//!    cannot read these.
 
 use super::versions::{Before, Outcome, Publishing, Stamp, Versions};
 use crate::Lsn;
@@ -26,7 +29,7 @@ const KEPT_BYTES: usize = 64 << 10;
 /// Likewise, in tables.
 const KEPT_TABLES: usize = 8;
 
-/// How far a transaction has come that has kept images.
+/// Phase of a transaction that has kept images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
     /// It has not committed, or is undone.
@@ -53,24 +56,26 @@ const COMMITTED: u8 = 2;
 /// The images of one transaction, then those of another one.
 #[derive(Debug, Default)]
 pub(crate) struct TxnImages {
-    /// How far the transaction has come, one of `ENDED`, `ACTIVE`, `COMMITTED`. `ACTIVE` is stored by its thread before it asks whether views are open,
-    /// and the state loaded by a thread that has opened one, all of it SeqCst: one of the two learns of the other. `ENDED` is stored with Release after
-    /// the locks are. `COMMITTED` is for who ends the transaction, and relaxed. What is under the latch is of an earlier transaction while this is
-    /// `ENDED`.
+    /// Phase of the transaction: `ENDED`, `ACTIVE` or `COMMITTED`. Its thread stores `ACTIVE`
+    /// before it asks whether views are open, and a thread that has opened a view loads the state,
+    /// all of it SeqCst: one of the two learns of the other. `ENDED` is stored with Release after
+    /// the locks are released. `COMMITTED` is for the thread that ends the transaction, and
+    /// relaxed. While this is `ENDED`, what is under the latch is of an earlier transaction.
     state: AtomicU8,
-    /// Whether there are long values among the images. Relaxed: the transaction's thread asks what it has stored itself.
+    /// True if there are long values among the images. Relaxed: the transaction's thread asks what
+    /// it has stored itself.
     has_long: AtomicBool,
     pub(super) kept: Mutex<ImageState>,
 }
 
 impl TxnImages {
-    /// Whether a transaction has images here.
+    /// Returns whether a transaction has images here.
     #[inline]
     pub(super) fn is_in_use(&self) -> bool {
         self.state.load(Ordering::SeqCst) != ENDED
     }
 
-    /// Whether there are long values among the images.
+    /// Returns whether there are long values among the images.
     #[inline]
     pub(super) fn has_long(&self) -> bool {
         self.has_long.load(Ordering::Relaxed)
@@ -109,7 +114,8 @@ impl TxnImages {
         self.state.store(COMMITTED, Ordering::Relaxed);
     }
 
-    /// Whether the transaction has committed and holds locks. Its images, as far as it has any, are in the lists of views.
+    /// Returns whether the transaction has committed and holds locks. Its images, as far as it has
+    /// any, are in the lists of views.
     #[inline]
     pub(super) fn is_committed(&self) -> bool {
         self.state.load(Ordering::Relaxed) == COMMITTED
@@ -147,7 +153,7 @@ pub(super) struct Settled {
     pub(super) before: Before,
 }
 
-/// What [`TxnImages`] guards.
+/// The state under the latch of [`TxnImages`].
 #[derive(Debug, Default)]
 pub(super) struct ImageState {
     pub(super) phase: Phase,
@@ -248,8 +254,8 @@ impl ImageState {
             .clone()
     }
 
-    /// Publishes those images that an open view needs, of which `newest` is the stamp of the newest one (invariant 2). Returns the bytes that
-    /// they take.
+    /// Publishes those images that an open view needs, of which `newest` is the stamp of the newest
+    /// one (invariant 2). Returns the bytes that they take.
     pub(super) fn publish(&mut self, newest: Stamp) -> usize {
         if self.private.is_empty() {
             self.flushed = self.flushed.max(newest);
@@ -287,7 +293,8 @@ impl ImageState {
         published
     }
 
-    /// The transaction has committed. Its images that are published are returned; the others no view needs.
+    /// The transaction has committed. Its images that are published are returned; the others no
+    /// view needs.
     fn commit(&mut self, stamp: Stamp, end: Lsn) {
         self.phase = Phase::Committed { stamp, end };
         if let Some(outcome) = &self.outcome {
@@ -305,7 +312,8 @@ impl ImageState {
         Some((self.outcome(), std::mem::take(&mut self.published)))
     }
 
-    /// From now on the tables of the transaction are named instead of keeping images (invariant 4). Returns the bytes that were freed.
+    /// From now on the tables of the transaction are named instead of keeping images (invariant 4).
+    /// Returns the bytes that were freed.
     pub(super) fn forget(&mut self) -> usize {
         let mut tables: Vec<TableId> = Vec::new();
         let of_private = self.private.iter().map(|image| self.tables[image.table].table);
@@ -327,7 +335,8 @@ impl ImageState {
         self.published.drain(..).map(|place| place.versions.remove(&place.key, outcome)).sum()
     }
 
-    /// Puts the bytes of long values in their places, wherever the images are. Returns by how many bytes these have grown.
+    /// Puts the bytes of long values in their places, wherever the images are. Returns by how many
+    /// bytes these have grown.
     pub(super) fn settle(&mut self, settled: Vec<Settled>) -> usize {
         let (mut grown, mut private) = (0, HashMap::new());
         for Settled { place, chain, before } in settled {

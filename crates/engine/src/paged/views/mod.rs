@@ -1,21 +1,27 @@
-//! Read views: a transaction that only reads sees the transactions that had committed when it began, takes no locks, and neither waits for
-//! writers nor makes them wait (docs/adr/0038).
+//! Read views: a transaction that only reads sees the transactions that had committed when it
+//! began, takes no locks, and neither waits for writers nor makes them wait (docs/adr/0038).
 //!
-//! Parts: `images` (what a writing transaction keeps for views), `versions` (what of it is published, by table and key), `view` (reading), `unshown` (commits that
-//! wait for the log). Here: which views are open, what they need, and the order of commits as views tell it.
+//! Parts: `images` (what a writing transaction keeps for views), `versions` (what of it is
+//! published, by table and key), `view` (reading), `unshown` (commits that wait for the log). Here:
+//! which views are open, what they need, and the order of commits as views tell it.
 //!
-//! Threads: any. Latches, in their order: commits that wait, a transaction's images, then `registry`, then a table's map; the caller may hold a leaf's latch with the
-//! first and the last. Invariants:
+//! Threads: any. Latches, in their order: commits that wait, a transaction's images, then
+//! `registry`, then a table's map; the caller may hold a leaf's latch with the first and the last.
+//! Invariants:
 //!
-//! 1. A transaction commits, for views, at the instant at which it reads `clock`, with its images latched and all its locks held. A view opens
-//!    at the instant at which it raises `clock`. It sees those that have read its own stamp or less. A transaction that comes after another
-//!    one in the order of locks reads no less than that one, so a view sees a prefix of that order.
-//! 2. A view that is open has visited all transactions with images, and has waited for none but for the length of a latch: what they had kept is
-//!    published. Those that keep images later find the view registered, and publish them.
-//! 3. An image of a committed transaction is in the list (`committed`) of the newest view that needs it. When that one closes it moves to the newest
-//!    older one that needs it, or is removed. So no image survives the last view that needs it.
-//! 4. Images take at most `bytes_max`, and what was written while others are being removed: the oldest view is given up first, and when there is
-//!    none the transaction that keeps so many stops keeping any.
+//! 1. A transaction commits, for views, at the instant at which it reads `clock`, with its images
+//!    latched and all its locks held. A view opens at the instant at which it raises `clock`. It
+//!    sees those that have read its own stamp or less. A transaction that comes after another one
+//!    in the order of locks reads no less than that one, so a view sees a prefix of that order.
+//! 2. A view that is open has visited all transactions with images, and has waited for none but for
+//!    the length of a latch: what they had kept is published. Those that keep images later find the
+//!    view registered, and publish them.
+//! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
+//!    needs it. When that one closes it moves to the newest older one that needs it, or is removed.
+//!    So no image survives the last view that needs it.
+//! 4. Images take at most `bytes_max`, and what was written while others are being removed. The
+//!    oldest view is given up first. When there is none, the transaction that keeps more than fits
+//!    stops keeping any.
 //!
 //! A crash ends all views.
 
@@ -49,7 +55,7 @@ use view::Shared;
 const CHUNK: usize = 256;
 /// Images that a writer removes for each one that it keeps, while there are too many.
 const RELIEF: usize = 64;
-/// A transaction's own images are counted in steps of so many bytes.
+/// Bytes of a step in which a transaction's own images are counted.
 const CHARGE: usize = 64 << 10;
 
 /// Images of one committed transaction.
@@ -81,9 +87,11 @@ struct Registry {
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct Views {
-    /// The stamp of transactions that commit now. Raised by each view that opens. SeqCst: see `open`.
+    /// The stamp of transactions that commit now. Raised by each view that opens. SeqCst: see
+    /// `open`.
     clock: AtomicU64,
-    /// Number of open views, and the stamp of the newest. Stored under `registry`, loaded by writers, SeqCst.
+    /// Number of open views, and the stamp of the newest. Stored under `registry`, loaded by
+    /// writers, SeqCst.
     count: AtomicUsize,
     newest: AtomicU64,
     registry: Mutex<Registry>,
@@ -91,13 +99,13 @@ pub(crate) struct Views {
     all: RwLock<Vec<Arc<TxnImages>>>,
     /// Those of `all` that no writer has.
     idle: Mutex<Vec<Arc<TxnImages>>>,
-    /// Bytes of all images, those that transactions keep to themselves in steps. Relaxed: a limit, not an order. Below zero for a moment if an image
-    /// goes that has just grown.
+    /// Bytes of all images, those that transactions keep to themselves in steps. Relaxed: a limit,
+    /// not an order. Below zero for a moment if an image goes that has just grown.
     bytes: AtomicI64,
     bytes_max: u64,
 }
 
-/// What `stat` says of views.
+/// Views in the report of `stat`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ViewsStat {
     pub(crate) open: u64,
@@ -137,7 +145,8 @@ impl Views {
         self.idle.lock().push(images);
     }
 
-    /// Keeps what a key is before a change. The caller holds the key's exclusive lock and the latch of its leaf, which it has not changed yet.
+    /// Keeps what a key is before a change. The caller holds the key's exclusive lock and the latch
+    /// of its leaf, which it has not changed yet.
     pub(crate) fn keep(
         &self,
         images: &TxnImages,
@@ -175,7 +184,8 @@ impl Views {
         self.charge(published);
     }
 
-    /// The instant at which a transaction commits, for views (invariant 1). It holds all its locks; its commit record ends at `end`.
+    /// The instant at which a transaction commits, for views (invariant 1). It holds all its locks;
+    /// its commit record ends at `end`.
     pub(crate) fn committed(&self, images: &TxnImages, end: Lsn) {
         if !images.is_in_use() {
             return;
@@ -200,7 +210,8 @@ impl Views {
         }
     }
 
-    /// Puts images into the lists of the newest views below `stamp` that need them, and removes the others.
+    /// Puts images into the lists of the newest views below `stamp` that need them, and removes the
+    /// others.
     fn settle_in(&self, stamp: Stamp, mut committed: Vec<CommittedImages>) {
         while !committed.is_empty() {
             let mut registry = self.registry.lock();
@@ -233,7 +244,8 @@ impl Views {
         }
     }
 
-    /// The transaction has released its locks, or its changes are undone: it needs its images no more.
+    /// The transaction has released its locks, or its changes are undone: it needs its images no
+    /// more.
     pub(crate) fn ended(&self, images: &TxnImages) {
         if images.is_committed() {
             // Without a latching, which each transaction would pay for.
@@ -309,12 +321,15 @@ impl Views {
 
     // ---- views
 
-    /// Opens a view of the transactions that have committed. `reserved` is the end of the log, asked for after that.
+    /// Opens a view of the transactions that have committed. `reserved` is the end of the log,
+    /// asked for after that.
     ///
-    /// Why a view sees a transaction T whole or not at all: T reads `clock` and stores its outcome with its images latched. If the visit below
-    /// comes after, every read of the view comes after the outcome was stored. If it comes before, T reads a stamp above the view's, because
-    /// the view has raised `clock` before: unseen either way. If T is not visited, its `state` was `ENDED` after `clock` was raised: T had
-    /// ended, or keeps its first image later, and then reads a higher stamp.
+    /// Why a view sees a transaction T whole or not at all: T reads `clock` and stores its outcome
+    /// with its images latched. If the visit below comes after, every read of the view comes after
+    /// the outcome was stored. If it comes before, T reads a stamp above the view's, because the
+    /// view has raised `clock` before: unseen either way. If T is not visited, its `state` was
+    /// `ENDED` after `clock` was raised: T had ended, or keeps its first image later, and then
+    /// reads a higher stamp.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let shared = Arc::new(Shared::default());
         let stamp = {
@@ -323,7 +338,8 @@ impl Views {
             let stamp = Stamp(self.clock.load(Ordering::SeqCst));
             let (opened, committed) = (Instant::now(), Vec::new());
             registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, committed });
-            // A transaction that reads a stamp above finds the view, and by its stamp what it needs.
+            // A transaction that reads a stamp above finds the view, and by its stamp what it
+            // needs.
             self.count_views(&registry);
             pause::at(PausePoint::Stamped);
             self.clock.store(stamp.0 + 1, Ordering::SeqCst);
@@ -382,8 +398,8 @@ impl Views {
 }
 
 impl Registry {
-    /// Puts the images into the list of the newest view below `stamp`, as far as that one needs them, and removes the others. Returns the bytes
-    /// that were freed.
+    /// Puts the images into the list of the newest view below `stamp`, as far as that one needs
+    /// them, and removes the others. Returns the bytes that were freed.
     fn settle_in(&mut self, stamp: Stamp, mut home: CommittedImages) -> usize {
         let below = self.open.partition_point(|entry| entry.stamp < stamp);
         let entry = below.checked_sub(1).and_then(|at| self.open.get_mut(at));
@@ -402,7 +418,8 @@ impl Registry {
         freed
     }
 
-    /// Removes some of the images that views needed that were given up. Returns the bytes that were freed.
+    /// Removes some of the images that views needed that were given up. Returns the bytes that were
+    /// freed.
     fn remove_dead(&mut self, most: usize) -> usize {
         let mut freed = 0;
         for home in take_chunk(&mut self.dead, most) {
@@ -416,7 +433,7 @@ impl Registry {
     }
 }
 
-/// Takes lists of at most so many images in all from the end.
+/// Takes lists of at most `most` images in all from the end.
 fn take_chunk(committed: &mut Vec<CommittedImages>, most: usize) -> Vec<CommittedImages> {
     let (mut chunk, mut left) = (Vec::new(), most);
     while left > 0

@@ -1,13 +1,16 @@
-//! Commits that wait for the log before a view may see them, and whose threads do not wait with them.
+//! Commits that wait for the log before a view may see them, and whose threads do not wait with
+//! them.
 //!
-//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future is ended by the thread of `durability_waiter`, one
-//! after another. Its program may be told of the commit before that. So a view that opens shows to itself those whose commits are acknowledged
-//! or may be, and does not wait for that thread.
+//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future is ended
+//! by the thread of `durability_waiter`, one after another. Its program may be told of the commit
+//! before that. So a view that opens shows to itself those whose commits are acknowledged or may
+//! be, and does not wait for that thread.
 //!
-//! Threads: the committing one adds; that of `durability_waiter` takes; each that opens a view shows. `waiting` comes before the latch of a
-//! transaction's images. Invariants:
+//! Threads: the committing one adds; that of `durability_waiter` takes; each that opens a view
+//! shows. `waiting` comes before the latch of a transaction's images. Invariants:
 //!
-//! 1. A transaction is added before its callback is queued or its future is made, and holds all its locks until it is taken.
+//! 1. A transaction is added before its callback is queued or its future is made, and holds all its
+//!    locks until it is taken.
 //! 2. It is shown to views once, under `waiting`, and its images are its own until it is taken.
 //!
 //! A crash ends all of it.
@@ -23,8 +26,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Unshown {
-    /// Number of those that wait. Stored (Release) under `waiting`; loaded (Acquire) by a thread that opens a view. That thread has learnt
-    /// of an acknowledgement after the store, or need not see the transaction.
+    /// Number of those that wait. Stored (Release) under `waiting`; loaded (Acquire) by a thread
+    /// that opens a view. That thread has learnt of an acknowledgement after the store, or need not
+    /// see the transaction.
     count: AtomicUsize,
     /// By the ends of the commit records.
     waiting: Mutex<BTreeMap<Lsn, (Durability, Arc<TxnImages>)>>,
@@ -38,7 +42,8 @@ impl Unshown {
         self.count.store(waiting.len(), Ordering::Release);
     }
 
-    /// The commit that ends at `end` waits no more. Runs `show` with its images if it was not shown.
+    /// The commit that ends at `end` waits no more. Runs `show` with its images if it was not
+    /// shown.
     pub(crate) fn take(&self, end: Lsn, show: impl FnOnce(&TxnImages)) {
         let mut waiting = self.waiting.lock();
         if let Some((_, images)) = waiting.remove(&end) {

@@ -1,15 +1,18 @@
 //! The before-images of one table that open views may need, in key order.
 //!
-//! An image is the value that a key had before the first change of one transaction. The images of a key lie in the order in which their
-//! transactions wrote it, which is the order of their exclusive locks and of their stamps. A view reads the image of the first of them that it
-//! does not see, or the leaf if it sees them all.
+//! An image is the value that a key had before the first change of one transaction. The images of a
+//! key lie in the order in which their transactions wrote it, which is the order of their exclusive
+//! locks and of their stamps. A view reads the image of the first of them that it does not see, or
+//! the leaf if it sees them all.
 //!
-//! Threads: writers publish and remove under `map`; readers look under `map` while they hold the leaf's latch. Invariants:
+//! Threads: writers publish and remove under `map`; readers look under `map` while they hold the
+//! leaf's latch. Invariants:
 //!
-//! 1. An image is in `map` before its transaction changes the leaf, and until the change is undone or no view needs it. So a reader that finds
-//!    the change in the leaf finds the image.
+//! 1. An image is in `map` before its transaction changes the leaf, and until the change is undone
+//!    or no view needs it. So a reader that finds the change in the leaf finds the image.
 //! 2. A key has at most one image of each transaction, the oldest.
-//! 3. `count` is zero only if `map` is empty of everything that was published before (by the leaf's latch) and not removed.
+//! 3. `count` is zero only if `map` is empty of everything that was published before (by the leaf's
+//!    latch) and not removed.
 //!
 //! Nothing here survives a crash, and no view does.
 
@@ -27,7 +30,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Bytes of an image and what belongs to it, without its key and value.
 const IMAGE_BYTES: usize = 192;
 
-/// A place in the order of commits, as views tell it: a view sees the transactions whose stamps are not above its own.
+/// A place in the order of commits, as views tell it: a view sees the transactions whose stamps are
+/// not above its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Stamp(pub(super) u64);
 
@@ -36,11 +40,12 @@ impl Stamp {
     pub(super) const NONE: Stamp = Stamp(0);
 }
 
-/// How a writing transaction ended.
+/// Outcome of a writing transaction.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// Stamp of the transaction; zero until it has committed. Stored (Release) once, under the latch of the transaction's images; loaded (Acquire) by readers.
-    /// Every view that is open sees it either before and after the store or at no time: see `Views::open`.
+    /// Stamp of the transaction; zero until it has committed. Stored (Release) once, under the
+    /// latch of the transaction's images; loaded (Acquire) by readers. Every view that is open sees
+    /// it either before and after the store or at no time: see `Views::open`.
     stamp: AtomicU64,
 }
 
@@ -68,7 +73,8 @@ pub(super) enum Before {
     Absent,
     /// The value.
     Bytes(Box<[u8]>),
-    /// A long value. Its pages are there until its transaction has committed and this is replaced by [`Before::Bytes`].
+    /// A long value. Its pages are there until its transaction has committed and this is replaced
+    /// by [`Before::Bytes`].
     Chain(Chain),
     /// A long value that could not be read when its pages were about to be freed.
     Lost,
@@ -94,8 +100,8 @@ impl Before {
 #[derive(Debug)]
 struct BeforeImage {
     writer: Arc<Outcome>,
-    /// Stamp of the transaction that wrote the key before; views below it do not need this image. Zero if no image of that one is here: then no
-    /// view is below it.
+    /// Stamp of the transaction that wrote the key before; views below it do not need this image.
+    /// Zero if no image of that one is here: then no view is below it.
     since: Stamp,
     before: Before,
 }
@@ -107,10 +113,10 @@ fn cost(key: &[u8], before: &Before) -> usize {
     IMAGE_BYTES + 2 * key.len() + before.bytes()
 }
 
-/// What became of an image that was to be published.
+/// Outcome of publishing an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Publishing {
-    /// It takes so many bytes.
+    /// Published; it takes this number of bytes.
     Published(usize),
     /// There is an older one of the same transaction.
     Doubled,
@@ -122,7 +128,8 @@ pub(super) enum Publishing {
 #[derive(Debug)]
 pub(crate) struct Versions {
     pub(super) table: TableId,
-    /// Invariant 3. Raised and lowered under `map`; loaded (Acquire) by readers under the leaf's latch.
+    /// Invariant 3. Raised and lowered under `map`; loaded (Acquire) by readers under the leaf's
+    /// latch.
     count: AtomicUsize,
     map: RwLock<BTreeMap<Box<[u8]>, BeforeImages>>,
 }
@@ -136,14 +143,14 @@ impl Versions {
         self.table
     }
 
-    /// Whether no key has an image.
+    /// Returns whether no key has an image.
     #[inline]
     pub(super) fn is_clear(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Whether the view reads every key between the bounds as the leaf has it. The caller holds the latch of the leaf between whose fences the
-    /// bounds lie.
+    /// Returns whether the view reads every key between the bounds as the leaf has it. The caller
+    /// holds the latch of the leaf between whose fences the bounds lie.
     pub(super) fn is_clear_between(&self, view: Stamp, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
         if is_empty(low, high) {
             return true;
@@ -152,8 +159,8 @@ impl Versions {
         map.range::<[u8], _>((low, high)).all(|(_, images)| unseen(images, view).is_none())
     }
 
-    /// Publishes the image of a key, whose exclusive lock the writer holds, unless the newest open view sees the key's last writer: then no
-    /// view needs it.
+    /// Publishes the image of a key, whose exclusive lock the writer holds, unless the newest open
+    /// view sees the key's last writer: then no view needs it.
     pub(super) fn publish(
         &self,
         key: &[u8],
@@ -180,7 +187,8 @@ impl Versions {
         Publishing::Published(bytes)
     }
 
-    /// Removes the writer's image of a key, unless the view needs it. Returns the bytes that were freed if it is gone.
+    /// Removes the writer's image of a key, unless the view needs it. Returns the bytes that were
+    /// freed if it is gone.
     pub(super) fn remove_unless_needed(
         &self,
         key: &[u8],
@@ -208,8 +216,8 @@ impl Versions {
         self.remove_unless_needed(key, writer, None).unwrap_or(0)
     }
 
-    /// Puts the bytes of a long value into the writer's image of a key, if that is still what the image names. Returns by how many bytes it has
-    /// grown.
+    /// Puts the bytes of a long value into the writer's image of a key, if that is still what the
+    /// image names. Returns by how many bytes it has grown.
     pub(super) fn settle(&self, key: &[u8], writer: &Arc<Outcome>, chain: Chain, before: &Before) -> usize {
         let mut map = self.map.write();
         let Some(images) = map.get_mut(key) else { return 0 };
@@ -221,8 +229,8 @@ impl Versions {
         before.bytes()
     }
 
-    /// Shows what a view has to read in place of the leaf's value of `key`, if anything. The caller holds the leaf's latch, or looks again for
-    /// what became of a long value.
+    /// Shows what a view has to read in place of the leaf's value of `key`, if anything. The caller
+    /// holds the leaf's latch, or looks again for what became of a long value.
     #[inline]
     pub(super) fn look<R>(&self, key: &[u8], view: Stamp, see: impl FnOnce(Option<&Before>) -> R) -> R {
         if self.is_clear() {
@@ -232,8 +240,9 @@ impl Versions {
         see(map.get(key).and_then(|images| unseen(images, view)))
     }
 
-    /// Shows to `see` the entries between the bounds as the view reads them, in order, until `see` returns false. `leaf` has those of the leaf, in
-    /// the same order; the caller holds its latch, and the bounds lie between its fences. Returns whether `see` was shown all of them.
+    /// Shows to `see` the entries between the bounds as the view reads them, in order, until `see`
+    /// returns false. `leaf` has those of the leaf, in the same order; the caller holds its latch,
+    /// and the bounds lie between its fences. Returns whether `see` was shown all of them.
     pub(super) fn merge(
         &self,
         view: Stamp,
@@ -268,7 +277,7 @@ fn unseen(images: &[BeforeImage], view: Stamp) -> Option<&Before> {
     images.iter().find(|image| !image.writer.is_seen_by(view)).map(|image| &image.before)
 }
 
-/// Whether no key lies between the bounds.
+/// Returns whether no key lies between the bounds.
 pub(super) fn is_empty(low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
     match (low, high) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,

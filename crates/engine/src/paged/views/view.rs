@@ -1,11 +1,13 @@
 //! An open view, and reading through it.
 //!
-//! Used by the thread of its transaction. A reader looks at a leaf and at the images of its keys under one latching of the leaf, so it finds the
-//! image of each change that it finds in the leaf. What has become of the view or the table is asked after the read: a table that is
-//! dropped is marked before its pages are freed, and a view that is given up is told before its images go.
+//! Used by the thread of its transaction. A reader looks at a leaf and at the images of its keys
+//! under one latching of the leaf, so it finds the image of each change that it finds in the leaf.
+//! What has become of the view or the table is asked after the read: a table that is dropped is
+//! marked before its pages are freed, and a view that is given up is told before its images go.
 //!
-//! A long value is read with no latch held. Its pages are freed only after the image of the change that let go of them has the bytes, so
-//! the reader looks for an image again when it has read the pages.
+//! A long value is read with no latch held. Its pages are freed only after the image of the change
+//! that let go of them has the bytes, so the reader looks for an image again when it has read the
+//! pages.
 
 use super::Views;
 use super::versions::{Before, Stamp, Versions};
@@ -20,10 +22,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a view and the list of open ones share.
+/// State that a view and the list of open ones share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Bytes of all images when the view was given up; zero: it was not. Stored (Release) before its images are removed.
+    /// Bytes of all images when the view was given up; zero: it was not. Stored (Release) before
+    /// its images are removed.
     given_up: AtomicU64,
 }
 
@@ -78,7 +81,8 @@ impl View {
         View { stamp, shared, depends: Lsn::ZERO, limit: Lsn::ZERO, forgotten: Vec::new() }
     }
 
-    /// The commits that what was read may depend on, of which `newest` is the last that the locks tell of.
+    /// The commits that what was read may depend on, of which `newest` is the last that the locks
+    /// tell of.
     pub(crate) fn depends_on(&self, newest: Lsn) -> Lsn {
         self.depends.max(newest.min(self.limit))
     }
@@ -105,7 +109,7 @@ impl View {
         self.judged(views, table, value)
     }
 
-    /// Whether `key` has a value.
+    /// Returns whether `key` has a value.
     pub(crate) fn contains(
         &self,
         views: &Views,

@@ -1,4 +1,5 @@
-//! Pages written by format version 1, kept in `tests/fixtures/pages-v1`: they are read, and written the same way still.
+//! Pages written by format version 1, kept in `tests/fixtures/pages-v1`: they are read, and written
+//! the same way still.
 
 use super::super::{
     InnerMut, InnerRef, LeafMut, LeafRef, MapMut, MapRef, OverflowRef, PageId, Value, check, file_page,

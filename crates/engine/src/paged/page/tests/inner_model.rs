@@ -21,7 +21,7 @@ fn child(rng: &mut Rng) -> PageId {
     PageId::new(rng.u64(3..1000))
 }
 
-/// Whether `key` belongs below the page.
+/// Returns whether `key` belongs below the page.
 fn covers(inner: InnerRef<'_>, key: &[u8]) -> bool {
     key >= inner.lower_fence() && inner.upper_fence().is_none_or(|upper| key < upper)
 }

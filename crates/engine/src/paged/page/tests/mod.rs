@@ -8,7 +8,8 @@ mod parts;
 
 use fastrand::Rng;
 
-/// Runs `test` with `count` seeds, or with the one in `KATYDID_SEED`; a failure prints how to replay it.
+/// Runs `test` with `count` seeds, or with the one in `KATYDID_SEED`; a failure prints how to
+/// replay it.
 pub(crate) fn for_seeds(count: u64, test: impl Fn(&mut Rng)) {
     let given =
         std::env::var("KATYDID_SEED").ok().map(|text| text.parse().expect("KATYDID_SEED is a number"));
@@ -23,7 +24,8 @@ pub(crate) fn for_seeds(count: u64, test: impl Fn(&mut Rng)) {
     }
 }
 
-/// A key of at most `longest` bytes from a small alphabet: many share prefixes, or differ only in trailing zeros.
+/// A key of at most `longest` bytes from a small alphabet: many share prefixes, or differ only in
+/// trailing zeros.
 fn key(rng: &mut Rng, longest: usize) -> Vec<u8> {
     let short = if rng.bool() { 6 } else { longest };
     let length = rng.usize(0..=longest.min(short));

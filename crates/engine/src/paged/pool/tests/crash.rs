@@ -1,4 +1,5 @@
-//! Crashes at every step of writing pages back: what is in place afterwards is whole, and not older than what was durable.
+//! Crashes at every step of writing pages back: what is in place afterwards is whole, and not older
+//! than what was durable.
 
 use super::super::PAGES_MIN;
 use super::rig::{self, CountingLog};
@@ -40,7 +41,8 @@ fn work(directory: &dyn Directory, log: &Arc<CountingLog>, rng: &mut Rng, counts
     Ok(())
 }
 
-/// Every page in place is whole, and between what was durable and the newest version. Pages never durable may be anything.
+/// Every page in place is whole, and between what was durable and the newest version. Pages never
+/// durable may be anything.
 fn check_pages(device: &SimDevice, counts: &Counts, what: &str) {
     let directory = device.directory();
     let Ok(file) = directory.open(crate::paged::space::FILE_NAME, Create::Never, Method::Buffered) else {

@@ -1,5 +1,5 @@
-//! What the pool's tests run on: a log that is only counters, and a directory that checks the write-ahead rule at every page
-//! that reaches the device.
+//! Rig of the pool's tests: a log that is only counters, and a directory that checks the
+//! write-ahead rule at every page that reaches the device.
 
 use super::super::{Pool, WalBarrier};
 use crate::Lsn;

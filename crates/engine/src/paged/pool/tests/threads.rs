@@ -1,4 +1,5 @@
-//! Several threads, a tiny cache: nothing is lost, the write-ahead rule holds, checkpoints see every dirty page.
+//! Several threads, a tiny cache: nothing is lost, the write-ahead rule holds, checkpoints see
+//! every dirty page.
 
 use super::super::{PAGES_MIN, Pool};
 use super::rig::{self, CountingLog, PAGE_BYTES, Watched};
@@ -62,8 +63,8 @@ fn work(pool: &Pool, log: &CountingLog, changes: &Changes, rng: &mut Rng, rounds
     }
 }
 
-/// What a checkpoint relies on: every change below its begin record is durable in place, or its page is among the dirty ones
-/// with a recovery LSN not above that change.
+/// Checks the guarantee that a checkpoint relies on: every change below its begin record is durable
+/// in place, or its page is among the dirty ones with a recovery LSN not above that change.
 fn checkpoint(pool: &Pool, log: &CountingLog, changes: &Changes) {
     let (begin, _) = log.append();
     let dirty: BTreeMap<PageId, Lsn> = pool.dirty_pages().into_iter().collect();
@@ -82,7 +83,8 @@ fn checkpoint(pool: &Pool, log: &CountingLog, changes: &Changes) {
     }
 }
 
-/// Counts a worker down, also when it panics: the checkpointing thread must not wait for it for ever.
+/// Counts a worker down, also when it panics: the checkpointing thread must not wait for it for
+/// ever.
 struct Working<'a>(&'a AtomicUsize);
 
 impl Drop for Working<'_> {

@@ -1,5 +1,5 @@
-//! Views beside transactions that move amounts between keys, in orders that a seed picks. Whatever a view shows adds up, and it shows the same
-//! twice, by points and by ranges from both ends.
+//! Views beside transactions that move amounts between keys, in orders that a seed picks. Whatever
+//! a view shows adds up, and it shows the same twice, by points and by ranges from both ends.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -39,7 +39,8 @@ fn amount(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().expect("eight bytes")))
 }
 
-/// One transaction: an amount goes from one key to another one, by two or three writes. A key without an amount is deleted.
+/// One transaction: an amount goes from one key to another one, by two or three writes. A key
+/// without an amount is deleted.
 fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> {
     let durability = if random.bool() { Durability::Buffered } else { Durability::Durable };
     let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
@@ -69,7 +70,7 @@ fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> 
     if random.u8(..4) == 0 { txn.rollback() } else { txn.commit().map(drop) }
 }
 
-/// What a view shows of all keys: by ranges, and by points between them.
+/// All keys as a view shows them: by ranges, and by points between them.
 fn look(database: &Database, table: &Table, read: Read) -> Vec<Vec<u64>> {
     let options = TransactionOptions { access: Access::ReadOnly, read, ..TransactionOptions::default() };
     let txn = database.begin_with(options).expect("begin");
@@ -149,8 +150,8 @@ fn a_view_shows_whole_transactions_and_does_not_change() {
     });
 }
 
-/// A view reads while a commit that waits for nothing releases its locks. What it has shown is there after a crash that takes everything that is
-/// not durable, once the view has committed.
+/// A view reads while a commit that waits for nothing releases its locks. What it has shown is
+/// there after a crash that takes everything that is not durable, once the view has committed.
 #[test]
 fn a_view_beside_a_commit_depends_on_it() {
     for_seeds(150, |seed| {
@@ -189,7 +190,8 @@ fn a_view_beside_a_commit_depends_on_it() {
     });
 }
 
-/// A view reads a table, with a long value, while the table is dropped and its pages are used for another one.
+/// A view reads a table, with a long value, while the table is dropped and its pages are used for
+/// another one.
 #[test]
 fn a_view_beside_a_drop_reads_the_truth_or_is_told() {
     let told = AtomicUsize::new(0);

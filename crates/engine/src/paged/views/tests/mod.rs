@@ -1,4 +1,5 @@
-//! Views and images without pages, against a model; views of a database, in orders that a seed picks.
+//! Views and images without pages, against a model; views of a database, in orders that a seed
+//! picks.
 
 mod interleaved;
 mod model;

@@ -1,5 +1,6 @@
-//! Random transactions and views on a map of keys in place of leaves. Each view shows, by point and by range, what the map held without the
-//! changes of transactions that were open when it began; and no image is there that no view needs.
+//! Random transactions and views on a map of keys in place of leaves. Each view shows, by point and
+//! by range, what the map held without the changes of transactions that were open when it began;
+//! and no image is there that no view needs.
 
 use super::super::versions::{Before, Stamp, Versions};
 use super::super::{TxnImages, View, Views};
@@ -28,9 +29,9 @@ type Undo = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 struct Rig {
     views: Views,
     versions: Arc<Versions>,
-    /// As the leaves are.
+    /// Rows as the leaves have them.
     leaf: Rows,
-    /// As the last commit left it.
+    /// Rows as the last commit left them.
     committed: Rows,
     open: Vec<Open>,
     /// Each view and what it has to show.
@@ -164,7 +165,8 @@ impl Rig {
         }
     }
 
-    /// Images of committed transactions that an open view needs: from the commit of the key before on, up to the commit of the image's own.
+    /// Images of committed transactions that an open view needs: from the commit of the key before
+    /// on, up to the commit of the image's own.
     fn needed(&self) -> usize {
         let mut views: Vec<Stamp> = self.seen.iter().map(|(view, _)| view.stamp).collect();
         views.sort();
@@ -175,7 +177,8 @@ impl Rig {
                 before
                     .zip(commits)
                     .filter(|(before, own)| {
-                        // A view with stamp s was opened when s - 1 had been; it sees commits with at most that many before them.
+                        // A view with stamp s was opened when s - 1 had been; it sees commits with
+                        // at most that many before them.
                         views.iter().any(|view| **before < view.0 && view.0 <= **own)
                     })
                     .count()
@@ -261,7 +264,8 @@ fn a_view_shows_what_was_committed_when_it_began() {
     });
 }
 
-/// Views that are given up, and transactions that keep nothing, are told; what the others show is right.
+/// Views that are given up, and transactions that keep nothing, are told; what the others show is
+/// right.
 #[test]
 fn a_view_shows_the_truth_or_is_too_old() {
     let given_up = Cell::new(0);
@@ -273,7 +277,8 @@ fn a_view_shows_the_truth_or_is_too_old() {
     assert!(given_up.get() > 0, "the limit was never met");
 }
 
-/// Until a committed transaction has released its locks, these do not tell on what its readers depend.
+/// Until a committed transaction has released its locks, these do not tell on what its readers
+/// depend.
 #[test]
 fn a_view_depends_on_a_commit_that_holds_its_locks() {
     let rig = Rig::new(1 << 30);
