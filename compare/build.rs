@@ -55,8 +55,8 @@ fn folder(variables: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Where the library is the linker finds out itself, unless ROCKSDB_LIB_DIR says; the header tells
-/// its version.
+/// Finds RocksDB. The linker finds the library, unless ROCKSDB_LIB_DIR names its folder; the header
+/// has its version.
 fn rocksdb() {
     let include = folder(&["ROCKSDB_INCLUDE_DIR"]).unwrap_or_else(|| "/usr/include".into());
     let header = include.join("rocksdb/version.h");
@@ -78,7 +78,7 @@ fn rocksdb() {
     }
 }
 
-/// What WIREDTIGER_DIR names is a build of WiredTiger's, with its static library and its header in
+/// Finds WiredTiger. WIREDTIGER_DIR names a build of it, with its static library and its header in
 /// `include`.
 #[cfg(feature = "wiredtiger")]
 fn wiredtiger() {

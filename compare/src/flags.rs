@@ -1,4 +1,4 @@
-//! What both comparisons read from the command line.
+//! Flags that both comparisons have.
 
 use crate::Result;
 use std::path::Path;

@@ -13,8 +13,8 @@ pub fn extremes(figures: &[f64]) -> (f64, f64) {
     (least.unwrap_or(0.0), greatest.unwrap_or(0.0))
 }
 
-/// How many times as much `ours` is as `other`, taken round by round, since what disturbs a round
-/// disturbs all that is in it, and then the median.
+/// Ratio of `ours` to `other`: the median of each round's ratio, because what disturbs a round
+/// disturbs all that is in it.
 pub fn times_as_much(ours: &[f64], other: &[f64]) -> f64 {
     median(ours.iter().zip(other).map(|(ours, other)| ours / other.max(1e-9)).collect())
 }

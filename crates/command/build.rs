@@ -36,7 +36,8 @@ fn main() {
     println!("cargo:rustc-env=KATYDID_PROFILE={}", std::env::var("PROFILE").unwrap_or_default());
 }
 
-/// Whether what the program is made of differs from the commit. Asked again when any of it changes.
+/// Returns whether the program's sources differ from the commit. Asked again when any of them
+/// changes.
 fn is_dirty() -> Option<bool> {
     const MADE_OF: [&str; 3] = ["../../crates", "../../Cargo.toml", "../../Cargo.lock"];
     let folders = ["device", "wal", "engine", "workload", "manycore", "command", "bench", "cli"];

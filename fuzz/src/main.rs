@@ -25,10 +25,10 @@ static ALLOCATOR: memory::Counting = memory::Counting;
 /// Bytes that a decoder may allocate for one input: its working buffers, and files in memory for
 /// those that read files.
 const MEMORY_MAX: usize = 4 << 20;
-/// How often the input's length may be allocated beside that.
+/// Allocations that are allowed besides that, as a multiple of the input's length.
 const MEMORY_TIMES: usize = 64;
 
-/// How long one input may take.
+/// Maximum time of one input.
 const HANG: Duration = Duration::from_secs(30);
 
 /// Inputs fed so far, of all decoders. Relaxed: only that it changes is looked at.
@@ -153,7 +153,7 @@ fn mutate(samples: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    /// As many as every change is worth; `cargo xtask fuzz` feeds more.
+    /// Feeds as many inputs as every change is worth; `cargo xtask fuzz` feeds more.
     #[test]
     fn no_decoder_panics_or_allocates_without_bound() {
         let seed = fastrand::u64(..);

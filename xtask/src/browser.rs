@@ -13,7 +13,7 @@ use std::process::Command;
 /// Names under which it may be installed.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Of figures that take a second or two each: on virtual threads, hence the same everywhere.
+/// Figures that take a second or two each: on virtual threads, hence equal on every machine.
 const FIGURES: [&str; 6] = ["reproduce", "aether", "--figure", "7,8-left", "--quick", "--again"];
 
 /// Makes a small report, and looks at it.
@@ -58,7 +58,7 @@ fn browser() -> Result<&'static str, Box<dyn Error>> {
     Ok(found.ok_or_else(|| format!("no browser: install one of {}", BROWSERS.join(", ")))?)
 }
 
-/// What the script found.
+/// Runs the script in the browser. Returns its findings.
 fn see(browser: &str, page: &Path, width: u32, dark: bool) -> Result<Value, Box<dyn Error>> {
     let profile = page.with_file_name("profile");
     let output = Command::new(browser)
@@ -80,7 +80,7 @@ fn see(browser: &str, page: &Path, width: u32, dark: bool) -> Result<Value, Box<
     Ok(serde_json::from_str(text)?)
 }
 
-/// What a reader would complain about.
+/// Faults that a reader would complain about.
 fn judge(seen: &Value, width: u32, dark: bool) -> Vec<String> {
     let number = |name: &str| seen[name].as_f64().unwrap_or(f64::NAN);
     let mut faults = Vec::new();

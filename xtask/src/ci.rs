@@ -1,4 +1,4 @@
-//! What CI runs, in the order that fails soonest.
+//! Steps of CI, in the order that fails soonest.
 //!
 //! The model checkers and the mutants run beside the tests, because the tests wait for the device
 //! during half of their time. They have build folders of their own, and the output of each is shown
@@ -94,7 +94,7 @@ fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// What came of a model checker, or of the mutants.
+/// Outcome of a model checker, or of the mutants.
 struct Checker {
     name: &'static str,
     took: Duration,

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the table is, below the root.
+/// Path of the table, below the root.
 pub const FILE: &str = "docs/evidence.md";
 
 /// The commit that was judged, with a `+` if tracked or new files differ from it.
@@ -32,11 +32,11 @@ impl Commit {
     }
 }
 
-/// How a step ended.
+/// End of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
     Passed,
-    /// What failed.
+    /// Failed; names the failure.
     Failed(String),
 }
 
@@ -51,13 +51,13 @@ impl fmt::Display for Ending {
 
 /// One row.
 pub struct Row<'a> {
-    /// When the step ended.
+    /// End of the step.
     pub at: SystemTime,
     pub commit: &'a Commit,
     pub step: &'a str,
-    /// What the step's random choices began with; `None` for a step that has none.
+    /// Seed of the step's random choices; `None` for a step that has none.
     pub seed: Option<u64>,
-    /// How much was tried, with its unit: crash points, inputs, tests.
+    /// Amount that was tried, with its unit: crash points, inputs, tests.
     pub counted: String,
     pub took: Duration,
     pub ending: &'a Ending,
@@ -88,7 +88,7 @@ impl Row<'_> {
     }
 }
 
-/// How long a step took when it last passed, by the rows of a page.
+/// Duration of a step when it last passed, by the rows of a page.
 pub fn last_passed(page: &str, step: &str) -> Option<Duration> {
     page.lines().rev().find_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();

@@ -24,8 +24,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// What CI runs: format, layering, language, lints, docs, the README's tests, the model
-    /// checkers, a few mutants.
+    /// Runs CI: format, layering, language, lints, docs, the README's tests, the model checkers, a
+    /// few mutants.
     Ci,
     /// Checks which crate uses which, the ranks of modules inside each, and that only `device`
     /// syncs and only the shim names atomics in kernels.
@@ -41,7 +41,7 @@ enum Task {
     /// Runs the log's and the device layer's tests under Miri. Fails where the toolchain has no
     /// Miri.
     Miri {
-        /// How many seeds for the log's kernels.
+        /// Number of seeds for the log's kernels.
         #[arg(long, default_value_t = 8)]
         seeds: u32,
     },
@@ -51,8 +51,8 @@ enum Task {
     /// Runs everything that CI does not, and appends a row for each step to docs/evidence.md. Goes
     /// on after a failure, and fails at the end.
     Nightly {
-        /// How long all steps together may take, in hours. The checks take what they need; the
-        /// campaigns divide the rest.
+        /// Hours that all steps together may take. The checks take what they need; the campaigns
+        /// divide the rest.
         #[arg(long, default_value_t = 1.0)]
         hours: f64,
         /// Only the step of this name.
@@ -109,7 +109,7 @@ enum Task {
     /// Kills the real process under load, again and again, and compares with what it had
     /// acknowledged.
     Kill9 {
-        /// How many rounds.
+        /// Number of rounds.
         #[arg(long, default_value_t = 50)]
         rounds: u32,
     },

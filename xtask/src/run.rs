@@ -48,7 +48,7 @@ pub fn run(title: &str, command: &mut Command) -> Outcome {
     Ok(())
 }
 
-/// What each step took.
+/// Duration and outcome of each step.
 #[derive(Default)]
 pub struct Steps(Vec<(&'static str, Duration, &'static str)>);
 

@@ -1,5 +1,5 @@
-//! What a task needs beyond the pinned toolchain. A tool that is missing fails the task, with the
-//! command that installs it: a check that did not run must not look like one that passed.
+//! Tools that a task needs beyond the pinned toolchain. A tool that is missing fails the task, with
+//! the command that installs it: a check that did not run must not look like one that passed.
 
 use crate::run::Outcome;
 use std::path::PathBuf;

@@ -23,36 +23,36 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a test may still run after libtest has said that it runs for 60 seconds. Together: five
-/// minutes.
+/// Time that a test may still run after libtest has said that it runs for 60 seconds. Together:
+/// five minutes.
 pub const TEST: Duration = Duration::from_secs(240);
 
-/// How long a program that cargo runs may print nothing, unless it is to run for longer than that.
+/// Time that a program that cargo runs may print nothing, unless it is to run for longer than that.
 pub const SILENCE: Duration = Duration::from_secs(600);
 
-/// How long a build may print nothing: longer than the largest crate takes in the release profile
+/// Time that a build may print nothing: longer than the largest crate takes in the release profile
 /// on a machine that has ten other things to do, which was 11 minutes. A compiler does not hang as
 /// tests do.
 const BUILD_SILENCE: Duration = Duration::from_secs(3600);
 
-/// What runs before cargo has said that it runs something.
+/// Name of what runs before cargo has said that it runs something.
 const BUILD: &str = "the build";
 
-/// How often the watchdog looks at the clock.
+/// Interval between two looks of the watchdog at the clock.
 const TICK: Duration = Duration::from_millis(500);
 
-/// What a command is held to. All times are those that the watchdog saw pass.
+/// Limits of a command. All times are those that the watchdog saw pass.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    /// How long a test may run beyond 60 seconds.
+    /// Time that a test may run beyond 60 seconds.
     pub test: Duration,
-    /// How long a program that cargo runs may print nothing.
+    /// Time that a program that cargo runs may print nothing.
     pub silence: Duration,
-    /// How long the command may run in all.
+    /// Time that the command may run in all.
     pub total: Option<Duration>,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug)]
 pub enum End {
     /// By itself.
@@ -66,7 +66,7 @@ pub enum End {
     Stopped,
 }
 
-/// Where the output goes.
+/// Destination of the output.
 pub enum Output<'a> {
     /// To this program's own.
     Shown,
@@ -166,11 +166,11 @@ impl Seen {
     }
 }
 
-/// What the lines so far say about the program and the tests that run. Times are those of [`Seen`].
+/// State of the program and of its tests, by the lines so far. Times are those of [`Seen`].
 struct Judge {
     /// Tests that run for more than 60 seconds, and when libtest said so.
     long: BTreeMap<String, Duration>,
-    /// When the last line came.
+    /// Time of the last line.
     last: Duration,
     /// The last program that cargo said it runs.
     program: String,

@@ -16,7 +16,7 @@ use fjall::{
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::path::Path;
 
-/// What differs between the kinds of transactions.
+/// A kind of transactions, by its difference from the others.
 pub trait Kind: Send + Sync + Sized + 'static {
     type Keyspace: AsRef<Keyspace>;
     type Write<'d>: Readable;

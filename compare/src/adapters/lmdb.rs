@@ -34,13 +34,13 @@ impl Lmdb {
         let readers = u32::try_from(options.clients + OTHER_READERS).map_err(failed)?;
         settings.map_size(MAP_BYTES).max_dbs(TABLES_MAX).max_readers(readers);
         if !options.durable() {
-            // SAFETY: without syncs a crash of the machine may spoil the file; nobody opens it
-            // after one: it is removed after the run. Nobody in this process writes through the map
-            // but LMDB.
+            // SAFETY: without syncs a crash of the machine may spoil the file; no process opens it
+            // after a crash, because it is removed after the run. In this process only LMDB writes
+            // through the map.
             unsafe { settings.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::MAP_ASYNC) };
         }
-        // SAFETY: the folder is this run's own: nobody else changes the file under the map, and it
-        // is opened once at a time.
+        // SAFETY: the folder is this run's own: no other process changes the file under the map,
+        // and it is opened once at a time.
         let env = unsafe { settings.open(place) }.map_err(failed)?;
         Ok(Lmdb { env })
     }

@@ -26,7 +26,7 @@ use katydid_workload::{Keys, Result, Store, StoreError};
 use std::ops::Bound;
 use std::path::Path;
 
-/// What an acknowledged commit has survived.
+/// Durability of an acknowledged commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commits {
     /// The loss of power.
@@ -35,13 +35,13 @@ pub enum Commits {
     Unsafe,
 }
 
-/// How a store is to be opened.
+/// Options of a store.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub commits: Commits,
     /// Bytes of pages or blocks that it may keep in memory, beside what it has not written yet.
     pub cache_bytes: u64,
-    /// How many clients there will be.
+    /// Number of clients.
     pub clients: usize,
 }
 
@@ -57,7 +57,7 @@ pub trait Rival: Store {
     fn close(self) -> Result<()>;
 }
 
-/// What is to be done with a store of whatever type.
+/// Visitor of a store of any type.
 pub trait Visit {
     type Output;
     fn visit<S: Rival>(self, store: &S) -> Result<Self::Output>;
@@ -67,9 +67,9 @@ pub trait Visit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     pub name: &'static str,
-    /// Whether it acknowledges commits by callbacks, so that a thread may have many in flight.
+    /// True if it acknowledges commits by callbacks, so that a thread may have many in flight.
     pub callbacks: bool,
-    /// Whether this build has it.
+    /// True if this build has it.
     pub built: bool,
 }
 

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub struct Prefixes(Mutex<HashMap<String, u8>>);
 
-/// Where a store keeps them.
+/// Storage of keys with prefixes.
 pub trait Kept {
-    /// What is kept under this key.
+    /// The value of this key.
     fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Keeps it.
     fn write(&self, key: &[u8], value: &[u8]) -> Result<()>;
@@ -55,7 +55,7 @@ pub fn full(prefix: u8, key: &[u8]) -> Vec<u8> {
     full
 }
 
-/// Where keys end that lie before `to`, or the table's.
+/// End of the keys before `to`, or of the table's keys.
 pub fn end(prefix: u8, to: Option<&[u8]>) -> Vec<u8> {
     to.map_or_else(|| vec![prefix + 1], |to| full(prefix, to))
 }

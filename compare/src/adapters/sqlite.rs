@@ -46,7 +46,8 @@ impl Sqlite {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags).map_err(wrong)?;
-        // A checkpoint may be in the way for a moment, whoever holds the writers' lock.
+        // A checkpoint may be in the way for a moment, whichever connection holds the writers'
+        // lock.
         connection.busy_timeout(Duration::from_secs(10)).map_err(wrong)?;
         let synchronous = if self.durable { "FULL" } else { "OFF" };
         let settings = format!(
@@ -107,7 +108,7 @@ struct Statements {
     insert: String,
     delete: String,
     range: String,
-    /// The same before another key.
+    /// Statement of a range that ends before another key.
     range_to: String,
 }
 
@@ -173,8 +174,8 @@ pub struct SqliteTransaction<'c> {
     connection: &'c Connection,
     table: &'c Statements,
     tables: &'c [Statements],
-    /// Whether it is to be rolled back when it is dropped, which happens before the writers' lock
-    /// is.
+    /// True if it is to be rolled back when it is dropped, which happens before the writers' lock
+    /// is released.
     open: bool,
     writer: Option<MutexGuard<'c, ()>>,
 }

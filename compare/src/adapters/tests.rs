@@ -1,4 +1,4 @@
-//! What the workloads rely on, of every store of this build: the same suite for all.
+//! One suite for every store of this build: the properties that the workloads rely on.
 
 use super::{ALL, Commits, Options, Rival, Visit, with};
 use crate::stores::load;

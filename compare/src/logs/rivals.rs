@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 /// An open log, shared by all threads.
 pub trait Log: Sync {
-    /// What one thread appends with.
+    /// The appender of one thread.
     fn appender(&self, thread: usize) -> Result<Box<dyn Appender + '_>>;
-    /// What its user does beside, every few milliseconds: mostly, drop what is not needed any more.
+    /// Work that a log's user does beside, every few milliseconds: mostly, dropping what is not
+    /// needed any more.
     fn housekeeping(&self) {}
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -22,7 +22,7 @@ pub use settings::Settings;
 use settings::{Case, HELP};
 use std::time::Duration;
 
-/// What came of one run.
+/// Result of one run.
 pub struct Run {
     pub per_second: f64,
     pub transactions: u64,
@@ -47,17 +47,17 @@ impl Row {
         self.rounds.iter().map(|run| run.per_second).collect()
     }
 
-    /// Of the median round.
+    /// Rate of the median round.
     pub fn median(&self) -> f64 {
         median(self.rates())
     }
 
-    /// How many times as fast as `other` it was: the median of each round's ratio.
+    /// Speed as a multiple of that of `other`: the median of each round's ratio.
     pub fn times(&self, other: &Row) -> f64 {
         times_as_much(&self.rates(), &other.rates())
     }
 
-    /// Of all rounds.
+    /// Latencies of all rounds.
     pub fn latencies(&self) -> Latencies {
         let mut all = Latencies::default();
         self.rounds.iter().for_each(|run| all.add(&run.latencies));
@@ -86,7 +86,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Which stores failed, in which case, and how.
+    /// Stores that failed, each with its case and its error.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         self.rows
             .iter()

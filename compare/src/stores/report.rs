@@ -1,4 +1,4 @@
-//! What was measured, as a table, as CSV and as JSON. Pure, but for the look at the machine.
+//! Results as a table, as CSV and as JSON. Pure, but for the look at the machine.
 
 use super::settings::Settings;
 use super::{Measured, Row};
@@ -7,7 +7,7 @@ use crate::statistics::{extremes, median};
 use katydid_workload::measure::Summary;
 use serde_json::{Value, json};
 
-/// What the other stores are compared with: the first row of the same case.
+/// Ratio to the first row of the same case.
 fn ratio(row: &Row, rows: &[Row]) -> Option<f64> {
     let first = rows.iter().find(|other| other.case == row.case)?;
     let comparable = !row.rounds.is_empty() && !first.rounds.is_empty();
@@ -186,7 +186,8 @@ fn json_row(row: &Row, rows: &[Row]) -> Value {
     })
 }
 
-/// What a figure needs to be understood; empty where the system does not tell.
+/// The machine's description that a figure needs to be understood; empty where the system does not
+/// tell.
 fn machine() -> Value {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

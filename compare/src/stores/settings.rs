@@ -42,7 +42,7 @@ many times as fast the first store of the row's threads was (the median of each 
 in microseconds, of writing transactions and of those that only read, each from its beginning until it was acknowledged;
 transactions for each durable write of the log, where the store counts them; and conflicts for 1,000 transactions.";
 
-/// How many threads, and how many transactions of each are in flight.
+/// Number of threads, and of each one's transactions in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
     pub threads: usize,

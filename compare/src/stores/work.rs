@@ -23,10 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How long a store has between being loaded and being measured.
+/// Time between loading and measuring a store.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// How often a transaction that conflicts is run again: not to be reached.
+/// Number of times that a transaction that conflicts is run again: not to be reached.
 const RETRIES: u32 = 1_000_000;
 
 /// Planned records in a transaction that loads.
@@ -43,7 +43,7 @@ const CUSTOMERS_OF_DISTRICT: u32 = 300;
 /// records to come.
 const ASSUMED_RATE: f64 = 50_000.0;
 
-/// What subscribers, rows and the company are made from.
+/// Seed of subscribers, rows and the company.
 const SEED: u64 = 1;
 
 /// TATP's mixes.
@@ -79,7 +79,7 @@ pub enum Work {
     Sysbench(&'static str, Script),
 }
 
-/// What is called so in a list of names.
+/// Entry of this name in a list.
 fn named<T: Copy>(list: &[(&'static str, T)], name: &str) -> Option<(&'static str, T)> {
     list.iter().find(|(known, _)| *known == name).copied()
 }

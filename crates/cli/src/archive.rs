@@ -1,6 +1,7 @@
 //! `archive`: copies the log of a database, closed or running, into a folder of archived files.
 //!
-//! A closed database is opened for it. Of a running one the stretches come through the socket of its process, which keeps the log until the archive has it.
+//! A closed database is opened for it. Of a running one the stretches come through the socket of
+//! its process, which keeps the log until the archive has it.
 
 use clap::Args;
 use katydid::{LogArchive, LogArchiver, LogStretch, Lsn};
@@ -21,9 +22,10 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 
 /// Copy the log into an archive, from which restore --to brings a backup to any commit or time
 ///
-/// The archive is a folder, empty or new the first time. Each run goes on where the one before ended, and the database keeps its log for it meanwhile,
-/// up to --keep bytes. Beyond that the log is trimmed, and the next run says that there is a gap: make a new backup, and begin a new archive. A running database is
-/// archived through the socket of its process.
+/// The archive is a folder, empty or new the first time. Each run goes on where the one before
+/// ended, and the database keeps its log for it meanwhile, up to --keep bytes. Beyond that the log
+/// is trimmed, and the next run says that there is a gap: make a new backup, and begin a new
+/// archive. A running database is archived through the socket of its process.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid archive --dir ./db /mnt/archive\n  \
                         katydid archive --dir ./db /mnt/archive --follow --every 5s\n  \
@@ -34,7 +36,7 @@ pub struct Archive {
     /// Go on with what is committed later, until stopped
     #[arg(long)]
     follow: bool,
-    /// How often to look for new commits; a time is restored to the last look before it
+    /// Interval between two looks for new commits; a time is restored to the last look before it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every, requires = "follow")]
     every: Duration,
     /// Name of the archiver, for which the database keeps its log
@@ -55,9 +57,10 @@ fn every(text: &str) -> std::result::Result<Duration, String> {
     if time < Duration::from_millis(10) { Err("expected at least 10ms".to_owned()) } else { Ok(time) }
 }
 
-/// Where stretches come from.
+/// Source of stretches.
 enum Source {
-    /// Of a database that this process has opened, and what was acknowledged last.
+    /// An archiver of a database that this process has opened, and the end of the stretch that was
+    /// acknowledged last.
     Own(LogArchiver, Option<Lsn>),
     Running(Look),
 }
@@ -75,7 +78,7 @@ impl Stop {
         self.told.notify_all();
     }
 
-    /// Whether it was told, at the latest after `time`.
+    /// Waits for the signal, at most `time`. Returns whether it came.
     fn within(&self, time: Duration) -> bool {
         let guard = self.is_told.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.told.wait_timeout_while(guard, time, |is_told| !*is_told);
@@ -138,7 +141,8 @@ impl Archive {
         self.tell(&archive, taken)
     }
 
-    /// The next stretch after what the archive has, which is acknowledged, and bytes of log behind it.
+    /// The next stretch after what the archive has, which is acknowledged, and bytes of log behind
+    /// it.
     fn next(
         &self,
         source: &mut Source,

@@ -24,9 +24,10 @@ use std::time::{Instant, SystemTime};
 
 /// Copy the database into an empty or new folder
 ///
-/// The copy is a database of its own: it can be opened, or kept and restored. A backup that is interrupted leaves a folder that no command takes for a
-/// database; remove it. If a process has the database open and listens at its socket, that process writes the copy, with its rights and its view of the folders;
-/// this one shows how far it is, and a signal cancels it.
+/// The copy is a database of its own: it can be opened, or kept and restored. A backup that is
+/// interrupted leaves a folder that no command takes for a database; remove it. If a process has
+/// the database open and listens at its socket, that process writes the copy, with its rights and
+/// its view of the folders; this one shows how far it is, and a signal cancels it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid backup --dir ./db /mnt/backup/monday --verify\n  \
                         katydid backup --dir ./db ./copy --rate 50MiB\n  \
@@ -45,30 +46,32 @@ pub struct Backup {
 
 /// Make a database of a backup and the incremental ones to it, in an empty or new folder
 ///
-/// Nothing is changed in the folders of backups. A backup that was opened after it was made is refused: it is a database, and can be opened or backed up.
+/// Nothing is changed in the folders of backups. A backup that was opened after it was made is
+/// refused: it is a database, and can be opened or backed up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid restore /mnt/backup/monday ./db --verify\n  \
                         katydid restore ./monday ./tuesday ./wednesday ./db\n  \
                         katydid restore ./monday ./db --archive ./archive --to 2026-11-25T09:30:00Z")]
 pub struct Restore {
-    /// Folders of the whole backup and of incremental ones, in the order in which they were made; then the folder of the database to be made, which
-    /// is empty or not there yet
+    /// Folders of the whole backup and of incremental ones, in the order in which they were made;
+    /// then the folder of the database to be made, which is empty or not there yet
     #[arg(required = true, num_args = 2.., value_names = ["FROM", "TO"])]
     folders: Vec<PathBuf>,
     /// Go on from the backup with the log in this archive, as `archive` makes it
     #[arg(long, value_name = "ARCHIVE", requires = "to")]
     archive: Option<PathBuf>,
-    /// Restore to this point: the stamp of a commit, a time (RFC 3339 in UTC) or `end`. A time is the last moment before it that the archive has noted
+    /// Restore to this point: the stamp of a commit, a time (RFC 3339 in UTC) or `end`. A time is
+    /// the last moment before it that the archive has noted
     #[arg(long, value_name = "STAMP|TIME|end", value_parser = point, requires = "archive")]
     to: Option<RestorePoint>,
     #[command(flatten)]
     flags: CopyFlags,
 }
 
-/// How a copy is made and told of.
+/// Flags of a copy.
 #[derive(Debug, Args)]
 struct CopyFlags {
-    /// Copy at most so many bytes per second
+    /// Copy at most this number of bytes per second
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<NonZeroU64>,
     /// Check the copy afterwards, as verify does; exit code 1 if a fault is found
@@ -204,7 +207,7 @@ fn time(at: SystemTime) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
-/// What is in a database that was restored to a point.
+/// The report of a restoration to a point, in words.
 fn told_of(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> String {
     let RestoreReport { copy, moment, next_moment, .. } = report;
     let mut text = match (engine, point) {

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where to begin.
+/// Reads the value of `--from`.
 fn from(text: &str) -> std::result::Result<ChangesFrom, String> {
     match text {
         "oldest" => Ok(ChangesFrom::Oldest),
@@ -25,11 +25,14 @@ fn from(text: &str) -> std::result::Result<ChangesFrom, String> {
     }
 }
 
-/// Print the committed transactions that the log still has, one JSON object per line, in the order of their commits
+/// Print the committed transactions that the log still has, one JSON object per line, in the order
+/// of their commits
 ///
-/// Each line has the transaction's "stamp", its "changes", and the "position" after it, from which --from goes on. A change has "table" and "key", and
-/// "value", or "deleted", or "patch" if the log has only the bytes that changed. Where bytes are not text, "key_hex" and "value_hex" stand
-/// instead. If a process has the database open and listens at its socket, that process tells the changes; --follow ends when it closes the database.
+/// Each line has the transaction's "stamp", its "changes", and the "position" after it, from which
+/// --from goes on. A change has "table" and "key", and "value", or "deleted", or "patch" if the log
+/// has only the bytes that changed. Where bytes are not text, "key_hex" and "value_hex" stand
+/// instead. If a process has the database open and listens at its socket, that process tells the
+/// changes; --follow ends when it closes the database.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid changes --dir ./db --limit 10\n  \
                         katydid changes --dir ./db --from 4096@512 --old\n  \
@@ -44,20 +47,21 @@ pub struct ChangesCommand {
     /// Print former values where the log has them
     #[arg(long)]
     old: bool,
-    /// Print at most so many transactions
+    /// Print at most this number of transactions
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Go on where this consumer is, and acknowledge what was printed. It is made, at --from, if there is none; the log is kept for it
+    /// Go on where this consumer is, and acknowledge what was printed. It is made, at --from, if
+    /// there is none; the log is kept for it
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
-    /// Of a new consumer: the most bytes of log that are kept for it
+    /// Bytes of log that are kept for a new consumer, at most
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = katydid_command::bytes::parse)]
     keep: u64,
     #[command(flatten)]
     place: DatabaseDir,
 }
 
-/// What is printed from.
+/// Source of the transactions.
 enum Feed {
     Changes(Changes),
     Consumer(katydid::ChangeConsumer),
@@ -129,7 +133,8 @@ impl ChangesCommand {
             old: self.old,
         });
         let mut out = Output::new();
-        // The first parts of a transaction whose rest is to come, and how many transactions are not printed yet.
+        // The first parts of a transaction whose rest is to come, and how many transactions are not
+        // printed yet.
         let (mut parts, mut left) = (None::<Committed>, self.limit.unwrap_or(u64::MAX));
         let mut ends = left == 0;
         loop {
@@ -254,7 +259,8 @@ fn change(change: &CommittedChange) -> Value {
     Value::Object(object)
 }
 
-/// A database that a signal has closed acknowledges nothing more: what was printed since is printed again.
+/// A database that a signal has closed acknowledges nothing more: what was printed since is printed
+/// again.
 fn acknowledged(outcome: katydid::Result<()>) -> Result<()> {
     match outcome {
         Err(Error::Closed) => Ok(()),

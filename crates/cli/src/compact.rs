@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rewrite the database file without its free pages, so that it shrinks
 ///
-/// It takes as much room again as the pages in use, until it is done. If it is interrupted at any moment, the database is as it was, or rewritten.
+/// It takes as much room again as the pages in use, until it is done. If it is interrupted at any
+/// moment, the database is as it was, or rewritten.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid compact --dir ./db --verify")]
 pub struct Compact {

@@ -1,9 +1,10 @@
-//! `crash-writer`: commits from several threads and prints what is acknowledged, until it is killed. The other half is
-//! `tests/kill9.rs`, which keeps what was printed and compares.
+//! `crash-writer`: commits from several threads and prints what is acknowledged, until it is
+//! killed. The other half is `tests/kill9.rs`, which keeps what was printed and compares.
 //!
-//! Thread `t` commits transactions numbered 1, 2, 3 ... Number `n` sets the thread's counter to `n`, inserts the row `n`
-//! and deletes the row `n - WINDOW`. So at any time the rows of a thread follow from its counter, whatever transactions
-//! are lost, as long as they are lost whole and from the end. A line `t n` is printed after `n` is acknowledged.
+//! Thread `t` commits transactions numbered 1, 2, 3 ... Number `n` sets the thread's counter to
+//! `n`, inserts the row `n` and deletes the row `n - WINDOW`. So at any time the rows of a thread
+//! follow from its counter, whatever transactions are lost, as long as they are lost whole and from
+//! the end. A line `t n` is printed after `n` is acknowledged.
 
 use clap::Args;
 use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions, Session, Table, Transaction};
@@ -24,13 +25,13 @@ pub struct CrashWriter {
     /// Transactions in flight per thread; 1 blocks
     #[arg(long, default_value = "1")]
     in_flight: usize,
-    /// Checkpoint after so many bytes of log
+    /// Bytes of log between two checkpoints
     #[arg(long, default_value = "1MiB", value_parser = katydid_command::bytes::parse)]
     checkpoint: u64,
     /// Pages kept in memory
     #[arg(long, default_value = "64")]
     cache_pages: usize,
-    /// When a commit drops its locks
+    /// Time at which a commit drops its locks: early or after-durable
     #[arg(long, default_value = "early", value_parser = word::<LockRelease>)]
     lock_release: LockRelease,
     #[command(flatten)]
@@ -115,7 +116,8 @@ impl Writer<'_> {
 }
 
 fn acknowledge(thread: u64, number: u64) {
-    // One write per line: lines of several threads do not mix, and a kill leaves at most a cut last one.
+    // One write per line: lines of several threads do not mix, and a kill leaves at most a cut last
+    // one.
     let line = format!("{thread} {number}\n");
     let mut out = std::io::stdout().lock();
     if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {

@@ -18,7 +18,7 @@ pub struct DumpLog {
     /// Begin at this record: its position, or, in a database of the memory engine, its commit stamp
     #[arg(long, value_name = "LSN")]
     from: Option<u64>,
-    /// Print at most so many records
+    /// Print at most this number of records
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// Print only the records of this transaction

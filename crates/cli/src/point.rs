@@ -70,7 +70,8 @@ pub fn print_entry(out: &mut Output, key: &[u8], value: &[u8], as_json: bool) ->
     out.line(line)
 }
 
-/// Set the value of one key, creating database and table if need be; durable when the command returns
+/// Set the value of one key, creating database and table if need be; durable when the command
+/// returns
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid put --dir ./db fruit apple 'red, sweet'\n  \
                         katydid put --dir ./db images logo --value-file logo.png")]
@@ -109,7 +110,8 @@ impl Put {
     }
 }
 
-/// Remove one key, or all keys with a prefix; durable when the command returns; exit code 1 if the key was not there
+/// Remove one key, or all keys with a prefix; durable when the command returns; exit code 1 if the
+/// key was not there
 ///
 /// With --prefix all keys are removed in one transaction, and their number is printed.
 #[derive(Debug, Args)]

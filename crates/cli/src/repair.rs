@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 /// Make a damaged database open again, with everything of it that is sound
 ///
-/// Without --apply nothing is changed: what would be done and what is lost is printed, and the exit code is 1 if there is something to do. With --apply the
-/// damaged files are kept in a folder inside the database's, and never removed. If it is interrupted, run it again. Exit code 0: the database is sound,
-/// or was repaired.
+/// Without --apply nothing is changed: what would be done and what is lost is printed, and the exit
+/// code is 1 if there is something to do. With --apply the damaged files are kept in a folder
+/// inside the database's, and never removed. If it is interrupted, run it again. Exit code 0: the
+/// database is sound, or was repaired.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid repair --dir ./db\n  katydid repair --dir ./db --apply")]
 pub struct Repair {

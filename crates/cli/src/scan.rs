@@ -13,8 +13,9 @@ use serde_json::json;
 
 /// Print `key<TAB>value` of all keys, or of a range, in the order of their bytes
 ///
-/// Bytes that are not text are escaped in the way `load` reads back. With --json each line is an object with the fields
-/// "key" and "value"; where bytes are not text, with "key_hex" or "value_hex" instead.
+/// Bytes that are not text are escaped in the way `load` reads back. With --json each line is an
+/// object with the fields "key" and "value"; where bytes are not text, with "key_hex" or
+/// "value_hex" instead.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid scan --dir ./db unicode --prefix 1F4 --limit 3\n  \
                         katydid scan --dir ./db log --from 2026-01 --to 2026-02 --json\n  \
@@ -24,7 +25,7 @@ pub struct Scan {
     table: String,
     #[command(flatten)]
     keys: KeyFlags,
-    /// At most so many keys
+    /// Print at most this number of keys
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// From the last key to the first

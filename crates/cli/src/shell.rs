@@ -1,7 +1,8 @@
 //! `shell`: several commands on one opening, and in one transaction.
 //!
-//! Lines come from a terminal, with a history, or from standard input. One command a line; words are parted by blanks, and quotes keep blanks. A line that
-//! cannot be done is told and the next one read; at the end of input that is no terminal the exit code says whether all could.
+//! Lines come from a terminal, with a history, or from standard input. One command a line; words
+//! are parted by blanks, and quotes keep blanks. A line that cannot be done is told and the next
+//! one read; at the end of input that is no terminal the exit code says whether all could.
 
 use crate::point::print_entry;
 use crate::show::as_lines;
@@ -19,8 +20,10 @@ use std::path::PathBuf;
 
 /// Read commands from a terminal or standard input, and run them on one database
 ///
-/// Without `begin` each command is a transaction of its own. The database is created if need be; other commands can look at it meanwhile. The history of
-/// a terminal is kept in ~/.katydid_history. From standard input, exit code 1 says that a command failed; those after it were run.
+/// Without `begin` each command is a transaction of its own. The database is created if need be;
+/// other commands can look at it meanwhile. The history of a terminal is kept in
+/// ~/.katydid_history. From standard input, exit code 1 says that a command failed; those after it
+/// were run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid shell --dir ./db\n  \
                         printf 'begin\\nput fruit apple red\\nput fruit pear green\\ncommit\\n' | katydid shell --dir ./db")]
@@ -60,7 +63,7 @@ impl Shell {
     }
 }
 
-/// What a line asks for when it was done.
+/// Next step of the shell after a line.
 enum Next {
     Line,
     Quit,
@@ -257,7 +260,7 @@ fn name(word: &[u8]) -> Result<String> {
     })
 }
 
-/// Why a line cannot be parted into words.
+/// Reason why a line cannot be split into words.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum WordsError {
     #[error("a quote is left open")]

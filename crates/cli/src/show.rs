@@ -33,7 +33,8 @@ impl Tables {
     }
 }
 
-/// Remove a table and all its keys; durable when the command returns; exit code 1 if there is no such table
+/// Remove a table and all its keys; durable when the command returns; exit code 1 if there is no
+/// such table
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid drop-table --dir ./db unicode")]
 pub struct DropTable {
@@ -55,8 +56,9 @@ impl DropTable {
 
 /// Print positions and counters, and what keeps the oldest part of the log
 ///
-/// Counters count since the database was opened. If a process has it open and listens at its socket, they are that process's; if not, this
-/// command opens it to read only, and they tell what that took.
+/// Counters count since the database was opened. If a process has it open and listens at its
+/// socket, they are that process's; if not, this command opens it to read only, and they tell what
+/// that took.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid stat --dir ./db --json")]
 pub struct StatCommand {
@@ -178,7 +180,7 @@ pub fn as_lines(stat: &Value) -> Lines {
     lines
 }
 
-/// How often, and how long.
+/// Quantiles and count.
 pub fn latencies(latencies: &Value) -> String {
     let number = |name: &str| latencies[name].as_u64().unwrap_or(0);
     let names = [("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("max", "longest")];

@@ -1,15 +1,16 @@
 //! Keys and values as text, and back. Pure.
 //!
-//! Text stays text: valid UTF-8 is printed as it is, except backslash (`\\`), tab (`\t`), line feed (`\n`), carriage
-//! return (`\r`), other control characters, and characters that part lines or turn the direction of text (`\xNN` for each byte). Bytes that
-//! are not UTF-8 are `\xNN`.
+//! Text stays text: valid UTF-8 is printed as it is, except backslash (`\\`), tab (`\t`), line feed
+//! (`\n`), carriage return (`\r`), other control characters, and characters that part lines or turn
+//! the direction of text (`\xNN` for each byte). Bytes that are not UTF-8 are `\xNN`.
 //!
 //! 1. `unescape(escape(bytes)) == bytes` for all bytes.
-//! 2. Escaped text holds no control character: neither tab nor line end can be mistaken for a separator.
+//! 2. Escaped text holds no control character: neither tab nor line end can be mistaken for a
+//!    separator.
 
 use serde_json::{Map, Value};
 
-/// Why text cannot be read back.
+/// Reason why text cannot be read back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EscapeError {
     /// `\x` without two hexadecimal digits after it.
@@ -47,7 +48,8 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a character changes how the text around it is shown: with them one text can be made to look like another.
+/// Returns whether a character changes how the text around it is shown: with such characters one
+/// text can be made to look like another.
 fn is_format(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -99,7 +101,8 @@ fn hex_byte(digits: &[u8]) -> Option<u8> {
     u8::try_from(digit(0)? * 16 + digit(1)?).ok()
 }
 
-/// Puts `bytes` into a JSON object: under `name` as a string if they are UTF-8, else under `name_hex` in hexadecimal.
+/// Puts `bytes` into a JSON object: under `name` as a string if they are UTF-8, else under
+/// `name_hex` in hexadecimal.
 pub fn put_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_owned(), Value::from(text)),

@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Show what a running database does: rates, latencies, its oldest transactions and what transactions wait for, until it ends
+/// Show what a running database does: rates, latencies, its oldest transactions and what
+/// transactions wait for, until it ends
 ///
-/// The process that has the database open must have a socket, as `load`, `bench` and `shell` have, and programs that call katydid_observe::Socket::open.
+/// The process that has the database open must have a socket, as `load`, `bench` and `shell` have,
+/// and programs that call katydid_observe::Socket::open.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid top --dir ./db\n  katydid top --dir ./db --interval 10 --count 6 --json"
@@ -25,7 +27,7 @@ pub struct Top {
     /// Seconds between two looks
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     interval: f64,
-    /// Stop after so many intervals
+    /// Stop after this number of intervals
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     /// Print one JSON object for each interval: rates, and the whole of `stat --json`

@@ -10,10 +10,12 @@ use katydid_command::progress::Progress;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Check every page and the order of every tree, or the last checkpoint, and the log, without changing anything
+/// Check every page and the order of every tree, or the last checkpoint, and the log, without
+/// changing anything
 ///
-/// Faults go to standard error, the place first; then the exit code is 1. A database that was not closed cleanly is recovered in memory,
-/// and checked there. What cannot be opened is never sound. Exit code 3: it could not be found out whether it can be opened, or a process has it open.
+/// Faults go to standard error, the place first; then the exit code is 1. A database that was not
+/// closed cleanly is recovered in memory, and checked there. What cannot be opened is never sound.
+/// Exit code 3: it could not be found out whether it can be opened, or a process has it open.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid verify --dir ./db && echo sound")]
 pub struct Verify {
@@ -30,7 +32,7 @@ pub struct Verify {
 impl Verify {
     pub fn run(self) -> Result<()> {
         self.place.must_exist()?;
-        // Whoever damaged the control file is named below.
+        // A damaged control file is reported below.
         let engine = Database::engine_at(&self.place.dir).unwrap_or_default();
         let what = match engine {
             EngineKind::Memory => "parts of the checkpoint",

@@ -20,7 +20,7 @@ impl Log for Printer {
 
 /// From now on warnings are printed.
 pub fn print() {
-    // Set once, at the start of the program: nobody can have been earlier.
+    // Set once, at the start of the program: no other logger can be set earlier.
     if log::set_logger(&Printer).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }

@@ -1,4 +1,4 @@
-//! What the program was built from, and how; the build script finds it out.
+//! Commit and build options of the program, found by the build script.
 
 /// Version of the workspace, and the commit in parentheses where that is known.
 pub const VERSION: &str = env!("KATYDID_VERSION");
@@ -12,7 +12,7 @@ pub const RUSTC: Option<&str> = option_env!("KATYDID_RUSTC");
 /// Cargo's profile.
 pub const PROFILE: Option<&str> = option_env!("KATYDID_PROFILE");
 
-/// Whether files differed from the commit, if git could tell.
+/// Returns whether files differed from the commit, if git could tell.
 pub fn dirty() -> Option<bool> {
     option_env!("KATYDID_DIRTY").map(|dirty| dirty == "true")
 }

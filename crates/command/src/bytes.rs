@@ -32,7 +32,7 @@ pub fn shown(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// `1 line`, `2 lines`: so many of something.
+/// A number and its noun: `1 line`, `2 lines`.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }

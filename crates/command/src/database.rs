@@ -1,4 +1,4 @@
-//! Where a database is, and opening it.
+//! Place and opening of a database.
 //!
 //! Commands that only look change nothing in the folder, and share its lock with others that do.
 //! All other commands have the lock for themselves while they have the database open; `verify` and
@@ -39,12 +39,12 @@ pub struct EngineFlags {
     /// Options of the memory engine.
     #[command(flatten)]
     pub memory_flags: MemoryFlags,
-    /// What the log is kept in.
+    /// Flags of the log.
     #[command(flatten)]
     pub log: LogFlags,
 }
 
-/// What only the memory engine has.
+/// Flags of the memory engine.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct MemoryFlags {
     /// Memory engine: streams of a new database's log [default: one for each processor]
@@ -157,14 +157,14 @@ pub fn is_folder(dir: &Path) -> std::result::Result<(), String> {
     }
 }
 
-/// Whether a folder holds a database, told by its control file (`docs/page-format.md`), perhaps one
-/// whose creation was interrupted.
+/// Returns whether a folder holds a database, judged by its control file (`docs/page-format.md`);
+/// its creation may have been interrupted.
 pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
 }
 
-/// Whether a folder may hold a database that has lost its control file: opening tells, and changes
-/// nothing.
+/// Returns whether a folder may hold a database that has lost its control file: opening finds out,
+/// and changes nothing.
 fn may_have_lost_control(dir: &Path) -> bool {
     dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
 }
@@ -195,7 +195,7 @@ pub fn open(dir: &Path, options: Options, if_found: Option<MediumSettings>) -> R
     open_showing(options, if_found, |options| Database::open_with(dir, options))
 }
 
-/// The same for a database that `open` opens.
+/// Opens a database by `open`, and shows what recovery does.
 pub fn open_showing(
     options: Options,
     if_found: Option<MediumSettings>,

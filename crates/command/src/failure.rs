@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! Failures of a command, with their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,18 +6,18 @@ use std::process::ExitCode;
 /// The result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a command ends.
+/// Reason why a command ends.
 #[derive(Debug)]
 pub enum Failure {
     /// Something was found or failed; the message goes to standard error. Exit code 1.
     Failed(String),
     /// The command line, or a file that says what to do, is wrong. Exit code 2.
     Usage(String),
-    /// What was looked for is not there, or is faulty, and that is said already. Exit code 1.
+    /// A missing or faulty thing that the command looked for and has reported. Exit code 1.
     Said,
-    /// It could not be found out what was asked; why is said already. Exit code 3.
+    /// The command could not find out what was asked, and has printed why. Exit code 3.
     Unchecked,
-    /// Nobody reads the output any more (`katydid scan | head`). Exit code 0, silently.
+    /// The reader of the output is gone (`katydid scan | head`). Exit code 0, silently.
     NobodyReads,
 }
 

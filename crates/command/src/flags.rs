@@ -1,4 +1,4 @@
-//! How values of flags are read, where several commands have such flags.
+//! Parsers of flags' values that several commands have.
 //!
 //! Pure. The messages say what was expected; clap names the flag and the value.
 

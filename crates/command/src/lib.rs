@@ -1,5 +1,5 @@
-//! What the commands of the `katydid` program share: how they read values, open databases, fail,
-//! print and stop.
+//! Code that the commands of the `katydid` program share: reading values, opening databases,
+//! failures, output and stopping.
 //!
 //! The operator's commands (`crates/cli`) and everything that evaluates (`crates/bench`) stand on
 //! this crate, and neither on the other's modules. No command is in here.

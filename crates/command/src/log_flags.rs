@@ -1,4 +1,4 @@
-//! What a log is kept in, on the command line: files, or NVRAM that is real or emulated.
+//! Flags for the medium of a log: files, or NVRAM that is real or emulated.
 //!
 //! A database remembers the kind of its log, and of one in NVRAM its size. Where no kind is asked
 //! for it is the database's own: opening with another changes nothing and says which it is.
@@ -10,11 +10,11 @@ use clap::{Args, ValueEnum};
 use katydid_wal::{LogKind, MediumSettings, NvramOptions, Options, Persistence};
 use std::time::Duration;
 
-/// What a log is kept in.
+/// Flags for the medium of a log.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct LogFlags {
-    /// What the log is kept in: disk, or in NVRAM nv_direct, nv_ring or another that the log has
-    /// [default: that of the database; disk for a new one]
+    /// Medium of the log: disk, or in NVRAM nv_direct, nv_ring, nv_entries or nv_logging [default:
+    /// that of the database; disk for a new one]
     #[arg(long = "log", value_name = "KIND", value_parser = word::<LogKind>)]
     pub kind: Option<LogKind>,
     /// Log on disk: bytes of a segment; only a new one takes it [default: 64MiB]

@@ -31,11 +31,11 @@ pub struct Wanted {
     pub keys: Bounds,
     /// From the last key to the first.
     pub reverse: bool,
-    /// At most so many entries.
+    /// Maximum number of entries.
     pub limit: u64,
 }
 
-/// What an archive wants of the log.
+/// Request of an archive for the next stretch of the log.
 #[derive(Debug)]
 pub struct ArchiveRequest<'a> {
     /// Name of the archiver.
@@ -79,8 +79,8 @@ impl DatabaseDir {
     }
 }
 
-/// Whether the process that had the database in folder `dir` open has closed its socket, and not
-/// died: a crash leaves the socket's file.
+/// Returns whether the process that had the database in folder `dir` open has closed its socket. A
+/// process that died has left the socket's file.
 pub fn has_closed_socket(dir: &Path) -> bool {
     !dir.join(SOCKET_NAME).exists()
 }
@@ -154,7 +154,7 @@ impl Look {
         }
     }
 
-    /// How many keys there are in a range.
+    /// Number of keys in a range.
     pub fn count(&mut self, table: &str, keys: impl KeyRange) -> Result<u64> {
         let mut keys = keys.into_bounds();
         let mut total = 0;
@@ -172,8 +172,8 @@ impl Look {
         }
     }
 
-    /// Of a running database, the stretch of its log that follows an archive's end, and bytes of
-    /// log behind it. What the archive has is acknowledged.
+    /// The stretch of a running database's log that follows an archive's end, and bytes of log
+    /// behind it. What the archive has is acknowledged.
     pub fn log_stretch(
         &mut self,
         ArchiveRequest { archiver, keep, note }: &ArchiveRequest<'_>,

@@ -39,7 +39,7 @@ impl Output {
         self.line(value.to_string())
     }
 
-    /// Hands everything to whoever reads it. Not calling this before the end loses output.
+    /// Hands everything to the reader. Not calling this before the end loses output.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(failed)
     }

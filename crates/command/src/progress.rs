@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// How often a plain line is printed.
+/// Interval between two plain lines.
 const PLAIN_EVERY: Duration = Duration::from_secs(2);
 
 /// The progress of one phase.

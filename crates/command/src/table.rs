@@ -21,7 +21,7 @@ pub fn lined_up(lines: &[Vec<String>]) -> Vec<String> {
     lines.iter().map(join).collect()
 }
 
-/// The same lines as CSV.
+/// The lines of a table as CSV.
 pub fn csv(lines: &[Vec<String>]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -38,7 +38,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Lines of at most so many characters.
+/// Lines of at most this number of characters.
 pub fn wrapped(text: &str) -> Vec<String> {
     const WIDE: usize = 108;
     let mut lines: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! Files that are written whole: whoever opens one finds what was there before or all of the new
-//! text, never a part of it.
+//! Files that are written whole: a program that opens one finds what was there before or all of the
+//! new text, never a part of it.
 //!
 //! The text goes to a file beside it, which then takes its name. What is no file, such as a pipe or
 //! a terminal, is written to as it is. Nothing is synced: after a crash of the machine the old text

@@ -1,8 +1,9 @@
 //! What a live feed costs those who commit, and how far it is behind: `change_rate [DIRECTORY]`.
 //!
-//! Two threads put keys of 16 bytes with values of 100 bytes, 1,000 commits in flight each, without and with a thread that reads the feed, in turns, for each
-//! engine. Without a directory the device is memory. The lag is the time from just before the commit was submitted until its transaction was
-//! given; its clock is read once in 64 commits.
+//! Two threads put keys of 16 bytes with values of 100 bytes, 1,000 commits in flight each, without
+//! and with a thread that reads the feed, in turns, for each engine. Without a directory the device
+//! is memory. The lag is the time from just before the commit was submitted until its transaction
+//! was given; its clock is read once in 64 commits.
 
 use katydid::{Change, ChangesFrom, Database, EngineKind, Options};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};

@@ -1,8 +1,10 @@
-//! A copy of a database that follows it: a second database, in a folder of its own, to which each committed transaction is applied as one
-//! transaction. Both may die and come back at any time; the copy misses nothing and applies nothing twice.
+//! A copy of a database that follows it: a second database, in a folder of its own, to which each
+//! committed transaction is applied as one transaction. Both may die and come back at any time; the
+//! copy misses nothing and applies nothing twice.
 //!
-//! The copy begins as a backup. Its place in the feed is a row of its own, changed in the transaction that applies a transaction of the source.
-//! A named consumer keeps the source's log for it.
+//! The copy begins as a backup. Its place in the feed is a row of its own, changed in the
+//! transaction that applies a transaction of the source. A named consumer keeps the source's log
+//! for it.
 //!
 //! Run: `cargo run --example follower -- FOLDER`, which makes `FOLDER/source` and `FOLDER/copy`.
 
@@ -36,7 +38,8 @@ struct Follower {
 impl Follower {
     /// Opens the copy in `folder`, or makes it from a backup of `source`.
     fn open(source: &Database, folder: &Path) -> Result<Follower> {
-        // Before the backup is made: so nothing lies between the two. What lies in both is applied twice, which changes nothing.
+        // Before the backup is made: so nothing lies between the two. What lies in both is applied
+        // twice, which changes nothing.
         let consumer = source.consumer("copy", BEHIND_MAX, &ChangesFrom::Now)?;
         if matches!(Database::engine_at(folder), Err(Error::NotFound { .. })) {
             source.backup(folder)?;
@@ -50,11 +53,13 @@ impl Follower {
         Ok(Follower { copy, consumer, place, applied })
     }
 
-    /// Applies what is durable in the source and not in the copy yet. `next` in place of `try_next` would wait for more, and `next_async` would in
-    /// an executor. Acknowledging costs a durable write, so it is left to the caller, who does it now and then.
+    /// Applies what is durable in the source and not in the copy yet. `next` in place of `try_next`
+    /// would wait for more, and `next_async` would in an executor. Acknowledging costs a durable
+    /// write, so it is left to the caller, who does it now and then.
     fn catch_up(&mut self) -> Result<()> {
         while let Some(transaction) = self.consumer.try_next()? {
-            // Otherwise the follower died after it had applied this one, and before it acknowledged it.
+            // Otherwise the follower died after it had applied this one, and before it acknowledged
+            // it.
             if transaction.stamp.get() > self.applied {
                 self.apply(&transaction)?;
                 self.applied = transaction.stamp.get();

@@ -1,6 +1,8 @@
-//! A secondary index: users by their number, found by the town they live in. The index is kept in the transaction that changes the row.
+//! A secondary index: users by their number, found by the town they live in. The index is kept in
+//! the transaction that changes the row.
 //!
-//! Run: `cargo run --example index` (in memory), or `cargo run --example index -- FOLDER` (durable).
+//! Run: `cargo run --example index` (in memory), or `cargo run --example index -- FOLDER`
+//! (durable).
 
 use katydid::typed::{Index, IndexedTable, TypedTable};
 use katydid::{Database, Result};
@@ -28,7 +30,8 @@ pub fn run(db: &Database) -> Result<()> {
     })?;
     // The old entry goes and the new one comes with the row.
     db.transact(|txn| users.put(txn, 3_u64, "Basel"))?;
-    // A read-only transaction sees one moment of the rows and of the index, and keeps no writer waiting.
+    // A read-only transaction sees one moment of the rows and of the index, and keeps no writer
+    // waiting.
     let txn = db.begin_read_only()?;
     let of_basel: Vec<u64> = towns.keys(&txn, "Basel").collect::<Result<_>>()?;
     let of_bern: Vec<u64> = towns.keys(&txn, "Bern").collect::<Result<_>>()?;

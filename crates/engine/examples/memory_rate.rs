@@ -1,7 +1,9 @@
-//! What the memory engine's transactions cost: `memory_rate [--dir D] [--seconds S] [--only NAME] [--lock-release R] [--streams N]`.
+//! What the memory engine's transactions cost:
+//! `memory_rate [--dir D] [--seconds S] [--only NAME] [--lock-release R] [--streams N]`.
 //!
-//! Without `--dir` the device is memory. One table of 100,000 rows of 1 KiB; each transaction reads or replaces one of them. Half
-//! of each is YCSB A; `buffered` shows the engine's own work, `in flight` is durable with 1,000 callbacks in flight.
+//! Without `--dir` the device is memory. One table of 100,000 rows of 1 KiB; each transaction reads
+//! or replaces one of them. Half of each is YCSB A; `buffered` shows the engine's own work,
+//! `in flight` is durable with 1,000 callbacks in flight.
 
 use katydid::{
     Access, AdvancedOptions, Database, Durability, MemoryOptions, Options, Session, Table, TransactionOptions,

@@ -1,9 +1,12 @@
-//! An outbox: a service changes its own rows and tells another service, and neither happens without the other.
+//! An outbox: a service changes its own rows and tells another service, and neither happens without
+//! the other.
 //!
-//! The message is written in the transaction that changes the rows. A sender delivers messages in order and removes each one after it was
-//! delivered. If it dies between the two, the message is delivered again, so the receiver drops numbers that it has seen.
+//! The message is written in the transaction that changes the rows. A sender delivers messages in
+//! order and removes each one after it was delivered. If it dies between the two, the message is
+//! delivered again, so the receiver drops numbers that it has seen.
 //!
-//! Run: `cargo run --example outbox` (in memory), or `cargo run --example outbox -- FOLDER` (durable).
+//! Run: `cargo run --example outbox` (in memory), or `cargo run --example outbox -- FOLDER`
+//! (durable).
 
 use katydid::typed::TypedTable;
 use katydid::{Database, Result};

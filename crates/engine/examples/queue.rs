@@ -1,6 +1,8 @@
-//! A queue of jobs with several consumers. Each job is done once, and a consumer that dies gives its job back.
+//! A queue of jobs with several consumers. Each job is done once, and a consumer that dies gives
+//! its job back.
 //!
-//! Run: `cargo run --example queue` (in memory), or `cargo run --example queue -- FOLDER` (durable).
+//! Run: `cargo run --example queue` (in memory), or `cargo run --example queue -- FOLDER`
+//! (durable).
 
 use katydid::{Database, Result, Table};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,8 +50,9 @@ pub fn run(db: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Takes the first job that nobody else works on. Taking it, doing it and noting the result are one transaction: if it fails or the
-/// process dies, the job is still in the queue. `false` if the queue is empty.
+/// Takes the first job that nobody else works on. Taking it, doing it and noting the result are one
+/// transaction: if it fails or the process dies, the job is still in the queue. `false` if the
+/// queue is empty.
 fn consume_one(db: &Database, jobs: &Table, done: &Table) -> Result<bool> {
     db.transact(|txn| {
         // Passes over jobs that other consumers have locked, without waiting for them.

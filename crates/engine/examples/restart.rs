@@ -1,7 +1,9 @@
-//! How fast a crashed database restarts: `restart write DIR [MEGABYTES]` fills the log without a checkpoint and aborts,
-//! `restart open DIR` recovers and says how long each phase took. Written to again, the same keys are updated, on pages that
-//! restart has to read. `--engine memory` is the other engine, `--streams N` its streams, `--value N` the bytes of a value. Closed by
-//! `open`, the memory engine has a checkpoint, which the next `open` restores; with `--keep` it is not closed, and the next has as much to do.
+//! How fast a crashed database restarts: `restart write DIR [MEGABYTES]` fills the log without a
+//! checkpoint and aborts, `restart open DIR` recovers and says how long each phase took. Written to
+//! again, the same keys are updated, on pages that restart has to read. `--engine memory` is the
+//! other engine, `--streams N` its streams, `--value N` the bytes of a value. Closed by `open`, the
+//! memory engine has a checkpoint, which the next `open` restores; with `--keep` it is not closed,
+//! and the next has as much to do.
 
 use katydid::{
     AdvancedOptions, Database, Durability, EngineKind, MemoryOptions, Options, PagedOptions, Phase, Table,

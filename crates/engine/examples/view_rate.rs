@@ -1,9 +1,11 @@
-//! What read views cost: `view_rate [--dir D] [--rows N] [--seconds S]`. Without `--dir` the device is memory.
+//! What read views cost: `view_rate [--dir D] [--rows N] [--seconds S]`. Without `--dir` the device
+//! is memory.
 //!
-//! Paged engine, rows of 100 bytes. First, point reads by one thread: with locks, and through views. Then 8 writers, each of which replaces one
-//! row in a durable transaction: alone; beside a thread that scans the whole table through a view, again and again; and, to tell what the
-//! processor time of such a thread costs, beside one that spins and one that scans another table. They are measured in turns, so that a change of
-//! the machine's load meets all.
+//! Paged engine, rows of 100 bytes. First, point reads by one thread: with locks, and through
+//! views. Then 8 writers, each of which replaces one row in a durable transaction: alone; beside a
+//! thread that scans the whole table through a view, again and again; and, to tell what the
+//! processor time of such a thread costs, beside one that spins and one that scans another table.
+//! They are measured in turns, so that a change of the machine's load meets all.
 
 use katydid::{Access, Database, Options, Table, TransactionOptions};
 use katydid_device::{Directory, FileDirectory, MemoryDirectory};

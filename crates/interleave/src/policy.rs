@@ -1,4 +1,4 @@
-//! Which thread goes on.
+//! Choice of the thread that goes on.
 //!
 //! A seed picks one of three ways.
 //!
@@ -14,7 +14,7 @@
 use fastrand::Rng;
 use std::panic::Location;
 
-/// What a place says about itself.
+/// Kind of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A latch, a call.
@@ -47,7 +47,7 @@ enum Strategy {
 pub(crate) struct Policy {
     random: Rng,
     way: Strategy,
-    /// Of each thread; unused by the random walk.
+    /// Priority of each thread; unused by the random walk.
     priorities: Vec<i64>,
     lowest: i64,
 }
@@ -69,7 +69,8 @@ impl Policy {
         Policy { random, way, priorities, lowest: 0 }
     }
 
-    /// Whether the running thread keeps the turn at this line, which is event number `event`.
+    /// Returns whether the running thread keeps the turn at this line, which is event number
+    /// `event`.
     pub(crate) fn stays(&mut self, own: usize, event: u64, line: &Location<'_>, kind: Kind) -> bool {
         let falls = match &self.way {
             Strategy::Walk { of } => return self.random.u32(0..*of) > 0,

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long all threads may wait for another thread of the process before the run is taken to be
-/// stuck.
+/// Time that all threads may wait for another thread of the process before the run counts as stuck.
 pub const STUCK: Duration = Duration::from_secs(20);
 
 /// Events after which a run is taken to go round in a circle.
@@ -44,7 +43,7 @@ pub type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 pub struct Step {
     /// The number of the task, from 0.
     pub task: usize,
-    /// What the thread told [`pause`] or [`pause_between`], or `waits`, `yields`, `ends`.
+    /// Argument of [`pause`] or [`pause_between`], or `waits`, `yields`, `ends`.
     pub place: &'static str,
     /// The line of the code that called [`pause`].
     pub line: Option<&'static Location<'static>>,
@@ -111,13 +110,13 @@ pub(crate) struct Scheduler {
 /// Schedulers with threads under way, so that any thread of the process can wake theirs.
 static SCHEDULERS: Mutex<Vec<Arc<Scheduler>>> = Mutex::new(Vec::new());
 
-/// How many schedulers there are. Written under the lock of `SCHEDULERS`; `SeqCst`: a thread that
-/// sees 0 wakes no scheduled thread.
+/// Number of schedulers. Written under the lock of `SCHEDULERS`; `SeqCst`: a thread that sees 0
+/// wakes no scheduled thread.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static OWN: RefCell<Option<(Arc<Scheduler>, usize)>> = const { RefCell::new(None) };
-    /// Whether the thread belongs to a scheduler, and is not inside of it.
+    /// True if the thread belongs to a scheduler, and is not inside of it.
     static SCHEDULED: Cell<bool> = const { Cell::new(false) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
@@ -141,7 +140,7 @@ impl Drop for Inside {
     }
 }
 
-/// What a wait ended with.
+/// Outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     Woken,
@@ -150,7 +149,7 @@ pub(crate) enum Wait {
     Changed,
 }
 
-/// Whether the calling thread is in the scheduler's own code.
+/// Returns whether the calling thread is in the scheduler's own code.
 pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
@@ -290,7 +289,7 @@ impl Scheduler {
         woken
     }
 
-    /// What the clock shows, in nanoseconds.
+    /// Time of the clock, in nanoseconds.
     pub(crate) fn now(&self) -> u64 {
         let mut state = lock(&self.state);
         state.readings += 1;
@@ -462,8 +461,8 @@ pub fn run(seed: u64, tasks: Vec<Task<'_>>) -> Order {
     Order(order)
 }
 
-/// Where the threads' clock begins, in nanoseconds: behind what any machine's clock shows, so that
-/// nothing that was read outside lies in its future. A run inside of a run goes on with the outer
+/// First time of the threads' clock, in nanoseconds: behind what any machine's clock shows, so that
+/// no time that was read outside lies in its future. A run inside of a run goes on with the outer
 /// run's clock, and hands it back at its end.
 fn start_of_clock() -> u64 {
     within(|scheduler, _| scheduler.now()).unwrap_or(1 << 60)

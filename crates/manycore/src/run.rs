@@ -1,4 +1,4 @@
-//! Runs: so many virtual threads that do nothing but insert, for so much simulated time.
+//! Runs: a number of virtual threads that do nothing but insert, for a simulated time.
 
 use katydid_kernels_simulated::insert::{
     BufferSizes, InserterDesign, InserterKind, InserterSettings, OutOfRange,
@@ -20,7 +20,7 @@ const RESERVE_BYTES: u64 = 16 << 20;
 /// Bytes of a record.
 const RECORD_MAX: usize = 16 << 20;
 
-/// What to run.
+/// Plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// A design's name, one of [`designs`].
@@ -46,14 +46,14 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
     /// Inserted records.
     pub records: u64,
     /// Their bytes, headers included.
     pub bytes: u64,
-    /// Of each second.
+    /// Records of all threads in a second.
     pub records_per_second: f64,
     /// Millions of bytes a second.
     pub megabytes_per_second: f64,
@@ -61,20 +61,20 @@ pub struct Outcome {
     pub of_one_thread: (u64, u64),
     /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
     pub travelled: (u64, u64),
-    /// What the simulation did.
+    /// Events of the simulation.
     pub events: u64,
 }
 
-/// Why there is no outcome.
+/// Reason why there is no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// There is no such design.
     #[error("no inserter {name:?}; there are {known}")]
     Design {
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// What there is.
+        /// Known names.
         known: String,
     },
     /// A figure of the plan is out of range.
@@ -82,9 +82,9 @@ pub enum RunError {
     Range {
         /// Which.
         field: &'static str,
-        /// What it is.
+        /// Given value.
         value: f64,
-        /// What it may be.
+        /// Range of legal values.
         range: &'static str,
     },
     /// The simulation did not end.
@@ -97,8 +97,9 @@ pub fn designs() -> Vec<String> {
     InserterKind::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// The ring's size on a machine of so many cores, for so many threads and records of at most so
-/// many bytes: the log's default there, or, if that is more, room for four records of each thread.
+/// The ring's size on a machine of `cores` cores, for `threads` threads and records of at most
+/// `largest` bytes: the log's default there, or, if that is more, room for four records of each
+/// thread.
 pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
     (threads * largest * 4).next_power_of_two().clamp(BufferSizes::ring_bytes_for(cores), 1 << 30)
 }

@@ -19,10 +19,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How transactions get their timestamps and put their records into a log.
+/// Design by which transactions get their timestamps and put their records into a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TxnDesign {
-    /// What it is called.
+    /// Name of the design.
     pub name: &'static str,
     /// In words.
     pub about: &'static str,
@@ -81,7 +81,7 @@ pub const TXN_DESIGNS: [TxnDesign; 6] = [
     },
 ];
 
-/// What to run.
+/// Plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TxnPlan {
     /// How.
@@ -98,18 +98,18 @@ pub struct TxnPlan {
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TxnOutcome {
     /// Transactions of all threads.
     pub transactions: u64,
-    /// Of each second.
+    /// Transactions in a second.
     pub per_second: f64,
-    /// What the simulation did.
+    /// Events of the simulation.
     pub events: u64,
 }
 
-/// Nobody waits for a device here.
+/// No transaction waits for a device here.
 struct NoWaits;
 
 impl Waits for NoWaits {

@@ -23,7 +23,7 @@ pub struct Client {
     stream: UnixStream,
 }
 
-/// Why a socket cannot be reached.
+/// Reason why a socket cannot be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -35,7 +35,7 @@ pub enum ConnectError {
     Io(#[source] io::Error),
 }
 
-/// Why there is no reply.
+/// Reason why there is no reply.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
@@ -138,7 +138,7 @@ fn broken(error: FrameError) -> AskError {
     }
 }
 
-/// Whether the error says that the other side has ended the connection.
+/// Returns whether the error says that the other side has ended the connection.
 fn is_end(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)

@@ -13,7 +13,7 @@ pub struct Committed {
     pub position: String,
     /// Its changes in the order in which it made them.
     pub changes: Vec<CommittedChange>,
-    /// Whether the next transaction of the replies has the rest of its changes.
+    /// True if the next transaction of the replies has the rest of its changes.
     pub more: bool,
 }
 
@@ -61,7 +61,7 @@ pub enum CommittedValue {
     Patch {
         /// The first byte that changed.
         offset: usize,
-        /// How many bytes went away there.
+        /// Number of bytes that were replaced.
         replaced: usize,
         /// The bytes that came instead.
         bytes: Bytes,

@@ -12,7 +12,7 @@ use katydid::Database;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A client that asks nothing for so long is sent away.
+/// Time without a request after which a client is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves a client to its end: it went away, sent what cannot be read, or was too slow.

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// The client is told how far the copy is this often.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
-/// What is to be copied, and how.
+/// Request for a copy.
 pub(crate) struct CopyRequest<'a> {
     pub(crate) to: &'a Bytes,
     pub(crate) base: Option<&'a Bytes>,

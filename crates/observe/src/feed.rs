@@ -63,7 +63,7 @@ impl Source {
     }
 }
 
-/// Why there is no reply.
+/// Reason why there is no reply.
 pub(crate) enum FeedEnd {
     /// The client is gone, or the socket ends.
     Gone,

@@ -1,4 +1,4 @@
-//! Frames: four bytes of length, little-endian, and so many bytes of JSON.
+//! Frames: four bytes of length, little-endian, and this number of bytes of JSON.
 //!
 //! Runs on the thread of a connection, on either side. Invariants:
 //!
@@ -22,14 +22,14 @@ pub(crate) const REPLY_BYTES_MAX: usize = 4 * katydid::VALUE_BYTES_MAX + (8 << 2
 /// A frame that has begun takes at most this long.
 const FRAME_TIME: Duration = Duration::from_secs(10);
 
-/// What a frame holds.
+/// Contents of a frame.
 #[derive(Serialize, Deserialize)]
 struct Framed<T> {
     protocol: u32,
     body: T,
 }
 
-/// Why a frame cannot be read.
+/// Reason why a frame cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     /// The other side has ended the connection between two frames.
@@ -78,7 +78,7 @@ pub(crate) fn read<T: DeserializeOwned>(
 
 /// The body of a frame. Total.
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
-    /// What every protocol has.
+    /// The field that every protocol has.
     #[derive(Deserialize)]
     struct ProtocolNumber {
         protocol: u32,

@@ -27,7 +27,8 @@
 //! # }
 //! ```
 //!
-//! The command line (`katydid get`, `scan`, `count`, `tables`, `stat`, `top`, `changes`, `backup`, `archive`) asks the socket when a process has the database open.
+//! The command line (`katydid get`, `scan`, `count`, `tables`, `stat`, `top`, `changes`, `backup`,
+//! `archive`) asks the socket when a process has the database open.
 #![forbid(unsafe_code)]
 
 mod answer;

@@ -1,4 +1,4 @@
-//! Whether the other side of a connection is still there, and waiting for it or for something else.
+//! Presence of the other side of a connection, and waiting for its end or for something else.
 //!
 //! On the thread of a connection. A client has nothing to say while its request is answered: bytes,
 //! or the end of its side, mean that it wants no answer any more. The end of the socket looks the
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Wake;
 use std::time::{Duration, Instant};
 
-/// Why a wait is over.
+/// Reason why a wait is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The alarm was woken.
@@ -23,7 +23,7 @@ pub(crate) enum Ended {
     Late,
 }
 
-/// Whether the other side wants no answer any more. Does not wait.
+/// Returns whether the other side wants no answer any more. Does not wait.
 pub(crate) fn is_gone(stream: &UnixStream) -> bool {
     let mut ready = [PollFd::new(stream, PollFlags::IN)];
     !matches!(poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0) | Err(Errno::INTR))

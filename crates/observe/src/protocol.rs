@@ -1,4 +1,4 @@
-//! What can be asked, and the replies: typed, as JSON in frames ([`crate::frame`]). Pure.
+//! Requests and replies: typed, as JSON in frames ([`crate::frame`]). Pure.
 //!
 //! Every frame carries the number of the protocol. A program that meets another number refuses with
 //! [`Refusal::Protocol`], whatever the rest of the frame says; a field or request that it does not
@@ -36,10 +36,10 @@ pub enum Request {
         keys: (Bound<Bytes>, Bound<Bytes>),
         /// From the last key to the first.
         reverse: bool,
-        /// At most so many entries.
+        /// Maximum number of entries.
         limit: u64,
     },
-    /// How many keys there are, a part at a time. [`Reply::Count`].
+    /// The number of keys, counted a part at a time. [`Reply::Count`].
     Count {
         /// Name of the table.
         table: String,
@@ -57,19 +57,19 @@ pub enum Request {
         keep: u64,
         /// [`katydid::ArchiveMark`] as bytes; none of an empty archive.
         archived: Option<Bytes>,
-        /// Whether the moment is to be noted if nothing more is durable.
+        /// True if the moment is to be noted when nothing more is durable.
         note: bool,
     },
     /// Committed transactions, the next of this connection. The owner reads its log for it, and
     /// keeps the place between two requests. [`Reply::Changes`].
     Changes {
-        /// Where to begin. None goes on behind the reply before; the first request of a connection
-        /// needs it.
+        /// Begin of the feed. None goes on behind the reply before; the first request of a
+        /// connection needs it.
         begin: Option<ChangesBegin>,
-        /// Whether to acknowledge, of a consumer, all transactions that earlier replies had. Not
+        /// True to acknowledge, for a consumer, all transactions that earlier replies had. Not
         /// between two parts of one transaction.
         acknowledge: bool,
-        /// Whether to wait for the next transaction, at most some seconds, if there is none yet.
+        /// True to wait for the next transaction, at most some seconds, if there is none yet.
         wait: bool,
         /// At most this many transactions.
         limit: u64,
@@ -87,7 +87,7 @@ pub enum Request {
     },
 }
 
-/// Where a feed begins.
+/// Begin of a feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct ChangesBegin {
@@ -96,7 +96,7 @@ pub struct ChangesBegin {
     pub from: String,
     /// The named consumer that reads.
     pub consumer: Option<ConsumerName>,
-    /// Whether former values are wanted.
+    /// True if former values are wanted.
     pub old: bool,
 }
 
@@ -110,7 +110,7 @@ pub struct ConsumerName {
     pub keep: u64,
 }
 
-/// What was asked for, or why it is not to be had.
+/// The answer to a request, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -123,7 +123,7 @@ pub enum Reply {
     Rows {
         /// In the order that was asked for.
         rows: Vec<(Bytes, Bytes)>,
-        /// Whether the range may have more entries behind the last one.
+        /// True if the range may have more entries behind the last one.
         more: bool,
     },
     /// A number of keys.
@@ -144,7 +144,7 @@ pub enum Reply {
     },
     /// Committed transactions in the order of their commits; none if there are no more yet.
     Changes(Vec<Committed>),
-    /// How far a copy is.
+    /// Progress of a copy.
     Copying {
         /// Bytes copied.
         done: u64,
@@ -166,7 +166,7 @@ pub enum Reply {
     Refused(Refusal),
 }
 
-/// Why a request is not answered.
+/// Reason why a request is not answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -180,7 +180,7 @@ pub enum Refusal {
     /// There is no such table.
     #[error("there is no table {0:?}")]
     NoTable(String),
-    /// As many clients as are served at a time are connected already.
+    /// The maximum number of clients is connected already.
     #[error("{0} other clients are connected")]
     Busy(usize),
     /// The owner closes the database.

@@ -8,8 +8,8 @@
 //!    serve clients hold nothing between two requests, each request is one short transaction that
 //!    only reads, frames have limits of length and time.
 //! 2. The socket is reachable by the user who made it only (0600), from before it listens.
-//! 3. Who has the database open has its directory's lock. A socket at which nobody listens is left
-//!    from a crash, and replaced; one at which somebody listens is this process's, and is left
+//! 3. The process that has the database open has its directory's lock. A socket without a listener
+//!    is left from a crash, and replaced; a socket with a listener is this process's, and is left
 //!    alone.
 //! 4. When [`Socket`] is dropped, no thread of it runs, it has no handle of the database, and the
 //!    file is gone, unless another one has been put in its place.
@@ -39,7 +39,7 @@ const CLIENTS_MAX: usize = 8;
 /// Clients that may wait for the thread that takes them in.
 const BACKLOG: i32 = 16;
 
-/// Why a socket cannot be opened.
+/// Reason why a socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -135,7 +135,7 @@ fn listening(socket_path: &SocketPath) -> Result<OwnedFd, Errno> {
         }
         bound => bound?,
     }
-    // Nobody can connect before it listens.
+    // No client can connect before it listens.
     chmodat(&socket_path.folder, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
@@ -169,7 +169,7 @@ fn accept(listener: &UnixListener, stopped: &UnixStream, database: &Database, cl
     }
 }
 
-/// Whether the next client may be taken in.
+/// Returns whether the server goes on after this error and takes the next client.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), Interrupted | WouldBlock | ConnectionAborted | ConnectionReset)
@@ -186,8 +186,8 @@ fn take_in(number: u64, stream: UnixStream, database: &Database, clients: &Arc<C
     served.insert(number, Served { stream: other, thread: None });
     let (database, theirs) = (database.clone(), clients.clone());
     let serve = move || {
-        // Also after a panic, and last: who finds no client here takes it that nobody has a handle
-        // any more.
+        // Also after a panic, and last: a thread that finds no client here concludes that no client
+        // has a handle any more.
         let _leaving = Leaving { number, clients: theirs };
         let (database, mut stream) = (database, stream);
         connection::serve(&database, &mut stream);
@@ -221,7 +221,7 @@ impl Drop for Socket {
         #[allow(clippy::unnecessary_cast)]
         let is_ours = found.is_ok_and(|found| (found.st_dev as u64, found.st_ino as u64) == self.file);
         if is_ours {
-            // A folder that lets nobody remove files keeps a file at which nobody listens.
+            // A folder in which files cannot be removed keeps a file without a listener.
             let _may_be_refused = unlinkat(&self.socket_path.folder, SOCKET_NAME, AtFlags::empty());
         }
         drop(self.stop.take());

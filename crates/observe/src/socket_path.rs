@@ -1,4 +1,4 @@
-//! Where the socket is: a file in the folder of the database.
+//! Path of the socket: a file in the folder of the database.
 //!
 //! A socket's name has at most 107 bytes, and paths of folders may be longer. Then the folder is
 //! named through `/proc/self/fd`, on Linux.

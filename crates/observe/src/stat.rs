@@ -146,7 +146,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// What is told of a stream, in the order of age.
+/// Positions of a stream that are reported, in the order of age.
 fn positions(stream: &StreamStat) -> [(&'static str, Lsn); 5] {
     [
         ("start", stream.start),

@@ -270,7 +270,7 @@ fn a_request_holds_no_lock_after_its_reply() {
     let table = database.table("t").unwrap();
     let mut client = Client::connect(folder.path()).unwrap();
     client.ask(&scan(ALL, false, u64::MAX)).unwrap();
-    // Nobody waits: this is one thread, and the client is idle.
+    // No client waits: this is one thread, and the client is idle.
     let txn = database.begin().unwrap();
     (0..ROWS).for_each(|number| txn.put(&table, key(number), "new").unwrap());
     txn.commit().unwrap();

@@ -7,7 +7,8 @@
 //! | 16, an entry | its index | version 1 as one byte, the entry in MessagePack with field names |
 //! | 17, the state | 0 | version 1 as one byte, [`Remembered`] in MessagePack with field names |
 //!
-//! Decoders never panic, and take no length on trust: MessagePack's reader grows what it reads by what is there.
+//! Decoders never panic, and take no length on trust: MessagePack's reader grows what it reads by
+//! what is there.
 
 use crate::error::{Error, Result};
 use katydid_wal::{Kind, Lsn};
@@ -22,7 +23,8 @@ pub(crate) const ENTRY: Kind = Kind::USER;
 pub(crate) const STATE: Kind = Kind::new(17);
 const VERSION: u8 = 1;
 
-/// All that a Raft log remembers beside entries: a vote and log ids. Each record has all of it, so the last one counts and what lies before it can be trimmed.
+/// All that a Raft log remembers beside entries: a vote and log ids. Each record has all of it, so
+/// the last one counts and what lies before it can be trimmed.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Remembered<V, L> {
     pub vote: Option<V>,
@@ -49,7 +51,7 @@ pub(crate) fn encode<T: Serialize>(what: &'static str, value: &T) -> Result<Vec<
     }
 }
 
-/// What the payload of the record at `at` holds.
+/// Decodes the payload of the record at `at`.
 pub(crate) fn decode<T: DeserializeOwned>(what: &'static str, at: Lsn, payload: &[u8]) -> Result<T> {
     let body = match payload {
         [VERSION, body @ ..] => body,

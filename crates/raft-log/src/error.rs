@@ -1,4 +1,4 @@
-//! What can go wrong. openraft gets these as the source of a [`std::io::Error`].
+//! Errors of the log store. openraft gets these as the source of a [`std::io::Error`].
 //!
 //! Pure; any thread.
 
@@ -25,17 +25,18 @@ pub enum Error {
     /// An entry or a vote could not be encoded.
     #[error("{what} could not be encoded: {source}")]
     Encode {
-        /// What it was.
+        /// Kind of the value.
         what: &'static str,
         /// Why.
         source: Arc<rmp_serde::encode::Error>,
     },
-    /// A record is sound and its content is not what a program with these types writes: the log is of another program, or its types have changed.
+    /// A record is sound and its content is not what a program with these types writes: the log is
+    /// of another program, or its types have changed.
     #[error("the {what} at {at} cannot be decoded: {source}")]
     Decode {
-        /// What it is.
+        /// Kind of the value.
         what: &'static str,
-        /// Where it starts.
+        /// Start of the record.
         at: Lsn,
         /// Why.
         source: Arc<rmp_serde::decode::Error>,
@@ -43,9 +44,9 @@ pub enum Error {
     /// A record that no Raft log has: the log is of another program or of a newer version.
     #[error("the record at {at} is none of a Raft log: {reason}")]
     Foreign {
-        /// Where it starts.
+        /// Start of the record.
         at: Lsn,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// A Raft log needs a log of one stream in files, which can be truncated.
@@ -53,7 +54,7 @@ pub enum Error {
     Unsuited {
         /// The kind of the log.
         kind: LogKind,
-        /// How many streams it has.
+        /// Number of streams of the log.
         streams: usize,
     },
     /// The system has no thread for the log.

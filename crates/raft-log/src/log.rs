@@ -59,7 +59,7 @@ struct Inside<C: RaftTypeConfig> {
     index: EntryIndex,
     tail: Tail,
     state: State<C>,
-    /// Of the last entry, if there is one.
+    /// Id of the last entry, if there is one.
     last: Option<LogIdOf<C>>,
     failure: Option<Arc<Error>>,
 }
@@ -330,7 +330,7 @@ impl<C: RaftTypeConfig> Inside<C> {
     }
 }
 
-/// What the records of a log say.
+/// Reads the records of a log.
 fn recover<C: RaftTypeConfig>(stream: &Stream) -> Result<(EntryIndex, State<C>)> {
     let mut state = State::<C>::default();
     let mut failure = None;

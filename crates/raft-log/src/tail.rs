@@ -1,7 +1,9 @@
-//! The last entries of a log as bytes in memory, for replication, which reads most entries soon after they were appended.
+//! The last entries of a log as bytes in memory, for replication, which reads most entries soon
+//! after they were appended.
 //!
-//! One thread at a time, under the log's latch. It holds a suffix of the entries, of at most [`BYTES_MAX`] bytes or one entry; the others are read from the log.
-//! A crash leaves nothing of it.
+//! One thread at a time, under the log's latch. It holds a suffix of the entries, of at most
+//! [`BYTES_MAX`] bytes or one entry; the others are read from the log. A crash leaves nothing of
+//! it.
 
 use std::collections::VecDeque;
 

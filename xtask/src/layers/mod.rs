@@ -1,5 +1,5 @@
-//! Who may use whom: dependencies between the crates, ranks of modules inside each, and a few words
-//! that belong to one place.
+//! Layers: dependencies between the crates, ranks of modules inside each, and a few words that
+//! belong to one place.
 //!
 //! Which crate may use which is declared here. The ranks of a crate's modules are declared by the
 //! crate, in its `Cargo.toml`; `modules` says how.

@@ -1,4 +1,4 @@
-//! Which module of a crate uses which: arrows between ranked modules, and circles of files.
+//! Uses between the modules of a crate: arrows between ranked modules, and circles of files.
 //!
 //! Pure. A crate declares ranks in its `Cargo.toml`, the lowest first:
 //!
@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most files that may use each other in a circle.
 const CIRCLE_MAX: usize = 5;
 
-/// What a crate declares.
+/// Declarations of a crate.
 #[derive(Debug, Default)]
 pub struct Declared {
     ranks: Vec<(Names, usize)>,
@@ -34,7 +34,7 @@ pub struct Declared {
     outside: usize,
 }
 
-/// What was found in a crate.
+/// Findings in a crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub files: usize,
@@ -99,7 +99,7 @@ impl Declared {
         found
     }
 
-    /// What is wrong with it.
+    /// Faults of the crate.
     pub fn faults(&self, package: &str, found: &Found) -> Vec<String> {
         let mut faults = Vec::new();
         let mut more = |what: &str, all: &[String], allowed: usize| {

@@ -21,7 +21,7 @@ pub struct Import {
     pub name: Option<String>,
 }
 
-/// What one file says.
+/// Contents of one file.
 #[derive(Debug, Default)]
 pub struct Source {
     /// Child modules in files of their own, and the path of each that has a `#[path]`.
@@ -284,7 +284,7 @@ impl Reader<'_> {
 /// does.
 const CHECKERS: [&str; 3] = ["test", "loom", "katydid_explore"];
 
-/// Whether an attribute leaves what follows to tests or checkers.
+/// Returns whether an attribute leaves what follows to tests or checkers.
 fn is_of_tests(attribute: &[Token]) -> bool {
     let words: Vec<&str> = attribute
         .iter()

@@ -79,7 +79,7 @@ fn quoted(chars: &[char], at: usize) -> (String, usize) {
     (content, next + 1)
 }
 
-/// The same of `r"..."`, `br#"..."#` and the like, if one begins here.
+/// Reads a raw string (`r"..."`, `br#"..."#` and the like), if one begins here.
 fn raw_string(chars: &[char], at: usize) -> Option<(String, usize)> {
     let before = at.checked_sub(1).and_then(|before| chars.get(before));
     if before.is_some_and(|c| c.is_alphanumeric() || *c == '_') {

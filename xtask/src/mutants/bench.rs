@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What became of a mutant.
+/// Outcome of a mutant.
 pub enum Verdict {
     /// This test failed.
     Caught(String),
@@ -40,9 +40,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// How the copy is built. For each mutant cargo compiles at least one crate again, and mostly that
-/// takes longer than the tests run. So the crates that mutants are in are not optimised: compiling
-/// them then takes a fifth of the time.
+/// Build options of the copy. For each mutant cargo compiles at least one crate again, and mostly
+/// that takes longer than the tests run. So the crates that mutants are in are not optimised:
+/// compiling them then takes a fifth of the time.
 const CHEAPLY: [&str; 8] = [
     "profile.dev.package.katydid.opt-level=0",
     "profile.dev.package.katydid.debug=false",
@@ -57,11 +57,11 @@ const CHEAPLY: [&str; 8] = [
 /// The copy.
 pub struct Bench {
     tree: PathBuf,
-    /// Where all that is built of it goes.
+    /// Folder of the copy's builds.
     target: PathBuf,
-    /// What the tests print.
+    /// File of the tests' output.
     log: PathBuf,
-    /// How long tests may run.
+    /// Time that tests may run.
     limit: Duration,
 }
 
@@ -74,7 +74,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// What the tests say of the tree as it is: [`Verdict::Survived`], unless one fails.
+    /// Runs the tests on the tree as it is. The verdict is [`Verdict::Survived`], unless one fails.
     pub fn without_any(&self, tests: &[&str]) -> Result<Verdict, Box<dyn std::error::Error>> {
         self.build_and_test(tests)
     }

@@ -25,7 +25,7 @@ use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How a mutant shows, if not by a failed test.
+/// Sign of a mutant, if it is not a failed test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Abort,
@@ -35,7 +35,7 @@ enum Sign {
 /// Mutants that do not show by a failed test, and why no test can say so.
 const OTHERWISE: &[(&str, Sign)] = &[];
 
-/// Which mutants are tried, and for how long.
+/// The mutants that are tried, and the time limits.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// For how long the tests of one mutant may run, in seconds.
@@ -50,10 +50,10 @@ pub struct Arguments {
     /// The order's seed, instead of a random one.
     #[arg(long, requires = "random")]
     seed: Option<u64>,
-    /// Only one in so many: those that come first in the random order.
+    /// Try one mutant in this number: those that come first in the random order.
     #[arg(long, requires = "random", default_value_t = 1)]
     one_in: usize,
-    /// Begin no other mutant after so many seconds. The first is always tried.
+    /// Begin no other mutant after this number of seconds. The first is always tried.
     #[arg(long)]
     seconds_total: Option<u64>,
     /// Only mutants of crates below the engine whose tests build and run in seconds: those that CI
@@ -144,7 +144,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     table(rows, wanted.len())
 }
 
-/// What became of a mutant, and how long its build and its tests took.
+/// Verdict on a mutant, and the time of its build and its tests.
 struct Row {
     name: &'static str,
     verdict: Verdict,

@@ -2,7 +2,7 @@
 
 /// One fault.
 pub struct Mutant {
-    /// What is broken, in a few words.
+    /// The fault, in a few words.
     pub name: &'static str,
     pub file: &'static str,
     /// A text that occurs in the file exactly once.
@@ -13,8 +13,8 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// Whether its tests are unit tests of a crate below the engine, or those of the device layer:
-    /// they build and run in seconds.
+    /// Returns whether its tests are unit tests of a crate below the engine, or those of the device
+    /// layer: they build and run in seconds.
     pub fn is_quick(&self) -> bool {
         let is_below = !self.tests.contains(&"katydid") && !self.tests.contains(&"katydid-replica");
         is_below && (self.tests.contains(&"--lib") || self.tests.contains(&"katydid-device"))

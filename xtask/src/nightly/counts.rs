@@ -1,4 +1,4 @@
-//! How much a step tried, read from what it printed.
+//! Amounts that a step tried, read from what it printed.
 //!
 //! A campaign ends with a line `evidence: NUMBER UNIT`, for example `evidence: 5123 crash points`.
 //! Numbers of one unit are added up over all lines and rounds. libtest's own result lines give the
@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What was counted so far.
+/// Amounts that were counted so far.
 #[derive(Default)]
 pub struct Counts {
     rounds: u64,

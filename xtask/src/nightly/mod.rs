@@ -28,18 +28,18 @@ use steps::{STEPS, Step, Work};
 /// The least time a campaign gets.
 const LEAST: Duration = Duration::from_secs(20);
 
-/// How much longer than its time a campaign may take in all: for its last round, and for building.
+/// Time that a campaign may take beyond its own, in all: for its last round, and for building.
 const SLACK: Duration = Duration::from_secs(1800);
 
-/// How long a command of a check may take.
+/// Time that a command of a check may take.
 const CHECK: Duration = Duration::from_secs(3600);
 
-/// How long one test of a check may run. ThreadSanitizer makes a test ten times slower, and a
+/// Time that one test of a check may run. ThreadSanitizer makes a test ten times slower, and a
 /// machine that has other things to do makes it slower again: a test of half a minute was once
 /// killed after five.
 const CHECK_TEST: Duration = Duration::from_secs(40 * 60);
 
-/// How many of the last lines of a failed step are shown.
+/// Number of the last lines of a failed step that are shown.
 const SHOWN: usize = 40;
 
 /// Prints what there is to run.
@@ -116,8 +116,8 @@ pub fn run(hours: f64, only: Option<&str>, seed: Option<u64>) -> Outcome {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
 }
 
-/// How long the checks among these steps are expected to take: as long as each took when it last
-/// passed, according to the page of evidence.
+/// Expected time of the checks among these steps: each takes as long as when it last passed,
+/// according to the page of evidence.
 fn of_the_checks(steps: &[&Step], page: &str) -> Duration {
     let expected = |step: &&Step| match step.work {
         Work::Check(minutes, _) => {
@@ -128,11 +128,11 @@ fn of_the_checks(steps: &[&Step], page: &str) -> Duration {
     steps.iter().filter_map(expected).sum()
 }
 
-/// What became of a step.
+/// Outcome of a step.
 struct Done {
     ending: Ending,
     counts: Counts,
-    /// Of the round that failed, or else of the first.
+    /// Seed of the round that failed, or else of the first.
     seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a nightly run consists of.
+//! Steps of a nightly run.
 
 use crate::run::{PUBLISHED, cargo, package, root, target};
 use crate::tools;
@@ -9,14 +9,14 @@ use std::time::Duration;
 /// One step.
 pub struct Step {
     pub name: &'static str,
-    /// What it looks for, in one line.
+    /// Purpose of the step, in one line.
     pub about: &'static str,
     pub work: Work,
 }
 
 pub type Commands = Result<Vec<Command>, Box<dyn std::error::Error>>;
 
-/// What a step does.
+/// Work of a step.
 pub enum Work {
     /// Commands that run to their end, one after the other; and how many minutes they took,
     /// building included, on two cores with a load of 20.
@@ -234,8 +234,8 @@ fn check_for(target: &'static str) -> Commands {
     ])])
 }
 
-/// What a program of Windows links. The command line is for Linux and macOS, with
-/// `katydid-observe`: it looks at running databases through sockets in folders.
+/// Checks the libraries that a program of Windows links. The command line is for Linux and macOS,
+/// with `katydid-observe`: it looks at running databases through sockets in folders.
 fn windows() -> Commands {
     const TARGET: &str = "x86_64-pc-windows-gnu";
     tools::need_target(TARGET)?;

@@ -31,7 +31,7 @@ opaque!(
     WriteOptions,
 );
 
-/// Where a call leaves its error: a text to be freed, or what was there if there was none.
+/// Place for a call's error: a text to be freed, or the former content if there was none.
 pub type Errors = *mut *mut c_char;
 
 #[link(name = "rocksdb")]

@@ -32,7 +32,7 @@ use std::path::Path;
 use std::ptr;
 use transaction::RocksTransaction;
 
-/// Which kind of transactions.
+/// Kind of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Locking,
@@ -69,7 +69,7 @@ pub struct RocksDb {
 
 // SAFETY: rule 2; options are not changed after they were made.
 unsafe impl Send for RocksDb {}
-// SAFETY: as above.
+// SAFETY: rule 2; options are not changed after they were made.
 unsafe impl Sync for RocksDb {}
 
 /// Bits of a bloom filter for each key.
@@ -228,7 +228,7 @@ impl Drop for RocksClient<'_> {
     fn drop(&mut self) {
         let spare = self.spare.get();
         if !spare.is_null() {
-            // SAFETY: rule 3: it has ended, and nobody else has it.
+            // SAFETY: rule 3: it has ended, and no other thread has it.
             unsafe { ffi::rocksdb_transaction_destroy(spare) }
         }
     }

@@ -1,4 +1,5 @@
-//! What RocksDB hands out: objects, errors, bytes. The safety rules are those of the parent's head.
+//! Objects, errors and bytes that RocksDB hands out. The safety rules are those of the parent's
+//! head.
 
 use super::ffi;
 use crate::adapters::failed;

@@ -17,7 +17,7 @@ enum View {
 pub struct RocksTransaction<'c> {
     client: &'c RocksClient<'c>,
     view: View,
-    /// Whether a transaction that writes is to be rolled back when it is dropped.
+    /// True if a transaction that writes is to be rolled back when it is dropped.
     open: bool,
     table: u8,
 }
@@ -64,7 +64,7 @@ impl<'c> RocksTransaction<'c> {
         Ok(taken(found))
     }
 
-    /// The same, locked or tracked.
+    /// The value of a key, locked or tracked.
     fn find_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let transaction = self.writing()?;
         let (at, length, read) = (key.as_ptr().cast(), key.len(), self.client.store.read.it);

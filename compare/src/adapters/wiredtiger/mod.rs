@@ -40,7 +40,7 @@ fn done(code: c_int) -> Result<()> {
     }
 }
 
-/// Whether something was found.
+/// Returns whether a key was found.
 fn found(code: c_int) -> Result<bool> {
     // SAFETY: a constant.
     if code == unsafe { ffi::katydid_wt_not_found } {
@@ -88,8 +88,8 @@ impl WiredTiger {
 impl Drop for WiredTiger {
     fn drop(&mut self) {
         if !self.connection.is_null() {
-            // A store that is dropped and not closed has failed, and this cannot tell more.
-            // SAFETY: rule 1: nobody uses it any more.
+            // A store that is dropped and not closed has failed, and this cannot tell more. SAFETY:
+            // rule 1: no thread uses it any more.
             unsafe { ffi::katydid_wt_close(self.connection) };
         }
     }
@@ -122,7 +122,7 @@ impl Store for WiredTiger {
 impl Rival for WiredTiger {
     fn close(mut self) -> Result<()> {
         let connection = std::mem::replace(&mut self.connection, ptr::null_mut());
-        // SAFETY: rule 1, and nobody closes it again.
+        // SAFETY: rule 1, and no other call closes it again.
         done(unsafe { ffi::katydid_wt_close(connection) })
     }
 }
@@ -131,7 +131,7 @@ impl Rival for WiredTiger {
 #[derive(Clone, Copy)]
 struct Table {
     any: *mut ffi::Cursor,
-    /// Which refuses to insert a key that is there.
+    /// A cursor that refuses to insert a key that exists.
     new: *mut ffi::Cursor,
 }
 
@@ -152,7 +152,8 @@ impl WiredClient<'_> {
             })?;
             Ok(cursor)
         };
-        // SAFETY: as above. A table that is there with the same formats is left as it is.
+        // SAFETY: the session is open. A table that is there with the same formats is left as it
+        // is.
         done(unsafe {
             ffi::katydid_wt_create(self.session, uri.as_ptr(), c"key_format=u,value_format=u".as_ptr())
         })?;
@@ -162,8 +163,8 @@ impl WiredClient<'_> {
 
 impl Drop for WiredClient<'_> {
     fn drop(&mut self) {
-        // What is open is rolled back.
-        // SAFETY: rule 2: nobody else has the session or its cursors.
+        // What is open is rolled back. SAFETY: rule 2: no other thread has the session or its
+        // cursors.
         unsafe { ffi::katydid_wt_session_close(self.session) };
     }
 }
@@ -200,7 +201,7 @@ pub struct WiredTransaction<'c> {
     table: Table,
     tables: &'c [Table],
     intent: Intent,
-    /// Whether it is to be rolled back when it is dropped.
+    /// True if it is to be rolled back when it is dropped.
     open: bool,
 }
 

@@ -1,9 +1,11 @@
 //! Thousands of clients of one database, each of which commits one transaction after the other.
 //!
-//! Client `c` sets its key to 1, 2, 3 ..., and begins the next commit when the last one is acknowledged. So its value tells how many of its commits
-//! are there, and every acknowledged number that is larger than the value is a lost commit.
+//! Client `c` sets its key to 1, 2, 3 ..., and begins the next commit when the last one is
+//! acknowledged. So its value tells how many of its commits are there, and every acknowledged
+//! number that is larger than the value is a lost commit.
 //!
-//! A few threads serve all clients: commits are handed to a session, whose callbacks say which are durable.
+//! A few threads serve all clients: commits are handed to a session, whose callbacks say which are
+//! durable.
 
 use super::tally::Ack;
 use katydid::{AdvancedOptions, Database, FileOptions, LogOptions, Options, Table};
@@ -39,7 +41,8 @@ pub fn number(value: &[u8]) -> u64 {
     value.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
-/// Runs all `clients` until `stop`, or until the database fails. `told` is given what was acknowledged, on any of the threads.
+/// Runs all `clients` until `stop`, or until the database fails. `told` is given what was
+/// acknowledged, on any of the threads.
 ///
 /// # Errors
 /// The first failure of the database.
@@ -67,7 +70,7 @@ pub fn run(
     })
 }
 
-/// What callbacks have said since it was looked at.
+/// Outcomes that callbacks have reported since the last look.
 type Heard = Arc<Mutex<Vec<katydid::Result<Ack>>>>;
 
 fn serve(

@@ -1,7 +1,8 @@
 //! `demo crash`: shows that no acknowledged commit is lost, by losing processes and power.
 //!
-//! Keys of the terminal come from a thread that is not waited for. Everything else runs on the main thread, which looks at the counters a few
-//! times a second; the clients run in another process and on threads of their own.
+//! Keys of the terminal come from a thread that is not waited for. Everything else runs on the main
+//! thread, which looks at the counters a few times a second; the clients run in another process and
+//! on threads of their own.
 
 mod clients;
 mod scenes;
@@ -26,7 +27,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tally::{Ack, Verdict};
 
-/// How often the counters are shown.
+/// Interval between two updates of the counters.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
 
 /// Show what the store does, in a terminal
@@ -46,10 +47,13 @@ impl Demo {
     }
 }
 
-/// Kill a process with thousands of clients, cut the power of a simulated device, and count what was lost
+/// Kill a process with thousands of clients, cut the power of a simulated device, and count what
+/// was lost
 ///
-/// Two databases run side by side: one in files, written by a process that `k` kills (kill -9), and one on a simulated device whose power `p` cuts. After each, the
-/// database is opened and every acknowledged commit is looked for; then the clients go on. `q` ends. Exit code 1 if a commit was lost.
+/// Two databases run side by side: one in files, written by a process that `k` kills (kill -9), and
+/// one on a simulated device whose power `p` cuts. After each, the database is opened and every
+/// acknowledged commit is looked for; then the clients go on. `q` ends. Exit code 1 if a commit was
+/// lost.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid demo crash\n  katydid demo crash --script kill,power,kill --seconds 10"
@@ -61,7 +65,7 @@ pub struct Crash {
     /// Do this instead of waiting for keys, at equal distances
     #[arg(long, value_name = "EVENTS", value_enum, value_delimiter = ',')]
     script: Vec<Event>,
-    /// How long a script takes, the openings not counted
+    /// Seconds that a script takes, the openings not counted
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds, requires = "script")]
     seconds: f64,
     /// Decides what of the bytes that the simulated device was not asked to keep survives
@@ -70,12 +74,13 @@ pub struct Crash {
     /// Print one JSON object for each event
     #[arg(long)]
     json: bool,
-    /// Folder of the database in files, which must not exist [default: a temporary one, removed at the end]
+    /// Folder of the database in files, which must not exist [default: a temporary one, removed at
+    /// the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 
-/// What happens to a database.
+/// Event that happens to a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Event {
     /// Kill the process
@@ -84,7 +89,7 @@ enum Event {
     Power,
 }
 
-/// What the main thread is asked for.
+/// Input of the main thread.
 enum Input {
     Event(Event),
     Quit,
@@ -174,7 +179,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Whether the clients of an event's database run, and none was told anything yet.
+    /// Returns whether the clients of an event's database run, and none has got an acknowledgement
+    /// yet.
     fn is_starting(&mut self, event: Event) -> bool {
         match event {
             Event::Kill => self.killed.so_far().0 == 0 && self.killed.runs(),
@@ -317,7 +323,7 @@ fn rate(seen: &mut VecDeque<(Instant, u64)>, count: u64) -> u64 {
 /// Run clients of a database in files and print each acknowledgement, to be killed by `demo crash`
 #[derive(Debug, Args)]
 pub struct Clients {
-    /// How many
+    /// Number of clients
     #[arg(long)]
     clients: u32,
     /// Folder of the database
@@ -332,9 +338,10 @@ impl Clients {
         clients::run(&database, self.clients, &AtomicBool::new(false), |acks| {
             let mut bytes = Vec::with_capacity(acks.len() * Ack::BYTES);
             acks.iter().for_each(|ack| ack.encode(&mut bytes));
-            // One write: acknowledgements of several threads do not mix, and a kill cuts the last one at most.
+            // One write: acknowledgements of several threads do not mix, and a kill cuts the last
+            // one at most.
             let mut out = std::io::stdout().lock();
-            // Whoever reads them is gone, and so should this be.
+            // The reader has ended, so this process ends too.
             out.write_all(&bytes).and_then(|()| out.flush()).map_err(|_| Failure::NobodyReads)
         })
     }

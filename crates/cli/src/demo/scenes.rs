@@ -1,8 +1,10 @@
-//! Two databases under the same load: one in files, written by a process that can be killed; one on a simulated device in this process, whose power can
-//! be cut. What the device had not been asked to keep is then gone, torn or there, by chance.
+//! Two databases under the same load: one in files, written by a process that can be killed; one on
+//! a simulated device in this process, whose power can be cut. What the device had not been asked
+//! to keep is then gone, torn or there, by chance.
 //!
-//! Each scene has a thread that hears what is acknowledged. What the killed process had written to its pipe is read to the end before anything is
-//! compared: an acknowledgement counts only if it could be read.
+//! Each scene has a thread that hears what is acknowledged. What the killed process had written to
+//! its pipe is read to the end before anything is compared: an acknowledgement counts only if it
+//! could be read.
 
 use super::clients;
 use super::tally::{Ack, Tally, Verdict};
@@ -44,13 +46,14 @@ impl Killed {
         Ok(Killed { dir, clients, tally, child, hearing: Some(hearing) })
     }
 
-    /// Commits acknowledged since it was started, and the 99th percentile of their latency in milliseconds.
+    /// Commits acknowledged since it was started, and the 99th percentile of their latency in
+    /// milliseconds.
     pub fn so_far(&self) -> (u64, f64) {
         let tally = locked(&self.tally);
         (tally.acknowledged(), tally.p99_millis())
     }
 
-    /// Whether the process runs.
+    /// Returns whether the process runs.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -134,7 +137,8 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Starts clients of a database on a new device. `seed` decides what of the unkept bytes survives.
+    /// Starts clients of a database on a new device. `seed` decides what of the unkept bytes
+    /// survives.
     pub fn start(clients: u32, seed: u64) -> Result<Cut> {
         let tally = Arc::new(Mutex::new(Tally::new(clients)?));
         let mut cut =
@@ -143,13 +147,13 @@ impl Cut {
         Ok(cut)
     }
 
-    /// As [`Killed::so_far`].
+    /// Acknowledged commits and seconds so far, like [`Killed::so_far`].
     pub fn so_far(&self) -> (u64, f64) {
         let tally = locked(&self.tally);
         (tally.acknowledged(), tally.p99_millis())
     }
 
-    /// Whether the clients run.
+    /// Returns whether the clients run.
     pub fn runs(&self) -> bool {
         self.running.as_ref().is_some_and(|running| !running.is_finished())
     }

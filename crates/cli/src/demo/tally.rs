@@ -1,4 +1,4 @@
-//! What was acknowledged, and what of it a database has. Pure, but for reading the database.
+//! Acknowledged commits, and those of them that a database has. Pure, but for reading the database.
 
 use super::clients::{TABLE, key, number};
 use hdrhistogram::Histogram;
@@ -10,12 +10,12 @@ use katydid_command::failure::Result;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     pub client: u32,
-    /// How long it took, in microseconds.
+    /// Latency of the commit, in microseconds.
     pub micros: u32,
 }
 
 impl Ack {
-    /// As bytes of a pipe.
+    /// Number of bytes in a pipe.
     pub const BYTES: usize = 8;
 
     pub fn encode(self, out: &mut Vec<u8>) {
@@ -29,17 +29,17 @@ impl Ack {
     }
 }
 
-/// What the clients of one database were told.
+/// Acknowledgements to the clients of one database.
 #[derive(Debug)]
 pub struct Tally {
-    /// Of each client: how many commits are known to be there.
+    /// Number of commits of each client that are known to exist.
     known: Vec<u64>,
     /// Commits acknowledged since the last comparison.
     acknowledged: u64,
     latencies: Histogram<u64>,
 }
 
-/// What came of a crash.
+/// Result of a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// Commits that were acknowledged before the crash.
@@ -102,7 +102,8 @@ impl Tally {
                 None => None,
             };
             let there = value.map_or(0, |value| number(&value));
-            // A client that has lost more than was acknowledged since the last comparison has lost what was found then, too.
+            // A client that has lost more than was acknowledged since the last comparison has lost
+            // what was found then, too.
             verdict.found = verdict.found.saturating_sub(known.saturating_sub(there));
             verdict.beyond += there.saturating_sub(*known);
             *known = there;

@@ -1,4 +1,4 @@
-//! What a dump says of itself at its end. Pure.
+//! The checksum and counts at the end of a dump. Pure.
 
 /// Counts, and a checksum of the lines.
 #[derive(Debug, Default)]

@@ -7,7 +7,8 @@
 //! {"end":{"crc32c":"1c291ca3","rows":1,"tables":1}}
 //! ```
 //!
-//! The sum is CRC-32C of all lines before it with their line feeds, in hexadecimal. Rows are as `scan --json` prints them.
+//! The sum is CRC-32C of all lines before it with their line feeds, in hexadecimal. Rows are as
+//! `scan --json` prints them.
 
 use super::check::Checked;
 use crate::load::parse;
@@ -29,7 +30,7 @@ pub enum Line {
     End(End),
 }
 
-/// What the last line says.
+/// Contents of the last line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct End {
     tables: u64,

@@ -17,9 +17,10 @@ use serde_json::{Map, Value};
 
 /// Print all tables as JSON Lines that restore-dump reads back
 ///
-/// The first line is {"katydid_dump":1}. A line {"table":NAME} begins a table; each line {"key":...,"value":...} is one of its rows, in the order of keys, with key_hex
-/// or value_hex in place of bytes that are not UTF-8. The last line counts tables and rows and has a checksum of all lines before it, so that a dump that was cut off is
-/// noticed.
+/// The first line is {"katydid_dump":1}. A line {"table":NAME} begins a table; each line
+/// {"key":...,"value":...} is one of its rows, in the order of keys, with key_hex or value_hex in
+/// place of bytes that are not UTF-8. The last line counts tables and rows and has a checksum of
+/// all lines before it, so that a dump that was cut off is noticed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid dump --dir ./db > db.jsonl\n  \
                         katydid dump --dir ./db --table fruit | gzip > fruit.jsonl.gz")]

@@ -1,7 +1,8 @@
 //! `restore-dump`: a new database of the rows of a dump.
 //!
-//! It is made in a folder beside, which takes its name when the dump was read to its end and that end was right: so what is found there is the whole dump or
-//! nothing. A failure or a crash leaves the folder beside, which can be removed.
+//! It is made in a folder beside, which takes its name when the dump was read to its end and that
+//! end was right: so what is found there is the whole dump or nothing. A failure or a crash leaves
+//! the folder beside, which can be removed.
 
 use super::check::Checked;
 use super::format::{self, Line};

@@ -1,9 +1,11 @@
-//! Reads records on a thread of its own and hands them on in batches, so that a signal can end a load that waits for input.
+//! Reads records on a thread of its own and hands them on in batches, so that a signal can end a
+//! load that waits for input.
 //!
-//! 1. Records come in the order of the file, numbered from 1, a header included. One is a line without its end (`\n` or `\r\n`), or in a CSV
-//!    file the fields of what may be several lines.
-//! 2. A batch has at most so many records, and ends early once it holds `BATCH_BYTES`.
-//! 3. Memory is bounded: few batches are under way, and a record longer than `LINE_BYTES_MAX` ends the reading.
+//! 1. Records come in the order of the file, numbered from 1, a header included. One is a line
+//!    without its end (`\n` or `\r\n`), or in a CSV file the fields of what may be several lines.
+//! 2. A batch has a maximum number of records, and ends early once it holds `BATCH_BYTES`.
+//! 3. Memory is bounded: few batches are under way, and a record longer than `LINE_BYTES_MAX` ends
+//!    the reading.
 
 use csv::{ByteRecord, ReaderBuilder};
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -25,7 +27,7 @@ pub struct Record {
     pub text: Text,
 }
 
-/// What a record holds.
+/// Contents of a record.
 #[derive(Debug)]
 pub enum Text {
     /// A line without its end.
@@ -42,14 +44,14 @@ pub struct Batch {
     pub bytes_read: u64,
 }
 
-/// What the loading thread is told.
+/// Event for the loading thread.
 #[derive(Debug)]
 pub enum Event {
     /// Records to load.
     Batch(Batch),
     /// The file has ended.
     End,
-    /// Record number so much cannot be read, and why.
+    /// The record of this number cannot be read, for this reason.
     Broken(u64, String),
     /// A signal asks to stop.
     Stop,
@@ -91,7 +93,7 @@ pub fn read(mut records: impl Records, batch_records: usize, to: &SyncSender<Eve
             }
         }
         if let Some(end) = end {
-            // An error only means that nobody waits for the end any more.
+            // An error only means that the receiver is gone.
             let _nobody_waits = to.send(end);
             return;
         }
@@ -130,7 +132,8 @@ impl<I: BufRead> Records for Lines<I> {
     }
 }
 
-/// The records of a CSV file (RFC 4180): fields may be in quotes, and have separators, line ends and doubled quotes in them.
+/// The records of a CSV file (RFC 4180): fields may be in quotes, and have separators, line ends
+/// and doubled quotes in them.
 #[derive(Debug)]
 pub struct Csv<I> {
     reader: csv::Reader<Bounded<I>>,
@@ -140,7 +143,8 @@ pub struct Csv<I> {
 }
 
 impl<I: Read> Csv<I> {
-    /// The records of `input`, but the first one if that is a `header`. Fields are parted by `separator`.
+    /// The records of `input`, but the first one if that is a `header`. Fields are parted by
+    /// `separator`.
     pub fn of(input: I, separator: u8, header: bool) -> Self {
         let left = Arc::new(AtomicU64::new(0));
         let bounded = Bounded { input, left: left.clone() };
@@ -152,7 +156,8 @@ impl<I: Read> Csv<I> {
 
 impl<I: Read> Records for Csv<I> {
     fn next_record(&mut self) -> Result<Option<(Record, usize)>, (u64, String)> {
-        // Relaxed: only this thread uses it. The reader owns its input, so that the two share the number.
+        // Relaxed: only this thread uses it. The reader owns its input, so that the two share the
+        // number.
         self.left.store(LINE_BYTES_MAX as u64, Ordering::Relaxed);
         self.number += 1;
         let mut fields = ByteRecord::new();
@@ -170,7 +175,7 @@ impl<I: Read> Records for Csv<I> {
     }
 }
 
-/// Input of which so many bytes may be read at a time.
+/// Input of which at most a number of bytes may be read at a time.
 #[derive(Debug)]
 struct Bounded<I> {
     input: I,
@@ -191,7 +196,8 @@ impl<I: Read> Read for Bounded<I> {
     }
 }
 
-/// The next line without its end, and how many bytes it took. Fails, and says why, if it has more than `bytes_max`.
+/// The next line without its end, and how many bytes it took. Fails, and says why, if it has more
+/// than `bytes_max`.
 pub fn next_line(input: &mut impl BufRead, bytes_max: usize) -> Result<Option<(Vec<u8>, usize)>, String> {
     let mut line = Vec::new();
     let mut limited = input.take(bytes_max as u64 + 2);

@@ -56,18 +56,18 @@ pub struct Source {
     table: String,
     /// The file; - is standard input
     file: PathBuf,
-    /// How lines are written [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, csv
+    /// Format of the lines [default: jsonl if the file is called *.jsonl, *.ndjson or *.json, csv
     /// if *.csv, else tsv]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// What parts the fields of a TSV line, or a byte that does in a CSV file; \t is a tab, \xNN
-    /// any byte [default: a tab; CSV: a comma]
+    /// Separator of the fields: text in a TSV file, one byte in a CSV file; \t is a tab, \xNN any
+    /// byte [default: a tab; CSV: a comma]
     #[arg(long, value_name = "TEXT")]
     separator: Option<String>,
     /// The first record of a CSV file names the columns: skip it
     #[arg(long)]
     header: bool,
-    /// Which field of a line is the key, counted from 1
+    /// Field of a line that is the key, counted from 1
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     key_column: u16,
     /// Take backslashes in TSV and CSV files as they are instead of as escapes
@@ -221,7 +221,7 @@ struct Loading<'d> {
     started: Instant,
     /// Acknowledged.
     lines: u64,
-    /// Of keys and values acknowledged.
+    /// Bytes of acknowledged keys and values.
     bytes: u64,
 }
 
@@ -289,7 +289,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// What the parts of the file are called.
+    /// Name of the parts of the file.
     fn unit(&self) -> &'static str {
         if self.parser.format == Format::Csv { "record" } else { "line" }
     }
@@ -328,7 +328,7 @@ impl Loading<'_> {
     }
 }
 
-/// So many lines, without separators in the number: for programs that read it.
+/// Number of lines without separators in the number: for programs that read it.
 fn plain(lines: u64) -> String {
     format!("{lines} line{}", if lines == 1 { "" } else { "s" })
 }

@@ -7,19 +7,20 @@ use csv::ByteRecord;
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// How lines are written.
+/// Format of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Fields parted by a separator
     Tsv,
-    /// Fields parted by commas, in quotes where they have commas, quotes or line ends in them (RFC 4180)
+    /// Fields parted by commas, in quotes where they have commas, quotes or line ends in them (RFC
+    /// 4180)
     Csv,
     /// One JSON object per line, with the strings "key" and "value" (or "key_hex", "value_hex")
     Jsonl,
 }
 
 impl Format {
-    /// What a file's name says.
+    /// The format that a file's name stands for.
     pub fn guess(file: &Path) -> Format {
         let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
         let jsonl = ["jsonl", "ndjson", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known));
@@ -31,7 +32,7 @@ impl Format {
     }
 }
 
-/// What `load` has to offer for text with backslashes in it.
+/// Advice of `load` for text with backslashes in it.
 fn raw_hint(error: &EscapeError) -> &'static str {
     match error {
         EscapeError::Hex => "",
@@ -39,7 +40,7 @@ fn raw_hint(error: &EscapeError) -> &'static str {
     }
 }
 
-/// Why a line cannot be used.
+/// Reason why a line cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
     #[error("it is empty")]
@@ -56,15 +57,15 @@ pub enum LineError {
     Field(String),
 }
 
-/// How to read lines.
+/// Parser of lines.
 #[derive(Debug, Clone)]
 pub struct Parser {
     pub format: Format,
-    /// What parts the fields of a line; not empty.
+    /// Separator of the fields of a line; not empty.
     pub separator: Vec<u8>,
     /// The field that is the key, counted from 1.
     pub key_column: usize,
-    /// Whether backslashes stand for themselves.
+    /// True if backslashes stand for themselves.
     pub raw: bool,
 }
 

@@ -35,7 +35,8 @@ fn check_schema(report: &Value) {
     assert_eq!(report["check"]["keys"], report["check"]["expected"]);
 }
 
-/// What a report says of the raw device, if it was measured: that takes longer than all else in these short runs.
+/// Checks what a report says of the raw device, if it was measured: that takes longer than all else
+/// in these short runs.
 fn check_limit(report: &Value, is_measured: bool) {
     let limit = &report["device_limit"];
     assert_eq!(limit.is_object(), is_measured, "{report:#}");
@@ -160,7 +161,7 @@ fn a_load_alone_is_reported() {
     let loaded = report(&db, "bench ycsb --records 200 -p dotransactions=false -p dataintegrity=true");
     check_schema(&loaded);
     assert_eq!((&loaded["transactions"], &loaded["load"]["records"]), (&200.into(), &200.into()));
-    // Values that follow from their keys are checked by whoever reads them.
+    // Values that follow from their keys are checked by the threads that read them.
     let checked = report(
         &db,
         "bench ycsb --records 200 -p dataintegrity=true --operations 300 --target 20000 --no-limit",

@@ -1,4 +1,5 @@
-//! `bench log-commit` and `bench commit`: rows, charts, the check of TPC-B, and what they refuse. How fast anything is, no test asks.
+//! `bench log-commit` and `bench commit`: rows, charts, the check of TPC-B, and what they refuse.
+//! How fast anything is, no test asks.
 
 use crate::program::{Done, command, run, run_in};
 use crate::rows::{Row, number, read};
@@ -17,12 +18,12 @@ fn bench(dir: &Path, words: &str) -> Done {
     run_in(&dir.join("logs"), &words)
 }
 
-/// The same for a figure, on a small store.
+/// Runs a figure on a small store.
 fn figure(dir: &Path, words: &str) -> Done {
     bench(dir, &format!("commit --branches 3 --accounts 10 --keys 50 --seconds 0.01 {words}"))
 }
 
-/// What is so of every row, and that nothing but files that were asked for is left.
+/// Checks what holds for every row, and that only files that were asked for are left.
 fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
     let found = read(&dir.join("out.csv"));
     for row in &found {

@@ -1,4 +1,5 @@
-//! Every tool on a directory of the memory engine, which it finds out by itself; and what is refused.
+//! Every tool on a directory of the memory engine, which it finds out by itself; and what is
+//! refused.
 
 use crate::program::{self, contents, run_in, run_with_input};
 use katydid::{Database, EngineKind};
@@ -70,7 +71,7 @@ fn verify_and_dump_log_only_look() {
 fn the_log_shows_what_was_written_since_the_last_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
-    // Closed by nobody: what was put is in the log only.
+    // Not closed: what was put is in the log only.
     let mut child = program::command(["load", "t", "-", "--acks", "--dir"]);
     let mut child = child.arg(dir.path()).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();

@@ -1,8 +1,9 @@
-//! The real program where files cannot grow: each command tells what it found before it closes, says what failed and where, and nothing
-//! that was acknowledged is lost afterwards.
+//! The real program where files cannot grow: each command tells what it found before it closes,
+//! says what failed and where, and nothing that was acknowledged is lost afterwards.
 //!
-//! A limit on the size of files stands for the full disk (`ulimit -f`, with the signal ignored, so that writes fail with `EFBIG`): every process
-//! may set one, and the test needs no file system of its own.
+//! A limit on the size of files stands for the full disk (`ulimit -f`, with the signal ignored, so
+//! that writes fail with `EFBIG`): every process may set one, and the test needs no file system of
+//! its own.
 
 use crate::program::{self, Done, collected, command, contents, run_in};
 use katydid::{AdvancedOptions, Database, EngineKind, MemoryOptions, Options, PagedOptions};
@@ -65,7 +66,8 @@ fn limited(dir: &Path, words: &str, limit: u64, input: &str) -> Done {
     done
 }
 
-/// What a command must say that failed for lack of room: what it was doing to which file, or what had no room.
+/// Checks the message of a command that failed for lack of room: it names the file and what was
+/// being done to it, or what had no room.
 fn check_message(done: &Done, dir: &Path, what: &str) {
     assert!(!done.err.contains("panicked"), "{what}: {}", done.err);
     if done.code == 0 {
@@ -79,7 +81,8 @@ fn check_message(done: &Done, dir: &Path, what: &str) {
     assert_eq!(done.code, 1, "{what}: {}", done.err);
 }
 
-/// Without the limit: the database is sound and holds exactly the rows up to `least`, or some more of those up to `most`.
+/// Without the limit: the database is sound and holds exactly the rows up to `least`, or some more
+/// of those up to `most`.
 fn check_rows(dir: &Path, least: u64, most: u64, what: &str) {
     run_in(dir, "verify --quiet").expect(0);
     let out = run_in(dir, "scan t").expect(0);
@@ -157,7 +160,8 @@ fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
     });
 }
 
-/// Room that a database has already taken is refused too, as when a file system lies about it: writes to the log fail.
+/// Room that a database has already taken is refused too, as when a file system lies about it:
+/// writes to the log fail.
 #[test]
 fn a_log_that_cannot_be_written_is_named_and_nothing_is_lost() {
     each(|dir, engine, limit| {

@@ -1,8 +1,8 @@
-//! kill -9 of the real program under load, again and again, with an oracle kept here: what the program printed as
-//! acknowledged, read from its standard output until the pipe ends.
+//! kill -9 of the real program under load, again and again, with an oracle kept here: what the
+//! program printed as acknowledged, read from its standard output until the pipe ends.
 //!
-//! Checked after each kill: everything acknowledged is there; what is there was begun, whole, in order; `verify` finds
-//! nothing; opening recovers.
+//! Checked after each kill: everything acknowledged is there; what is there was begun, whole, in
+//! order; `verify` finds nothing; opening recovers.
 
 use crate::program::{command, run_in, seeded};
 use katydid::{Database, EngineKind, Options, Table};
@@ -11,7 +11,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Child;
 
-/// Reads lines until `enough`, kills the program, then reads what is left in the pipe; all whole lines.
+/// Reads lines until `enough`, kills the program, then reads what is left in the pipe; all whole
+/// lines.
 fn lines_until_killed(mut child: Child, enough: usize) -> Vec<String> {
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut lines = Vec::new();
@@ -103,13 +104,14 @@ fn check_writers(
     found
 }
 
-/// How often the program is killed, unless `KATYDID_ROUNDS` says otherwise.
+/// Number of times that the program is killed, unless `KATYDID_ROUNDS` says otherwise.
 fn rounds(default: usize) -> usize {
     std::env::var("KATYDID_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(default)
 }
 
-/// Makes a database for the program with these flags, whose log has segments of 1 MiB. With segments of 64 MiB a process would be killed before
-/// its log goes on in the next one, and the test would spend its time on preparing segments.
+/// Makes a database for the program with these flags, whose log has segments of 1 MiB. With
+/// segments of 64 MiB a process would be killed before its log goes on in the next one, and the
+/// test would spend its time on preparing segments.
 fn make(dir: &Path, engine: EngineKind, flags: &[&str]) {
     let mut options = Options { engine: engine.into(), ..Options::default() };
     options.advanced.log.medium =
@@ -161,7 +163,8 @@ fn writers_with_callbacks_survive_kill_9() {
 
 #[test]
 fn blocking_writers_of_the_memory_engine_survive_kill_9() {
-    // The other two with callbacks: each begins with a database of its own, which takes longer than killing it.
+    // The other two with callbacks: each begins with a database of its own, which takes longer than
+    // killing it.
     for (flags, seed) in [MEMORY[0], MEMORY[3]].into_iter().zip(11..) {
         writers_survive((EngineKind::Memory, flags), (4, 1), 2, seed);
     }

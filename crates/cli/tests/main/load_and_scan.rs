@@ -1,4 +1,5 @@
-//! Getting text in and out: `load`, `scan`, `count`, `get`, `put`, `delete`, `drop-table`, with everything that can be wrong about them.
+//! Getting text in and out: `load`, `scan`, `count`, `get`, `put`, `delete`, `drop-table`, with
+//! everything that can be wrong about them.
 
 use crate::program::{command, in_repository, run, run_in, run_with_input, seeded};
 use std::collections::BTreeMap;

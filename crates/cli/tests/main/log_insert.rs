@@ -1,4 +1,5 @@
-//! `bench log-insert`: every sweep's rows and charts, and what it refuses. How fast anything is, no test asks.
+//! `bench log-insert`: every sweep's rows and charts, and what it refuses. How fast anything is, no
+//! test asks.
 
 use crate::program::{Done, command, run, run_in};
 use crate::rows::{number, read};

@@ -1,5 +1,5 @@
-//! What commands say when something is not as they need it: they name the thing and the reason, advise only what exists, and leave
-//! nothing behind.
+//! Messages of commands that find something wrong: they name the thing and the reason, advise only
+//! what exists, and leave nothing behind.
 
 use crate::program::{contents, run, run_in, run_with_input};
 use std::fs;

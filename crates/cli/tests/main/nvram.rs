@@ -1,4 +1,5 @@
-//! Databases whose log is in NVRAM, of every kind: made when asked for, then found out by every tool; and what is said of the memory.
+//! Databases whose log is in NVRAM, of every kind: made when asked for, then found out by every
+//! tool; and what is said of the memory.
 
 use crate::program::{contents, run_in, run_with_input};
 use crate::rows::{Row, number, read};
@@ -32,7 +33,8 @@ fn tools_find_out_the_kind_and_say_what_the_memory_is() {
             let dir = tempfile::tempdir().unwrap();
             let dir = dir.path();
             let all = filled(dir, kind, engine);
-            // A short log that the memory engine leaves to the next opening is not checked in NVRAM.
+            // A short log that the memory engine leaves to the next opening is not checked in
+            // NVRAM.
             run_in(dir, "checkpoint").expect(0);
             let before = contents(dir);
             assert!(run_in(dir, "verify").expect(0).starts_with("sound: "));

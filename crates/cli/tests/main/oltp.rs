@@ -1,4 +1,5 @@
-//! `bench tpcb`, `tpcc`, `tatp` and `sysbench`: what they report, what they find afterwards, and what they refuse.
+//! `bench tpcb`, `tpcc`, `tatp` and `sysbench`: what they report, what they find afterwards, and
+//! what they refuse.
 
 use crate::program::run_in;
 use serde_json::Value;
@@ -32,8 +33,8 @@ const SMALL: [(&str, &str, &[&str]); 7] = [
     ("index", "sysbench --table-size 300 --mix update-index --skew 0.5", &["oltp_update_index"]),
 ];
 
-/// Transactions of a run. The rarest kind is one in fifty; which clients run them depends on the scheduler, so a run without one must be
-/// improbable: 2 in 10^9.
+/// Transactions of a run. The rarest kind is one in fifty; which clients run them depends on the
+/// scheduler, so a run without one must be improbable: 2 in 10^9.
 const OPERATIONS: u64 = 1_000;
 
 fn report(dir: &Path, words: &str) -> Value {
@@ -42,7 +43,7 @@ fn report(dir: &Path, words: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
 }
 
-/// What was counted afterwards, which must be what was expected.
+/// The number that was counted afterwards, which must be the expected one.
 fn checked(report: &Value) -> u64 {
     let check = report["check"].as_object().unwrap();
     let (_, found) = check.iter().find(|(name, _)| *name != "expected").unwrap();
@@ -167,7 +168,8 @@ fn tables_of_others_are_left_alone() {
 #[test]
 fn what_was_lost_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    // As many rows as suffice for the run, or what is checked after it, to miss one; none of these keys has a space in it.
+    // As many rows as suffice for the run, or what is checked after it, to miss one; none of these
+    // keys has a space in it.
     for (table, many, words, text) in [
         ("tellers", 30, SMALL[0].1, "is missing or cut"),
         ("call_forwarding", 1, "tatp --subscribers 30 --mix update-location", "call forwardings, but"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// What a run printed, and its exit code.
+/// Output and exit code of a run.
 #[derive(Debug)]
 pub struct Done {
     pub code: i32,
@@ -56,8 +56,9 @@ const MAKERS: [&str; 8] = [
     "bench sysbench",
 ];
 
-/// The program on words parted by spaces, in a database folder, not yet started. A database that it makes gets small segments, if the words name no
-/// size: a short command would take most of its time to prepare large ones.
+/// The program on words parted by spaces, in a database folder, not yet started. A database that it
+/// makes gets small segments, if the words name no size: a short command would take most of its
+/// time to prepare large ones.
 fn command_in(dir: &Path, words: &str) -> Command {
     let mut command = command(words.split(' '));
     if MAKERS.iter().any(|maker| words.starts_with(maker)) && !words.contains("--segment") {
@@ -72,7 +73,7 @@ pub fn run_in(dir: &Path, words: &str) -> Done {
     done(command_in(dir, words))
 }
 
-/// The same with standard input.
+/// Runs the program with standard input.
 pub fn run_with_input(dir: &Path, words: &str, input: &[u8]) -> Done {
     let mut child = command_in(dir, words).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -112,7 +113,7 @@ pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// When the files below a folder were changed last.
+/// Times at which the files below a folder were changed last.
 pub fn times(dir: &Path) -> BTreeMap<String, SystemTime> {
     let changed = |path: &String| fs::metadata(path).unwrap().modified().unwrap();
     contents(dir).into_keys().map(|path| (path.clone(), changed(&path))).collect()

@@ -1,4 +1,5 @@
-//! Following and copying a database that another process has open: clean ends, whoever of the two goes first.
+//! Following and copying a database that another process has open: clean ends, whichever process
+//! ends first.
 
 use crate::program::{Done, collected, command, run_in};
 use rustix::process::{Pid, Signal, kill_process};
@@ -117,7 +118,8 @@ fn a_follower_that_dies_holds_its_owner_up_no_more() {
         all.push(format!("k{number}"));
         owner.put(&all[number + 1], "v");
         let keys = follower.keys_until(&all[number + 1]);
-        // From the first one that no follower has acknowledged on, which is not behind what was printed.
+        // From the first one that no follower has acknowledged on, which is not behind what was
+        // printed.
         assert!(all.ends_with(&keys) && all.len() - keys.len() <= printed, "{keys:?} after {printed}");
         printed = all.len();
         follower.child.kill().unwrap();

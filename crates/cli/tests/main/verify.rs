@@ -1,5 +1,5 @@
-//! `verify` beside what opening does: what it calls sound can be opened and has everything, and what cannot be opened it never
-//! calls sound.
+//! `verify` beside what opening does: what it calls sound can be opened and has everything, and
+//! what cannot be opened it never calls sound.
 
 use crate::program::{contents, run_in};
 use katydid::{Database, EngineKind, Error, MemoryOptions, Options, PagedOptions};
@@ -71,7 +71,8 @@ fn what_a_crash_left_is_recovered_in_memory_memory() {
     what_a_crash_left_is_recovered_in_memory(EngineKind::Memory);
 }
 
-/// While a process writes, its files are no database that could be judged: neither sound nor faulty.
+/// While a process writes, its files are no database that could be judged: neither sound nor
+/// faulty.
 fn what_another_process_has_open_is_not_checked(engine: EngineKind) {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("live");
@@ -107,7 +108,8 @@ fn what_another_process_has_open_is_not_checked_memory() {
     what_another_process_has_open_is_not_checked(EngineKind::Memory);
 }
 
-/// Copies each file at another time, as `cp -r` does beside a process that writes: those of `late` after a checkpoint that trims.
+/// Copies each file at another time, as `cp -r` does beside a process that writes: those of `late`
+/// after a checkpoint that trims.
 fn torn_copy(engine: EngineKind, late: &[&str]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let (live, copied) = (root.path().join("live"), root.path().join("copied"));
@@ -176,7 +178,8 @@ fn a_log_that_cannot_be_recovered_in_memory_is_not_called_checked() {
     with_ring.advanced.log.medium = katydid::MediumOptions::NvRing { memory, inserter: Default::default() };
     let database = Database::open_with(dir.path(), with_ring).unwrap();
     put(&database, 0..10);
-    // A transaction that has written and is open at the end has to be undone: the database is not closed cleanly.
+    // A transaction that has written and is open at the end has to be undone: the database is not
+    // closed cleanly.
     let table = database.table("t").unwrap();
     let open = database.begin().unwrap();
     open.put(&table, "never committed", "1").unwrap();

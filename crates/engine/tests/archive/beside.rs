@@ -1,4 +1,5 @@
-//! Archiving beside commits of several threads: a point has every commit up to its stamp and no other.
+//! Archiving beside commits of several threads: a point has every commit up to its stamp and no
+//! other.
 
 use crate::common::options_for;
 use crate::history::ENGINES;
@@ -48,7 +49,8 @@ fn beside(engine: EngineKind) {
                     let mut commits = Vec::new();
                     for number in 0..COMMITS {
                         let key = format!("{thread}-{number}").into_bytes();
-                        // Several are open at once, and do not commit in the order in which they began.
+                        // Several are open at once, and do not commit in the order in which they
+                        // began.
                         let [first, second] = [(); 2].map(|()| database.begin().expect("begin"));
                         first.put(rows, &key, [1; 300]).expect("put");
                         let other = [&key[..], b"+"].concat();

@@ -25,8 +25,8 @@ fn archive(database: &Database, device: &SimDevice) -> katydid::Result<()> {
     Ok(())
 }
 
-/// After each call and each of the ways in which what was not synced survives, archiving goes on, and the end can be restored: nothing was acknowledged that
-/// the archive does not have.
+/// After each call and each of the ways in which what was not synced survives, archiving goes on,
+/// and the end can be restored: nothing was acknowledged that the archive does not have.
 #[test]
 fn archiving_goes_on_after_a_crash_at_each_call() {
     ENGINES.into_iter().for_each(crashes_at_each_call);

@@ -1,8 +1,10 @@
-//! Backups, and archives that go on behind them, of each version of the format and kept in `tests/fixtures` as they were written: they are restored to each of their
-//! stamps and times. Version 1 is of the paged engine, version 2 of the memory engine.
+//! Backups, and archives that go on behind them, of each version of the format and kept in
+//! `tests/fixtures` as they were written: they are restored to each of their stamps and times.
+//! Version 1 is of the paged engine, version 2 of the memory engine.
 //!
-//! `KATYDID_WRITE_FIXTURES=1 cargo test -p katydid --test archive fixture::` writes those anew that are missing, which is right only together with a new version of
-//! the format, in a folder of its own: the files of a version that was ever released stay as they are.
+//! `KATYDID_WRITE_FIXTURES=1 cargo test -p katydid --test archive fixture::` writes those anew that
+//! are missing, which is right only together with a new version of the format, in a folder of its
+//! own: the files of a version that was ever released stay as they are.
 
 use crate::common::assert_sound;
 use crate::history::{Rows, options, rows_in, rows_of};
@@ -19,7 +21,8 @@ use std::time::{Duration, SystemTime};
 
 const VERSIONS: [(u32, EngineKind); 2] = [(1, EngineKind::Paged), (2, EngineKind::Memory)];
 const PAGES: &str = "katydid.pages";
-/// A file of pages grows by so many bytes, of which the last are zeros: those are left out of what is kept.
+/// A file of pages grows by so many bytes, of which the last are zeros: those are left out of what
+/// is kept.
 const GROWTH_BYTES: usize = 512 << 10;
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {

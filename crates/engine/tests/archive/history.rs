@@ -1,10 +1,13 @@
-//! A database that is used, crashes, is closed, backed up and archived, by one thread in the order of a seed; and what each commit made of it.
+//! A database that is used, crashes, is closed, backed up and archived, by one thread in the order
+//! of a seed; and what each commit made of it.
 //!
-//! Each of three slots has keys of its own, so that transactions may stay open beside others without waiting for them: at most stamps there are some that
-//! have not committed, and some of those never do.
+//! Each of three slots has keys of its own, so that transactions may stay open beside others
+//! without waiting for them: at most stamps there are some that have not committed, and some of
+//! those never do.
 //!
-//! Beside them a read view is open, which shows the model of its beginning until it ends. In every second history a named consumer of the feed makes the model
-//! from the changes that it is given, and goes on where it acknowledged after each crash.
+//! Beside them a read view is open, which shows the model of its beginning until it ends. In every
+//! second history a named consumer of the feed makes the model from the changes that it is given,
+//! and goes on where it acknowledged after each crash.
 
 use crate::common::{Rng, committed, options_for};
 use katydid::{
@@ -28,7 +31,8 @@ pub type Rows = BTreeMap<Key, Vec<u8>>;
 pub struct Commit {
     pub stamp: CommitStamp,
     pub writes: Vec<(Key, Option<Vec<u8>>)>,
-    /// Whether a table was dropped between the commit before and this one, so that the state just before this one is another than that after the one before.
+    /// Whether a table was dropped between the commit before and this one, so that the state just
+    /// before this one is another than that after the one before.
     pub after_drop: bool,
 }
 
@@ -122,7 +126,8 @@ impl History {
             followed: Rows::new(),
             acknowledged: Rows::new(),
         };
-        // In the memory engine a transaction may have a lower stamp than the table that it writes to, which the feed cannot name then.
+        // In the memory engine a transaction may have a lower stamp than the table that it writes
+        // to, which the feed cannot name then.
         for name in ["rows", "passing"] {
             drop(history.table(name));
         }
@@ -212,7 +217,8 @@ impl History {
     }
 
     fn commit(&mut self, Open { txn, writes }: Open) {
-        // In the memory engine the thread that commits chooses the stream of the log: each time another one.
+        // In the memory engine the thread that commits chooses the stream of the log: each time
+        // another one.
         let outcome = std::thread::scope(|scope| scope.spawn(|| txn.commit()).join().expect("no panic"));
         let Some(stamp) = committed(self.database(), outcome) else { return };
         if !writes.is_empty() {
@@ -240,7 +246,8 @@ impl History {
             let consumer = self.database().consumer("follower", KEPT, &ChangesFrom::Oldest);
             consumer.expect("the consumer")
         });
-        // The memory engine's gives transactions when all streams are durable beyond them, which it asks for.
+        // The memory engine's gives transactions when all streams are durable beyond them, which it
+        // asks for.
         for _ in 0..3 {
             while let Some(transaction) = follower.try_next().expect("a transaction") {
                 transaction.changes.into_iter().for_each(|change| apply(change, &mut self.followed));
@@ -259,7 +266,8 @@ impl History {
         format!("after {} commits and {} crashes", self.commits.len(), self.crashes)
     }
 
-    /// In the memory engine a transaction that commits later may have a lower stamp than the drop, which is not known.
+    /// In the memory engine a transaction that commits later may have a lower stamp than the drop,
+    /// which is not known.
     fn drop_table(&mut self) {
         if self.engine == EngineKind::Memory {
             return;

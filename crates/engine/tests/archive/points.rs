@@ -1,6 +1,7 @@
 //! The state at each commit's stamp is the model's, whatever backup it is restored from; and times.
 //!
-//! `KATYDID_SECONDS` goes on for so long with new seeds and restores to every stamp of each (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
+//! `KATYDID_SECONDS` goes on for so long with new seeds and restores to every stamp of each
+//! (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
 
 use crate::common::{assert_sound, fresh_seed, options_for, seed, seeds};
 use crate::history::{Backup, Commit, ENGINES, History, Rows, options, rows_of};
@@ -53,7 +54,8 @@ impl Run<'_> {
     }
 }
 
-/// Restores to commits of a history, each from one of the backups that are old enough. How many points.
+/// Restores to commits of a history, each from one of the backups that are old enough. How many
+/// points.
 fn restored(seed: u64, engine: EngineKind, most: usize) -> usize {
     let mut history = History::new(seed, engine);
     (0..STEPS).for_each(|_| history.step());
@@ -103,7 +105,8 @@ fn the_state_at_every_stamp_is_the_models() {
     }
 }
 
-/// The campaign: every stamp of new histories until the time is up. Does nothing unless `KATYDID_SECONDS` is set.
+/// The campaign: every stamp of new histories until the time is up. Does nothing unless
+/// `KATYDID_SECONDS` is set.
 #[test]
 fn campaign() {
     let seconds = std::env::var("KATYDID_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -149,7 +152,8 @@ fn a_file_that_has_grown_since_the_backup_is_restored() {
     assert_eq!(rows_of(&to).len(), 600);
 }
 
-/// A restored database goes on, is backed up and archived itself, and is another one than its source.
+/// A restored database goes on, is backed up and archived itself, and is another one than its
+/// source.
 #[test]
 fn a_restored_database_goes_on() {
     ENGINES.into_iter().for_each(goes_on);

@@ -91,7 +91,8 @@ fn missing_is_named(engine: EngineKind) {
         let (gone, before) = (&found[missing].0, found[missing - 1].1);
         let wanted = ArchiveFault::Missing { from: gone.from(), to: gone.to() };
         assert_eq!(fault(restore(&backup, keep(rest()), last)), wanted);
-        // The memory engine's backup has the time as its stamp, up to which no archive is complete before a later commit.
+        // The memory engine's backup has the time as its stamp, up to which no archive is complete
+        // before a later commit.
         if engine == EngineKind::Paged || missing > 1 {
             assert_eq!(restore(&backup, keep(rest()), before).expect("before the gap"), before);
         }
@@ -124,7 +125,8 @@ fn missing_is_named(engine: EngineKind) {
     assert_eq!(fault(restore(&backup, archive, early)), later);
 }
 
-/// After a crash time goes on from the last commit: a later opening may use stamps that the clock had passed when nothing more was committed.
+/// After a crash time goes on from the last commit: a later opening may use stamps that the clock
+/// had passed when nothing more was committed.
 #[test]
 fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
     let device = SimDevice::new(1);
@@ -196,7 +198,8 @@ fn damage_is_named(engine: EngineKind) {
     }
 }
 
-/// The log is kept for an archiver up to its bytes, and no further; then the gap is named, and a new archiver begins behind it.
+/// The log is kept for an archiver up to its bytes, and no further; then the gap is named, and a
+/// new archiver begins behind it.
 #[test]
 fn a_log_that_was_trimmed_is_a_gap() {
     ENGINES.into_iter().for_each(trimmed_is_a_gap);

@@ -36,8 +36,8 @@ fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Dat
     database
 }
 
-/// One thread, so a seed gives the same each time: between two pieces there are transactions, checkpoints, and a page here and there that is
-/// written back for want of room.
+/// One thread, so a seed gives the same each time: between two pieces there are transactions,
+/// checkpoints, and a page here and there that is written back for want of room.
 fn what_is_written_between_two_pieces(engine: EngineKind) {
     for seed in seeds(20, 1, 1) {
         for release in [LockRelease::Early, LockRelease::AfterDurable] {

@@ -1,4 +1,5 @@
-//! The machine of the copy, or of its source, ends at each call of a backup; devices fail or are full.
+//! The machine of the copy, or of its source, ends at each call of a backup; devices fail or are
+//! full.
 //!
 //! The copy's device and the source's are two, so that each can end alone.
 
@@ -41,7 +42,8 @@ fn rows() -> BTreeMap<Vec<u8>, Vec<u8>> {
     (0..50u8).map(|key| (vec![key], vec![key; 300])).collect()
 }
 
-/// Whether what a crash has left on `device` is a whole copy; otherwise no opening takes it for one.
+/// Whether what a crash has left on `device` is a whole copy; otherwise no opening takes it for
+/// one.
 fn is_whole(engine: EngineKind, device: &SimDevice, place: &str) -> bool {
     let is_empty = device.image().is_empty();
     match Database::open_in(device.directory(), Options { create: false, ..options(engine) }) {
@@ -110,7 +112,8 @@ fn a_restore_is_whole_or_says_that_it_is_not(engine: EngineKind) {
     });
 }
 
-/// The machine of the source ends at some call, while a backup is made beside transactions and checkpoints.
+/// The machine of the source ends at some call, while a backup is made beside transactions and
+/// checkpoints.
 fn the_source_is_recovered(engine: EngineKind) {
     let run = |device: &SimDevice, crash: Option<u64>| {
         let (database, table) = source(engine, device);

@@ -36,7 +36,8 @@ fn beside(database: &Database, writers: &Arc<Mutex<Vec<Writer>>>) -> BackupOptio
     BackupOptions { on_progress: Some(Arc::new(on_progress)), ..BackupOptions::default() }
 }
 
-/// A whole backup and three increments, the last one after the file was rewritten; each first part of the chain is the state at its end.
+/// A whole backup and three increments, the last one after the file was rewritten; each first part
+/// of the chain is the state at its end.
 #[test]
 fn each_first_part_of_a_chain_is_restored() {
     for (seed, release) in seeds(60, 1, 1).zip([LockRelease::Early, LockRelease::AfterDurable]) {

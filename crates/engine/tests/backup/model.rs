@@ -1,7 +1,9 @@
 //! Transactions that remember what they did, and what a copy must hold of that.
 //!
-//! Each writer has a row of its own that counts its transactions, so each transaction depends on the writer's former one: a copy has a first part of each
-//! writer's transactions, whatever else they depend on. They read rows of each other, so that with several streams a transaction depends on others.
+//! Each writer has a row of its own that counts its transactions, so each transaction depends on
+//! the writer's former one: a copy has a first part of each writer's transactions, whatever else
+//! they depend on. They read rows of each other, so that with several streams a transaction depends
+//! on others.
 
 use crate::common::{Rng, assert_sound, options_for};
 use katydid::{BackupReport, CommitStamp, Database, EngineKind, Options, Table};
@@ -88,8 +90,9 @@ impl Writer {
     }
 }
 
-/// Asserts that the copy in `directory` holds a first part of each writer's transactions and nothing else, at least `before` of each; of the paged
-/// engine exactly those that its stamp says. The copy is checked as it lies there, then opened.
+/// Asserts that the copy in `directory` holds a first part of each writer's transactions and
+/// nothing else, at least `before` of each; of the paged engine exactly those that its stamp says.
+/// The copy is checked as it lies there, then opened.
 pub fn check(
     directory: &Arc<dyn Directory>,
     engine: EngineKind,

@@ -97,7 +97,8 @@ fn a_database_is_no_backup(engine: EngineKind) {
     assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
 }
 
-/// A file of one copy in the place of the same file of another is refused by name, whichever file it is.
+/// A file of one copy in the place of the same file of another is refused by name, whichever file
+/// it is.
 fn files_of_copies_do_not_mix(engine: EngineKind) {
     let database = source(engine);
     let backups: Vec<SimDevice> = (2..4).map(SimDevice::new).collect();
@@ -163,7 +164,8 @@ fn closing_ends_a_backup(engine: EngineKind) {
     assert!(matches!(database.backup_in(SimDevice::new(3).directory(), &plain()), Err(Error::Closed)));
 }
 
-/// What the backup has still to read cannot be read after the end, as where the next opening has removed it.
+/// What the backup has still to read cannot be read after the end, as where the next opening has
+/// removed it.
 fn a_backup_that_outlives_its_opening_tells_of_no_failed_read(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).expect("open");

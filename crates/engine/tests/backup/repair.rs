@@ -1,4 +1,5 @@
-//! Repair on a device that forgets what was not synced, and of a database with transactions that had not ended.
+//! Repair on a device that forgets what was not synced, and of a database with transactions that
+//! had not ended.
 
 use crate::common::{assert_sound, contents, options_for};
 use katydid::{
@@ -27,8 +28,8 @@ fn key(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
-/// A database with committed rows, after a crash in a transaction that has changed, deleted and inserted rows, all of which is in the log and
-/// on pages.
+/// A database with committed rows, after a crash in a transaction that has changed, deleted and
+/// inserted rows, all of which is in the log and on pages.
 fn crashed() -> (SimDevice, Rows) {
     let device = SimDevice::new(7);
     let database = Database::open_in(device.directory(), options()).expect("open");
@@ -124,7 +125,8 @@ fn a_database_that_is_open_is_not_repaired() {
     assert_eq!(Database::repair(&path, RepairMode::Apply).expect("repair").outcome, RepairOutcome::Sound);
 }
 
-/// A directory in which another process begins a repair, and is killed, after a call has looked into it and before the call gets the lock.
+/// A directory in which another process begins a repair, and is killed, after a call has looked
+/// into it and before the call gets the lock.
 #[derive(Debug)]
 struct RepairedMeanwhile {
     inner: Arc<dyn Directory>,
@@ -179,7 +181,8 @@ impl Directory for RepairedMeanwhile {
     }
 }
 
-/// All files of the damaged database are there still. What a call wrote to them, the next repair would throw away.
+/// All files of the damaged database are there still. What a call wrote to them, the next repair
+/// would throw away.
 #[test]
 fn a_repair_that_was_begun_before_a_call_got_the_lock_is_noticed() {
     let source = Database::in_memory_with(options()).expect("open");

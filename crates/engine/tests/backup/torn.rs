@@ -1,4 +1,5 @@
-//! Pages that are read while they are written: such a read may return part of the old page and part of the new one.
+//! Pages that are read while they are written: such a read may return part of the old page and part
+//! of the new one.
 
 use crate::common::{contents, options_for};
 use katydid::{BackupOptions, Database, EngineKind, MemoryDirectory, Options, PagedOptions};
@@ -117,7 +118,8 @@ impl File for TearingFile {
     }
 }
 
-/// Backs up a database whose pages are torn at their first `times` reads. All of them are in its cache.
+/// Backs up a database whose pages are torn at their first `times` reads. All of them are in its
+/// cache.
 fn backed_up(times: u64) {
     let shared = Arc::new(Shared::default());
     let source = Tearing { inner: Arc::new(MemoryDirectory::new()), shared: shared.clone() };

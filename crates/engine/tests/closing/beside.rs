@@ -1,12 +1,13 @@
-//! Each public call, held up at each of its device calls while another thread closes; and pairs of calls, both held up.
+//! Each public call, held up at each of its device calls while another thread closes; and pairs of
+//! calls, both held up.
 //!
-//! Each time no device call of the old opening ends after `close` has returned, but for reads of a feed or a backup; no error is any but
-//! `Closed`; the database that was closed is sound, and marked as closed cleanly if no transaction was open; and every acknowledged commit
-//! is there.
+//! Each time no device call of the old opening ends after `close` has returned, but for reads of a
+//! feed or a backup; no error is any but `Closed`; the database that was closed is sound, and
+//! marked as closed cleanly if no transaction was open; and every acknowledged commit is there.
 //!
-//! When is the call released? When `close` has returned, which it must not do before; or when the closing thread sleeps because calls are in
-//! flight (`testing::close_waits`). A closing thread may also wait inside the log or for a latch: then after a while, which
-//! only makes the test weaker.
+//! When is the call released? When `close` has returned, which it must not do before; or when the
+//! closing thread sleeps because calls are in flight (`testing::close_waits`). A closing thread may
+//! also wait inside the log or for a latch: then after a while, which only makes the test weaker.
 
 use crate::common::{self, Rng, options_for};
 use crate::device::{CallPoint, Held, Watched, held_up};
@@ -117,7 +118,8 @@ fn operations() -> Vec<Operation> {
             let (told, is_told) = std::sync::mpsc::channel();
             let session = at.database.session();
             txn.expect("begun").commit_with(&session, move |outcome| told.send(outcome.map(drop)).unwrap());
-            // It says `Closed` if the database was closed meanwhile; the callback has run all the same.
+            // It says `Closed` if the database was closed meanwhile; the callback has run all the
+            // same.
             let _closed = session.drain();
             is_told.try_recv().expect("a callback of a drained session has run")
         }),

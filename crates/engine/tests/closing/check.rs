@@ -1,4 +1,5 @@
-//! A check of a closed database, held up at each of its device calls while another opening changes the database, if it can.
+//! A check of a closed database, held up at each of its device calls while another opening changes
+//! the database, if it can.
 
 use crate::common::{self, key, options_for};
 use crate::device::{CallPoint, Watched, held_up};
@@ -20,7 +21,8 @@ fn change(directory: Arc<dyn Directory>, engine: EngineKind, round: u64) -> Resu
     database.close()
 }
 
-/// The opening comes before the check has the lock, and then the check judges what the opening left; or it is refused.
+/// The opening comes before the check has the lock, and then the check judges what the opening
+/// left; or it is refused.
 pub fn a_check_that_an_opening_overtakes_judges_what_is_there(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     change(Arc::new(memory.clone()), engine, 0).unwrap();

@@ -1,4 +1,5 @@
-//! A directory that holds up one device call of one thread, and knows which calls an opening makes after it was closed.
+//! A directory that holds up one device call of one thread, and knows which calls an opening makes
+//! after it was closed.
 
 use katydid_device::{Create, Directory, DirectoryLock, File, Method, Result, WriteMode};
 use std::cell::RefCell;

@@ -1,7 +1,10 @@
-//! `Database::close` beside everything else: it waits for the calls under way, and nothing of the old opening touches the directory after it.
+//! `Database::close` beside everything else: it waits for the calls under way, and nothing of the
+//! old opening touches the directory after it.
 //!
-//! `device`: the directory that holds calls up. `beside`: each public call, and pairs of them, held up at each device call while
-//! another thread closes. `check`: a check held up while the database is opened, changed and closed. `waits`: what close does not wait for, and from where it may be called. `race`: committers beside close, at random.
+//! `device`: the directory that holds calls up. `beside`: each public call, and pairs of them, held
+//! up at each device call while another thread closes. `check`: a check held up while the database
+//! is opened, changed and closed. `waits`: what close does not wait for, and from where it may be
+//! called. `race`: committers beside close, at random.
 
 #[path = "../common/mod.rs"]
 #[macro_use]

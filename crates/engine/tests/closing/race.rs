@@ -1,7 +1,8 @@
 //! Threads that commit, roll back and read while another closes: over and over, on one directory.
 //!
-//! Each time, before the next opening: the mark of a clean end is true; the paged engine leaves it if no transaction was open that had
-//! written. In the next opening: what was acknowledged is there, each key with the last value that was.
+//! Each time, before the next opening: the mark of a clean end is true; the paged engine leaves it
+//! if no transaction was open that had written. In the next opening: what was acknowledged is
+//! there, each key with the last value that was.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, Error, Table};

@@ -1,4 +1,5 @@
-//! What closing does not wait for, from where it may be called, and what callers that close at the same time are told.
+//! What closing does not wait for, from where it may be called, and what callers that close at the
+//! same time are told.
 //!
 //! A waiter that is not told would wait for hours: then the test does not end.
 
@@ -106,7 +107,8 @@ pub fn a_begin_that_waits_for_a_slot_is_told(engine: EngineKind) {
 
 // ---- callers
 
-/// A closing that is held up at its last write of the control file, on a thread of its own; `work` runs meanwhile.
+/// A closing that is held up at its last write of the control file, on a thread of its own; `work`
+/// runs meanwhile.
 fn beside_a_slow_close(
     engine: EngineKind,
     work: impl FnOnce(&Database, Sender<Result<()>>),
@@ -121,7 +123,8 @@ fn beside_a_slow_close(
     held.reached.recv().unwrap();
     let (told, is_told) = channel();
     work(&database, told);
-    // None is told while the first is at it. (Given a moment; without it the test could only see less.)
+    // None is told while the first is at it. (Given a moment; without it the test could only see
+    // less.)
     assert!(is_told.recv_timeout(Duration::from_millis(50)).is_err(), "a closer was told too early");
     held.release();
     let mut outcomes = vec![first.join().unwrap()];
@@ -142,8 +145,8 @@ pub fn closers_at_the_same_time_return_when_it_is_done(engine: EngineKind) {
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
 
-/// Not the very last one here, which the closing thread has: one that is dropped meanwhile waits for nothing, and the drop of the last one closes
-/// no second time.
+/// Not the very last one here, which the closing thread has: one that is dropped meanwhile waits
+/// for nothing, and the drop of the last one closes no second time.
 pub fn the_last_handle_waits_as_well(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let watched = Watched::new(Arc::new(memory.clone()));

@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Makes of each function that is named a test for each engine, which the function is given. With `in_nvram:` before them: a test for
-/// each engine and all kinds of logs in NVRAM, one after the other (see `over`).
+/// Makes of each function that is named a test for each engine, which the function is given. With
+/// `in_nvram:` before them: a test for each engine and all kinds of logs in NVRAM, one after the
+/// other (see `over`).
 macro_rules! suite {
     (in_nvram: $($case:ident),* $(,)?) => {
         mod in_nvram {
@@ -68,8 +69,8 @@ pub fn fresh_seed() -> u64 {
     fastrand::u64(..1 << 48)
 }
 
-/// The seeds of a test: `fixed` ones from `first` on, which are the same in every run, and `fresh` new ones, the first of which is printed.
-/// `KATYDID_SEED` replaces both by as many from there on.
+/// The seeds of a test: `fixed` ones from `first` on, which are the same in every run, and `fresh`
+/// new ones, the first of which is printed. `KATYDID_SEED` replaces both by as many from there on.
 pub fn seeds(first: u64, fixed: u64, fresh: u64) -> impl Iterator<Item = u64> {
     let told = std::env::var("KATYDID_SEED").is_ok();
     let new = if told { seed(first).wrapping_add(fixed) } else { fresh_seed() };
@@ -111,7 +112,8 @@ pub fn small_options() -> Options {
     options
 }
 
-/// The same for an engine, with more streams than a machine of one processor would have, and the log that the test is to run over.
+/// The same for an engine, with more streams than a machine of one processor would have, and the
+/// log that the test is to run over.
 pub fn options_for(engine: EngineKind) -> Options {
     let memory = MemoryOptions { streams: 3, ..MemoryOptions::default() };
     let options = Options { engine: engine.with(SMALL_PAGES, memory), ..small_options() };
@@ -132,7 +134,8 @@ pub fn with_streams(mut options: Options, streams: u16) -> Options {
     options
 }
 
-/// Those options with this log; if it is in NVRAM one that holds about as much as segments are kept for.
+/// Those options with this log; if it is in NVRAM one that holds about as much as segments are kept
+/// for.
 pub fn with_log(mut options: Options, log: LogKind) -> Options {
     options.advanced.log.medium = MediumSettings::from(options.advanced.log.medium).medium(log);
     with_memory(options, 8 << 20)
@@ -167,7 +170,8 @@ pub fn over(log: LogKind, test: impl FnOnce()) {
     LOG.set(LogKind::Disk);
 }
 
-/// The same with a log that puts records below older ones all the time, for lack of order between its sessions.
+/// The same with a log that puts records below older ones all the time, for lack of order between
+/// its sessions.
 pub fn chunked(mut options: Options) -> Options {
     let chunks = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
     if let Some(inserter) = options.advanced.log.medium.inserter_mut() {
@@ -176,8 +180,8 @@ pub fn chunked(mut options: Options) -> Options {
     options
 }
 
-/// Closes the database, so that it can be opened again. The handle is handed back, unless that takes that none is left: with a log in
-/// NVRAM.
+/// Closes the database, so that it can be opened again. The handle is handed back, unless that
+/// takes that none is left: with a log in NVRAM.
 pub fn closed(database: Database) -> Option<Database> {
     let in_nvram = database.stat().expect("stat").log.kind.in_nvram();
     database.close().expect("close");
@@ -212,7 +216,8 @@ pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>
     rows.expect("scan")
 }
 
-/// What a commit returned, if it went through: the paged engine refuses none, the memory engine those that must be tried again.
+/// What a commit returned, if it went through: the paged engine refuses none, the memory engine
+/// those that must be tried again.
 pub fn committed(database: &Database, outcome: Result<CommitStamp, Error>) -> Option<CommitStamp> {
     match outcome {
         Ok(stamp) => Some(stamp),
@@ -244,7 +249,8 @@ pub fn assert_sound(report: &VerifyReport) {
     assert!(report.is_sound(), "{:#?}", report.faults);
 }
 
-/// Sound as far as a database that is not open can be checked: recovery of a log in NVRAM is not tried.
+/// Sound as far as a database that is not open can be checked: recovery of a log in NVRAM is not
+/// tried.
 pub fn assert_sound_as_it_lies(report: &VerifyReport) {
     assert!(report.faults.is_empty(), "{:#?}", report.faults);
     let needs_recovery = log().in_nvram() && !report.clean;

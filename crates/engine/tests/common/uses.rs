@@ -2,7 +2,8 @@
 
 use katydid::{Database, Result, Table, Transaction};
 
-/// A method's name, and a call of it. The database is that of the transaction; the table may be of another one.
+/// A method's name, and a call of it. The database is that of the transaction; the table may be of
+/// another one.
 pub type Use = (&'static str, fn(&Database, &Transaction, &Table) -> Result<()>);
 
 /// Every method that is given a table. Key `"k"` may be there, key `"new"` is not.

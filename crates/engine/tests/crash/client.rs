@@ -1,5 +1,6 @@
-//! One client with a seeded workload: transactions of all kinds, savepoints, tables made and dropped, checkpoints,
-//! closing and opening. Where background threads are not to be, their work is done at places that the seed picks.
+//! One client with a seeded workload: transactions of all kinds, savepoints, tables made and
+//! dropped, checkpoints, closing and opening. Where background threads are not to be, their work is
+//! done at places that the seed picks.
 
 use crate::common::{Rng, key};
 use crate::history::{History, Unit};
@@ -19,7 +20,8 @@ pub struct Client<'a> {
     pub history: &'a mut History,
     // The highest unit acknowledged by a callback.
     told: Arc<AtomicUsize>,
-    // Whether a callback was told of a failure. What was begun later may still go well, and says nothing of that one.
+    // Whether a callback was told of a failure. What was begun later may still go well, and says
+    // nothing of that one.
     failed: Arc<AtomicBool>,
     keys: u64,
 }
@@ -167,7 +169,8 @@ impl<'a> Client<'a> {
                 }
             }
         }
-        // A transaction that changes nothing has no place in the log, so its success says nothing of those before it.
+        // A transaction that changes nothing has no place in the log, so its success says nothing
+        // of those before it.
         let serial = self.history.next().to_string().into_bytes();
         txn.put(&table, "serial", &serial)?;
         writes.push((name, b"serial".to_vec(), Some(serial)));

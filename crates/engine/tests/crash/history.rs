@@ -1,7 +1,8 @@
 //! What a single client did, and which states a crash may leave.
 //!
-//! The client runs one transaction after the other, so the log holds them in that order and a crash cuts it somewhere:
-//! the recovered store must equal the state after the first n units for one n, all that was acknowledged included.
+//! The client runs one transaction after the other, so the log holds them in that order and a crash
+//! cuts it somewhere: the recovered store must equal the state after the first n units for one n,
+//! all that was acknowledged included.
 
 use std::collections::BTreeMap;
 

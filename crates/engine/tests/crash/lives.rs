@@ -1,15 +1,17 @@
-//! Lives with faults: one store over several processes, in which any call of the device may fail, with a small probability, also while the
-//! store is being opened with transactions to undo. A process ends by closing, by being killed, or with the machine; the next one builds
-//! on what it finds. What was acknowledged is there, and nothing is there in part.
+//! Lives with faults: one store over several processes, in which any call of the device may fail,
+//! with a small probability, also while the store is being opened with transactions to undo. A
+//! process ends by closing, by being killed, or with the machine; the next one builds on what it
+//! finds. What was acknowledged is there, and nothing is there in part.
 //!
-//! A failed sync leaves bytes in the page cache that will never reach the device (`Fault::SyncIo`). A killed process leaves them to the next one,
-//! which must not build on them: that is seen when the machine crashes after it.
+//! A failed sync leaves bytes in the page cache that will never reach the device (`Fault::SyncIo`).
+//! A killed process leaves them to the next one, which must not build on them: that is seen when
+//! the machine crashes after it.
 //!
-//! After a failed sync of a directory the machine crashes before the store is opened again: names have no cache to drop, and file systems with a
-//! journal stop there (docs/recovery.md).
+//! After a failed sync of a directory the machine crashes before the store is opened again: names
+//! have no cache to drop, and file systems with a journal stop there (docs/recovery.md).
 //!
-//! All work is done on the test's thread and each fault hangs on the number of its call, so a seed names one life. Reads fail by place,
-//! once each: recovery reads ahead on other threads.
+//! All work is done on the test's thread and each fault hangs on the number of its call, so a seed
+//! names one life. Reads fail by place, once each: recovery reads ahead on other threads.
 
 use crate::common::{Rng, assert_sound, key};
 use crate::everything;
@@ -23,7 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Files that faults may keep to, so that some of them meet several in a row; the last means all files.
+/// Files that faults may keep to, so that some of them meet several in a row; the last means all
+/// files.
 const TARGETS: [&str; 7] =
     ["katydid.control", "katydid.pages", "doublewrite", "log.control", "log.0", "checkpoints/", ""];
 
@@ -39,7 +42,8 @@ struct Life {
     is_striped: bool,
     random: Rng,
     history: History,
-    // Set by the device's faults, read and cleared by the test's thread, which made the failing call. Relaxed: one thread.
+    // Set by the device's faults, read and cleared by the test's thread, which made the failing
+    // call. Relaxed: one thread.
     names_lost: Arc<AtomicBool>,
     /// Whether the device stands still because the process has ended, rather than the machine.
     is_frozen: bool,
@@ -81,8 +85,8 @@ impl Life {
         self.told.push(what.into());
     }
 
-    /// From now on one call in `one_in` fails, and one place in four times that many cannot be read the first time. 0: none. Often only
-    /// calls of one kind of file do, then about each third.
+    /// From now on one call in `one_in` fails, and one place in four times that many cannot be read
+    /// the first time. 0: none. Often only calls of one kind of file do, then about each third.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {
@@ -195,7 +199,8 @@ impl Life {
         unreachable!("without a fault it opens, or fails the test")
     }
 
-    /// Does units until a call fails in a way that leaves the outcome open. The rest of the process's life is not interesting.
+    /// Does units until a call fails in a way that leaves the outcome open. The rest of the
+    /// process's life is not interesting.
     fn work(&mut self, database: &Database, count: usize) -> Result<(), Error> {
         for _ in 0..count {
             if self.random.bool() {
@@ -257,7 +262,8 @@ impl Life {
             }
             writes.push((name.clone(), key, value));
         }
-        // A transaction that changes nothing has no place in the log, so its success says nothing of those before it.
+        // A transaction that changes nothing has no place in the log, so its success says nothing
+        // of those before it.
         let serial = self.history.next().to_string().into_bytes();
         txn.put(&table, "serial", &serial)?;
         writes.push((name, b"serial".to_vec(), Some(serial)));
@@ -322,7 +328,8 @@ impl Life {
             self.die(Some(database), met);
             database = self.recover(met);
         }
-        // At last something is built on all that, on a sound device, and only what was synced survives.
+        // At last something is built on all that, on a sound device, and only what was synced
+        // survives.
         self.strike(0);
         let count = self.random.usize(1..10);
         self.work(&database, count).expect("work on a sound device");

@@ -1,8 +1,8 @@
 //! The simulated machine a database runs on, and what its device was told.
 //!
-//! With [`Background::Caller`] all work is done by the one client's thread, so a seed always gives the same steps in the
-//! same order, and a crash at one of them is replayed by its number. With threads of the database's own the number of a
-//! step says only about when it was.
+//! With [`Background::Caller`] all work is done by the one client's thread, so a seed always gives
+//! the same steps in the same order, and a crash at one of them is replayed by its number. With
+//! threads of the database's own the number of a step says only about when it was.
 
 use crate::common::Rng;
 use katydid::testing::{Background, Beginning, begin_at};
@@ -19,7 +19,8 @@ use katydid_device::{
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
-/// What a database is opened with, apart from sizes: the part of the matrix that a crash campaign has to cover.
+/// What a database is opened with, apart from sizes: the part of the matrix that a crash campaign
+/// has to cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     pub engine: EngineKind,
@@ -41,7 +42,8 @@ const METHODS: [Method; 2] = [Method::Buffered, Method::Direct];
 /// Early release has more to lose.
 const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, LockRelease::AfterDurable];
 
-/// The paper's single and group commit, the latter also by a thread of the log, and what is there by default.
+/// The paper's single and group commit, the latter also by a thread of the log, and what is there
+/// by default.
 const MEMORY_SYNCS: [(SyncKind, bool); 4] = [
     (SyncKind::PerCommit, false),
     (SyncKind::Pipelined, true),
@@ -61,8 +63,9 @@ fn pick(number: u64, of: usize) -> usize {
 }
 
 impl Kind {
-    /// The number of consecutive seeds that have every protocol with every lock release and every device, and in memory with every rule of
-    /// dependencies. Times the number of inserters, and in memory of numbers of streams, the seeds have each of these combinations.
+    /// The number of consecutive seeds that have every protocol with every lock release and every
+    /// device, and in memory with every rule of dependencies. Times the number of inserters, and in
+    /// memory of numbers of streams, the seeds have each of these combinations.
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
             EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),
@@ -166,7 +169,8 @@ fn settings(seed: u64, kind: Kind) -> MediumSettings {
     }
 }
 
-/// The design of this kind. `Chunked` always reserves whole small chunks, so that it puts records below older ones all the time.
+/// The design of this kind. `Chunked` always reserves whole small chunks, so that it puts records
+/// below older ones all the time.
 fn inserter_design(kind: InserterKind, chunk_bytes: usize) -> InserterDesign {
     InserterSettings { chunk_bytes, chunk_always: true, ..InserterSettings::default() }.design(kind)
 }
@@ -177,7 +181,8 @@ const PAGE_BYTES: [usize; 4] = [4096, 8192, 16_384, 32_768];
 /// Where positions take a 33rd bit.
 pub const HIGH: u64 = 1 << 32;
 
-/// Whether the database of a seed begins a little below [`HIGH`]: those of an eighth of the seeds do.
+/// Whether the database of a seed begins a little below [`HIGH`]: those of an eighth of the seeds
+/// do.
 pub fn begins_high(seed: u64) -> bool {
     seed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 61 == 0
 }
@@ -186,7 +191,8 @@ fn with_pages_of(mut options: Options, seed: u64) -> Options {
     // By the highest bits of a product, so that it goes with no other choice.
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     let size = match number {
-        // A log in NVRAM for larger pages holds so much that a short workload does not fill it, so half of them are for the smallest.
+        // A log in NVRAM for larger pages holds so much that a short workload does not fill it, so
+        // half of them are for the smallest.
         8..16 if options.advanced.log.medium.kind().in_nvram() => number % 3 + 1,
         0..8 if options.advanced.log.medium.kind().in_nvram() => 0,
         _ => number >> 2,
@@ -219,7 +225,8 @@ pub struct Machine {
     /// Instead of the one that the seed picks.
     kind: Option<Kind>,
     inserter: Option<InserterKind>,
-    /// Whether everything lies in several directories. Their helper threads take steps in any order, so only beside other threads.
+    /// Whether everything lies in several directories. Their helper threads take steps in any
+    /// order, so only beside other threads.
     is_striped: bool,
     trace: Trace,
 }
@@ -240,7 +247,8 @@ impl Machine {
         }
     }
 
-    /// The same, with this inserter for all seeds, and room in the log's memory for several sessions' chunks.
+    /// The same, with this inserter for all seeds, and room in the log's memory for several
+    /// sessions' chunks.
     pub fn with_inserter(self, inserter: InserterKind) -> Machine {
         Machine { inserter: Some(inserter), ..self }
     }
@@ -255,8 +263,8 @@ impl Machine {
         Machine { log, is_striped: self.is_striped && !log.in_nvram(), ..self }
     }
 
-    /// The same; for seeds that pick this, with a database in which positions of the log and numbers of transactions take a 33rd bit
-    /// soon.
+    /// The same; for seeds that pick this, with a database in which positions of the log and
+    /// numbers of transactions take a 33rd bit soon.
     pub fn perhaps_high(self, seed: u64) -> Machine {
         if begins_high(seed) { self.high(seed) } else { self }
     }
@@ -281,8 +289,8 @@ impl Machine {
         paths.iter().map(|path| self.device.nvram(path).expect("it was mapped")).collect()
     }
 
-    /// Whether it has crashed in a step of a memory: that fails no call, but what is committed from then on is known only to those who
-    /// wait.
+    /// Whether it has crashed in a step of a memory: that fails no call, but what is committed from
+    /// then on is known only to those who wait.
     pub fn has_crashed_silently(&self) -> bool {
         self.log.in_nvram() && self.device.is_crashed()
     }
@@ -321,7 +329,8 @@ impl Machine {
         self.engine
     }
 
-    /// Whether all that is written and all that is replaced is locked, and put in one order; otherwise only what is read is.
+    /// Whether all that is written and all that is replaced is locked, and put in one order;
+    /// otherwise only what is read is.
     pub fn orders_writes(&self) -> bool {
         self.engine == EngineKind::Paged
     }
@@ -386,8 +395,8 @@ impl Machine {
         Machine { device, trace: self.trace.clone(), ..*self }
     }
 
-    /// Every change the device was told to make, in order, over all restarts. Without reads: they change nothing, and
-    /// redo reads the log and the pages on two threads.
+    /// Every change the device was told to make, in order, over all restarts. Without reads: they
+    /// change nothing, and redo reads the log and the pages on two threads.
     pub fn told(&self) -> Vec<String> {
         self.trace.lines.lock().expect("no panic").clone()
     }
@@ -400,7 +409,8 @@ pub struct Steps {
     pub memories: Vec<u64>,
 }
 
-/// A step to crash at: of the device, or of one of the memories, which a write-back and a fence are.
+/// A step to crash at: of the device, or of one of the memories, which a write-back and a fence
+/// are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     Device(u64),

@@ -1,7 +1,7 @@
-//! Crashes of the store on the simulated device: at every step of seeded workloads, with un-synced bytes dropped, torn
-//! and reordered, and again during recovery. After each, rules 1 and 2 of the design are checked: every acknowledged
-//! commit is there, no unacknowledged transaction is partly there, nothing that depends on a lost one survives, and
-//! recovering again changes nothing.
+//! Crashes of the store on the simulated device: at every step of seeded workloads, with un-synced
+//! bytes dropped, torn and reordered, and again during recovery. After each, rules 1 and 2 of the
+//! design are checked: every acknowledged commit is there, no unacknowledged transaction is partly
+//! there, nothing that depends on a lost one survives, and recovering again changes nothing.
 //!
 //! | what | replayable |
 //! |---|---|
@@ -11,12 +11,13 @@
 //! | several clients that take turns | exactly, but for what the number of a thread changes: see `turns` |
 //! | several clients, also at every sync of the log | roughly: the seed gives each client's choices, not how they meet |
 //!
-//! Over logs in NVRAM the steps of their memories, write-backs and fences, are steps too, and a crash leaves any of the words that were not
-//! persisted.
+//! Over logs in NVRAM the steps of their memories, write-backs and fences, are steps too, and a
+//! crash leaves any of the words that were not persisted.
 //!
-//! A failure prints the line that replays it (`one_crash`). Each test has seeds that are always the same, and some new ones;
-//! `KATYDID_SEED` alone sets the first seed of each,
-//! `KATYDID_ENGINE` picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for so long (`cargo xtask crash --seconds N`).
+//! A failure prints the line that replays it (`one_crash`). Each test has seeds that are always the
+//! same, and some new ones; `KATYDID_SEED` alone sets the first seed of each, `KATYDID_ENGINE`
+//! picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for so long
+//! (`cargo xtask crash --seconds N`).
 
 #[macro_use]
 #[path = "../common/mod.rs"]
@@ -62,7 +63,8 @@ pub fn recover(machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Datab
 /// The same, on a machine that was restarted already.
 pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
     for _ in 0..random.usize(0..4) {
-        // Most recoveries take fewer steps than the upper end; then this one succeeds and is crashed right after.
+        // Most recoveries take fewer steps than the upper end; then this one succeeds and is
+        // crashed right after.
         machine.crash_soon(random, 120, 60);
         match machine.open(seed) {
             Ok(database) => {
@@ -87,7 +89,8 @@ struct Workload {
     background: Background,
 }
 
-/// What came of a crash: after each recovery the number of units that survived and the store; and all device calls.
+/// What came of a crash: after each recovery the number of units that survived and the store; and
+/// all device calls.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     generations: Vec<(usize, Model)>,
@@ -280,8 +283,9 @@ suite! {
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
-// Not `release_crashes_at_every_sync`, which crashes at what a log in NVRAM does not do, nor `order`, whose scenes are logs that were not
-// synced: there everything appended is persisted, and a lost record is one that was being appended.
+// Not `release_crashes_at_every_sync`, which crashes at what a log in NVRAM does not do, nor
+// `order`, whose scenes are logs that were not synced: there everything appended is persisted, and
+// a lost record is one that was being appended.
 suite! {
     in_nvram:
     a_crash_at_every_step,
@@ -293,8 +297,9 @@ suite! {
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
-/// The number of seeds of an engine. Numbers of seeds are small here, because CI runs the tests; the campaign (`cargo xtask crash`) runs new seeds of
-/// all that they do, for as long as it is told.
+/// The number of seeds of an engine. Numbers of seeds are small here, because CI runs the tests;
+/// the campaign (`cargo xtask crash`) runs new seeds of all that they do, for as long as it is
+/// told.
 fn some(engine: EngineKind, of_paged: u64, of_memory: u64) -> u64 {
     if engine == EngineKind::Paged { of_paged } else { of_memory }
 }
@@ -362,7 +367,8 @@ fn crashes_under_several_threads(engine: EngineKind) {
     }
 }
 
-/// With early release nothing was acknowledged, and nothing shown as durable, that depends on a lost transaction.
+/// With early release nothing was acknowledged, and nothing shown as durable, that depends on a
+/// lost transaction.
 fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: EngineKind) {
     let first = common::seed(6000);
     let step = some(engine, 2, 3) as usize;
@@ -419,7 +425,8 @@ fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
     // All designs are among so many seeds.
     let seeds = if common::log().in_nvram() { 4 } else { 12 };
-    // The last one has rows of several tables in one checkpoint, which once were in the order of a hash map.
+    // The last one has rows of several tables in one checkpoint, which once were in the order of a
+    // hash map.
     for seed in (first..first + seeds).chain([5]) {
         let workload = Workload { engine, log: common::log(), seed, units: 80, background: Caller };
         let steps = workload.steps();
@@ -465,7 +472,8 @@ fn one_crash() {
     println!("{} device calls, survivors {survived:?}", told.len());
 }
 
-/// About the crash of several clients that a failure named, so many times. Does nothing unless it is told which.
+/// About the crash of several clients that a failure named, so many times. Does nothing unless it
+/// is told which.
 #[test]
 fn one_sync() {
     let (Some(seed), Some(nth), Some(number)) =

@@ -1,7 +1,9 @@
-//! Paged engine: what a log without order between sessions could break, one scene for each thing, with the crash at every place of the log's write.
+//! Paged engine: what a log without order between sessions could break, one scene for each thing,
+//! with the crash at every place of the log's write.
 //!
-//! In each, client A's session has an open chunk low in the log, client B's is above, so whatever A appends without saying what it
-//! depends on lies below what B has appended before. A scene ends with an un-synced log, of which a crash leaves a prefix.
+//! In each, client A's session has an open chunk low in the log, client B's is above, so whatever A
+//! appends without saying what it depends on lies below what B has appended before. A scene ends
+//! with an un-synced log, of which a crash leaves a prefix.
 
 use crate::common::Rng;
 use crate::machine::Machine;
@@ -66,8 +68,9 @@ impl Stage {
     }
 }
 
-/// Tables with some rows, durable; then the scene, whose transactions stay open, and `last`, in which the device crashes when
-/// the log is written. What is left is checked, for many places of the cut.
+/// Tables with some rows, durable; then the scene, whose transactions stay open, and `last`, in
+/// which the device crashes when the log is written. What is left is checked, for many places of
+/// the cut.
 fn each_cut(
     scene: impl Fn(&Stage) -> Vec<Transaction>,
     last: impl Fn(&Stage),
@@ -139,7 +142,8 @@ fn a_commit_lies_above_the_commit_it_has_read_from() {
 fn a_change_lies_above_the_commit_whose_key_it_replaces() {
     each_cut(
         |stage| {
-            // The writer's first change lies lowest, then comes A's chunk, then the writer's last change and its commit.
+            // The writer's first change lies lowest, then comes A's chunk, then the writer's last
+            // change and its commit.
             let writer = stage.put(&stage.b, stage.begin(), "shared", "k", b"new".to_vec());
             let second = stage.open_low();
             let mut writer = stage.put(&stage.b, writer, "b", "k", vec![7; 1000]);

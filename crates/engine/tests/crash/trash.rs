@@ -1,9 +1,10 @@
-//! Crashes on a device that does not write sectors whole or not at all ([`Survival::Trash`]): the sectors of the call under way at the crash
-//! may hold garbage.
+//! Crashes on a device that does not write sectors whole or not at all ([`Survival::Trash`]): the
+//! sectors of the call under way at the crash may hold garbage.
 //!
-//! A crash in a call to a segment of the log leaves no garbage here: there, acknowledged records can be lost (`crates/wal/tests/main/trash.rs`). In any
-//! other file nothing may be lost, nor may opening be refused: pages in place, the double-write area, the engine's control file, those of the
-//! log, and checkpoints of the memory engine.
+//! A crash in a call to a segment of the log leaves no garbage here: there, acknowledged records
+//! can be lost (`crates/wal/tests/main/trash.rs`). In any other file nothing may be lost, nor may
+//! opening be refused: pages in place, the double-write area, the engine's control file, those of
+//! the log, and checkpoints of the memory engine.
 
 use crate::client::Client;
 use crate::common::{self, Rng};
@@ -58,7 +59,8 @@ fn crash_at(machine: &Machine, at: u64) -> CrashedIn {
     crashed_in
 }
 
-/// Restarts after a crash; garbage is left in the file that the crash interrupted, unless that is a segment of the log.
+/// Restarts after a crash; garbage is left in the file that the crash interrupted, unless that is a
+/// segment of the log.
 fn restart(machine: &Machine, crashed_in: &CrashedIn, random: &mut Rng) -> Machine {
     let leaves_garbage = kind(&crashed_in.lock().expect("no panic")).is_some();
     machine.restart_with(random.u64(..), if leaves_garbage { Survival::Trash } else { Survival::Random })

@@ -1,16 +1,20 @@
-//! Several clients, each on a thread and with a log session of its own, that take turns as the seed says. So which records are put
-//! below older ones is the same in every run, and so is what a crash at a step leaves, yet their transactions are open side by side.
+//! Several clients, each on a thread and with a log session of its own, that take turns as the seed
+//! says. So which records are put below older ones is the same in every run, and so is what a crash
+//! at a step leaves, yet their transactions are open side by side.
 //!
-//! No client ever has to wait for a lock: each step picks keys that the others have not locked. After recovery: which transactions
-//! survived is read from marks, each client's in a table of its own, so that the marks put nothing in order. Everything acknowledged
-//! survived, and with each survivor everything whose writes it read or replaced; and the store is what the survivors wrote, in
-//! the order of their commits.
+//! No client ever has to wait for a lock: each step picks keys that the others have not locked.
+//! After recovery: which transactions survived is read from marks, each client's in a table of its
+//! own, so that the marks put nothing in order. Everything acknowledged survived, and with each
+//! survivor everything whose writes it read or replaced; and the store is what the survivors wrote,
+//! in the order of their commits.
 //!
-//! Memory engine: a transaction that writes what it has not read depends on nobody, and one that reads sees what was committed when it
-//! began. So its steps also pass over what was committed since, unless they write blindly. A commit's stamp is its timestamp.
+//! Memory engine: a transaction that writes what it has not read depends on nobody, and one that
+//! reads sees what was committed when it began. So its steps also pass over what was committed
+//! since, unless they write blindly. A commit's stamp is its timestamp.
 //!
-//! A rollback to a savepoint takes writes back, and neither locks nor reads: a transaction goes on needing what it has read and, where
-//! writes are ordered, what it had replaced. A reader that rolls back what it has read was still shown it.
+//! A rollback to a savepoint takes writes back, and neither locks nor reads: a transaction goes on
+//! needing what it has read and, where writes are ordered, what it had replaced. A reader that
+//! rolls back what it has read was still shown it.
 
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
@@ -275,8 +279,9 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// A transaction that reads a shared table, or deletes a key of it and takes that back. Its success says that what it was shown is
-    /// durable, also what it was shown behind a savepoint that it went back to.
+    /// A transaction that reads a shared table, or deletes a key of it and takes that back. Its
+    /// success says that what it was shown is durable, also what it was shown behind a savepoint
+    /// that it went back to.
     fn show(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         let shared = SHARED[self.random.usize(..SHARED.len())];
         if self.open.iter().flatten().any(|open| open.holds_any_of(shared)) {
@@ -291,7 +296,8 @@ impl<'a> Turns<'a> {
         let is_read = self.open.iter().flatten().any(|open| open.entered(shared));
         let deletes = goes_back && access == Access::ReadWrite && !is_read && self.random.bool();
         let key = key(self.random.u64(0..KEYS));
-        // Of the memory engine, a transaction that only reads may be shown an older state, if no more was acknowledged.
+        // Of the memory engine, a transaction that only reads may be shown an older state, if no
+        // more was acknowledged.
         let may_be_older = access == Access::ReadOnly && !self.machine.orders_writes();
         authors.retain(|author, _| match deletes {
             true => *author == key,
@@ -320,16 +326,16 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Whether no view sees the attempt, and no transaction what it locked: with `LockRelease::AfterDurable` a commit that fails is never
-    /// shown, and keeps its locks.
+    /// Whether no view sees the attempt, and no transaction what it locked: with
+    /// `LockRelease::AfterDurable` a commit that fails is never shown, and keeps its locks.
     fn is_hidden(&self, number: usize) -> bool {
         self.attempts[number].failed
             && self.machine.engine() == EngineKind::Paged
             && self.machine.lock_release(self.seed) == LockRelease::AfterDurable
     }
 
-    /// The attempts, of those that are seen, that made each key of the table what it is. No transaction can see that another removed a key that
-    /// was not there.
+    /// The attempts, of those that are seen, that made each key of the table what it is. No
+    /// transaction can see that another removed a key that was not there.
     fn authors(&self, table: &str, is_seen: impl Fn(usize) -> bool) -> BTreeMap<Vec<u8>, usize> {
         let mut there: BTreeSet<_> = self.base.get(table).into_iter().flat_map(BTreeMap::keys).collect();
         let mut authors = BTreeMap::new();
@@ -366,7 +372,8 @@ impl<'a> Turns<'a> {
                 Some(Open { txn, durability, mark, writes, savepoints, taken_back, needs, read, begun });
             return Ok(());
         };
-        // A transaction may go over to another thread, and another session of the log, for one step.
+        // A transaction may go over to another thread, and another session of the log, for one
+        // step.
         let moves = self.random.u32(0..16) == 0;
         let worker = &self.workers[if moves { self.random.usize(..CLIENTS) } else { client }];
         match self.random.u32(0..28) {
@@ -545,7 +552,8 @@ pub fn steps(
     machine.steps()
 }
 
-/// Runs it, crashing at a step, or in the sync at the end if that comes first, and recovers; once more after that.
+/// Runs it, crashing at a step, or in the sync at the end if that comes first, and recovers; once
+/// more after that.
 pub fn crash_at(
     (engine, log): (EngineKind, LogKind),
     seed: u64,

@@ -1,4 +1,5 @@
-//! A thread of a client: what a database has per thread, a session of the log above all, is its own.
+//! A thread of a client: what a database has per thread, a session of the log above all, is its
+//! own.
 
 use katydid::testing::number_of_thread;
 use std::sync::mpsc::{Sender, channel};
@@ -36,8 +37,8 @@ impl Drop for Worker {
     }
 }
 
-/// Runs `job` on a thread whose number is `wanted`, but for multiples of six: so it is always the same one of up to three streams that its
-/// transactions go to.
+/// Runs `job` on a thread whose number is `wanted`, but for multiples of six: so it is always the
+/// same one of up to three streams that its transactions go to.
 pub fn on_number<T: Send>(wanted: usize, job: impl FnOnce() -> T + Send) -> T {
     let mut job = Some(job);
     loop {

@@ -1,6 +1,8 @@
-//! A device in memory whose bytes can be copied, damaged and put back, and that counts the calls on it.
+//! A device in memory whose bytes can be copied, damaged and put back, and that counts the calls on
+//! it.
 //!
-//! Everything written counts as durable: what a crash takes is not tried here, but what an unreliable device does to bytes that were kept.
+//! Everything written counts as durable: what a crash takes is not tried here, but what an
+//! unreliable device does to bytes that were kept.
 //!
 //! One latch for all names and one for each file's bytes, in this order.
 
@@ -229,7 +231,8 @@ impl Opened {
     }
 }
 
-/// More than any file of these tests: a length read from damaged bytes, if bytes of that length are asked for.
+/// More than any file of these tests: a length read from damaged bytes, if bytes of that length are
+/// asked for.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 impl File for Opened {

@@ -22,7 +22,8 @@ pub enum Harm {
     Zero(usize),
     /// A sector, or a page, has changed places with another one of its file.
     Swap(usize),
-    /// A sector, or a page, is what it was at the earlier moment of this number: later writes of it were lost.
+    /// A sector, or a page, is what it was at the earlier moment of this number: later writes of it
+    /// were lost.
     Older(usize, usize),
     /// A file ends here.
     Cut,
@@ -122,7 +123,8 @@ impl Case {
         Some(image)
     }
 
-    /// The number of the sector or page that a [`Harm::Swap`] exchanges with the case's own, in a file that has `count` of them.
+    /// The number of the sector or page that a [`Harm::Swap`] exchanges with the case's own, in a
+    /// file that has `count` of them.
     fn other_of_swap(&self, count: usize) -> usize {
         Rng::with_seed(self.seed).usize(..count.max(1))
     }

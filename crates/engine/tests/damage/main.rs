@@ -1,12 +1,13 @@
 //! A whole database with damaged bytes: every file, every sector, every kind of damage.
 //!
-//! After the damage the database is verified as it lies there, opened, read, verified and written to. The bytes may be refused with a typed
-//! error, when opening or when reading. What is read must be right: never rows that were not committed, never a panic, no more memory and
-//! no more device calls than opening the sound database needs, but for a factor. What cannot be noticed by design is in [`exposed`], each
-//! with its reason, and in `docs/recovery.md`.
+//! After the damage the database is verified as it lies there, opened, read, verified and written
+//! to. The bytes may be refused with a typed error, when opening or when reading. What is read must
+//! be right: never rows that were not committed, never a panic, no more memory and no more device
+//! calls than opening the sound database needs, but for a factor. What cannot be noticed by design
+//! is in [`exposed`], each with its reason, and in `docs/recovery.md`.
 //!
-//! Each run tries a sample chosen by a random seed. `KATYDID_SECONDS` goes on for that long with new seeds, and then prints what became of
-//! each kind of damage to each kind of file.
+//! Each run tries a sample chosen by a random seed. `KATYDID_SECONDS` goes on for that long with
+//! new seeds, and then prints what became of each kind of damage to each kind of file.
 
 #[macro_use]
 #[path = "../common/mod.rs"]
@@ -34,7 +35,8 @@ static ALLOCATOR: memory::Counting = memory::Counting;
 /// Damages to each kind of database in one round.
 const CASES: usize = 150;
 
-/// How much longer opening, and writing a little, may make the files: by a double-write area, by segments and pages ahead.
+/// How much longer opening, and writing a little, may make the files: by a double-write area, by
+/// segments and pages ahead.
 const GROWTH_MAX: usize = 16 << 20;
 
 /// What became of a damaged database.
@@ -50,7 +52,8 @@ enum Seen {
     Mixed(String),
     /// A value that its key never had.
     Never(String),
-    /// A panic, more memory or calls than there may be, or a verdict of `verify` that does not hold.
+    /// A panic, more memory or calls than there may be, or a verdict of `verify` that does not
+    /// hold.
     Wrong(String),
 }
 
@@ -67,7 +70,8 @@ impl Seen {
     }
 }
 
-/// The databases: both engines, left by a crash or closed, striped, and with each kind of log in NVRAM.
+/// The databases: both engines, left by a crash or closed, striped, and with each kind of log in
+/// NVRAM.
 fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
     for engine in [EngineKind::Paged, EngineKind::Memory] {
@@ -84,13 +88,17 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this outcome, which is neither right nor a refusal, is one that cannot be told from a sound database. All else is a bug.
+/// Whether this outcome, which is neither right nor a refusal, is one that cannot be told from a
+/// sound database. All else is a bug.
 ///
-/// 1. *The end of a log that was not closed.* Damage to the last records looks like a torn write, if no later record, nor the control file, nor
-///    the paged engine's double-write area, remembers that they were durable. What lies before the damage is kept.
-/// 2. *Lost writes of pages.* An older version of a page is a valid page. If the log still reaches back to it, redo mends it; if not, nothing
-///    tells. A long value of several pages may then be partly old.
-/// 3. *`nv_direct`.* A record that is not whole is one that was not persisted, wherever it lies: nothing distinguishes them.
+/// 1. *The end of a log that was not closed.* Damage to the last records looks like a torn write,
+///    if no later record, nor the control file, nor the paged engine's double-write area, remembers
+///    that they were durable. What lies before the damage is kept.
+/// 2. *Lost writes of pages.* An older version of a page is a valid page. If the log still reaches
+///    back to it, redo mends it; if not, nothing tells. A long value of several pages may then be
+///    partly old.
+/// 3. *`nv_direct`.* A record that is not whole is one that was not persisted, wherever it lies:
+///    nothing distinguishes them.
 fn exposed(subject: &Subject, case: &Case, seen: &Seen) -> bool {
     let Kind { engine, log, left, .. } = subject.kind;
     let class = class(&case.path);
@@ -114,7 +122,8 @@ fn exposed(subject: &Subject, case: &Case, seen: &Seen) -> bool {
     }
 }
 
-/// Whether the commits that are lost, all after these, reach into the damaged bytes, or lie behind them; and are not those of the checkpoint.
+/// Whether the commits that are lost, all after these, reach into the damaged bytes, or lie behind
+/// them; and are not those of the checkpoint.
 fn keeps_what_lies_before(subject: &Subject, case: &Case, units: usize) -> bool {
     if units < UNITS / 2
         || matches!(case.harm, Harm::Flip) && subject.kind.log == LogKind::Disk && units + 1 < UNITS
@@ -219,7 +228,8 @@ struct Needs {
 
 /// Opens and reads a database, writes to it if told so, and says what it needed.
 fn look(subject: &Subject, image: &DiskImage, writes: bool, sound: Option<Needs>) -> (Seen, Needs) {
-    // Damage may make recovery do what the sound database had no need of: read everything again, make files anew.
+    // Damage may make recovery do what the sound database had no need of: read everything again,
+    // make files anew.
     let calls_max = sound.map_or(u64::MAX, |sound| 10 * sound.calls + image.bytes() as u64 / SECTOR as u64);
     let disk = Disk::new(image, calls_max);
     let before = memory::begin();
@@ -408,7 +418,8 @@ fn every(kind: Kind, file: &str, harms: impl Fn(&Subject) -> Vec<Harm>) -> Vec<(
     all
 }
 
-/// The slot that counts was damaged: the other one says that there is no checkpoint, and the log does not reach back to its beginning.
+/// The slot that counts was damaged: the other one says that there is no checkpoint, and the log
+/// does not reach back to its beginning.
 #[test]
 fn a_damaged_slot_of_the_control_file_does_not_take_the_checkpoint_with_it() {
     for kind in kinds() {
@@ -418,7 +429,8 @@ fn a_damaged_slot_of_the_control_file_does_not_take_the_checkpoint_with_it() {
     }
 }
 
-/// The end of the log was lost, which looks like a torn write; but pages were written that contain what its records say.
+/// The end of the log was lost, which looks like a torn write; but pages were written that contain
+/// what its records say.
 #[test]
 fn a_log_that_ends_before_what_pages_contain_is_refused() {
     let kind = Kind { engine: EngineKind::Paged, log: LogKind::Disk, stripes: 1, left: Left::Open };

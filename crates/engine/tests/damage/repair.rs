@@ -1,6 +1,8 @@
-//! Repair of damaged databases: it opens afterwards, what it has was committed, and what it lacks is said.
+//! Repair of damaged databases: it opens afterwards, what it has was committed, and what it lacks
+//! is said.
 //!
-//! Each damage is one of [`Harm`]. Left out are older versions of pages and files, which no check can notice.
+//! Each damage is one of [`Harm`]. Left out are older versions of pages and files, which no check
+//! can notice.
 
 use crate::common::Rng;
 use crate::disk::{Disk, DiskImage};
@@ -49,7 +51,8 @@ fn repaired(subject: &Subject, disk: &Disk, place: &str) -> State {
     state
 }
 
-/// Every row was committed, or written by a transaction that may be there in part; and every row that is missing, or is not the last one, is concerned by a loss.
+/// Every row was committed, or written by a transaction that may be there in part; and every row
+/// that is missing, or is not the last one, is concerned by a loss.
 fn check(subject: &Subject, found: &State, losses: &[Loss], place: &str) {
     let in_part = losses.iter().any(|loss| matches!(loss, Loss::Commits { .. }));
     for (name, rows) in found {
@@ -94,7 +97,8 @@ fn try_one(subject: &Subject, case: &Case, damaged: &DiskImage) -> &'static str 
     let planned = match repair(subject, &disk, RepairMode::DryRun) {
         Ok(planned) => planned,
         Err(error) => {
-            // A file of another database is no damage; and without control file, pages and log there is nothing.
+            // A file of another database is no damage; and without control file, pages and log
+            // there is nothing.
             let is_foreign = matches!(error, Error::Foreign { .. })
                 && matches!(case.harm, Harm::Foreign | Harm::Extend(_) | Harm::Swap(_));
             assert!(is_foreign, "{place}: {error}");

@@ -1,4 +1,5 @@
-//! The databases that are damaged: what they hold after each of their commits, and their bytes at several moments.
+//! The databases that are damaged: what they hold after each of their commits, and their bytes at
+//! several moments.
 
 use crate::common::{self, Rng, options_for, with_log};
 use crate::disk::{Disk, DiskImage};
@@ -135,7 +136,8 @@ impl Subject {
     }
 }
 
-/// One durable transaction: rows of both tables, each value another than any before. Returns what it wrote, in that order.
+/// One durable transaction: rows of both tables, each value another than any before. Returns what
+/// it wrote, in that order.
 fn commit(
     database: &Database,
     tables: &[Table; 2],

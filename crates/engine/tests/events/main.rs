@@ -1,6 +1,8 @@
-//! Events and numbers: each is told of once, with what a reader of it needs. Both engines; only with the features `tracing` and `metrics`.
+//! Events and numbers: each is told of once, with what a reader of it needs. Both engines; only
+//! with the features `tracing` and `metrics`.
 //!
-//! One test: a subscriber and a recorder are of the whole process, and background threads tell of checkpoints.
+//! One test: a subscriber and a recorder are of the whole process, and background threads tell of
+//! checkpoints.
 
 use katydid::testing::Background;
 use katydid::{ConflictKind, Database, EngineKind, Error, MemoryDirectory, Options, RecoveryProgress, Table};

@@ -1,5 +1,6 @@
-//! A database of the memory engine whose creation ends anywhere is made by the next opening, also by one that is asked for another
-//! number of streams, and is then one database: of one id, whose parts belong together.
+//! A database of the memory engine whose creation ends anywhere is made by the next opening, also
+//! by one that is asked for another number of streams, and is then one database: of one id, whose
+//! parts belong together.
 
 use crate::common::{assert_sound, options_for};
 use katydid::testing::Background;

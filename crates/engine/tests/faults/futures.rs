@@ -1,5 +1,5 @@
-//! A commit's future that is dropped, at whatever moment, changes nothing: the same calls reach the device, the same is found on
-//! it, and the locks go as they would have gone.
+//! A commit's future that is dropped, at whatever moment, changes nothing: the same calls reach the
+//! device, the same is found on it, and the locks go as they would have gone.
 
 use crate::Setting;
 use crate::common::contents;
@@ -119,7 +119,8 @@ fn a_commit_future_dropped_at_any_moment_changes_nothing(engine: EngineKind) {
     }
 }
 
-/// Beside the database's own threads: whoever wants the locks gets them though the future that would have told is gone.
+/// Beside the database's own threads: whoever wants the locks gets them though the future that
+/// would have told is gone.
 fn locks_go_though_nobody_polls_the_future(engine: EngineKind) {
     for setting in Setting::all(engine) {
         let device = SimDevice::new(1);

@@ -1,4 +1,5 @@
-//! What the store does when its device fails, stalls, or is full: every engine, sync protocol, lock release and method.
+//! What the store does when its device fails, stalls, or is full: every engine, sync protocol, lock
+//! release and method.
 //!
 //! | file | what goes wrong |
 //! |---|---|
@@ -59,7 +60,8 @@ pub fn is_segment(path: &str) -> bool {
 }
 
 impl Setting {
-    /// Every one. Of the memory engine with single and group commit and what is there by default, streams and rules in turn.
+    /// Every one. Of the memory engine with single and group commit and what is there by default,
+    /// streams and rules in turn.
     pub fn all(engine: EngineKind) -> Vec<Setting> {
         let syncs = match engine {
             EngineKind::Paged => &SyncKind::ALL[..],

@@ -1,4 +1,5 @@
-//! One call of the log fails, once, while callers of every kind wait for it; afterwards the device works again.
+//! One call of the log fails, once, while callers of every kind wait for it; afterwards the device
+//! works again.
 
 use crate::common::{assert_sound, block_on, contents};
 use crate::{Setting, first, is_segment, later};
@@ -55,7 +56,8 @@ fn write(database: &Database, table: &Table, txn: u64) -> Result<Transaction, Er
     Ok(open)
 }
 
-/// Reads what transaction 1 writes until it is there or the device has failed, and says so if it may be relied on.
+/// Reads what transaction 1 writes until it is there or the device has failed, and says so if it
+/// may be relied on.
 fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
     loop {
         // Then it may never be there.
@@ -182,8 +184,8 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
         std::mem::take(&mut *ledger.lock().expect("no panic"));
     let told = Acknowledged { acknowledged, shown, causes: BTreeSet::new() };
     assert!(!causes.is_empty(), "nobody heard of it");
-    // The device works again; nothing is written and nobody is told of success. A background call that had passed the gate before it shut
-    // may still arrive; but such calls come to an end.
+    // The device works again; nothing is written and nobody is told of success. A background call
+    // that had passed the gate before it shut may still arrive; but such calls come to an end.
     let nothing_arrives = (0..20).any(|_| {
         let steps = device.steps();
         let refused = [
@@ -207,7 +209,8 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
     for number in 0..SAFE {
         assert_eq!(txn.get(&table, key("safe", number)).expect("get").as_deref(), Some(&b"safe"[..]));
     }
-    // With early release it is told apart from what is not by buckets of keys only: it may be refused, never wrongly granted.
+    // With early release it is told apart from what is not by buckets of keys only: it may be
+    // refused, never wrongly granted.
     match txn.commit() {
         Err(error) if !error.is_poisoned() => panic!("{error}"),
         outcome => assert!(outcome.is_ok() || setting.release == LockRelease::Early, "{outcome:?}"),

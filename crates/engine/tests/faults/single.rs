@@ -1,5 +1,5 @@
-//! One kind of failure each: a failed sync poisons everybody, no space is typed, loses nothing and clears,
-//! a page that cannot be read or is damaged names itself, a short write is no success.
+//! One kind of failure each: a failed sync poisons everybody, no space is typed, loses nothing and
+//! clears, a page that cannot be read or is damaged names itself, a short write is no success.
 
 use crate::common::{self, block_on, contents, key, with_advanced};
 use katydid::{Database, Error, LockRelease, Options, Read, TransactionOptions};
@@ -115,7 +115,8 @@ fn whoever_waits_for_a_lock_when_the_device_fails_is_told() {
         }
         log_syncs_fail(&device);
         assert!(matches!(holder.commit(), Err(Error::Poisoned { .. })));
-        // With early release the waiter got the lock, and may not be told that what it read is durable.
+        // With early release the waiter got the lock, and may not be told that what it read is
+        // durable.
         assert!(matches!(waiter.join().unwrap(), Err(Error::Poisoned { .. })));
     });
 }
@@ -137,7 +138,8 @@ fn no_space_for_the_log_is_typed_and_clears() {
     });
     let refused = refused.expect("the device is full");
     assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
-    // A transaction in the middle can still be undone or committed: that is what the reserve is for.
+    // A transaction in the middle can still be undone or committed: that is what the reserve is
+    // for.
     assert_eq!(contents(&database, &table).len(), acknowledged.len() + 1);
     device.set_capacity(1 << 30);
     database.put(&table, "after", "1").unwrap();

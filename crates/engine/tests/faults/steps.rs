@@ -1,5 +1,6 @@
-//! Any one call that changes the device fails, by its number: in creating, committing, checkpoints, rotation, closing and opening.
-//! And any read of recovery. All work is done on the test's thread, so a number names the same call in every run.
+//! Any one call that changes the device fails, by its number: in creating, committing, checkpoints,
+//! rotation, closing and opening. And any read of recovery. All work is done on the test's thread,
+//! so a number names the same call in every run.
 
 use crate::common::{assert_sound, block_on, contents, seed};
 use crate::{Setting, later};
@@ -23,7 +24,8 @@ fn options(setting: Setting) -> Options {
     options
 }
 
-/// Transactions by number: how often each was attempted, and which are acknowledged. A transaction writes two keys.
+/// Transactions by number: how often each was attempted, and which are acknowledged. A transaction
+/// writes two keys.
 #[derive(Debug, Default)]
 struct Acknowledged {
     attempted: u64,
@@ -93,7 +95,8 @@ fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> Resul
         for round in 0..12 {
             told.attempted += 1;
             let number = told.attempted;
-            // A young log is prepared by its first appends, so the lack of room may be met by the commit as well: it is run again.
+            // A young log is prepared by its first appends, so the lack of room may be met by the
+            // commit as well: it is run again.
             insist(|| transaction(&database, &table, &session, number))?;
             told.acknowledged.push(number);
             if round % 6 == 5 {
@@ -171,7 +174,8 @@ suite! {
     a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing,
 }
 
-/// Each step with one of the settings, another one for the next, so that all have each kind of call.
+/// Each step with one of the settings, another one for the next, so that all have each kind of
+/// call.
 fn a_failure_at_any_step_loses_nothing_that_was_acknowledged(engine: EngineKind) {
     let settings: Vec<Options> = Setting::all(engine).into_iter().map(options).collect();
     let total = settings.iter().map(steps).max().expect("settings");
@@ -210,7 +214,8 @@ fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
 /// A file and a part of it.
 type Bytes = (String, Range<u64>);
 
-/// As many reads as opening makes fail, each in an opening of its own: the first read there, or all.
+/// As many reads as opening makes fail, each in an opening of its own: the first read there, or
+/// all.
 fn each_read_fails(options: &Options, stays: bool) {
     let (crashed, told) = crashed(options);
     let mut refused = 0;
@@ -243,7 +248,8 @@ fn each_read_fails(options: &Options, stays: bool) {
                 assert_eq!(error.verb, Verb::Read, "{what}: {error}");
                 refused += 1;
             }
-            // A page that cannot be read is found by whoever wants it, and what was read ahead in vain is read again.
+            // A page that cannot be read is found by whoever wants it, and what was read ahead in
+            // vain is read again.
             Ok(database) => drop(database),
             Err(error) => panic!("{what}: a failing read was taken for {error}"),
         }

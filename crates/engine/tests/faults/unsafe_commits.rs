@@ -1,8 +1,9 @@
 //! Commits that ask for less than durability: what a crash may take, and what it may not.
 //!
-//! `Written` survives the death of the process. Both `Written` and `Buffered` may be lost to a crash of the machine, `Buffered`
-//! also with the process: then commits are lost from the end, whole, and never one on which a surviving one depends. What is
-//! durable is not lost, and a durable commit takes with it everything it has seen.
+//! `Written` survives the death of the process. Both `Written` and `Buffered` may be lost to a
+//! crash of the machine, `Buffered` also with the process: then commits are lost from the end,
+//! whole, and never one on which a surviving one depends. What is durable is not lost, and a
+//! durable commit takes with it everything it has seen.
 
 use crate::common::{assert_sound, block_on, contents};
 use crate::{Setting, later};
@@ -29,7 +30,8 @@ fn key(client: u64, part: &str) -> String {
     format!("{client} {part}")
 }
 
-/// Writes its number to two keys of its own, adds one to a key that all share, and notes what that was: `(shared, own)`.
+/// Writes its number to two keys of its own, adds one to a key that all share, and notes what that
+/// was: `(shared, own)`.
 fn step(
     database: &Database,
     table: &Table,
@@ -76,7 +78,8 @@ fn survivors(rows: &Rows, when: &str) -> u64 {
             Some((parse(text.as_bytes()), String::from_utf8_lossy(value).into_owned()))
         })
         .collect();
-    // Each turn has seen the one before it, so a missing one would be one that a survivor depends on.
+    // Each turn has seen the one before it, so a missing one would be one that a survivor depends
+    // on.
     assert!(turns.iter().map(|(turn, _)| *turn).eq(0..shared), "{when}: {shared} turns, there are {turns:?}");
     for client in 0..CLIENTS {
         let (first, last) =
@@ -107,7 +110,8 @@ fn recovered(device: &SimDevice, setting: Setting, inserter: InserterKind, when:
     survivors(&rows, when)
 }
 
-/// Three clients; the first commits are durable, then come those that ask for `durability`. The process ends without warning.
+/// Three clients; the first commits are durable, then come those that ask for `durability`. The
+/// process ends without warning.
 fn lose(setting: Setting, inserter: InserterKind, durability: Durability, call: CommitCall) {
     let device = SimDevice::new(1);
     let mut options = setting.options();

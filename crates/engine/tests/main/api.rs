@@ -1,5 +1,5 @@
-//! What the public calls promise, error by error, whichever engine keeps the data. What only one engine promises is in a test
-//! of its own (`paged.rs`).
+//! What the public calls promise, error by error, whichever engine keeps the data. What only one
+//! engine promises is in a test of its own (`paged.rs`).
 
 use crate::common::{self, block_on, contents, key, options_for, with_advanced};
 use katydid::{
@@ -68,8 +68,8 @@ fn in_memory(engine: EngineKind) -> (Arc<dyn Directory>, Database) {
     (directory, database)
 }
 
-/// Whether the log has come as far as a commit that returned `stamp`. The memory engine's stamps say nothing about positions in the log;
-/// there everything must be durable.
+/// Whether the log has come as far as a commit that returned `stamp`. The memory engine's stamps
+/// say nothing about positions in the log; there everything must be durable.
 fn is_durable(database: &Database, stamp: CommitStamp) -> bool {
     let stat = database.stat().unwrap();
     match stat.paged() {
@@ -584,7 +584,8 @@ fn a_database_of_another_engine_is_refused_and_left_alone(engine: EngineKind) {
     assert_eq!(database.get(&table, "a").unwrap(), Some(b"1".to_vec()));
 }
 
-/// A program that depends on this crate alone names what the interface takes and gives: directories, a group, the causes of failures.
+/// A program that depends on this crate alone names what the interface takes and gives:
+/// directories, a group, the causes of failures.
 #[test]
 fn an_application_needs_no_other_crate_to_name_what_it_is_given() {
     let mut options = options_for(EngineKind::Paged);

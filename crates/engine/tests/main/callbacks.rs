@@ -1,5 +1,5 @@
-//! The callbacks of a session: their order, callbacks that use their own session, that commit again, or that panic; and the progress callback
-//! of a check that panics.
+//! The callbacks of a session: their order, callbacks that use their own session, that commit
+//! again, or that panic; and the progress callback of a check that panics.
 
 use crate::common::{self, options_for, with_advanced};
 use katydid::{Database, EngineKind, Error, Options, Session, Table};
@@ -49,7 +49,8 @@ impl Callbacks {
         Callbacks { database, table, session, ran: Arc::default() }
     }
 
-    /// Commits on the session; the callback notes its name, with `!` if it is told an error, and then does something else.
+    /// Commits on the session; the callback notes its name, with `!` if it is told an error, and
+    /// then does something else.
     fn commit(&self, name: &str, then: impl FnOnce() + Send + 'static) {
         commit(&self.database, &self.table, &self.ran, name, then);
     }
@@ -204,7 +205,8 @@ fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
     database.close().unwrap();
 }
 
-/// Each body reads and writes one key, so that most meet a conflict; each callback tells of its commit once.
+/// Each body reads and writes one key, so that most meet a conflict; each callback tells of its
+/// commit once.
 fn a_body_that_conflicts_runs_again_and_its_callback_once(engine: EngineKind) {
     const THREADS: u32 = 4;
     const EACH: u32 = 50;

@@ -1,5 +1,6 @@
-//! The feed, against the list of acknowledged commits: each once, in the order of stamps, durable ones only, nothing that was rolled back; live, from any
-//! position, after crashes, and told when the log is gone.
+//! The feed, against the list of acknowledged commits: each once, in the order of stamps, durable
+//! ones only, nothing that was rolled back; live, from any position, after crashes, and told when
+//! the log is gone.
 
 use crate::common::{self, Rng, contents, options_for, with_advanced};
 use katydid::{
@@ -147,7 +148,8 @@ fn untrimmed(engine: EngineKind) -> Options {
     })
 }
 
-/// A key that a transaction has left as it was is no change in the paged engine, and one in the memory engine.
+/// A key that a transaction has left as it was is no change in the paged engine, and one in the
+/// memory engine.
 fn assert_same(given: &Commits, acknowledged: &Commits, contents: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let stamps = |commits: &Commits| {
         commits.iter().filter(|(_, writes)| !writes.is_empty()).map(|(stamp, _)| *stamp).collect::<Vec<_>>()
@@ -306,14 +308,15 @@ fn caller(mut options: Options) -> Options {
     options
 }
 
-/// A consumer that acknowledges now and then, over several crashes, beside checkpoints: it gets what it has not acknowledged once more, and else each
-/// transaction once, all in one order.
+/// A consumer that acknowledges now and then, over several crashes, beside checkpoints: it gets
+/// what it has not acknowledged once more, and else each transaction once, all in one order.
 fn after_a_crash_a_consumer_goes_on_where_it_has_acknowledged(engine: EngineKind) {
     for seed in 0..12 {
         let mut random = Rng::with_seed(common::seed(seed * 100));
         let mut device = SimDevice::new(seed);
         let mut acknowledged = Commits::new();
-        // What the consumer has been given, and how much of that it has acknowledged, in the order of stamps.
+        // What the consumer has been given, and how much of that it has acknowledged, in the order
+        // of stamps.
         let mut given: Vec<CommittedTransaction> = Vec::new();
         let mut kept = 0;
         for life in 0..5 {
@@ -456,7 +459,8 @@ fn tables_come_and_go_in_the_feed(engine: EngineKind) {
         }
         other => panic!("{other:?}"),
     };
-    // Whoever reads it later does not know the name any more, unless the creation is in what it reads.
+    // Whoever reads it later does not know the name any more, unless the creation is in what it
+    // reads.
     let again = drain(&mut database.changes(&ChangesFrom::Oldest).expect("changes"));
     assert!(matches!(&again[1].changes[0], Change::Row { table, name: Some(_), .. } if *table == number));
 }

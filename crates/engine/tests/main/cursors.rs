@@ -30,7 +30,8 @@ struct Model {
 type Row = Option<(Vec<u8>, Vec<u8>)>;
 
 impl Model {
-    /// The first or last entry of the range that `keep` admits; the cursor moves there, or past the end.
+    /// The first or last entry of the range that `keep` admits; the cursor moves there, or past the
+    /// end.
     fn go(&mut self, up: bool, keep: impl Fn(&[u8]) -> bool) -> Row {
         let mut inside = self.map.range::<Vec<u8>, _>((self.low.as_ref(), self.high.as_ref()));
         let found =

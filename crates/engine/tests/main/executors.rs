@@ -1,4 +1,5 @@
-//! Transactions under an executor of one thread, which nothing may block: bodies, commits, dropped futures, close; and permits.
+//! Transactions under an executor of one thread, which nothing may block: bodies, commits, dropped
+//! futures, close; and permits.
 
 use crate::common::{options_for, with_advanced};
 use katydid::{Database, EngineKind, Error, MemoryDirectory, Options, Permits, Table, TransactFuture};
@@ -134,7 +135,8 @@ fn thousands_of_bodies_in_flight_lose_no_update(engine: EngineKind) {
     assert_eq!(sum, BODIES);
 }
 
-/// More bodies wait for the lock than run at a time; those that want others go on, and so does the executor.
+/// More bodies wait for the lock than run at a time; those that want others go on, and so does the
+/// executor.
 #[test]
 fn a_lock_held_across_an_await_stalls_nobody_else() {
     const WAITERS: u32 = 100;
@@ -259,7 +261,8 @@ fn a_commit_whose_future_is_dropped_goes_on(engine: EngineKind) {
     while counted.0.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
     }
-    // Its transaction was submitted: that is what the waker was called for. The future is not polled again.
+    // Its transaction was submitted: that is what the waker was called for. The future is not
+    // polled again.
     drop(future);
     database.sync().unwrap();
     assert_eq!(database.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]));
@@ -368,7 +371,8 @@ fn permits_bound_what_is_in_flight() {
     assert!(permits.try_acquire().is_some());
 }
 
-/// A producer on the executor's own thread: it never has more bodies or commits in flight than permits.
+/// A producer on the executor's own thread: it never has more bodies or commits in flight than
+/// permits.
 #[test]
 fn a_producer_with_permits_is_held_back() {
     const LIMIT: usize = 8;

@@ -1,4 +1,5 @@
-//! Ranges of entries that are going to be changed: for update, and those that no other transaction has locked.
+//! Ranges of entries that are going to be changed: for update, and those that no other transaction
+//! has locked.
 
 use crate::common::{options_for, with_advanced};
 use katydid::{ConflictKind, Database, EngineKind, Error, Options, Result, Table, Transaction};

@@ -1,7 +1,9 @@
-//! Handles that were made by another database, by another opening of the same directory, or by an opening of a copy of it, are refused with a typed
-//! error wherever one is taken, and nothing happens.
+//! Handles that were made by another database, by another opening of the same directory, or by an
+//! opening of a copy of it, are refused with a typed error wherever one is taken, and nothing
+//! happens.
 //!
-//! Each test goes through all relations between the two openings. The methods are listed in `common/uses.rs`.
+//! Each test goes through all relations between the two openings. The methods are listed in
+//! `common/uses.rs`.
 
 use crate::common::uses::each_use_of_a_table;
 use crate::common::{self, options_for};
@@ -143,7 +145,8 @@ fn a_savepoint_of_another_opening_is_refused(engine: EngineKind) {
         let mut theirs = strangers.transaction.take().unwrap();
         let mut of_theirs = strangers.savepoint;
         let mut txn = here.begin().unwrap();
-        // Numbers of transactions begin alike in both; those of the memory engine are times, which do not meet.
+        // Numbers of transactions begin alike in both; those of the memory engine are times, which
+        // do not meet.
         for _ in 0..1000 {
             match theirs.id().cmp(&txn.id()) {
                 std::cmp::Ordering::Less => match there.begin() {

@@ -1,4 +1,5 @@
-//! Limits that are met: few sessions of the log, a log that may not grow. Waiting or a typed error, never a state that lasts.
+//! Limits that are met: few sessions of the log, a log that may not grow. Waiting or a typed error,
+//! never a state that lasts.
 
 use crate::common::{self, key, options_for, small_options, with_advanced};
 use katydid::testing::{Beginning, begin_at};
@@ -47,7 +48,8 @@ fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     assert!(matches!(database.table("c"), Err(Error::TooManyTables { .. })));
 }
 
-/// What is there stays readable, also for later openings, and the refusal is the same again. Before, the log prepared one segment after the other.
+/// What is there stays readable, also for later openings, and the refusal is the same again.
+/// Before, the log prepared one segment after the other.
 fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
     let last = Beginning { position: Lsn::LIMIT.get() - (4 << 20), transaction: 1, table: 1 };
     let (directory, options) = beginning(engine, last);
@@ -128,7 +130,8 @@ fn appends_beyond_the_sessions_wait_for_each_other(engine: EngineKind) {
     assert_eq!(common::contents(database, table).len(), 12 * 40);
 }
 
-/// A transaction that has written keeps the log of the paged engine; nothing keeps that of the memory engine.
+/// A transaction that has written keeps the log of the paged engine; nothing keeps that of the
+/// memory engine.
 fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
     let mut options = with_advanced(options_for(engine), |advanced| {
         advanced.checkpoint_bytes = 64 << 10;
@@ -183,8 +186,9 @@ fn durable() -> TransactionOptions {
     }
 }
 
-/// Key "k" has a durable value and then one that is not; "gone" was there, durably, and its removal is not durable. The reader locks
-/// both without being shown them, reads, and then all that is not durable is lost: what it was shown must still be there.
+/// Key "k" has a durable value and then one that is not; "gone" was there, durably, and its removal
+/// is not durable. The reader locks both without being shown them, reads, and then all that is not
+/// durable is lost: what it was shown must still be there.
 fn reads_what_lasts(
     case: &str,
     lock: impl Fn(&Transaction, &Table),

@@ -1,7 +1,9 @@
-//! A database that has lost one of its files, or two: to a file system, a restore that left something out, an operator.
+//! A database that has lost one of its files, or two: to a file system, a restore that left
+//! something out, an operator.
 //!
-//! Opening refuses with an error that names the file and leaves every byte where it was, so that putting the file back is all
-//! that is needed; or, where the file holds nothing that is not elsewhere, shows all rows.
+//! Opening refuses with an error that names the file and leaves every byte where it was, so that
+//! putting the file back is all that is needed; or, where the file holds nothing that is not
+//! elsewhere, shows all rows.
 
 use crate::common::{self, contents, key, options_for};
 use katydid::{Database, EngineKind, Error, FileOptions, LogKind, Method, Options};
@@ -79,7 +81,8 @@ fn options(engine: EngineKind, log: LogKind) -> Options {
     options
 }
 
-/// Rows in a checkpoint and after it, so many that the log goes over several segments. Closed, or as a killed process leaves it.
+/// Rows in a checkpoint and after it, so many that the log goes over several segments. Closed, or
+/// as a killed process leaves it.
 fn sample(engine: EngineKind, log: LogKind, closed: bool) -> (Files, Rows) {
     let folder = tempfile::tempdir().expect("folder");
     let mut rows = Rows::new();
@@ -107,7 +110,8 @@ fn open(folder: &Path, options: Options) -> Result<Rows, Error> {
     Ok(table.unwrap_or_default())
 }
 
-/// Whether a database may do without the file: copies of pages, and segments, of which some are kept for reuse only.
+/// Whether a database may do without the file: copies of pages, and segments, of which some are
+/// kept for reuse only.
 fn is_redundant(file: &Path) -> bool {
     let name = file.file_name().expect("a name").to_string_lossy().into_owned();
     name == DOUBLE_WRITE || (name.starts_with("log.0") && name.len() == 20)

@@ -1,4 +1,5 @@
-//! The store through its public interface, call by call. One program, because each further one is linked by itself.
+//! The store through its public interface, call by call. One program, because each further one is
+//! linked by itself.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

@@ -1,4 +1,5 @@
-//! The reads and writes that are made of others, against a map: random transactions on one thread, some rolled back.
+//! The reads and writes that are made of others, against a map: random transactions on one thread,
+//! some rolled back.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, KeyRange, Prefix, Table, Transaction};

@@ -1,4 +1,5 @@
-//! Every type in a public signature can be named by a program that depends on this crate alone, or on the log alone.
+//! Every type in a public signature can be named by a program that depends on this crate alone, or
+//! on the log alone.
 
 use std::any::type_name;
 

@@ -1,4 +1,5 @@
-//! What `stat` tells of transactions: which are open and where they began, and how long commits took.
+//! What `stat` tells of transactions: which are open and where they began, and how long commits
+//! took.
 
 use crate::common::{block_on, options_for};
 use katydid::{Database, Durability, EngineKind, Options, TransactionOptions};
@@ -75,7 +76,8 @@ fn commits_of_every_kind_are_measured(engine: EngineKind) {
     assert!(latency.max > Duration::ZERO || latency.p50 == Duration::ZERO);
 }
 
-/// Only the paged engine has locks that a test can hold; `memory/store/tests` waits for a commit under way.
+/// Only the paged engine has locks that a test can hold; `memory/store/tests` waits for a commit
+/// under way.
 #[test]
 fn a_wait_for_a_lock_is_listed_with_what_it_waits_for_and_then_counted() {
     let database = Database::in_memory_with(options_for(EngineKind::Paged)).unwrap();

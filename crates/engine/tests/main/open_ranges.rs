@@ -1,4 +1,5 @@
-//! Several ranges of one transaction, its writes between their steps, and rollbacks to savepoints: each step returns what a map holds then.
+//! Several ranges of one transaction, its writes between their steps, and rollbacks to savepoints:
+//! each step returns what a map holds then.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, Error, Range, Table, Transaction};
@@ -90,7 +91,8 @@ fn ranges_see_the_writes_of_their_transaction(engine: EngineKind) {
             for _ in 0..random.usize(1..300) {
                 let which = random.usize(0..3);
                 if random.u32(0..10) < steps_in_ten {
-                    // Runs in one direction, so that a range is ahead of what was fetched in all ways.
+                    // Runs in one direction, so that a range is ahead of what was fetched in all
+                    // ways.
                     let up = random.bool();
                     for _ in 0..random.usize(1..30) {
                         ranges[which].step(&next, up);
@@ -133,7 +135,8 @@ fn ranges_see_the_writes_of_their_transaction(engine: EngineKind) {
     }
 }
 
-/// The cases of a fetch that a write makes stale, one by one: nothing taken, some taken from either end, the far end at the last entries.
+/// The cases of a fetch that a write makes stale, one by one: nothing taken, some taken from either
+/// end, the far end at the last entries.
 fn a_range_goes_on_where_it_was_after_a_write_to_its_table(engine: EngineKind) {
     let database = Database::in_memory_with(options_for(engine)).unwrap();
     let table = database.table("t").unwrap();

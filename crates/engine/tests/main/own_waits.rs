@@ -48,7 +48,8 @@ fn a_time_out_is_not_run_again(engine: EngineKind) {
     assert_eq!(runs, 1);
 }
 
-/// The body runs again after a conflict that the transaction itself met (`transact.rs`), not after an error that looks like one.
+/// The body runs again after a conflict that the transaction itself met (`transact.rs`), not after
+/// an error that looks like one.
 fn a_conflict_that_the_transaction_did_not_meet_is_passed_on(engine: EngineKind) {
     let (_folder, database, _table) = open(engine, FOR_EVER);
     for kind in [ConflictKind::Deadlock, ConflictKind::Changed, ConflictKind::Overtaken] {
@@ -245,7 +246,8 @@ fn a_wait_for_another_thread_that_waits_for_this_one_is_told_so() {
 
 #[test]
 fn a_commit_that_is_not_durable_yet_is_waited_for() {
-    // Its locks go with its durability, which is the database's matter: the thread has nothing to end.
+    // Its locks go with its durability, which is the database's matter: the thread has nothing to
+    // end.
     let folder = tempfile::tempdir().expect("folder");
     let options =
         with_advanced(Options { lock_wait: FOR_EVER, ..options_for(EngineKind::Paged) }, |advanced| {

@@ -1,4 +1,5 @@
-//! What only the paged engine promises: locks that are waited for, a log that is pinned, records and pages by name.
+//! What only the paged engine promises: locks that are waited for, a log that is pinned, records
+//! and pages by name.
 
 use crate::common::{self, SMALL_PAGES, block_on, contents, key, small_options};
 use katydid::{CommitFuture, Database, Error, Options, PagedOptions, Table, Transaction};
@@ -28,7 +29,8 @@ fn sizes_out_of_range_are_named() {
     assert_eq!(bad(PagedOptions { cache_bytes: 4096, ..SMALL_PAGES }), "cache_bytes");
 }
 
-/// An open transaction that another thread has used last: a thread that waits for it does not wait for itself.
+/// An open transaction that another thread has used last: a thread that waits for it does not wait
+/// for itself.
 fn of_another_thread(
     database: &Database,
     does: impl FnOnce(&Transaction) -> katydid::Result<()> + Send,
@@ -157,7 +159,8 @@ fn the_dump_of_the_log_names_every_record() {
     assert!(report.clean && report.is_sound() && report.keys == 1, "{report:?}");
 }
 
-/// A thread tries the leaf it changed last: which was split, merged away, and given to another table meanwhile.
+/// A thread tries the leaf it changed last: which was split, merged away, and given to another
+/// table meanwhile.
 #[test]
 fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), small_options()).unwrap();
@@ -194,7 +197,8 @@ fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) ->
     (commit, waits)
 }
 
-/// Locks are released before commits are durable: who has seen one waits for it, who reads elsewhere does not.
+/// Locks are released before commits are durable: who has seen one waits for it, who reads
+/// elsewhere does not.
 #[test]
 fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
     let device = SimDevice::new(1);

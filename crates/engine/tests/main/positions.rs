@@ -1,5 +1,6 @@
-//! Databases whose log is far from its first byte: around positions that need more than 32 bits, all that was committed is there after a
-//! crash, and nothing else is. One thread, on the simulated device.
+//! Databases whose log is far from its first byte: around positions that need more than 32 bits,
+//! all that was committed is there after a crash, and nothing else is. One thread, on the simulated
+//! device.
 
 use crate::common::{self, contents, key, options_for};
 use katydid::testing::{Background, Beginning, begin_at};
@@ -29,7 +30,8 @@ fn open(engine: EngineKind, device: &SimDevice) -> Database {
     Database::open_in(device.directory(), options(engine)).expect("open")
 }
 
-/// Commits, goes back to savepoints, rolls back, and leaves a transaction that has not ended when the machine crashes.
+/// Commits, goes back to savepoints, rolls back, and leaves a transaction that has not ended when
+/// the machine crashes.
 fn live(engine: EngineKind, device: &SimDevice, life: u64, expected: &mut Rows) {
     let database = open(engine, device);
     let table = database.table("t").expect("table");

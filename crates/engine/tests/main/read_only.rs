@@ -1,4 +1,5 @@
-//! Databases opened to read only: they show what recovery makes of the files, and change none of them.
+//! Databases opened to read only: they show what recovery makes of the files, and change none of
+//! them.
 
 use crate::common::{self, options_for};
 use katydid::testing::Background;
@@ -51,7 +52,8 @@ fn to_read(engine: EngineKind) -> Options {
     Options { access: Access::ReadOnly, ..options_for(engine) }
 }
 
-/// A database as a process leaves it that is killed: with commits that are only in the log, and a transaction that has not ended.
+/// A database as a process leaves it that is killed: with commits that are only in the log, and a
+/// transaction that has not ended.
 fn crashed(engine: EngineKind, place: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let lives = place.with_extension("lives");
     // Without threads of its own, which would change files while they are copied.

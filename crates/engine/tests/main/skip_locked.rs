@@ -56,7 +56,8 @@ fn what_others_hold_is_passed_over_without_a_wait() {
     assert_eq!(first(&txn, &table), Some(0), "given back");
 }
 
-/// The commit that wrote the entry is lost unless the read waits for it. No key was removed, so no removal makes it wait.
+/// The commit that wrote the entry is lost unless the read waits for it. No key was removed, so no
+/// removal makes it wait.
 #[test]
 fn an_entry_whose_commit_is_not_durable_is_waited_for() {
     let device = SimDevice::new(1);

@@ -1,4 +1,5 @@
-//! `Database::transact` and `try_transact`: the errors that leave them, and the conflicts that make them run the body again.
+//! `Database::transact` and `try_transact`: the errors that leave them, and the conflicts that make
+//! them run the body again.
 
 use crate::common::options_for;
 use katydid::{Database, EngineKind, Error, MemoryDirectory, Table, Transaction};
@@ -73,8 +74,8 @@ fn a_failure_of_the_store_is_converted(engine: EngineKind) {
     assert!(matches!(closed, Err(CallerError::Store(Error::Closed))), "{closed:?}");
 }
 
-/// Two threads read the same key before either writes it, so one of them meets a conflict. Returns their outcomes and how often
-/// they ran.
+/// Two threads read the same key before either writes it, so one of them meets a conflict. Returns
+/// their outcomes and how often they ran.
 fn collide(
     (database, table): &(Database, Table),
     end: impl Fn(&Transaction, Result<(), Error>) -> Result<(), CallerError> + Sync,

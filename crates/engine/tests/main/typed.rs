@@ -1,4 +1,5 @@
-//! Tables with types, and their indexes: held against a model, and against rows that other programs wrote.
+//! Tables with types, and their indexes: held against a model, and against rows that other programs
+//! wrote.
 
 use crate::common::{self, options_for};
 use katydid::typed::{Index, IndexedTable, TypedTable};

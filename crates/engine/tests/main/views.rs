@@ -44,7 +44,8 @@ fn shown(view: &Transaction, table: &Table, keys: u64) -> Rows {
     up
 }
 
-/// Writes to every part of a table, in several transactions, with a look after each: leaves split, and merge again when most keys are deleted.
+/// Writes to every part of a table, in several transactions, with a look after each: leaves split,
+/// and merge again when most keys are deleted.
 fn churn(database: &Database, table: &Table, keys: u64, look: impl Fn()) {
     for round in 0..3_u64 {
         database
@@ -149,7 +150,8 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
             );
         };
         check();
-        // A range has fetched where the values lie, and reads them when their pages are used for others.
+        // A range has fetched where the values lie, and reads them when their pages are used for
+        // others.
         let mut range = view.range(&table, ..);
         assert!(range.next().unwrap().unwrap().1 == long(1));
         open.commit().unwrap();
@@ -164,7 +166,8 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
         drop(view);
         assert!(database.get(&table, "a").unwrap() == Some(long(11)));
 
-        // A change of a long value that is taken back: its pages live on, until another transaction lets go of them.
+        // A change of a long value that is taken back: its pages live on, until another transaction
+        // lets go of them.
         database.put(&table, "d", long(4)).unwrap();
         let before = database.begin_read_only().unwrap();
         let vain = database.begin().unwrap();
@@ -199,7 +202,8 @@ fn a_view_moves_between_threads(engine: EngineKind) {
     assert_eq!(view.get(&table, key(2)).unwrap().unwrap(), b"2");
 }
 
-/// A buffered commit, and what `look` does with it; whether its value and its deletion are there after a crash that takes what is not durable.
+/// A buffered commit, and what `look` does with it; whether its value and its deletion are there
+/// after a crash that takes what is not durable.
 fn after_a_crash(engine: EngineKind, look: impl FnOnce(&Database, &Table)) -> [bool; 2] {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
@@ -249,8 +253,8 @@ fn a_durable_view_shows_nothing_that_a_crash_takes_back(engine: EngineKind) {
     assert!(shown.iter().zip(kept).all(|(shown, kept)| !shown || kept), "{shown:?} {kept:?}");
 }
 
-/// With `AfterDurable` a thread of the database's own releases the locks of such commits, one after another. Here it is busy with many locks when
-/// the second one is acknowledged.
+/// With `AfterDurable` a thread of the database's own releases the locks of such commits, one after
+/// another. Here it is busy with many locks when the second one is acknowledged.
 fn a_view_sees_a_commit_whose_future_was_ready(engine: EngineKind) {
     let lock_release = LockRelease::AfterDurable;
     let (database, table) =
@@ -383,7 +387,8 @@ fn a_transaction_that_writes_more_than_may_be_kept_is_told_to_later_views() {
     assert_eq!(database.stat().unwrap().paged().unwrap().view_bytes, 0);
 }
 
-/// Reads that do not wait must not find what a transaction left that could not be rolled back before the database was shut off.
+/// Reads that do not wait must not find what a transaction left that could not be rolled back
+/// before the database was shut off.
 #[test]
 fn views_that_open_after_the_device_has_failed_see_what_was_committed() {
     let device = SimDevice::new(1);

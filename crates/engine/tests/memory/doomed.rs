@@ -1,7 +1,8 @@
 //! Transactions that have read two states: what they conclude from that is handed to no caller.
 //!
-//! The memory engine checks reads when a transaction ends. Until then one may have seen a part of another's writes that commits with an
-//! earlier timestamp. The deterministic cases begin such a writer first, and let it commit between two reads of the victim.
+//! The memory engine checks reads when a transaction ends. Until then one may have seen a part of
+//! another's writes that commits with an earlier timestamp. The deterministic cases begin such a
+//! writer first, and let it commit between two reads of the victim.
 
 use super::common::options_for;
 use katydid::{Database, EngineKind, Error, Result, Table, Transaction};

@@ -1,7 +1,8 @@
 //! `Read::Durable`: no call shows what a crash can still take back, that nothing is there included.
 //!
-//! The simulated device keeps what was synced only. Each case deletes or writes with `Durability::Buffered`, lets a durable reader
-//! look, crashes the device, and compares what the reader was shown with what is there afterwards.
+//! The simulated device keeps what was synced only. Each case deletes or writes with
+//! `Durability::Buffered`, lets a durable reader look, crashes the device, and compares what the
+//! reader was shown with what is there afterwards.
 
 use super::common::options_for;
 use katydid::{
@@ -50,7 +51,8 @@ fn a_durable_range_over_a_table_emptied_by_a_buffered_commit_waits_for_it() {
 
 #[test]
 fn the_end_of_a_durable_range_waits_for_the_deletions_before_it() {
-    // The last row is gone: the first one is shown at once, the end only when the deletion is durable.
+    // The last row is gone: the first one is shown at once, the end only when the deletion is
+    // durable.
     both(&["b", "c"], |txn, table| {
         let mut range = txn.range(table, ..);
         assert!(range.next_ref()?.is_some());

@@ -183,7 +183,8 @@ fn updates_of_few_keys_take_no_more_memory_however_many() {
                 }
             }
             session.drain().unwrap();
-            // Only the ten rows are left when all is quiet. A commit whose future was dropped may still be under way.
+            // Only the ten rows are left when all is quiet. A commit whose future was dropped may
+            // still be under way.
             settle(&database, |memory| memory.versions_old == 0 && memory.used_bytes < 20_000);
         }
     }

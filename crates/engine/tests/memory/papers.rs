@@ -61,7 +61,8 @@ fn a_transaction_run_again_after_its_pause_commits() {
             runs += 1;
             let found = txn.get(&table, "a")?;
             if runs <= 20 {
-                // Another thread's: this one may not begin a transaction inside of its own but on purpose.
+                // Another thread's: this one may not begin a transaction inside of its own but on
+                // purpose.
                 let other = database.begin()?;
                 other.put(&table, "a", format!("{runs}"))?;
                 other.commit()?;

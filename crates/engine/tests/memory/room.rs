@@ -1,4 +1,5 @@
-//! Checkpoints of the memory engine on a device that is full, or nearly: they are a second copy of everything.
+//! Checkpoints of the memory engine on a device that is full, or nearly: they are a second copy of
+//! everything.
 
 use super::common::{self, key, options_for};
 use katydid::testing::Background;
@@ -46,7 +47,8 @@ fn a_checkpoint_that_meets_a_full_device_leaves_no_file_and_keeps_no_room() {
     let device = SimDevice::new(1);
     let (database, table) = open(&device);
     fill(&database, &table, 400);
-    // At each point of it: while the first part is made, in the middle of the parts, before the manifest.
+    // At each point of it: while the first part is made, in the middle of the parts, before the
+    // manifest.
     for room in [0, 4096, 8192, MIB, 3 * MIB] {
         let (files, used) = (checkpoint_files(&device), device.used());
         device.set_capacity(used + room);

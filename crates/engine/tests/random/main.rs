@@ -1,4 +1,5 @@
-//! Tests of the store whose work a seed chooses. `cargo xtask nightly` runs them with new seeds for as long as it has.
+//! Tests of the store whose work a seed chooses. `cargo xtask nightly` runs them with new seeds for
+//! as long as it has.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

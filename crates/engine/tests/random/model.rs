@@ -1,15 +1,18 @@
 //! Random transactions from several threads against a `BTreeMap`.
 //!
-//! Paged engine: under strict two-phase locking the order of commit records is a serial order: whoever conflicts with a transaction
-//! either appended its commit record before that transaction got the lock, or gets the lock after its commit record.
-//! So every committed transaction is replayed on the model in the order of its commit LSN, and everything it read,
-//! point or range, must be what the model says at that place. Each transaction writes, so each has an LSN of its own.
+//! Paged engine: under strict two-phase locking the order of commit records is a serial order:
+//! whoever conflicts with a transaction either appended its commit record before that transaction
+//! got the lock, or gets the lock after its commit record. So every committed transaction is
+//! replayed on the model in the order of its commit LSN, and everything it read, point or range,
+//! must be what the model says at that place. Each transaction writes, so each has an LSN of its
+//! own.
 //!
-//! Where the log does not keep the order of appends, that of LSNs is no such order: who replaces what another has read may lie lower.
-//! There each transaction draws a ticket while it holds all its locks, and the tickets are the order.
+//! Where the log does not keep the order of appends, that of LSNs is no such order: who replaces
+//! what another has read may lie lower. There each transaction draws a ticket while it holds all
+//! its locks, and the tickets are the order.
 //!
-//! Memory engine: what a commit returns is the transaction's timestamp, and the timestamps are the order. A commit may be
-//! refused, and what a refused transaction has read need not be true.
+//! Memory engine: what a commit returns is the transaction's timestamp, and the timestamps are the
+//! order. A commit may be refused, and what a refused transaction has read need not be true.
 
 use crate::common::{self, Rng, chunked, key, options_for, seed, with_advanced};
 use katydid::{CommitStamp, Database, EngineKind, Error, LockRelease, Options, Range, Table};
@@ -345,7 +348,8 @@ fn a_log_without_order_matches_the_model(engine: EngineKind) {
     check(seed(8), options, 4, 200, 40, true);
 }
 
-/// So small that it is full again and again: everybody waits for checkpoints, in the middle of transactions too.
+/// So small that it is full again and again: everybody waits for checkpoints, in the middle of
+/// transactions too.
 fn small_ring(engine: EngineKind) -> Options {
     crate::common::with_memory(crate::common::with_streams(options_for(engine), 2), 256 << 10)
 }

@@ -1,15 +1,18 @@
-//! Histories of concurrent transactions are serializable: no aborted or intermediate read, and no cycle of write-read,
-//! write-write and read-write dependencies, on contended keys and with ranges, read-only transactions included.
+//! Histories of concurrent transactions are serializable: no aborted or intermediate read, and no
+//! cycle of write-read, write-write and read-write dependencies, on contended keys and with ranges,
+//! read-only transactions included.
 //!
-//! Every value names the transaction and the write that made it, so a read says which version it saw. Keys are never
-//! deleted here (an absent key would not say which delete it saw; `model.rs` covers deletes), but they are created by
-//! inserts all the time, so that ranges meet phantoms. The versions of a key are in the order of their writers' commit
-//! LSNs; a wrong order would itself show as a cycle with the reads that were made before the writes.
+//! Every value names the transaction and the write that made it, so a read says which version it
+//! saw. Keys are never deleted here (an absent key would not say which delete it saw; `model.rs`
+//! covers deletes), but they are created by inserts all the time, so that ranges meet phantoms. The
+//! versions of a key are in the order of their writers' commit LSNs; a wrong order would itself
+//! show as a cycle with the reads that were made before the writes.
 //!
 //! Some read views are long: between their reads the other threads run many transactions.
 //!
-//! A transaction that `insert` tells of a key that exists counts as one more reader at that moment, whatever becomes of it: what it was
-//! told and all it had read must belong to one state. In the end the table holds the last version of each key.
+//! A transaction that `insert` tells of a key that exists counts as one more reader at that moment,
+//! whatever becomes of it: what it was told and all it had read must belong to one state. In the
+//! end the table holds the last version of each key.
 
 use crate::common::{self, Rng, chunked, key, options_for, seed, with_advanced};
 use katydid::{

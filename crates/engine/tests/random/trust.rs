@@ -1,9 +1,10 @@
-//! What opening believes it first makes durable. A process that dies leaves names and bytes in the page cache that were never
-//! synced. The next opening reads them and builds on them; were they not synced before they are believed, a crash of the
-//! machine after the next acknowledged commit would take back what that commit stands on.
+//! What opening believes it first makes durable. A process that dies leaves names and bytes in the
+//! page cache that were never synced. The next opening reads them and builds on them; were they not
+//! synced before they are believed, a crash of the machine after the next acknowledged commit would
+//! take back what that commit stands on.
 //!
-//! Worse are bytes whose sync has failed: they are in the page cache, and no later sync takes them to the device. So opening drops what is
-//! cached before it reads.
+//! Worse are bytes whose sync has failed: they are in the page cache, and no later sync takes them
+//! to the device. So opening drops what is cached before it reads.
 
 use crate::common::{self, contents, key};
 use katydid::{Database, EngineKind, Error, Method, Options};
@@ -61,7 +62,8 @@ fn options(store: Store) -> Options {
     options
 }
 
-/// Creation, commits, a checkpoint, more commits, closing; stops when a call fails. What was acknowledged.
+/// Creation, commits, a checkpoint, more commits, closing; stops when a call fails. What was
+/// acknowledged.
 fn live(device: &SimDevice, store: Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut acknowledged = BTreeMap::new();
     let mut put = |database: &Database, from: u64| -> Result<(), katydid::Error> {
@@ -98,8 +100,8 @@ enum End {
     Dies(u64),
     /// The sync in this step fails, of a file or of a durable write. It is told, and ends.
     SyncFails(u64),
-    /// The first write to a file fails: the file is the next one written to after so many others, this number divided by [`SEEDS`]. It is
-    /// told, and ends.
+    /// The first write to a file fails: the file is the next one written to after so many others,
+    /// this number divided by [`SEEDS`]. It is told, and ends.
     FirstWriteFails(u64),
 }
 
@@ -115,8 +117,8 @@ impl End {
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A process lives and ends; what it leaves, and what it was told is durable. None if the step to fail syncs nothing of a file whose path has
-/// `part` in it.
+/// A process lives and ends; what it leaves, and what it was told is durable. None if the step to
+/// fail syncs nothing of a file whose path has `part` in it.
 fn lives(end: End, part: &'static str, store: Store) -> Option<(SimDevice, Rows)> {
     let step = end.step();
     let device = SimDevice::new(common::seed(0).wrapping_add(step));
@@ -147,8 +149,8 @@ fn lives(end: End, part: &'static str, store: Store) -> Option<(SimDevice, Rows)
     is_wanted.then(|| (device.reopen_after_kill(), told))
 }
 
-/// The process ends; the next one opens, commits, and perhaps takes a checkpoint that the machine's crash cuts short. `false` if the step
-/// to fail syncs nothing.
+/// The process ends; the next one opens, commits, and perhaps takes a checkpoint that the machine's
+/// crash cuts short. `false` if the step to fail syncs nothing.
 fn ends(end: End, cut: Option<u64>, survival: Survival, store: Store) -> bool {
     let step = end.step();
     let part = if store.directories > 1 { "0/" } else { "" };
@@ -226,7 +228,8 @@ fn what_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
     }
 }
 
-/// The first write to a striped file in the set's first directory is that of its header, which says where the rest of the file is.
+/// The first write to a striped file in the set's first directory is that of its header, which says
+/// where the rest of the file is.
 fn the_header_of_a_striped_file_that_a_failed_sync_left_in_the_cache_is_not_built_on(engine: EngineKind) {
     let store = Store { directories: 2, ..Store::new(engine, Method::Direct) };
     let mut step = 0;
@@ -240,8 +243,8 @@ fn the_header_of_a_striped_file_that_a_failed_sync_left_in_the_cache_is_not_buil
     assert!(step > 5 * SEEDS, "only {step} first writes");
 }
 
-/// A control file has two slots. If one is lost on the device, and only the cache shows it, the next opening must write that one, not the
-/// sound one.
+/// A control file has two slots. If one is lost on the device, and only the cache shows it, the
+/// next opening must write that one, not the sound one.
 fn what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening(engine: EngineKind) {
     let (store, first) = (Store::new(engine, Method::Direct), common::seed(0));
     let whole = SimDevice::new(1);

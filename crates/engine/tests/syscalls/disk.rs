@@ -1,11 +1,16 @@
-//! A disk as POSIX promises it, and no better: what a crash of the machine may leave after any prefix of a trace.
+//! A disk as POSIX promises it, and no better: what a crash of the machine may leave after any
+//! prefix of a trace.
 //!
-//! Pure. One thread. Strict where file systems are kind: syncing a new file does not keep its name, a write without a sync keeps nothing,
-//! a sync covers only what was finished before it began. Invariants:
+//! Pure. One thread. Strict where file systems are kind: syncing a new file does not keep its name,
+//! a write without a sync keeps nothing, a sync covers only what was finished before it began.
+//! Invariants:
 //!
-//! 1. Each sector of 512 bytes has a kept version, and the un-synced ones since in the order of their writes. A crash leaves any of them.
-//! 2. Lengths and names likewise; a crash leaves the kept names with a prefix or a subset of the un-synced changes.
-//! 3. A call takes effect in part at its beginning, wholly at its end. It promises something only at its end.
+//! 1. Each sector of 512 bytes has a kept version, and the un-synced ones since in the order of
+//!    their writes. A crash leaves any of them.
+//! 2. Lengths and names likewise; a crash leaves the kept names with a prefix or a subset of the
+//!    un-synced changes.
+//! 3. A call takes effect in part at its beginning, wholly at its end. It promises something only
+//!    at its end.
 
 use katydid_device::{Create, Directory, MemoryDirectory, Method, Survival, WriteMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +81,8 @@ pub enum Event {
     },
     /// A line on the standard output.
     Say(String),
-    /// The process has ended. All files by their paths from the root, as they are: what the model should say too.
+    /// The process has ended. All files by their paths from the root, as they are: what the model
+    /// should say too.
     Ended {
         found: BTreeMap<String, Vec<u8>>,
     },

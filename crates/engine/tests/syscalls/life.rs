@@ -1,9 +1,10 @@
-//! The script of a store's life: what each client commits, phase by phase, the child that does it on real files, and what of it a crash may
-//! leave.
+//! The script of a store's life: what each client commits, phase by phase, the child that does it
+//! on real files, and what of it a crash may leave.
 //!
-//! A client has tables of its own and one unit under way, so what is found of its tables must be the state after a number of its units,
-//! those that it said were acknowledged included. A phase ends by closing, by dropping the handle, or with the end of the process, with a
-//! transaction open and a checkpoint under way; the next process goes on where that one was.
+//! A client has tables of its own and one unit under way, so what is found of its tables must be
+//! the state after a number of its units, those that it said were acknowledged included. A phase
+//! ends by closing, by dropping the handle, or with the end of the process, with a transaction open
+//! and a checkpoint under way; the next process goes on where that one was.
 
 use crate::common::{self, Rng, key};
 use crate::history::{History, Model, Unit, apply};
@@ -120,7 +121,8 @@ impl Life {
         options
     }
 
-    /// Whether there is another phase; the first phase of the process that follows the one that began with `phase`.
+    /// Whether there is another phase; the first phase of the process that follows the one that
+    /// began with `phase`.
     pub fn next_process(phase: usize) -> Option<usize> {
         let exits = PHASES[phase..].iter().position(|end| *end == End::Exit).expect("it ends so");
         let next = phase + exits + 1;
@@ -157,7 +159,8 @@ fn say(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).expect("the parent reads");
 }
 
-/// A transaction that will never commit, its changes durable, and a checkpoint that ends where the process does.
+/// A transaction that will never commit, its changes durable, and a checkpoint that ends where the
+/// process does.
 fn leave_open(database: &Database) {
     let Some(name) = database.tables().expect("tables").into_iter().next() else { return };
     let table = database.open_table(&name).expect("open table").expect("a listed table");

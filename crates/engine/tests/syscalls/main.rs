@@ -1,16 +1,19 @@
-//! What the real program asks of the kernel is enough: lives on real files are followed call by call, the calls are replayed into a model of
-//! what a crash of the machine may leave, and at every call what is left is opened and compared with what was acknowledged by then.
+//! What the real program asks of the kernel is enough: lives on real files are followed call by
+//! call, the calls are replayed into a model of what a crash of the machine may leave, and at every
+//! call what is left is opened and compared with what was acknowledged by then.
 //!
-//! The simulated device stands in the place of `FileDirectory`, so no other test sees whether that syncs at all; and a killed process
-//! leaves its pages to the kernel. ADR 24 says why this is a tracer.
+//! The simulated device stands in the place of `FileDirectory`, so no other test sees whether that
+//! syncs at all; and a killed process leaves its pages to the kernel. ADR 24 says why this is a
+//! tracer.
 //!
 //! | what is left | where |
 //! |---|---|
 //! | nothing but what was promised to be kept | before each event that keeps more, with all that was acknowledged by then: so, in effect, at every call |
 //! | any of what was not synced: sectors, lengths, names | at some calls, by seed |
 //!
-//! The threads of a life run as they like, so a seed gives the same transactions, not the same trace. `KATYDID_SEED` sets the seed, which
-//! is a new one in each run otherwise. Needs ptrace; `KATYDID_NO_PTRACE=1` leaves these tests out, and says so.
+//! The threads of a life run as they like, so a seed gives the same transactions, not the same
+//! trace. `KATYDID_SEED` sets the seed, which is a new one in each run otherwise. Needs ptrace;
+//! `KATYDID_NO_PTRACE=1` leaves these tests out, and says so.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 #[macro_use]
@@ -234,7 +237,8 @@ impl Judge {
     fn judge(&self, random: &mut Rng, others: usize) -> usize {
         let (mut disk, mut said, mut crashes) = (Disk::new(), Announced::default(), 0);
         for (at, event) in self.events.iter().enumerate() {
-            // What is kept stays the same up to here, and what is acknowledged only grows: so one look at its end is one at each.
+            // What is kept stays the same up to here, and what is acknowledged only grows: so one
+            // look at its end is one at each.
             if disk.keeps(event) {
                 self.check(&disk, &said, at, Survival::DropAll, 0);
                 crashes += 1;
@@ -290,7 +294,8 @@ impl Drop for Explain<'_> {
     }
 }
 
-/// Says so also when the test passes: not through the macros, whose output libtest keeps to itself then.
+/// Says so also when the test passes: not through the macros, whose output libtest keeps to itself
+/// then.
 fn not_run(why: &str) {
     writeln!(std::io::stderr(), "NOT RUN: {why}").ok();
 }

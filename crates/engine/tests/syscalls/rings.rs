@@ -1,17 +1,19 @@
-//! What a program submits to a ring of the kernel (io_uring), and what of it is complete, read out of the program's memory: no call
-//! names these writes.
+//! What a program submits to a ring of the kernel (io_uring), and what of it is complete, read out
+//! of the program's memory: no call names these writes.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-/// Layouts that the tracer cannot read: entries of other sizes, no array of indices, a thread of the kernel that takes entries unasked.
+/// Layouts that the tracer cannot read: entries of other sizes, no array of indices, a thread of
+/// the kernel that takes entries unasked.
 const UNKNOWN_SETUP: u32 = 1 << 1 | 1 << 10 | 1 << 11 | 1 << 16;
 const WRITEV: u8 = 2;
 const OFFSET_COMPLETIONS: u64 = 0x800_0000;
 const OFFSET_ENTRIES: u64 = 0x1000_0000;
 
-/// A write that was submitted: the call that it counts as, its file, and whether it is durable when complete.
+/// A write that was submitted: the call that it counts as, its file, and whether it is durable when
+/// complete.
 pub type Write = (u64, usize, bool);
 
 /// One ring.

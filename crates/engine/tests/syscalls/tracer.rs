@@ -1,10 +1,14 @@
-//! Follows a child process from system call to system call (ptrace) and writes down what its calls do to one folder.
+//! Follows a child process from system call to system call (ptrace) and writes down what its calls
+//! do to one folder.
 //!
-//! The thread that calls [`follow`] runs all of it: the kernel takes requests from the tracing thread only. Invariants:
+//! The thread that calls [`follow`] runs all of it: the kernel takes requests from the tracing
+//! thread only. Invariants:
 //!
-//! 1. A call's beginning is written down before the kernel runs it, its end before the child goes on. So what a thread of the child does
-//!    because a call has returned is written down after that call's end.
-//! 2. A call that could change the folder and is not modelled ends the test. Nothing is skipped in silence.
+//! 1. A call's beginning is written down before the kernel runs it, its end before the child goes
+//!    on. So what a thread of the child does because a call has returned is written down after that
+//!    call's end.
+//! 2. A call that could change the folder and is not modelled ends the test. Nothing is skipped in
+//!    silence.
 
 use crate::disk::{Event, Naming, Node};
 use crate::rings::{Done, Ring, Write};
@@ -101,7 +105,8 @@ fn permitted<T>(what: &str, outcome: Result<T, Errno>) -> T {
     })
 }
 
-/// Follows a child whose threads all stand still, once `go` has told it to go on, to its end; its exit status.
+/// Follows a child whose threads all stand still, once `go` has told it to go on, to its end; its
+/// exit status.
 pub fn follow(watched: &mut Watched, child: std::process::Child, go: impl FnOnce()) -> i32 {
     let process = child.id();
     let leader = Pid::from_raw(process as i32);
@@ -153,7 +158,8 @@ impl Followed<'_> {
         self.look_at_rings();
         match at.op {
             libc::PTRACE_SYSCALL_INFO_ENTRY => {
-                // SAFETY: the kernel says that this is the stop before a call, for which it fills this part.
+                // SAFETY: the kernel says that this is the stop before a call, for which it fills
+                // this part.
                 let entry = unsafe { at.u.entry };
                 self.watched.calls += 1;
                 let number = self.watched.calls;
@@ -161,7 +167,8 @@ impl Followed<'_> {
                 self.calls.insert(thread.as_raw(), Call { number, doing });
             }
             libc::PTRACE_SYSCALL_INFO_EXIT => {
-                // SAFETY: the kernel says that this is the stop after a call, for which it fills this part.
+                // SAFETY: the kernel says that this is the stop after a call, for which it fills
+                // this part.
                 let exit = unsafe { at.u.exit };
                 // None if it began before the child was followed.
                 if let Some(call) = self.calls.remove(&thread.as_raw()) {
@@ -432,7 +439,8 @@ impl Followed<'_> {
         }
     }
 
-    /// The process has ended: calls that it did not live to see returning have taken effect, or not, or in part. Which, the files tell.
+    /// The process has ended: calls that it did not live to see returning have taken effect, or
+    /// not, or in part. Which, the files tell.
     fn ended(&mut self) {
         let in_rings: Vec<Write> = self
             .descriptors

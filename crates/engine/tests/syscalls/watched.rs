@@ -1,4 +1,5 @@
-//! The folder that is watched: which names lead to which files, and all that was done to it, as far as calls have come.
+//! The folder that is watched: which names lead to which files, and all that was done to it, as far
+//! as calls have come.
 //!
 //! Run by the tracing thread. Outlives one process: the next one goes on in the same folder.
 
@@ -40,7 +41,8 @@ impl Watched {
         Watched { root, folders, files: 0, calls: 0, said: String::new(), events: Vec::new(), seen }
     }
 
-    /// The folder and the rest of an absolute path, or of one inside an open folder. None if it is elsewhere.
+    /// The folder and the rest of an absolute path, or of one inside an open folder. None if it is
+    /// elsewhere.
     pub fn place(&self, base: Option<usize>, path: &Path) -> Option<(usize, Option<String>)> {
         let (mut folder, inside) = match base {
             _ if path.is_absolute() => (0, path.strip_prefix(&self.root).ok()?),

@@ -11,7 +11,7 @@ use std::thread;
 
 const EVENT: Kind = Kind::USER;
 const THREADS: u64 = 4;
-/// The follower waits for its own log after so many events, and then acknowledges them.
+/// Number of events after which the follower waits for its own log and acknowledges them.
 const BATCH: usize = 500;
 /// Bytes of the first log that are kept at most for a follower that is behind.
 const BEHIND_MAX: u64 = 1 << 30;
@@ -24,7 +24,7 @@ fn open(folder: &str) -> Result<Log> {
     Ok(log)
 }
 
-/// Appends so many events, each durable before its thread makes the next one.
+/// Appends `events` events, each durable before its thread makes the next one.
 fn write(log: &Log, events: u64) -> Result<()> {
     let stream = log.first();
     let each = |thread: u64| -> Result<(), Error> {

@@ -120,7 +120,7 @@ fn run(folder: &str) -> Result<()> {
                     }
                     queue.finish(&leases, worker).map(|()| leases.len() as u64)
                 };
-                // Until nobody listens.
+                // Until the receiver is gone.
                 while tell.send(work()).is_ok() {}
             });
         }

@@ -26,7 +26,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 const THREADS: u64 = 4;
 const KEYS: u64 = 8;
 
-/// What the numbers mean, for the `# HELP` lines.
+/// Registers the meanings of the numbers, for the `# HELP` lines.
 fn describe() {
     for (name, help) in [
         ("katydid_commit_seconds", "Time from the call of a commit until it was acknowledged."),

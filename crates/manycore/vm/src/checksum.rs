@@ -11,7 +11,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Of no bytes.
+    /// The checksum of no bytes.
     pub fn new() -> Self {
         Sum::default()
     }

@@ -1,4 +1,4 @@
-//! What a simulated machine is: its shape and what things cost, read from a small TOML file.
+//! Description of a simulated machine: its shape and costs, read from a small TOML file.
 //!
 //! Pure. Every figure in `machines/*.toml` says where it comes from.
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// Most cores of a machine.
 const CORES_MAX: usize = 256;
 
-/// Where threads are put.
+/// Placement of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
@@ -29,30 +29,30 @@ pub struct Nanos {
     pub modify: f64,
     /// Getting a line to read it, from within the socket.
     pub share: f64,
-    /// The same from another socket.
+    /// Getting a line to read it, from another socket.
     pub share_far: f64,
     /// Getting a line to write it, from within the socket, copies elsewhere being dropped.
     pub own: f64,
-    /// The same where another socket has it.
+    /// Getting a line to write it that another socket has.
     pub own_far: f64,
-    /// How long a line is busy when somebody gets it to read it.
+    /// Time that a line is busy when a core gets it to read it.
     pub serve: f64,
     /// One pause of a spinning thread.
     pub pause: f64,
-    /// A yield, with nobody to yield to.
+    /// A yield, with no thread to yield to.
     #[serde(rename = "yield")]
     pub yield_now: f64,
     /// A system call that goes to sleep, as far as the thread pays for it.
     pub sleep: f64,
     /// Waking a sleeping thread: what the waker pays.
     pub wake: f64,
-    /// What passes from there until the sleeper runs.
+    /// Time from the wake-up until the sleeper runs.
     pub woken: f64,
     /// The sleep of a thread that has yielded in vain, timer included.
     pub nap: f64,
     /// Changing the thread on a core.
     pub switch: f64,
-    /// How long a thread runs while others want its core.
+    /// Time that a thread runs while others want its core.
     pub quantum: f64,
     /// All of an insert that is neither an atomic access nor a copy nor a checksum.
     pub insert: f64,
@@ -74,7 +74,7 @@ pub struct Bandwidth {
     pub shared: f64,
 }
 
-/// What the same code did on the real machine that this describes.
+/// Results of the same code on the real machine that this describes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Real {
@@ -98,9 +98,9 @@ pub struct Machine {
     pub sockets: usize,
     /// In all sockets; each runs one thread at a time.
     pub cores: usize,
-    /// Where threads are put.
+    /// Placement of threads.
     pub placement: Placement,
-    /// How often a thread looks at a held mutex before it sleeps.
+    /// Number of times that a thread looks at a held mutex before it sleeps.
     pub mutex_spins: u32,
     /// Times.
     pub nanos: Nanos,
@@ -123,9 +123,9 @@ pub enum MachineError {
     Range {
         /// Which.
         field: &'static str,
-        /// What it is.
+        /// Given value.
         value: f64,
-        /// What it may be.
+        /// Range of legal values.
         range: &'static str,
     },
 }

@@ -22,7 +22,7 @@ fn small() -> Machine {
     machine
 }
 
-/// Where every line begins.
+/// Alignment at which every line begins.
 #[repr(align(64))]
 #[derive(Default)]
 struct Alone<T>(T);

@@ -1,4 +1,5 @@
-//! Crashes at every call of the device: what was acknowledged is there, what was truncated is not, and no vote goes back.
+//! Crashes at every call of the device: what was acknowledged is there, what was truncated is not,
+//! and no vote goes back.
 
 use crate::Types;
 use fastrand::Rng;
@@ -41,7 +42,7 @@ pub fn entry(term: u64, index: u64, bytes: usize) -> EntryOf<Types> {
     EntryOf::<Types>::new(id(term, index), payload)
 }
 
-/// What a log may have after a crash: of each entry its term and index.
+/// The entries that a log may have after a crash, each with its term and index.
 #[derive(Debug, Clone, Default)]
 struct Model {
     entries: Vec<(u64, u64)>,

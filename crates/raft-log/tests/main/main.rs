@@ -1,4 +1,5 @@
-//! The Raft log through openraft's own interface. One program, because each further one is linked by itself.
+//! The Raft log through openraft's own interface. One program, because each further one is linked
+//! by itself.
 
 #![allow(missing_docs, reason = "openraft's macro declares types without any")]
 

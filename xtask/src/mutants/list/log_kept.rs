@@ -1,4 +1,4 @@
-//! Who keeps and follows the log: pins, followers, feeds.
+//! Readers that keep and follow the log: pins, followers, feeds.
 
 use super::tests::{CHANGES, CONSUMERS, FOLLOW, MEMORY_RACES, PINS};
 use crate::mutants::mutant::Mutant;

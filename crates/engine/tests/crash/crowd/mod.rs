@@ -1,5 +1,6 @@
-//! Several clients at once, and a crash. Each client has keys of its own, where its transactions' order is known. All clients share a few
-//! keys, whose versions name their writers, and each writer remembers the version that it replaced: so the order can be read back.
+//! Several clients at once, and a crash. Each client has keys of its own, where its transactions'
+//! order is known. All clients share a few keys, whose versions name their writers, and each writer
+//! remembers the version that it replaced: so the order can be read back.
 //!
 //! | file | idea |
 //! |---|---|
@@ -7,13 +8,15 @@
 //! | `pending` | commits in their three forms; the errors that each may be told |
 //! | `check` | what must hold of the rows after recovery |
 //!
-//! Transactions write, delete, take savepoints and go back to them, read keys and ranges, commit or roll back. A rollback to a savepoint
-//! takes writes back; what was read before it counts all the same. Clients commit by blocking, or go on with other transactions while the
-//! earlier ones wait for a callback or a future.
+//! Transactions write, delete, take savepoints and go back to them, read keys and ranges, commit or
+//! roll back. A rollback to a savepoint takes writes back; what was read before it counts all the
+//! same. Clients commit by blocking, or go on with other transactions while the earlier ones wait
+//! for a callback or a future.
 //!
-//! A delete of a shared key leaves no version in it, so it leaves one in a second row, which names the deleter. A reader that read that
-//! row would depend on the deleter for that row's sake. Half of the readers in the paged engine therefore learn the deleter from `Deleters`
-//! instead, which no transaction knows of.
+//! A delete of a shared key leaves no version in it, so it leaves one in a second row, which names
+//! the deleter. A reader that read that row would depend on the deleter for that row's sake. Half
+//! of the readers in the paged engine therefore learn the deleter from `Deleters` instead, which no
+//! transaction knows of.
 
 mod check;
 mod pending;
@@ -48,7 +51,8 @@ struct Attempt {
     read: Vec<Version>,
     /// At most one for each shared key.
     shared: Vec<Change>,
-    /// Whether it has seen that another transaction changed what it had read (memory engine). Then it may not commit.
+    /// Whether it has seen that another transaction changed what it had read (memory engine). Then
+    /// it may not commit.
     is_doomed: bool,
 }
 
@@ -66,11 +70,12 @@ struct Log {
 /// Number of shared keys.
 const SHARED: u64 = 5;
 
-/// For each shared key the last transaction that deleted it. Written and read under the key's lock, so it is right whenever the key is seen
-/// to be absent: a transaction deletes no version of its own, so taking the delete back leaves the key present.
+/// For each shared key the last transaction that deleted it. Written and read under the key's lock,
+/// so it is right whenever the key is seen to be absent: a transaction deletes no version of its
+/// own, so taking the delete back leaves the key present.
 ///
-/// A view has no lock: the key may have been written and deleted again since it opened. Its reader goes by what is said here if it was said
-/// before the view opened too.
+/// A view has no lock: the key may have been written and deleted again since it opened. Its reader
+/// goes by what is said here if it was said before the view opened too.
 type Deleters = [Mutex<Version>; SHARED as usize];
 
 /// The content of `Deleters` before a view opened.
@@ -117,7 +122,8 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// The version of a shared key in which `txn` has found this value; `before` if it reads through a view.
+    /// The version of a shared key in which `txn` has found this value; `before` if it reads
+    /// through a view.
     fn version(
         &self,
         (txn, before): (&Transaction, Option<&DeletersBefore>),
@@ -258,7 +264,8 @@ impl Scene<'_> {
         Ok(seen)
     }
 
-    /// A client with this many transactions, or until the first error that says that the device has crashed.
+    /// A client with this many transactions, or until the first error that says that the device has
+    /// crashed.
     fn client(&self, seed: u64, (client, count): (u64, usize), log: &mut Log) {
         let mut random = Rng::with_seed(seed ^ client << 40);
         let session = self.database.session();
@@ -333,7 +340,8 @@ pub fn crash_once(engine: EngineKind, log: LogKind, seed: u64) {
     crash(machine, seed, (clients, 200), &mut random, prepare);
 }
 
-/// A few transactions of several clients, and a crash at write or sync number `nth` of the log; whether it came to that.
+/// A few transactions of several clients, and a crash at write or sync number `nth` of the log;
+/// whether it came to that.
 pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
     let mut random = Rng::with_seed(seed ^ nth << 32 ^ 0xc0de);
     let machine =
@@ -351,7 +359,8 @@ pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
     crash(machine, seed.wrapping_add(nth), (3, 14), &mut random, prepare)
 }
 
-/// Runs clients, each with a number of transactions, until the crash that `prepare` arranges; whether there was one.
+/// Runs clients, each with a number of transactions, until the crash that `prepare` arranges;
+/// whether there was one.
 fn crash(
     machine: Machine,
     seed: u64,

@@ -1,8 +1,9 @@
 //! The commits of one client, in their three forms, and the errors that calls may be told.
 //!
-//! Every commit tells its outcome once: a callback in the order of its session's commits, a future when it is awaited. Before the crash a
-//! call fails only because transactions are in each other's way, or a small log in NVRAM is full. After it every outcome is told as well;
-//! then only what the crash explains may fail.
+//! Every commit tells its outcome once: a callback in the order of its session's commits, a future
+//! when it is awaited. Before the crash a call fails only because transactions are in each other's
+//! way, or a small log in NVRAM is full. After it every outcome is told as well; then only what the
+//! crash explains may fail.
 
 use super::{Log, Version};
 use crate::common::{Rng, block_on};
@@ -27,7 +28,8 @@ impl Judge {
     pub fn goes_on_after(&self, error: &Error) -> bool {
         match error {
             Error::Conflict { kind, .. } => {
-                // A wait that nothing ends is a deadlock that was not found, or a lock that was not released.
+                // A wait that nothing ends is a deadlock that was not found, or a lock that was not
+                // released.
                 let is_timeout = *kind == ConflictKind::Timeout;
                 assert!(!is_timeout || self.device.is_crashed(), "a wait without end: {error}");
                 true

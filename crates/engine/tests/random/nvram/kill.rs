@@ -1,7 +1,9 @@
-//! kill -9 of a process whose log is in an emulated region, in a file: whatever it has told of is there after opening again.
+//! kill -9 of a process whose log is in an emulated region, in a file: whatever it has told of is
+//! there after opening again.
 //!
-//! The process is this test's own program, told by its environment to run `child` alone. That everything was persisted is not shown
-//! here, for the kernel keeps a killed process's pages; the crash suite shows it.
+//! The process is this test's own program, told by its environment to run `child` alone. That
+//! everything was persisted is not shown here, for the kernel keeps a killed process's pages; the
+//! crash suite shows it.
 
 use super::{RING, small};
 use crate::common::{self, contents, key};
@@ -24,7 +26,8 @@ fn value(thread: u64, number: u64) -> Vec<u8> {
     [&number.to_le_bytes()[..], &vec![thread as u8; length]].concat()
 }
 
-/// Writes until it is killed, and says on its standard output what was acknowledged. Does nothing in an ordinary run.
+/// Writes until it is killed, and says on its standard output what was acknowledged. Does nothing
+/// in an ordinary run.
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -55,7 +58,8 @@ fn child() {
     });
 }
 
-/// Runs the child until it has told of so many commits, and kills it; the last one that each thread was told of.
+/// Runs the child until it has told of so many commits, and kills it; the last one that each thread
+/// was told of.
 fn run(folder: &Path, engine: EngineKind, log: LogKind, enough: usize) -> [Option<u64>; THREADS as usize] {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["nvram::kill::child", "--exact", "--nocapture"])

@@ -1,6 +1,8 @@
-//! Stores over logs in NVRAM: a log that cannot grow, full again and again, and what may be in the way of making room.
+//! Stores over logs in NVRAM: a log that cannot grow, full again and again, and what may be in the
+//! way of making room.
 //!
-//! What stores promise over any log is in `api`, `model`, `serial` and `crash`, which run over these too.
+//! What stores promise over any log is in `api`, `model`, `serial` and `crash`, which run over
+//! these too.
 
 mod kill;
 mod room;
@@ -38,8 +40,9 @@ pub fn open(directory: &Arc<dyn Directory>, options: &Options) -> Database {
     Database::open_in(directory.clone(), options.clone()).expect("open")
 }
 
-/// A log in NVRAM fails without a device call that the engine has made. Calls that meet what the failed commit left behind say so all the
-/// same, and do not wait for it: keys that it has locked, versions whose fate is not known, a transaction that cannot be rolled back.
+/// A log in NVRAM fails without a device call that the engine has made. Calls that meet what the
+/// failed commit left behind say so all the same, and do not wait for it: keys that it has locked,
+/// versions whose fate is not known, a transaction that cannot be rolled back.
 fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let device = SimDevice::new(1);
@@ -56,7 +59,8 @@ fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
         is_poisoned("a commit", database.put(&table, key(0), "value"));
         is_poisoned("a read of what it wrote", database.get(&table, key(0)).map(drop));
         is_poisoned("a commit that was under way", other.commit().map(drop));
-        // The memory engine has put nothing in its place, and the paged engine cannot undo what it wrote.
+        // The memory engine has put nothing in its place, and the paged engine cannot undo what it
+        // wrote.
         match database.get(&table, key(1)) {
             Ok(found) => assert_eq!((engine, found), (EngineKind::Memory, None)),
             refused => is_poisoned("a read of what that one wrote", refused.map(drop)),
@@ -97,7 +101,8 @@ fn a_full_ring_waits_for_checkpoints_and_loses_nothing(engine: EngineKind) {
         }
     });
     let stat = database.stat().unwrap();
-    // Each transaction logs more than a kilobyte, and each checkpoint frees less than what the streams hold.
+    // Each transaction logs more than a kilobyte, and each checkpoint frees less than what the
+    // streams hold.
     assert!(stat.checkpoints >= 1600 * 1024 / (2 * RING), "{} checkpoints", stat.checkpoints);
     let found = contents(&database, &table);
     assert_eq!(found.len() as u64, THREADS * 151);

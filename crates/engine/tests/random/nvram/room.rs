@@ -105,7 +105,8 @@ fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
     assert_eq!(database.get(&table, "older").unwrap(), Some(b"2".to_vec()));
 }
 
-/// The one that holds the log's head waits for a lock of one that is about to write its first record: who must not wait for room then.
+/// The one that holds the log's head waits for a lock of one that is about to write its first
+/// record: who must not wait for room then.
 fn nobody_waits_for_a_transaction_that_waits_for_him() {
     let (directory, options) = (in_memory(), small(EngineKind::Paged));
     let database = open(&directory, &options);
@@ -234,7 +235,8 @@ fn checkpoints_that_free_nothing_use_no_room_up() {
     database.put(&table, "more", "1").unwrap();
 }
 
-/// The transaction's records are wiped out behind its back. Only one that remembers too little notices.
+/// The transaction's records are wiped out behind its back. Only one that remembers too little
+/// notices.
 fn rolling_back_reads_no_log() {
     for undo_bytes in [1 << 20, 0] {
         let mut options = alone();
@@ -250,7 +252,8 @@ fn rolling_back_reads_no_log() {
             txn.delete(&table, key(number * 7 + 1)).unwrap();
         }
         let memory: NvRegion = device.nvram("log/log.nvram").expect("a region").region();
-        // The records: behind the header, and where there are entries and pointers to the ends, between these.
+        // The records: behind the header, and where there are entries and pointers to the ends,
+        // between these.
         let records = match common::log() {
             LogKind::NvEntries | LogKind::NvLogging => {
                 let heap = 4096 + RING / 8;

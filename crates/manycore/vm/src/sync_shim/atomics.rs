@@ -11,7 +11,7 @@ fn address<T>(of: &T) -> usize {
 
 macro_rules! atomic {
     ($name:ident, $of:ident, $value:ty) => {
-        /// As std's; each access costs simulated time.
+        /// The atomic of the same name in std; each access costs simulated time.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(atomic::$of);
@@ -22,28 +22,28 @@ macro_rules! atomic {
                 $name(atomic::$of::new(value))
             }
 
-            /// As std's.
+            /// Loads, as in std.
             #[inline]
             pub fn load(&self, order: Ordering) -> $value {
                 vm::load(address(self));
                 self.0.load(order)
             }
 
-            /// As std's.
+            /// Stores, as in std.
             #[inline]
             pub fn store(&self, value: $value, order: Ordering) {
                 vm::store(address(self), order == Ordering::SeqCst);
                 self.0.store(value, order);
             }
 
-            /// As std's.
+            /// Swaps, as in std.
             #[inline]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 vm::modify(address(self));
                 self.0.swap(value, order)
             }
 
-            /// As std's.
+            /// Compares and exchanges, as in std.
             #[inline]
             pub fn compare_exchange(
                 &self,
@@ -58,7 +58,7 @@ macro_rules! atomic {
                 outcome
             }
 
-            /// As std's; never fails without need.
+            /// Compares and exchanges, as in std; never fails without need.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,
@@ -77,7 +77,7 @@ macro_rules! modifying {
     ($name:ident, $value:ty, $($operation:ident)+) => {
                 impl $name {
             $(
-                /// As std's.
+                /// Reads, modifies and writes, as in std.
                 #[inline]
                 pub fn $operation(&self, value: $value, order: Ordering) -> $value {
                     vm::modify(address(self));

@@ -15,7 +15,7 @@ pub use crate::vm::Instant;
 
 use crate::vm;
 
-/// What a checker can reach must be small; here it need not be.
+/// True under a checker, whose sizes must be small; not here.
 pub const CHECKED: bool = false;
 
 /// A fence: a sequentially consistent one waits until the thread's stores are seen.
@@ -62,7 +62,7 @@ pub fn rest(step: u32) {
     vm::rest(step);
 }
 
-/// As [`rest`], but spins a little first.
+/// One step of waiting like [`rest`], but spins a little first.
 pub fn pause(step: u32) {
     vm::pause(step);
 }

@@ -15,7 +15,7 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const SLEPT_ON: u32 = 2;
 
-/// As std's; on a line of its own, so that nothing depends on where the allocator puts it.
+/// The mutex of std, on a line of its own, so that nothing depends on where the allocator puts it.
 #[derive(Default)]
 #[repr(align(64))]
 pub struct Mutex<T> {
@@ -23,7 +23,7 @@ pub struct Mutex<T> {
     value: sync::Mutex<T>,
 }
 
-/// As std's.
+/// The guard of std.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     word: &'a AtomicU32,
@@ -37,7 +37,7 @@ impl<T> Mutex<T> {
         Mutex { word: AtomicU32::new(FREE), value: sync::Mutex::new(value) }
     }
 
-    /// As std's.
+    /// Locks, as in std.
     ///
     /// # Errors
     /// If a holder has panicked.
@@ -56,7 +56,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// As std's.
+    /// Tries to lock, as in std.
     ///
     /// # Errors
     /// If it is held.

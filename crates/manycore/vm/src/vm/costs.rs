@@ -66,12 +66,12 @@ impl Costs {
         self.sum + bytes * self.sum_kib / 1024
     }
 
-    /// Of one core's own time.
+    /// Time of one core for a copy.
     pub(super) fn copy(&self, bytes: u64) -> Ps {
         self.copy + bytes * self.copy_kib / 1024
     }
 
-    /// Of the time of what a socket's cores share.
+    /// Time of what a socket's cores share, for a copy.
     pub(super) fn shared(&self, bytes: u64) -> Ps {
         bytes * self.shared_kib / 1024
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //!
-//! 1. A line has an owner, or any number of holders that may read, or nobody.
+//! 1. A line has an owner, or any number of holders that may read, or neither.
 //! 2. Lines are numbered by their first access, so nothing depends on addresses but which words
 //!    share 64 bytes.
 

@@ -25,7 +25,7 @@ const STACK_BYTES: usize = 128 << 10;
 /// A thread's body.
 pub type Body = Box<dyn FnOnce()>;
 
-/// What a simulation did.
+/// Report of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Simulated time from the start to the end of the last thread, in picoseconds.
@@ -34,12 +34,12 @@ pub struct Report {
     pub events: u64,
 }
 
-/// Why a simulation ended early.
+/// Reason why a simulation ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// Nobody can run, or nothing changes any more; each thread that has not ended, and what it
-    /// does.
+    /// No thread can run, or nothing changes any more; names each thread that has not ended, and
+    /// what it does.
     #[error("the threads wait for each other, or for nothing: {0}")]
     Deadlock(String),
     /// The system has no memory for the threads' stacks.
@@ -121,7 +121,7 @@ fn with<R>(act: impl FnOnce(&mut Machinery) -> R) -> Option<R> {
     MACHINERY.with_borrow_mut(|machinery| machinery.as_mut().map(act))
 }
 
-/// Whether the caller is a virtual thread.
+/// Returns whether the caller is a virtual thread.
 pub(crate) fn active() -> bool {
     MACHINERY.with_borrow(Option::is_some)
 }
@@ -198,7 +198,7 @@ pub fn insert() {
     with(|machinery| machinery.spend(machinery.costs.insert));
 }
 
-/// The running thread computes for so long.
+/// Lets the running thread compute for this time.
 pub fn work(picoseconds: u64) {
     with(|machinery| machinery.spend(picoseconds));
 }
@@ -213,7 +213,7 @@ pub fn now() -> u64 {
 pub struct Instant(u64);
 
 impl Instant {
-    /// What reading the machine's monotonic clock takes, in picoseconds.
+    /// Cost of reading the machine's monotonic clock, in picoseconds.
     const READING: u64 = 25_000;
 
     /// The present moment; costs the reading of a clock.
@@ -242,7 +242,7 @@ pub(crate) fn rest(step: u32) {
     wait(|machinery| machinery.rest(step));
 }
 
-/// Watches the line that was looked at last for at most so long.
+/// Watches the line that was looked at last, for at most this time.
 pub(crate) fn watch(picoseconds: u64) {
     turn();
     wait(|machinery| machinery.watch(picoseconds));
@@ -267,7 +267,7 @@ pub(crate) fn unpark(thread: usize) {
     with(|machinery| machinery.unpark(thread));
 }
 
-/// How long a thread looks at a held mutex before it sleeps.
+/// Time that a thread looks at a held mutex before it sleeps.
 pub(crate) fn mutex_spinning() -> u64 {
     with(|machinery| u64::from(machinery.mutex_spins) * machinery.costs.pause).unwrap_or(0)
 }

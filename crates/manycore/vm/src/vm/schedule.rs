@@ -20,7 +20,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// A wait that took this long without any change anywhere is a hang.
 const HANG: Ps = 1_000_000_000_000;
-/// What a thread is doing.
+/// State of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// It runs, at its clock.
@@ -43,7 +43,7 @@ struct Thread {
     state: State,
     number: u32,
     slice_end: Ps,
-    /// When its buffered stores have all been seen by everybody.
+    /// Time at which all cores have seen its buffered stores.
     drained: Ps,
     /// The line it looked at last, and what it saw.
     seen: Option<(u32, u64)>,
@@ -70,7 +70,7 @@ pub(super) enum Access {
     },
 }
 
-/// Whether the thread goes on at once, or gives the word to the scheduler.
+/// Decision whether the thread goes on at once, or hands over to the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Next {
@@ -188,7 +188,7 @@ impl Machinery {
             .collect()
     }
 
-    /// When the last thread ended, or is.
+    /// Time at which the last thread ended, or the time of the last thread.
     pub(super) fn latest(&self) -> Ps {
         self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0)
     }

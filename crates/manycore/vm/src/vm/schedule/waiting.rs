@@ -1,13 +1,13 @@
 //! Waiting: spinning, yielding, napping, parking and sleeping on a word.
 //!
-//! All waits end by another thread's act or by a time-out, or the scheduler reports that nobody can
-//! run.
+//! All waits end by another thread's act or by a time-out, or the scheduler reports that no thread
+//! can run.
 
 use super::{Machinery, Next, State};
 use crate::vm::costs::Ps;
 use std::collections::VecDeque;
 
-/// As the real `pause` of the log: so many pauses, then so many yields, then naps.
+/// Numbers of pauses, then of yields, before naps, as in the log's real `pause`.
 const SPINS: Ps = 32;
 const YIELDS: Ps = 200;
 
@@ -41,7 +41,7 @@ impl Machinery {
         if waited < spins { self.watch(spins - waited) } else { self.rest_after(waited - spins) }
     }
 
-    /// The same without spinning first.
+    /// One step of waiting without spinning first.
     pub(in crate::vm) fn rest(&mut self, step: u32) -> Next {
         let waited = self.waited(step);
         self.rest_after(waited)
