@@ -1,4 +1,4 @@
-//! What a backup costs those who use the store, and how fast it is:
+//! Cost of a backup to transactions beside it, and its speed:
 //! `backup_rate --dir D [--records N] [--seconds S] [--rate BYTES] [--engine E]`.
 //!
 //! 2 million records of YCSB (2 GB) are loaded once into `D/db`, and used again by later runs. Then
@@ -24,7 +24,7 @@ type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 const ROUNDS: usize = 3;
 const PIECE: usize = 1 << 20;
-/// What the device's rates are measured with.
+/// Bytes with which the device's rates are measured.
 const DEVICE_BYTES: u64 = 1 << 30;
 const MIB: f64 = (1 << 20) as f64;
 

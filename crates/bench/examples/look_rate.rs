@@ -1,4 +1,4 @@
-//! How long a second process takes to look at a database:
+//! Time that a second process takes to look at a database:
 //! `look_rate --dir D [--records N] [--engine E]`.
 //!
 //! `D/db` is made with a million rows of 100 bytes and one log of changes behind its last

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The shortest key that can hold a number.
 pub const KEY_BYTES_MIN: usize = 8;
 
-/// How the keys of one thread follow each other.
+/// Order of the keys of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum KeyOrder {
     /// Ascending; each thread has a range of its own.
@@ -23,10 +23,10 @@ pub enum KeyOrder {
 const COUNT_BITS: u32 = 36;
 const THREAD_BITS: u32 = 14;
 
-/// How many runs on one table have keys of their own.
+/// Number of runs on one table that have keys of their own.
 pub const RUNS_MAX: u64 = 1 << (64 - COUNT_BITS - THREAD_BITS);
 
-/// Where the numbers of one thread in one run begin; no others have them.
+/// First number of one thread in one run; no others have its numbers.
 pub(crate) fn first_number(run: u64, thread: usize) -> u64 {
     assert!(thread < 1 << THREAD_BITS && run < RUNS_MAX, "more threads or runs than keys are numbered for");
     run << (COUNT_BITS + THREAD_BITS) | (thread as u64) << COUNT_BITS

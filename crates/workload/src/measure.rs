@@ -13,11 +13,11 @@ const DIGITS: u8 = 3;
 /// Latencies in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Latencies {
-    /// Of read-only transactions: from their beginning until they were acknowledged.
+    /// Latencies of read-only transactions: from their beginning until they were acknowledged.
     pub reads: Histogram<u64>,
-    /// Of transactions that write: from the call of commit until it was acknowledged, or from their
-    /// beginning if the plan says so. Where a rate was asked for, both are from when the request
-    /// should have started, unless the plan says otherwise.
+    /// Latencies of transactions that write: from the call of commit until it was acknowledged, or
+    /// from their beginning if the plan says so. Where a rate was asked for, both are measured from
+    /// the time when the request should have started, unless the plan says otherwise.
     pub commits: Histogram<u64>,
 }
 

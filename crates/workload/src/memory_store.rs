@@ -54,7 +54,7 @@ impl Store for MemoryStore {
 
 pub(crate) struct MemoryClient<'s> {
     store: &'s MemoryStore,
-    /// What the keys of each table begin with.
+    /// Prefix of the keys of each table.
     tables: Vec<Vec<u8>>,
     pending: VecDeque<(Callback, Result<()>)>,
 }

@@ -1,14 +1,13 @@
 //! Reads properties files as YCSB writes them (the format of Java's `Properties`). Pure; any
 //! thread.
 //!
-//! 1. Every entry remembers the line it began on, so that whoever refuses it can say where it
-//!    stands.
+//! 1. Every entry remembers the line it began on, so that code that refuses it can name the line.
 //! 2. A later entry of the same name replaces an earlier one, as in Java.
 //! 3. No input panics, and memory is bounded by the length of the text.
 
 use std::fmt;
 
-/// Where a property came from.
+/// Origin of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// A line, counted from 1, of a file.
@@ -33,7 +32,7 @@ pub struct Property {
     pub name: String,
     /// The value, without surrounding white space.
     pub value: String,
-    /// Where it stands.
+    /// Origin of the entry.
     pub origin: Origin,
 }
 
@@ -43,7 +42,7 @@ pub struct Property {
 pub struct PropertiesError {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault.
     pub reason: String,
 }
 

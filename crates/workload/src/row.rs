@@ -1,5 +1,5 @@
-//! How rows of several fields are written, and how transactions find and change them: their fields
-//! one after the other, numbers little-endian, texts with their length before them.
+//! Encoding of rows of several fields, and the ways in which transactions find and change them:
+//! fields one after the other, numbers little-endian, texts with their length before them.
 //!
 //! A row that is cut, or too long, is none. Nothing is allocated for a length that is not there.
 
@@ -111,7 +111,7 @@ fn missing<R: Row>(key: &[u8]) -> StoreError {
     wrong(R::NAME, key, "is missing")
 }
 
-/// What is wrong with a row of a table.
+/// The error of a wrong row of a table.
 pub(crate) fn wrong(table: &str, key: &[u8], how: &str) -> StoreError {
     StoreError::Inconsistent(format!("{} of {table} {how}", Shown(key)))
 }

@@ -1,4 +1,4 @@
-//! What a workload needs of a store, so that any store can stand behind the same driver.
+//! The interface of a store to a workload: any store can stand behind the same driver.
 //!
 //! A [`Store`] is shared by all threads; each thread has a [`Client`] of its own and runs one
 //! [`Transaction`] at a time on it, while commits of earlier ones may still be in flight.
@@ -17,7 +17,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// Why a call on a store failed.
+/// Reason why a call on a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -27,7 +27,8 @@ pub enum StoreError {
     /// `insert` found the key present.
     #[error("the key {0:?} exists already")]
     KeyExists(String),
-    /// What was read is not what was acknowledged before. The store, or the driver, is wrong.
+    /// The values that were read are not those that were acknowledged before. The store, or the
+    /// driver, is wrong.
     #[error("inconsistent: {0}")]
     Inconsistent(String),
     /// Anything else the store reports.
@@ -36,12 +37,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same transaction, run again, may succeed.
+    /// Returns whether the same transaction, run again, may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, StoreError::Conflict(_))
     }
 
-    /// Whether it may come of what a transaction saw that could not have committed.
+    /// Returns whether the transaction may have seen something with which it could not have
+    /// committed.
     pub fn is_doubtful(&self) -> bool {
         matches!(self, StoreError::KeyExists(_) | StoreError::Inconsistent(_))
     }
@@ -50,7 +52,7 @@ impl StoreError {
 /// The result of a call on a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Whether a transaction may write.
+/// Intent of a transaction: it may write, or only read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Intent {
     /// It only reads.
@@ -59,7 +61,7 @@ pub enum Intent {
     ReadWrite,
 }
 
-/// What a store has counted since it was opened; `None` where it does not count.
+/// Counters of a store since it was opened; `None` where it does not count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Durable writes or syncs of the log.
@@ -69,7 +71,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// What was counted between `earlier` and this.
+    /// Counts between `earlier` and this.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let difference = |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old?));
         Counters {
@@ -81,7 +83,7 @@ impl Counters {
 
 /// A store of byte keys and values in named tables.
 pub trait Store: Send + Sync {
-    /// What one thread works with.
+    /// Client with which one thread works.
     type Client<'s>: Client
     where
         Self: 's;
@@ -90,7 +92,7 @@ pub trait Store: Send + Sync {
     /// none.
     fn client(&self, tables: &[&str]) -> Result<Self::Client<'_>>;
 
-    /// What was counted so far.
+    /// Counters so far.
     fn counters(&self) -> Result<Counters>;
 
     /// Name and version, for reports.
@@ -146,8 +148,8 @@ impl<'k> Keys<'k> {
 ///
 /// They are about one of the client's tables: the first, until [`Transaction::on`] says otherwise.
 pub trait Transaction: Sized {
-    /// What follows is about the table of this number, counted from 0 in the order in which the
-    /// client was asked for them.
+    /// Lets the calls that follow be about the table of this number, counted from 0 in the order in
+    /// which the client was asked for them.
     fn on(&mut self, table: usize) -> &mut Self;
 
     /// The value of `key`.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Tuples in a transaction that loads.
 const BATCH: u64 = 100;
 
-/// What there is, and what a transaction does.
+/// Size of the table, and work of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Tuples in the table, at least 1.
@@ -20,7 +20,7 @@ pub struct Settings {
     pub value_bytes: usize,
     /// Reads and writes in a transaction.
     pub operations: usize,
-    /// How many of a hundred operations read.
+    /// Percentage of operations that read.
     pub reads_percent: u8,
 }
 
@@ -50,7 +50,7 @@ impl Workload for TupleLoad {
     }
 }
 
-/// What one thread loads.
+/// Load of one thread.
 #[derive(Debug)]
 pub struct TupleLoadSource {
     load: Arc<TupleLoad>,

@@ -59,18 +59,18 @@ pub struct Cicada {
     /// Reads and writes in a transaction
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     operations: u16,
-    /// What a commit waits for besides its own record: tracked or all
+    /// Positions that a commit waits for besides its own record: tracked or all
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     dependences: CommitDependencies,
-    /// When transactions look for conflicts and pause: at-validation or early [default: early in
-    /// the paper's systems, at-validation in ours]
+    /// Times at which transactions look for conflicts and pause: at-validation or early [default:
+    /// early in the paper's systems, at-validation in ours]
     #[arg(long, value_name = "RULE", value_parser = word::<Contention>)]
     contention: Option<Contention>,
-    /// How long replaced versions are kept: until-unread or until-durable [default: until-durable
-    /// in the paper's systems with group commit, until-unread in all others]
+    /// Time for which replaced versions are kept: until-unread or until-durable [default:
+    /// until-durable in the paper's systems with group commit, until-unread in all others]
     #[arg(long, value_name = "RULE", value_parser = word::<OldVersions>)]
     old_versions: Option<OldVersions>,
-    /// What all random choices come from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     #[command(flatten)]

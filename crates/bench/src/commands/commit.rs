@@ -32,8 +32,7 @@ pub struct Commit {
     /// Sync protocols, or `all`
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     sync: Vec<String>,
-    /// How much more often popular tellers and accounts are chosen: exponents of a zipfian
-    /// distribution
+    /// Skews of the choice of tellers and accounts: exponents of a zipfian distribution
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::skew)]
     skew: Vec<f64>,
     /// Added to each durable write of the log: times such as 0, 15us, 100us, 1ms
@@ -48,11 +47,11 @@ pub struct Commit {
     /// Transactions in flight of clients that do not block in each
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = lists::in_flight)]
     in_flight: Vec<usize>,
-    /// How records get into the log [default: marks; in the figures of efficient flushing,
-    /// consolidated with 16 slots]
+    /// Inserter, which puts records into the log [default: marks; in the figures of efficient
+    /// flushing, consolidated with 16 slots]
     #[arg(long, value_name = "KIND", value_parser = word::<InserterKind>)]
     inserter: Option<InserterKind>,
-    /// What the log is kept in: in NVRAM there are no protocols, but delays
+    /// Medium of the log: in NVRAM there are no protocols, but delays
     #[arg(long, value_name = "KIND", default_value = "disk", value_parser = word::<LogKind>)]
     log: LogKind,
     /// Branches of TPC-B, with 10 tellers each
@@ -66,7 +65,7 @@ pub struct Commit {
     keys: u64,
     #[command(flatten)]
     tpcc: TpccFlags,
-    /// What all random choices come from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     #[command(flatten)]

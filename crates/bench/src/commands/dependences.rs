@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Count the dependences that a log distributed over several would have to keep in order
+/// Count the dependencies that a log distributed over several would have to keep in order
 ///
 /// TPC-C's standard mix and TPC-B's transfers run in the paged engine with everything in memory.
 /// Their log's records are then dealt among as many logs as asked for, by transaction and by page,
@@ -53,7 +53,7 @@ pub struct Dependences {
     /// Branches of TPC-B, with 10 tellers each
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     branches: u64,
-    /// What all random choices come from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Write all rows to this file

@@ -39,10 +39,10 @@ pub struct LogCommit {
     /// Sync protocols, or `all`
     #[arg(long, value_name = "LIST", default_value = "all", value_delimiter = ',')]
     sync: Vec<String>,
-    /// What the log is kept in, or `all`: disk, and kinds in NVRAM, which have no protocol
+    /// Medium of the log, or `all`: disk, and kinds in NVRAM, which have no protocol
     #[arg(long, value_name = "LIST", default_value = "disk", value_delimiter = ',')]
     log: Vec<String>,
-    /// How records get into the log's memory
+    /// Inserter, which puts records into the log's memory
     #[arg(long, value_name = "LIST", default_value = "marks", value_delimiter = ',', value_parser = word::<InserterKind>)]
     inserter: Vec<InserterKind>,
     /// Added to each durable write, or persist: times such as 0, 400ns, 15us, 100us, 1ms
@@ -59,7 +59,7 @@ pub struct LogCommit {
     common: Common,
 }
 
-/// Of each run, and how often.
+/// Seconds of each run, and number of runs.
 const SECONDS: f64 = 0.7;
 const ROUNDS: usize = 3;
 

@@ -55,15 +55,15 @@ pub struct LogInsert {
     /// Commits of a thread that may wait to be durable, in sweep txn
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Who makes the log durable in sweep txn: adaptive, pipelined, aggregated, grouped, slotted,
-    /// per-commit or inline
+    /// Sync protocol in sweep txn, which makes the log durable: adaptive, pipelined, aggregated,
+    /// grouped, slotted, per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     sync: SyncKind,
     /// Bytes of a write in sweep txn: the most, and with pipelined how many there must be before it
     /// begins, if they come within 1 ms [default: as they come, up to 1 MiB]
     #[arg(long, value_name = "BYTES", value_parser = flags::io_unit)]
     io_unit: Option<usize>,
-    /// How the log's bytes travel in sweep txn
+    /// I/O method of the log in sweep txn
     #[arg(long, value_enum, default_value = "direct")]
     method: MethodName,
 }

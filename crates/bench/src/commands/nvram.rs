@@ -53,7 +53,7 @@ pub struct Nvram {
     /// Transactions in flight of clients of the disk log that do not block in each, in eleda15
     #[arg(long, value_name = "N", default_value = "100", value_parser = lists::in_flight)]
     in_flight: usize,
-    /// How records get into the log; the baseline has mutex
+    /// Inserter, which puts records into the log; the baseline has mutex
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     inserter: InserterKind,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub struct Nvram {
     /// Keys of the table whose keys are updated
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     keys: u64,
-    /// What all random choices come from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     #[command(flatten)]

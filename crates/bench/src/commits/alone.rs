@@ -18,17 +18,17 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of so many callbacks, and of commits in NVRAM, one is timed. A prime: it falls on every place of
-/// a batch.
+/// One in this number of callbacks, and of commits in NVRAM, is timed. A prime: it falls on every
+/// place of a batch.
 const TIMED: u64 = 61;
 /// Appends between two looks at what is durable.
 const BATCH: usize = 16;
-/// The log's start is moved when so much lies behind it, as a checkpoint would: segments are used
-/// again.
+/// Bytes behind the log's start after which the start is moved, as a checkpoint would: segments are
+/// used again.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
-/// The same of a log in NVRAM: per mille of what it can hold.
+/// Taken part of a log in NVRAM, per mille, after which its start is moved.
 const FULLNESS_MAX: u32 = 125;
-/// How often that is looked at.
+/// Interval between two looks at that.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Runs a case that commits `payload` bytes at a time.
@@ -117,7 +117,7 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
     outcomes.into_iter().collect()
 }
 
-/// What one client did.
+/// Work of one client.
 struct Done {
     commits: u64,
     refused: u64,
@@ -129,7 +129,7 @@ struct Done {
 struct Client {
     session: Session,
     payload: Vec<u8>,
-    /// Of so many blocking commits one is timed.
+    /// One in this number of blocking commits is timed.
     every: u64,
     times: Histogram<u64>,
     refused: u64,

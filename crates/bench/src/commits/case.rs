@@ -1,4 +1,4 @@
-//! What is measured of commits: the same for the log alone and for the store.
+//! Cases of commits, for the log alone and for the store.
 //!
 //! Pure.
 
@@ -8,22 +8,22 @@ use katydid_wal::{Durability, Group, HEADER_BYTES, Heuristic, InserterKind, LogK
 use std::fmt;
 use std::time::Duration;
 
-/// What is committed.
+/// Work of a commit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Work {
-    /// Records of so many bytes in the log alone, each a commit.
+    /// Records of `payload` bytes in the log alone, each a commit.
     Log { payload: usize },
-    /// Inserts of keys of 20 bytes and values of so many, each a transaction.
+    /// Inserts of keys of 20 bytes and values of `value` bytes, each a transaction.
     Inserts { value: usize },
     /// Updates of single keys of 20 bytes with values of about 100.
     Updates,
-    /// Half updates, half searches of single keys of 20 bytes with values of so many.
+    /// Half updates, half searches of single keys of 20 bytes with values of `value` bytes.
     UpdateSearch { value: usize },
-    /// Several reads and writes of small tuples, so many of a hundred reads.
+    /// Several reads and writes of small tuples, `reads_percent` of a hundred reads.
     Tuples { reads_percent: u8 },
-    /// Read-only transactions of such reads, beside so many threads that write.
+    /// Read-only transactions of such reads, beside `writers` threads that write.
     Readers { writers: usize },
-    /// TPC-B's transfers, tellers and accounts chosen with so much skew.
+    /// TPC-B's transfers; `skew` is that of the choice of tellers and accounts.
     Tpcb { skew: f64 },
     /// NewOrders and Payments of TPC-C, half each.
     Pair,
@@ -58,7 +58,7 @@ impl Work {
         }
     }
 
-    /// Of a hundred operations on tuples.
+    /// Reads in a hundred operations on tuples.
     pub fn reads_percent(self) -> Option<u8> {
         match self {
             Work::Tuples { reads_percent } => Some(reads_percent),
@@ -86,13 +86,13 @@ impl Work {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub work: Work,
-    /// What it stands for in a figure that sets several systems beside each other.
+    /// Name of its system in a figure that sets several systems beside each other.
     pub system: Option<&'static str>,
-    /// Where its log is, if not where those of all others are.
+    /// Device of its log, if it differs from that of all others.
     pub device: Option<Device>,
-    /// What the log is kept in; in NVRAM it has no device, no protocol and no I/O unit.
+    /// Medium of the log; in NVRAM it has no device, no protocol and no I/O unit.
     pub log: LogKind,
-    /// Of a log in NVRAM, if they vary: for so many it has room.
+    /// Number of entries of a log in NVRAM, if they vary.
     pub entries: Option<u64>,
     pub sync: SyncKind,
     pub inserter: InserterKind,
@@ -117,7 +117,7 @@ pub struct Case {
     pub io_unit: Option<usize>,
     /// Streams of the memory engine's log; none: the paged engine, or the log alone.
     pub streams: Option<u16>,
-    /// When a pipelined round begins, if not as the command line says.
+    /// Begin of a pipelined round, if it is not that of the command line.
     pub group: Option<Group>,
     /// The heuristic of the protocol that is switched off.
     pub without: Option<Heuristic>,
@@ -168,7 +168,7 @@ impl Case {
         }
     }
 
-    /// In a few words, for whoever waits.
+    /// The case in a few words, for a person who waits.
     pub fn words(&self) -> String {
         let mut words = format!("{}, {}, {} clients", self.work.name(), self.sync, self.clients());
         if let Some(system) = self.system {

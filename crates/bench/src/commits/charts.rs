@@ -1,4 +1,4 @@
-//! What is drawn of a figure's rows.
+//! Charts of a figure's rows.
 //!
 //! Pure. Lines are told apart by everything that varies but what they are drawn over.
 
@@ -51,10 +51,10 @@ const ENTRIES: Axis<Case> = Axis::of_numbers(
 );
 const WORK: Axis<Case> = Axis::of_words("work", |case| case.work.name().to_owned());
 
-/// What a chart can be drawn over, in this order if the figure's own choice does not vary.
+/// Axes that a chart can be drawn over, in this order if the figure's own choice does not vary.
 const OVER: [&Axis<Case>; 5] = [&THREADS, &BYTES, &SKEW, &DELAY, &ENTRIES];
 
-/// What else tells lines apart.
+/// Other axes that tell lines apart.
 const WORDS: [Axis<Case>; 12] = [
     Axis::of_words("log", |case| case.log.to_string()),
     WORK,
@@ -84,7 +84,7 @@ const WORDS: [Axis<Case>; 12] = [
 ];
 const INSERTER: Axis<Case> = Axis::of_words("inserter", |case| case.inserter.to_string());
 
-/// What tells rows apart.
+/// Axes that tell rows apart.
 fn apart(of: &Rows<'_, Study>) -> Vec<&'static Axis<Case>> {
     let all: Vec<&Axis<Case>> = match of.rows.iter().any(|row| row.case.system.is_some()) {
         true => vec![&THREADS, &WORK, &SYSTEM],

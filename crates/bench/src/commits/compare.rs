@@ -8,7 +8,7 @@ use crate::grid::row::Round;
 use katydid::LockRelease;
 use katydid_wal::{Durability, InserterKind, LogKind};
 
-/// What early release gains over the other, for rows of early release.
+/// Gain of early release over the other, for rows of early release.
 pub fn speed_up(rows: &[Row], row: &Row) -> Option<f64> {
     if row.case.release != LockRelease::Early {
         return None;
@@ -70,8 +70,8 @@ pub fn to_alone(rows: &[Row], row: &Row) -> Option<f64> {
     Some(row.ratio(alone, Run::per_second))
 }
 
-/// The same for each second of processor time that the readers got: what is left when they share
-/// the processors with writers.
+/// Ratio to readers alone for each second of processor time that the readers got: what is left when
+/// they share the processors with writers.
 pub fn to_alone_by_cpu(rows: &[Row], row: &Row) -> Option<f64> {
     row.case.work.writers()?;
     let alone = partner(rows, row, |case| case.work = Work::Readers { writers: 0 })?;

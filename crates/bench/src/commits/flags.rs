@@ -13,10 +13,10 @@ use katydid_wal::{FileOptions, Group, Heuristic, LogKind, NvramOptions, SyncDesi
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Of a log in NVRAM, if not as the command line says: no checkpoint is to fall into a run.
+/// Bytes of a log in NVRAM, if the command line names none: no checkpoint is to fall into a run.
 const NVRAM_BYTES: u64 = 512 << 20;
 
-/// What both commands can be told.
+/// Flags of both commands.
 #[derive(Debug, Args)]
 pub struct Common {
     /// Folder to work in: new or empty, and left so
@@ -31,14 +31,14 @@ pub struct Common {
     /// One round of 0.05 seconds, to see that everything works
     #[arg(long, conflicts_with_all = ["seconds", "rounds"])]
     pub quick: bool,
-    /// Where the log is [default: file; in the figures of Cicada and of NV-Logging, memory]
+    /// Device of the log [default: file; in the figures of Cicada and of NV-Logging, memory]
     #[arg(long, value_enum)]
     pub device: Option<Device>,
     /// Folders on different devices over which the log's files are spread, 512 KiB in turn (ELEDA):
     /// new or empty, and left so
     #[arg(long, value_name = "DIR,DIR", value_delimiter = ',')]
     stripe: Vec<PathBuf>,
-    /// How the log's bytes travel [default: direct; in the figures of efficient flushing, buffered]
+    /// I/O method of the log [default: direct; in the figures of efficient flushing, buffered]
     #[arg(long, value_enum)]
     pub method: Option<MethodName>,
     /// Bytes of the log's ring, a power of two [default: the log's own; of ELEDA in its figures, 32
@@ -54,11 +54,10 @@ pub struct Common {
     /// Maximum writes that adaptive has in flight
     #[arg(long, value_name = "N", default_value = "1", value_parser = depth)]
     depth: u32,
-    /// When pipelined begins a round: after so many commits, bytes or microseconds, whichever is
-    /// first
+    /// Commits, bytes or microseconds after which pipelined begins a round, whichever is first
     #[arg(long, value_name = "COMMITS,BYTES,US", default_value = "0,0,0", value_parser = group)]
     pub group: Group,
-    /// How a delay is waited out: auto (up to 50 us on the processor), spin (all of it) or timer
+    /// Way to wait out a delay: auto (up to 50 us on the processor), spin (all of it) or timer
     /// (asleep, and woken late)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = waiting)]
     waiting: Waiting,
@@ -82,12 +81,12 @@ pub struct Common {
 }
 
 impl Common {
-    /// Where rows and charts go.
+    /// Files for rows and charts.
     pub fn files(&self) -> Files {
         Files { csv: self.csv.clone(), rounds_csv: self.rounds_csv.clone(), svg: self.svg.clone() }
     }
 
-    /// How long each run is, and how many there are.
+    /// Time of each run, and number of runs.
     pub fn length(&self, seconds: f64, rounds: usize) -> (Duration, usize) {
         let (seconds, rounds) = match self.quick {
             true => (0.05, 1),
@@ -127,7 +126,7 @@ impl Common {
         self.nvram_dir.clone().unwrap_or_else(own)
     }
 
-    /// What is said of the log's options.
+    /// Options of the log, in words.
     pub fn options(&self) -> String {
         let own = FileOptions::default();
         format!(

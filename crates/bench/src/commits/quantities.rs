@@ -1,4 +1,4 @@
-//! What columns show of a row and of a run, and how.
+//! Quantities that columns show of a row and of a run.
 //!
 //! Pure.
 
@@ -25,13 +25,13 @@ pub fn checked(row: &Row) -> Option<u64> {
     row.rounds.iter().map(|run| run.checked).sum()
 }
 
-/// How long a transaction takes from its beginning until it is told, on the mean: what is in flight
-/// by how soon it is done.
+/// Mean time of a transaction from its beginning until it is acknowledged: transactions in flight
+/// by the rate at which they are done.
 pub fn whole_us(run: &Run, case: &Case) -> f64 {
     (case.threads * case.in_flight) as f64 / run.per_second().max(1e-9) * 1e6
 }
 
-/// How the memory of a log in NVRAM persisted.
+/// Kind of memory of a log in NVRAM.
 pub fn form(row: &Row) -> Option<Form> {
     row.rounds.iter().find_map(|run| run.nvram)
 }

@@ -229,7 +229,7 @@ impl Grid for Study {
     }
 }
 
-/// What the columns mean.
+/// Meanings of the columns.
 pub const LEGEND: &str = "Figures are medians over the rounds, slowest and fastest are rounds, percentiles are of all rounds. us: of one \
     commit. waits, preempt.: context switches of a commit, voluntary and not. cores, others: processors that this process and all \
     others kept busy. raw: the median durable 4 KiB write of the \

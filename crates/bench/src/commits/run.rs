@@ -1,4 +1,4 @@
-//! What one run of a case found.
+//! Result of one run of a case.
 //!
 //! Pure.
 
@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use katydid_wal::{Counters, Form};
 use std::time::Duration;
 
-/// What one run of a case found.
+/// Result of one run of a case.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Commits that were acknowledged; searches are too.
@@ -29,7 +29,7 @@ pub struct Run {
     pub conflicts: u64,
     /// Appends that found no prepared segment and were tried again.
     pub refused: u64,
-    /// How the memory of a log in NVRAM persists.
+    /// Kind of memory of a log in NVRAM.
     pub nvram: Option<Form>,
     /// Checkpoints that ended in the run.
     pub checkpoints: u64,
@@ -55,7 +55,7 @@ impl Run {
         self.log_bytes as f64 / self.seconds.max(1e-9) / 1e6
     }
 
-    /// What the log counted in this run.
+    /// A counter of the log, for this run.
     pub fn counted(&self, of: fn(&Counters) -> u64) -> u64 {
         of(&self.counters.1).saturating_sub(of(&self.counters.0))
     }

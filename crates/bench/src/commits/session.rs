@@ -135,5 +135,5 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Of each of the device's two measurements, at most.
+/// Maximum time of each of the device's two measurements.
 const RAW: Duration = Duration::from_millis(100);

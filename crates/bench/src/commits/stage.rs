@@ -1,4 +1,4 @@
-//! Where logs and databases are while commits are measured, and how logs are opened.
+//! Places of logs and databases while commits are measured, and the opening of logs.
 //!
 //! 1. The folder is new or empty before and removed or emptied after.
 //! 2. A log in memory lives as long as the stage: opened again, it is the same log.
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How logs are opened, whatever the case.
+/// Options for opening logs, whatever the case.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuned {
     pub ring_bytes: usize,
@@ -31,13 +31,14 @@ pub struct Tuned {
     pub chunk_bytes: usize,
     pub depth: u32,
     pub group: Group,
-    /// Of logs in NVRAM.
+    /// Memory of logs in NVRAM.
     pub nvram: NvramOptions,
-    /// How a device's delay is waited out.
+    /// Way to wait out a device's delay.
     pub waiting: Waiting,
 }
 
-/// What is measured by itself: a device at a delay, or NVRAM with records of so many bytes.
+/// Thing that is measured by itself: a device at a delay, or NVRAM with records of this number of
+/// bytes.
 type Bare = (Device, Duration, Option<u64>);
 
 /// See the head of this file.
@@ -47,15 +48,15 @@ pub struct Stage {
     before: FolderState,
     files: Arc<dyn Directory>,
     memory: Arc<dyn Directory>,
-    /// Where logs in NVRAM are, and what was there.
+    /// Folder of logs in NVRAM, and its former state.
     nvram: (PathBuf, FolderState),
-    /// Where the logs among the files are, if not in the folder.
+    /// Places of the logs among the files, if not the folder.
     stripes: Option<Stripes>,
     device: Device,
-    /// Of the rounds under way.
+    /// I/O method of the rounds under way.
     method: MethodName,
     pub tuned: Tuned,
-    /// Of the round under way.
+    /// Measurements of the round under way.
     raw: Vec<(Bare, Raw)>,
     round: Option<usize>,
 }
@@ -114,7 +115,7 @@ impl Stage {
         &self.files
     }
 
-    /// Where the log of a case is.
+    /// Device of the log of a case.
     fn device_of(&self, case: &Case) -> Device {
         case.device.unwrap_or(self.device)
     }
@@ -232,8 +233,8 @@ impl Stage {
         self.round = None;
     }
 
-    /// What the device does by itself, measured once in each round for each delay; for the log
-    /// alone in NVRAM, what that does.
+    /// Rates of the device by itself, measured once in each round for each delay; for the log alone
+    /// in NVRAM, the rates of that.
     pub fn raw(&mut self, round: usize, case: &Case, time: Duration) -> Result<Raw> {
         if self.round != Some(round) {
             self.round = Some(round);

@@ -1,9 +1,9 @@
 //! Runs a case on the store, through the workload crate's driver.
 //!
-//! 1. One database for all cases of an engine and a device, opened anew for each with the case's
-//!    options. What is only read or updated is loaded once, by whoever needs it first, without
-//!    delay; what a run inserts goes into a table of its own, which is dropped after it, so that
-//!    cases do not slow each other down.
+//! 1. One database serves all cases of an engine and a device, opened anew for each with the case's
+//!    options. Rows that are only read or updated are loaded once, by the case that needs them
+//!    first, without delay. The rows that a run inserts go into a table of its own, which is
+//!    dropped after it, so that cases do not slow each other down.
 //! 2. What a run reads is in memory when it begins.
 //! 3. After every run of TPC-B everything must add up, and there must be as many notes as transfers
 //!    were acknowledged. After every run of sysbench all rows are there, and the index leads to
@@ -35,12 +35,12 @@ use std::time::Duration;
 
 /// Everything is in memory, as in the papers.
 pub const CACHE_BYTES: usize = 1 << 30;
-/// So much log that no checkpoint falls into a run.
+/// Bytes of log with which no checkpoint falls into a run.
 pub const CHECKPOINT_BYTES: u64 = 2 << 30;
 /// Transactions in flight of each thread that loads.
 const LOAD_IN_FLIGHT: usize = 256;
 
-/// How much is loaded, and what is random.
+/// Size of the tables, and the seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
     pub branches: u64,
@@ -90,11 +90,11 @@ pub struct StoreDatabases {
     runs: u64,
 }
 
-/// What is in one database.
+/// Contents of one database.
 #[derive(Debug, Default)]
 struct Loaded {
     bank: bool,
-    /// What the histories that are dropped added up to.
+    /// Sum of the histories that were dropped.
     carried: i64,
     sysbench: bool,
     /// Tables of keys, by name.
@@ -194,7 +194,7 @@ impl Loaded {
         close(case, &store)
     }
 
-    /// How many transfers there are.
+    /// Adds up the transfers and checks the sums. Returns the number of transfers.
     fn add_up(&mut self, store: &KatydidStore, tables: &[&str; 4], acknowledged: u64) -> Result<u64> {
         let sums = Totals::read(store, tables)?;
         sums.check(self.carried)?;
@@ -293,7 +293,7 @@ pub fn counted(store: &KatydidStore, raw: Raw, run: impl FnOnce() -> Result<Outc
     let usage = usage::since(&used);
     let after = store.database().stat()?;
     let mut times = row::times()?;
-    // Where nobody writes, reading is what is timed.
+    // Without writers, reads are timed.
     let timed = match outcome.latencies.commits.is_empty() {
         true => &outcome.latencies.reads,
         false => &outcome.latencies.commits,

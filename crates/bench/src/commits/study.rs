@@ -1,4 +1,4 @@
-//! What is measured together: a figure of a paper, or the log's commits as `bench log-commit`
+//! Things that are measured together: a figure of a paper, or the log's commits as `lab log-commit`
 //! varies them.
 //!
 //! Pure.

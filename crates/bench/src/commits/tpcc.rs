@@ -1,9 +1,9 @@
 //! Runs a case on the store over a log of any kind: TPC-C's pair of transactions, or updates of
 //! single keys, in the paged engine.
 //!
-//! 1. There is one database for each kind of log (and, where they vary, its entries), loaded by
-//!    whoever needs it first, or when it has grown much, and opened anew for each run with the
-//!    case's latency. Its files are on the folder's device, its log where the case says.
+//! 1. There is one database for each kind of log (and, where they vary, its entries). It is loaded
+//!    by the case that needs it first, or when it has grown much, and opened anew for each run with
+//!    the case's latency. Its files are on the folder's device, its log where the case says.
 //! 2. A checkpoint is taken before each run, so that a log in NVRAM has room for it, if it is long
 //!    enough for one.
 //! 3. After every run the conditions of TPC-C hold, and there are as many orders as were loaded and
@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A database that has got so many orders is loaded anew: reading and checking them would take
+/// Number of orders with which a database is loaded anew: reading and checking them would take
 /// longer than a run.
 const GROWN_MAX: u64 = 40_000;
 /// Transactions in flight of each thread that loads.
@@ -49,7 +49,7 @@ pub struct TpccFlags {
 }
 
 impl TpccFlags {
-    /// With so many warehouses, if nothing else was asked for.
+    /// Settings with this number of warehouses, if no other was asked for.
     pub fn settings(&self, warehouses: u32) -> Settings {
         let warehouses = self.warehouses.unwrap_or(warehouses);
         Settings { warehouses, items: self.items, customers_of_district: self.customers }
@@ -66,15 +66,15 @@ pub fn shown(settings: &Settings) -> String {
 #[derive(Debug)]
 pub struct TpccDatabases {
     pub settings: Settings,
-    /// Of the table whose keys are updated.
+    /// Size of the table whose keys are updated.
     pub records: Scale,
-    /// Whether each run has a database of its own.
+    /// True if each run has a database of its own.
     pub anew: bool,
     /// By the name of the folder.
     known: HashMap<String, TpccDatabase>,
 }
 
-/// What is in one database.
+/// Contents of one database.
 #[derive(Debug, Default)]
 struct TpccDatabase {
     /// Loaded and acknowledged; none before TPC-C is loaded.

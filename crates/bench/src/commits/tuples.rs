@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const TABLE: &str = "tuples";
 const FOLDER: &str = "tuples";
-/// So much log that no checkpoint falls into a run.
+/// Bytes of log with which no checkpoint falls into a run.
 const CHECKPOINT_BYTES: u64 = 4 << 30;
 /// Bytes of the segments and rings of all streams together, unless [`STREAM_BYTES_MIN`] for each
 /// stream makes more.
@@ -31,7 +31,7 @@ const SPARE_MAX: usize = 2;
 /// Gets in a read-only transaction.
 const GETS: usize = 10;
 
-/// What is loaded, and what transactions do.
+/// Size of the table, and work of transactions.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuples {
     pub settings: Settings,
@@ -111,7 +111,7 @@ impl Tuples {
         }
     }
 
-    /// What the readers did, while `writers` threads wrote.
+    /// Result of the readers, while `writers` threads wrote.
     fn readers(&self, store: &KatydidStore, writers: usize, plan: &Plan) -> Result<Outcome> {
         let reads = TupleRun::new(Settings { reads_percent: 100, operations: GETS, ..self.settings });
         if writers == 0 {

@@ -50,8 +50,8 @@ fn file_bytes(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// How much of the time the trials take that the choice is made from; the rest is the states', and
-/// syncs at the same time.
+/// Part of the time for the trials from which the choice is made; the rest is for the states, and
+/// for syncs at the same time.
 const TRIALS_SHARE: f64 = 13.0 / 22.0;
 const SYNCS: [usize; 5] = [1, 2, 4, 8, 16];
 
@@ -117,7 +117,7 @@ impl BenchDisk {
     }
 }
 
-/// Why nothing was measured.
+/// Reason why nothing was measured.
 enum MeasureError {
     Device(Error),
     Other(Failure),

@@ -1,4 +1,4 @@
-//! What `bench-disk` found, as a table, as JSON, and as advice.
+//! Findings of `bench-disk`, as a table, as JSON, and as advice.
 
 use crate::host::limit::{BLOCK, Writes, method_name};
 use katydid_command::bytes::{grouped, shown};
@@ -106,7 +106,7 @@ impl DiskReport {
         advice
     }
 
-    /// Whether it matters here that a log fills its segments with zeros ahead.
+    /// Advice, if it matters on this device that a log fills its segments with zeros ahead.
     fn slow_state(&self) -> Option<String> {
         let us = |name: &str| self.states.iter().find(|row| row.of == name).map(|row| row.writes.us(0.5));
         let (ready, fresh) = (us("zero-filled")?, us("appended")?);

@@ -1,4 +1,4 @@
-//! Dependences between logs among which the records of one log are dealt (Aether, A.5).
+//! Dependencies between logs among which the records of one log are dealt (Aether, A.5).
 //!
 //! Pure. A record depends on the last one that changed the same page, if that one is in another
 //! log: with physiological logging it must be durable first. A dependence is tight if the older
@@ -142,7 +142,7 @@ impl Counter {
         self.open.remove(&txn);
     }
 
-    /// What was counted so far.
+    /// Counts so far.
     pub fn counted(&self) -> Counted {
         self.counted
     }

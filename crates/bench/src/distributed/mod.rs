@@ -1,5 +1,5 @@
-//! What a log distributed over several would have to keep in order (Aether, A.5, Figure 13): the
-//! physical dependences in the log of our own TPC-C and TPC-B, counted after the fact.
+//! Order that a log distributed over several would have to keep (Aether, A.5, Figure 13): the
+//! physical dependencies in the log of our own TPC-C and TPC-B, counted after the fact.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Cases and rounds of the count of dependences, as a table, as CSV and as a chart.
+//! Cases and rounds of the count of dependencies, as a table, as CSV and as a chart.
 //!
 //! Pure.
 
@@ -45,7 +45,7 @@ impl FromStr for Workload {
 #[derive(Debug, Clone, Copy)]
 pub struct Bank(pub tpcb::Settings);
 
-/// What is counted.
+/// Subject of a count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
     pub workload: Workload,
@@ -63,7 +63,7 @@ impl Case {
     }
 }
 
-/// What one run found.
+/// Result of one run.
 #[derive(Debug, Clone)]
 pub struct DistributedRound {
     pub counted: Counted,
@@ -105,7 +105,7 @@ fn spanning(row: &Row) -> String {
     share(row, Counted::spanning_share)
 }
 
-/// Dependences between logs in 100 kB of the log, about what the paper draws.
+/// Dependencies between logs in 100 kB of the log, about what the paper draws.
 fn in_100_kb(row: &Row) -> String {
     format!("{:.0}", row.median(|round| round.counted.crossing as f64 / (round.bytes.max(1) as f64 / 100e3)))
 }
@@ -190,7 +190,7 @@ impl Grid for Dependences {
     }
 }
 
-/// What the columns mean.
+/// Meanings of the columns.
 pub fn legend() -> Vec<String> {
     wrapped(
         "crossing: the share of records that change a page which a record in another log changed last. tight: where that one is among the five most recent of \

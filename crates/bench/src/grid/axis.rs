@@ -1,4 +1,5 @@
-//! What a case has that can vary, as a word and as a number; and lines of charts over it.
+//! Axes: properties of a case that can vary, as a word and as a number; and lines of charts over
+//! them.
 //!
 //! Pure. Lines are told apart by everything that varies but what they are drawn over.
 
@@ -10,9 +11,9 @@ use super::row::{Round, Row};
 pub struct Axis<C> {
     /// Its name below a chart.
     pub name: &'static str,
-    /// How it tells a line apart; nothing to say is empty.
+    /// Word that tells a line apart; empty if there is nothing to say.
     pub word: fn(&C) -> String,
-    /// Where a case lies on it, if it is a number.
+    /// Position of a case on the axis, if it is a number.
     pub number: fn(&C) -> Option<f64>,
     pub scale: Scale,
 }
@@ -33,7 +34,7 @@ impl<C> Axis<C> {
         Axis { name, word, number: |_| None, scale: Scale::Logarithmic }
     }
 
-    /// Whether these cases differ in it.
+    /// Returns whether these cases differ on the axis.
     pub fn varies<'c>(&self, cases: impl Iterator<Item = &'c C>) -> bool
     where
         C: 'c,
@@ -43,21 +44,21 @@ impl<C> Axis<C> {
         words.any(|word| Some(&word) != first.as_ref())
     }
 
-    /// How charts over it are scaled: logarithms need values above zero.
+    /// Scale of charts over the axis: logarithms need values above zero.
     pub fn scale_of(&self, lines: &[Line]) -> Scale {
         let zero = lines.iter().flat_map(|line| &line.points).any(|(x, _)| *x <= 0.0);
         if zero { Scale::Linear } else { self.scale }
     }
 }
 
-/// What tells a case's line apart: the words of these axes.
+/// Name that tells a case's line apart: the words of these axes.
 pub fn name_of_line<C>(case: &C, apart: &[&Axis<C>]) -> String {
     let words = apart.iter().map(|axis| (axis.word)(case)).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// For each row, the percentage of its times that are at most so long, in microseconds; `apart`
-/// tells the lines apart.
+/// Percentage of the times of each row that are at most this long, in microseconds; `apart` tells
+/// the lines apart.
 pub fn distributions<C, R: Round>(rows: &[Row<C, R>], apart: &[&Axis<C>]) -> Vec<Line> {
     const SHARES: [f64; 15] =
         [0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999];

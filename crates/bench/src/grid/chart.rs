@@ -14,7 +14,7 @@ const RIGHT: f64 = 14.0;
 const AXIS: f64 = 56.0;
 /// From one row of text to the next.
 const ROW: f64 = 16.0;
-/// Where names of lines begin.
+/// Column at which names of lines begin.
 const NAMES: f64 = 50.0;
 /// Characters of a row of text: the widest that were seen take 7 and 6 pixels on average.
 const TITLE_CHARS: usize = 60;
@@ -22,12 +22,12 @@ const TEXT_CHARS: usize = 68;
 const NAME_CHARS: usize = 62;
 /// Pixels of a digit below the plot.
 const DIGIT: f64 = 7.0;
-/// As many points to the right are each named below; more are not.
+/// Maximum number of points to the right that are each named below; more are not.
 const TICKS_MAX: usize = 20;
 /// Told apart by most people (Okabe and Ito), and one more.
 const COLOURS: [&str; 9] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#c8b400", "#0072b2", "#d55e00", "#cc79a7", "#777777"];
-/// When the colours are used up, they come again with these.
+/// Dashes of lines when the colours are used up and come again.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "10 3 2 3"];
 /// Shapes of markers around a point, as paths that begin at it, in units of a marker's radius. As
 /// many as are prime to the colours' number.
@@ -43,11 +43,11 @@ const MARKERS: [&[(f64, f64)]; 7] = [
 /// Radii of markers, in turn, so that equal shapes on each other differ too.
 const RADII: [f64; 3] = [3.2, 4.4, 5.6];
 
-/// How values become lengths.
+/// Scale by which values become lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     Linear,
-    /// Of values above zero.
+    /// Logarithms, of values above zero.
     Logarithmic,
 }
 
@@ -96,7 +96,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What is drawn.
+/// Contents of a chart.
 #[derive(Debug, Clone)]
 pub struct Picture {
     pub title: String,
@@ -207,7 +207,7 @@ fn marker((x, y): (f64, f64), number: usize) -> String {
     corners.map(corner).collect()
 }
 
-/// Text in rows of at most so many characters; at least one row. A longer word is cut.
+/// Text in rows of at most `chars_max` characters; at least one row. A longer word is cut.
 fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     for word in text.split_whitespace() {

@@ -13,7 +13,7 @@ use katydid_workload::measure::Summary;
 /// The row of a grid.
 pub type RowOf<G> = Row<<G as Grid>::Case, <G as Grid>::Round>;
 
-/// What a column shows of a row, given all rows.
+/// Text of a column for a row, given all rows.
 pub type Text<G> = fn(&Rows<'_, G>, &RowOf<G>) -> String;
 
 /// A column's name and text.
@@ -26,16 +26,16 @@ pub struct Chart {
     pub picture: Picture,
 }
 
-/// What is measured together: a sweep, or a figure. See the head of [`super`].
+/// Things that are measured together: a sweep, or a figure. See the head of [`super`].
 pub trait Grid: Copy + 'static {
     type Case: Clone + 'static;
     type Round: Round + Clone + 'static;
 
     /// All columns of the CSV file.
     const CSV: &'static [Column<Self>];
-    /// What can vary: each is a column of the table only if it does.
+    /// Properties that can vary: each is a column of the table only if it does.
     const VARYING: &'static [Column<Self>];
-    /// What is said once, above the table, if it does not vary.
+    /// Properties that are shown once, above the table, if they do not vary.
     const CONSTANT: &'static [Column<Self>];
     /// Texts of what is constant that say nothing.
     const SILENT: &'static [&'static str];
@@ -60,13 +60,13 @@ pub trait Grid: Copy + 'static {
     /// All charts.
     fn charts(rows: &Rows<'_, Self>) -> Vec<Chart>;
 
-    /// Whether others are compared with this case and nothing varies in it.
+    /// Returns whether others are compared with this case and nothing varies in it.
     fn is_reference(_case: &Self::Case) -> bool {
         false
     }
 }
 
-/// What is the same for all rows.
+/// Setting that all rows share.
 #[derive(Debug, Clone, Default)]
 pub struct Setting {
     /// The commit that the program was built from, if that is known.
@@ -75,9 +75,9 @@ pub struct Setting {
     pub machine: String,
     /// The machine as charts name it.
     pub title: String,
-    /// Where logs are, if not as a case says.
+    /// Device of the logs, if it is not the case's.
     pub device: &'static str,
-    /// How a log's bytes travel.
+    /// I/O method of the log.
     pub method: String,
     /// Length of one run in milliseconds: real, or simulated.
     pub millis: f64,
@@ -97,7 +97,7 @@ pub struct Rows<'a, G: Grid> {
 }
 
 impl<G: Grid> Rows<'_, G> {
-    /// Whether a text varies among the cases that are no references.
+    /// Returns whether a text varies among the cases that are no references.
     fn varies(&self, text: Text<G>) -> bool {
         let rows = self.rows.iter().filter(|row| !G::is_reference(&row.case));
         let mut texts = rows.map(|row| text(self, row));
@@ -130,7 +130,7 @@ impl<G: Grid> Rows<'_, G> {
         std::iter::once(names).chain(self.rows.iter().map(line)).collect()
     }
 
-    /// What is the same in all rows, as `name=text`.
+    /// Constants of all rows, as `name=text`.
     pub fn constants(&self) -> String {
         let Some(row) = self.rows.iter().find(|row| !G::is_reference(&row.case)) else {
             return String::new();
@@ -141,7 +141,7 @@ impl<G: Grid> Rows<'_, G> {
         words.map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether an axis varies among the cases that are no references.
+    /// Returns whether an axis varies among the cases that are no references.
     pub fn varies_on(&self, axis: &Axis<G::Case>) -> bool {
         let cases = self.rows.iter().map(|row| &row.case).filter(|case| !G::is_reference(case));
         axis.varies(cases)
@@ -183,7 +183,7 @@ pub fn optional(value: Option<impl ToString>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-/// A number with so many places.
+/// A number with `PLACES` places.
 pub fn places<const PLACES: usize>(value: f64) -> String {
     format!("{value:.PLACES$}")
 }

@@ -10,7 +10,7 @@ use katydid_command::flags::file_option;
 use katydid_wal::{InserterDesign, InserterKind, InserterSettings};
 use std::result::Result;
 
-/// How the designs that have one are set.
+/// Settings of the designs that have some.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Tuning {
     /// Slots in which groups form, with consolidated, hybrid and delegated

@@ -1,5 +1,5 @@
-//! What a command has measured so far: printed and written after each sweep or figure, so that a
-//! signal in the next one loses no more than that.
+//! Results of a command so far: printed and written after each sweep or figure, so that a signal in
+//! the next one loses no more than that.
 
 use super::chart::draw;
 use super::columns::{Grid, RowOf, Rows, Setting, csv, rounds_csv};
@@ -8,7 +8,7 @@ use katydid_command::output::Output;
 use katydid_command::whole_file;
 use std::path::{Path, PathBuf};
 
-/// Where rows and charts go, beside standard output.
+/// Files for rows and charts, besides standard output.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     /// The file for all rows.
@@ -20,13 +20,13 @@ pub struct Files {
 }
 
 impl Files {
-    /// Whether there is room for one chart only.
+    /// Returns whether there is room for one chart only.
     pub fn has_one_chart(&self) -> bool {
         self.svg.as_deref().is_some_and(is_svg)
     }
 }
 
-/// Whether a path names a chart's file.
+/// Returns whether a path names a chart's file.
 pub fn is_svg(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "svg")
 }

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use katydid_command::failure::{Failure, Result};
 use katydid_workload::measure::Summary;
 
-/// What one run of a case found.
+/// Result of one run of a case.
 pub trait Round {
     /// The rate by which rounds are compared: records, transactions or commits a second.
     fn per_second(&self) -> f64;

@@ -5,7 +5,7 @@ use super::row::Row;
 use katydid_command::failure::Result;
 use katydid_command::progress::Progress;
 
-/// What is asked before each run, and ends everything with an error.
+/// Check before each run; its error ends everything.
 pub type ContinueCheck<'a> = &'a dyn Fn() -> Result<()>;
 
 /// Runs every case as often as there are rounds; what came of each, in the order in which it ran.

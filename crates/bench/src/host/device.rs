@@ -1,10 +1,9 @@
-//! Where a log is kept while it is measured, and how its bytes travel, as words of the command
-//! line.
+//! Device of a log while it is measured, and its I/O method, as words of the command line.
 
 use clap::ValueEnum;
 use katydid_device::Method;
 
-/// Where the log is.
+/// Device of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Device {
     /// In files, beside the pages
@@ -13,12 +12,12 @@ pub enum Device {
     Memory,
 }
 
-/// How the log's bytes travel.
+/// I/O method of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
     /// Past the page cache, durable write by write
     Direct,
-    /// As direct, through a ring of the kernel; as direct where it has none
+    /// Like direct, through a ring of the kernel; direct where it has none
     IoUring,
     /// Through the page cache, durable by fdatasync
     Buffered,

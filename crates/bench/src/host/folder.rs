@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// What lies in a folder.
+/// State of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FolderState {
     /// No such folder.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The block a log writes at least.
 pub const BLOCK: usize = 4096;
 
-/// What came of one measurement.
+/// Result of one measurement.
 #[derive(Debug, Clone)]
 pub struct Writes {
     /// Writes made durable one after the other per thread, all threads together, a second.
@@ -23,7 +23,7 @@ pub struct Writes {
 }
 
 impl Writes {
-    /// Of samples of writes of `block` bytes.
+    /// Result of samples of writes of `block` bytes.
     pub fn of(samples: &Samples, block: usize) -> Result<Writes> {
         let mut latency = Histogram::new_with_bounds(1, 600_000_000_000, 3).map_err(Failure::failed)?;
         samples.nanos().iter().for_each(|nanos| latency.saturating_record(*nanos));
@@ -41,16 +41,16 @@ impl Writes {
 /// compared with.
 #[derive(Debug, Clone)]
 pub struct Limit {
-    /// How the raw writes travelled.
+    /// I/O method of the raw writes.
     pub method: Method,
     /// One 4 KiB durable write after the other.
     pub alone: Writes,
-    /// The same with [`Limit::MANY`] in flight.
+    /// Writes with [`Limit::MANY`] in flight.
     pub many: Writes,
 }
 
 impl Limit {
-    /// How many raw writes are in flight at once in the second measurement.
+    /// Number of raw writes in flight at once in the second measurement.
     pub const MANY: usize = 16;
 
     /// Measures the device of the folder `dir` for about two times `time`.

@@ -1,5 +1,5 @@
-//! What machine a figure was measured on. Everything is read from the system; what cannot be read
-//! is left out.
+//! The machine on which a figure was measured. Everything is read from the system; what cannot be
+//! read is left out.
 
 use serde_json::{Map, Value};
 use std::fs;
@@ -43,7 +43,7 @@ impl Machine {
         parts.join(", ")
     }
 
-    /// The same as an object.
+    /// The machine as an object.
     pub fn json(&self) -> Value {
         let mut object = Map::new();
         object.insert("cpu".into(), self.cpu.as_str().into());

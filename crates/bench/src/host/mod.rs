@@ -1,4 +1,4 @@
-//! What a measurement runs on: the machine, the device of the log, the folder it works in.
+//! Host of a measurement: the machine, the device of the log, the folder it works in.
 
 pub mod device;
 pub mod folder;

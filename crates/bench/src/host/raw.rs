@@ -8,7 +8,7 @@ use std::io::IoSlice;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What the device does by itself.
+/// Rates of the device by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Raw {
     /// The median of one durable write of 4 KiB after the other, to a file of zeros, in
@@ -27,10 +27,11 @@ const NAME: &str = "raw";
 const REGION_BYTES: u64 = 1 << 20;
 
 impl Raw {
-    /// Measures NVRAM for about `time`: records of so many bytes, at most 64 KiB, one behind the
+    /// Measures NVRAM for about `time`: records of `bytes` bytes, at most 64 KiB, one behind the
     /// other.
     pub fn of_nvram(directory: &dyn Directory, want: Persistence, bytes: u64, time: Duration) -> Result<Raw> {
-        /// Of so many the time is taken together: looking at the clock takes as long as one.
+        /// Number of records whose time is taken together: looking at the clock takes as long as
+        /// one.
         const BATCH: u64 = 256;
         let region = directory.nvram(NAME, REGION_BYTES, want)?;
         let bytes = bytes.next_multiple_of(8).clamp(8, 64 << 10);

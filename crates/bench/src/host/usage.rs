@@ -1,19 +1,19 @@
-//! What the process has used so far, as the kernel counts it: all threads, those that have ended
-//! too. And what the whole machine has: where others run meanwhile, a process gets less than it
-//! could use, and that must not be taken for waiting.
+//! Resources that the process has used so far, as the kernel counts them: all threads, those that
+//! have ended too. And resources of the whole machine: where other processes run meanwhile, a
+//! process gets less than it could use, and that must not be taken for waiting.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use std::time::Duration;
 
-/// What the process used during a run.
+/// Resources that the process used during a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub user: Duration,
     pub system: Duration,
-    /// Of threads that had to wait for something.
+    /// Context switches of threads that had to wait for something.
     pub voluntary: u64,
-    /// Of threads that others were preferred to.
+    /// Context switches of threads that others were preferred to.
     pub involuntary: u64,
     /// Processor time of the whole machine that was not idle, where the kernel says.
     pub machine: Option<Duration>,
@@ -61,7 +61,7 @@ fn machine(stat: &str) -> Option<Duration> {
     Some(Duration::from_millis(10 * busy))
 }
 
-/// What was used between `earlier` and now.
+/// Resources that were used between `earlier` and now.
 pub fn since(earlier: &Usage) -> Usage {
     let now = so_far();
     Usage {

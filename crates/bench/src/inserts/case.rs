@@ -10,7 +10,7 @@ use katydid_wal::testing::sizes;
 use katydid_wal::{FileOptions, InserterKind, Options};
 use std::fmt;
 
-/// What is measured.
+/// Subject of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// An inserter.
@@ -45,7 +45,7 @@ pub struct Case {
     pub chunk_bytes: usize,
     pub ring_bytes: usize,
     pub work_ns: f64,
-    /// Where the log is, if there is one.
+    /// Device of the log, if there is one.
     pub device: Option<Device>,
 }
 
@@ -80,14 +80,14 @@ impl Case {
         })
     }
 
-    /// In a few words, for whoever waits.
+    /// The case in a few words, for a person who waits.
     pub fn words(&self) -> String {
         let device = self.device.map_or(String::new(), |device| format!(", {}", device.name()));
         format!("{}, {} threads, {} bytes{device}", self.subject, self.threads, self.record)
     }
 }
 
-/// What one run of a case found.
+/// Result of one run of a case.
 #[derive(Debug, Clone)]
 pub struct Inserted {
     /// Records, or transactions in the sweep of transactions.
@@ -104,12 +104,12 @@ pub struct Inserted {
     pub look_us: Option<f64>,
     /// Appends that found no prepared segment and were tried again, where there are segments.
     pub refused: Option<u64>,
-    /// What the simulation did.
+    /// Events of the simulation.
     pub events: Option<u64>,
 }
 
 impl Inserted {
-    /// What a tally of real threads says.
+    /// Result of a tally of real threads.
     pub fn of_tally(tally: &Tally) -> Inserted {
         Inserted {
             records: tally.records,

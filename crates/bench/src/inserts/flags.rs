@@ -117,7 +117,7 @@ impl Sweeps {
         self.inserter.iter().map(read).collect()
     }
 
-    /// The cases of a sweep on a machine of so many cores.
+    /// The cases of a sweep on a machine of `cores` cores.
     pub fn cases(&self, sweep: Sweep, cores: usize) -> Result<Vec<Case>> {
         let spec = sweep.spec();
         self.check(sweep)?;
@@ -146,7 +146,7 @@ impl Sweeps {
         Ok(cases)
     }
 
-    /// What a sweep cannot do with what was given.
+    /// Refuses flags that a sweep cannot follow.
     fn check(&self, sweep: Sweep) -> Result<()> {
         let refuse = |wrong: bool, flag, why| match wrong {
             true => {
@@ -233,7 +233,7 @@ impl Sweeps {
         sizes
     }
 
-    /// Where rows and charts go.
+    /// Files for rows and charts.
     pub fn files(&self) -> Files {
         Files { csv: self.csv.clone(), rounds_csv: self.rounds_csv.clone(), svg: self.svg.clone() }
     }

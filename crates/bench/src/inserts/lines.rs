@@ -1,4 +1,4 @@
-//! What of a sweep's rows is drawn: the lines of its chart.
+//! Lines of the chart of a sweep's rows.
 //!
 //! Pure.
 
@@ -14,7 +14,7 @@ const SUBJECT: Axis<Case> = Axis::of_words("inserter", |case| case.subject.to_st
 const DEVICE: Axis<Case> =
     Axis::of_words("device", |case| case.device.map_or(String::new(), |device| device.name().to_owned()));
 
-/// What a chart can be drawn over, in this order if the sweep's own choice does not vary.
+/// Axes that a chart can be drawn over, in this order if the sweep's own choice does not vary.
 const AXES: [(ChartAxis, Axis<Case>); 7] = [
     (
         ChartAxis::Threads,
@@ -107,8 +107,8 @@ pub fn picture(of: &Rows<'_, Sweep>) -> Picture {
     }
 }
 
-/// Of the sweep of transactions, how soon commits were told: of its smallest records, a line for
-/// each number of threads (ELEDA, Figure 16c).
+/// Latencies of commits in the sweep of transactions: of its smallest records, a line for each
+/// number of threads (ELEDA, Figure 16c).
 pub fn latency(of: &Rows<'_, Sweep>) -> Option<Picture> {
     let least = of.rows.iter().map(|row| row.case.record).min().filter(|_| of.grid == Sweep::Txn)?;
     let rows: Vec<Row> = of.rows.iter().filter(|row| row.case.record == least).cloned().collect();

@@ -10,14 +10,14 @@ use katydid_wal::testing::limits::{bare_word, private_rings};
 use katydid_wal::testing::rate::{Load, run};
 use std::time::Duration;
 
-/// How to run.
+/// Plan of the rounds.
 pub struct Rounds<'a> {
     pub rounds: usize,
-    /// Of each run.
+    /// Time of each run.
     pub time: Duration,
-    /// Of other work, in a nanosecond.
+    /// Turns of other work in a nanosecond.
     pub turns: f64,
-    /// Where logs are, for the sweep that has them.
+    /// Folder of logs, for the sweep that has them.
     pub stage: Option<LogFolder>,
     /// Asked between runs; an error ends everything.
     pub go_on: ContinueCheck<'a>,

@@ -7,7 +7,7 @@
 use super::case::{Row, Subject};
 use katydid_wal::InserterKind;
 
-/// What rows are compared with.
+/// Subjects that rows are compared with.
 pub const REFERENCES: [Subject; 4] = [
     Subject::PrivateRings,
     Subject::BareWord,

@@ -72,7 +72,7 @@ const CSV: &[Column<Sweep>] = &[
     ("events", |_, row| of_median(row, |round| optional(round.events))),
 ];
 
-/// What a case is told apart by in every sweep.
+/// Columns that tell cases apart in every sweep.
 const FIRST: &[Column<Sweep>] = &[
     ("inserter", |_, row| row.case.subject.to_string()),
     ("threads", |_, row| row.case.threads.to_string()),
@@ -89,7 +89,7 @@ const VARYING: &[Column<Sweep>] = &[
     ("device", |_, row| optional(row.case.device.map(|device| device.name()))),
 ];
 
-/// What can be set, under the names of the flags.
+/// Settings, under the names of the flags.
 const CONSTANT: &[Column<Sweep>] = &[
     ("slots", |_, row| row.case.slots.to_string()),
     ("hop_bytes", |_, row| row.case.hop_bytes.to_string()),
@@ -171,7 +171,7 @@ impl Grid for Sweep {
     }
 }
 
-/// What a table's words mean.
+/// Meanings of a table's words.
 pub fn legend(setting: &Setting, rows: &[&Row]) -> Vec<String> {
     let rounds = match setting.seed {
         Some(_) => "another seed each",

@@ -1,4 +1,4 @@
-//! How long the filled frontier stands still while bytes behind it are reserved and not filled.
+//! Time that the filled frontier stands still while bytes behind it are reserved and not filled.
 //!
 //! Real threads. The appenders look, each after every eighth of its inserts, when it owns no hole;
 //! one of them at a time, the others go on. A thread of its own would be the cleaner observer with
@@ -12,7 +12,7 @@
 //!    bytes behind it, and ends with the first look that finds it elsewhere, or nothing reserved
 //!    behind it. So it is as much as one distance between looks too long or too short, and what is
 //!    shorter than that is mostly not seen: the distance is reported.
-//! 3. While all appenders are refused room nobody looks: that time counts, as the frontier stood
+//! 3. While all appenders are refused room no thread looks: that time counts, as the frontier stood
 //!    still in it.
 
 use super::case::{Case, Inserted};
@@ -28,12 +28,12 @@ use std::time::{Duration, Instant};
 /// Inserts between two looks of a thread.
 const EVERY: u64 = 8;
 
-/// What the looks have found so far.
+/// Findings of the looks so far.
 #[derive(Debug)]
 struct Standstills {
     times: Histogram<u64>,
     looks: u64,
-    /// Where the frontier stands, with something reserved behind it, and since when.
+    /// Position at which the frontier stands, with something reserved behind it, and since when.
     standing: Option<(u64, Instant)>,
 }
 

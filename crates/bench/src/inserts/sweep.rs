@@ -5,7 +5,7 @@
 
 use katydid_wal::InserterKind;
 
-/// What can be swept.
+/// Sweeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
     Threads,
@@ -21,7 +21,7 @@ pub enum Sweep {
     Txn,
 }
 
-/// What a chart is drawn over, if it varies.
+/// Axis of a chart, if it varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartAxis {
     Threads,
@@ -33,7 +33,7 @@ pub enum ChartAxis {
     WorkMicros,
 }
 
-/// What a chart shows upwards.
+/// Quantity that a chart shows upwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartMetric {
     /// Megabytes a second.
@@ -57,11 +57,11 @@ pub enum Threads {
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose of the sweep.
     pub about: &'static str,
-    /// What is to be known about the figures; may be empty.
+    /// Note on the figures; may be empty.
     pub note: &'static str,
-    /// The same of figures from virtual threads, whose model may lack something; may be empty.
+    /// Note on figures from virtual threads, whose model may lack something; may be empty.
     pub note_simulated: &'static str,
     pub runs: Threads,
     pub over: ChartAxis,
@@ -97,7 +97,7 @@ const TXN_NOTE: &str = "threads append three records of the size given and a com
 /// Small records for each outlier, as in Aether's Figure 11.
 pub const SMALL_FOR_EACH_OUTLIER: u32 = 60;
 
-/// What most sweeps have in common.
+/// Settings that most sweeps share.
 const PLAIN: Spec = Spec {
     name: "",
     about: "",

@@ -32,12 +32,12 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 /// Spare segments, more than by default: with more threads than cores, the thread that prepares
 /// segments may wait for a core.
 const SPARE_SEGMENTS: usize = 4;
-/// The log's start is moved when so much lies behind it.
+/// Bytes behind the log's start after which the start is moved.
 const LIVE_BYTES_MAX: u64 = 64 << 20;
-/// How often that is looked at.
+/// Interval between two looks at that.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Where logs are while the sweep runs, and how they are opened.
+/// Folder of logs while the sweep runs, and their options.
 #[derive(Debug)]
 pub struct LogFolder {
     memory: Arc<dyn Directory>,
@@ -50,7 +50,7 @@ pub struct LogFolder {
     /// none for the log's own choice.
     pub io_unit: Option<usize>,
     pub method: MethodName,
-    /// Where the files are, if not in the folder.
+    /// Places of the files, if not the folder.
     stripes: Option<Stripes>,
 }
 
@@ -93,7 +93,7 @@ impl LogFolder {
     }
 }
 
-/// What one thread did.
+/// Work of one thread.
 #[derive(Debug)]
 struct Done {
     transactions: u64,
@@ -158,7 +158,7 @@ pub fn measure(case: &Case, inserter: InserterKind, time: Duration, stage: &LogF
     })
 }
 
-/// Lets the log prepare so many bytes, so that zero-filling is not measured.
+/// Lets the log prepare `bytes` bytes, so that zero-filling is not measured.
 pub fn settle(log: &Log, bytes: u64) {
     for _ in 0..400 {
         if log.space().prepared >= bytes {
@@ -214,7 +214,7 @@ fn threads(log: &Log, case: &Case, time: Duration, in_flight: usize) -> Result<V
 struct Client {
     session: Session,
     payload: Vec<u8>,
-    /// Callbacks must own what they write to; they run on this thread, so nobody ever waits for
+    /// Callbacks must own what they write to; they run on this thread, so no thread ever waits for
     /// these two.
     times: Arc<Mutex<Histogram<u64>>>,
     failed: Arc<Mutex<Option<Error>>>,

@@ -27,7 +27,7 @@ pub struct Calibrate {
     out: PathBuf,
 }
 
-/// What is measured, in nanoseconds and bytes per nanosecond.
+/// Measurements, in nanoseconds and bytes per nanosecond.
 #[derive(Debug)]
 struct Measured {
     modify: f64,
@@ -47,7 +47,7 @@ const SMALL: usize = 120;
 const LARGE: usize = 12 << 10;
 /// Multiplications between two additions.
 const WORK: u32 = 40;
-/// As the ring of the runs that are compared.
+/// Bytes of the ring, as in the runs that are compared.
 const RING: usize = 1 << 20;
 
 impl Calibrate {
@@ -89,7 +89,7 @@ fn measure() -> Measured {
     }
 }
 
-/// Of five.
+/// Median of five measurements.
 fn median(mut measure: impl FnMut() -> f64) -> f64 {
     let mut all = [0.0; 5];
     all.fill_with(&mut measure);

@@ -1,4 +1,4 @@
-//! How far off the simulation is where the truth is known: on a machine that was measured.
+//! Error of the simulation where the truth is known: on a machine that was measured.
 
 use super::simulate::simulate;
 use katydid_command::failure::{Failure, Result};

@@ -1,4 +1,4 @@
-//! The same code on real threads, to be compared with.
+//! Runs of the simulated code on real threads, for comparison.
 
 use katydid_manycore::Real;
 use katydid_wal::testing::rate::{Load, run};

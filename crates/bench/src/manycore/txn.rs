@@ -17,10 +17,10 @@ use std::path::PathBuf;
 /// Commit with virtual threads on a simulated machine: timestamps and a record, through shared
 /// words and without
 ///
-/// Every transaction takes a timestamp, puts a record into a log and is acknowledged; nobody waits
-/// for a device. So the figures say what shared words cost on many cores: one counter for
-/// timestamps, one place where logs end, against the memory engine's own timestamps and a log for
-/// each thread, whose real code runs here. The same options give the same figures, to the byte.
+/// Every transaction takes a timestamp, puts a record into a log and is acknowledged; none waits
+/// for a device. So the figures show the cost of shared words on many cores: one counter for
+/// timestamps and one end of the log, against the memory engine's own timestamps and a log for each
+/// thread, whose real code runs here. The same options give the same figures, to the byte.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

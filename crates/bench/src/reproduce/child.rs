@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// How often progress is shown.
+/// Interval between two updates of the progress.
 const TICK: Duration = Duration::from_millis(500);
 
 /// The one that runs, if any.
@@ -22,7 +22,7 @@ pub struct Child {
     running: Mutex<Option<u32>>,
 }
 
-/// How it ended.
+/// End of a child.
 #[derive(Debug)]
 pub enum Ended {
     Well,
@@ -38,7 +38,7 @@ impl Child {
         self.signal();
     }
 
-    /// Whether that was asked for.
+    /// Returns whether that was asked for.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }

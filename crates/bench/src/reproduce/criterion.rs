@@ -20,7 +20,7 @@ use super::rows::Rows;
 /// The number of one round that a claim is about; none if a row that it needs is missing.
 pub type Quantity = fn(&Rows) -> Option<f64>;
 
-/// How a quantity is shown.
+/// Unit of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// One number to another.
@@ -29,7 +29,7 @@ pub enum Unit {
     Share,
     /// A difference of two shares, shown in points of a percentage.
     Points,
-    /// How many there are.
+    /// A number of things.
     Count,
     /// Megabytes a second.
     Megabytes,
@@ -68,7 +68,7 @@ pub struct CounterExample {
     pub rows: &'static str,
 }
 
-/// How far rows may be from what they stand for.
+/// Distance that rows may have from what they stand for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
     /// Rows of real threads: what rounds differ by is the only error.
@@ -91,7 +91,7 @@ pub struct Criterion {
     source: Source,
 }
 
-/// Why a criterion is not decided.
+/// Reason why a criterion is not decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undecided {
     /// A round lacks rows that the claim is about.
@@ -101,7 +101,7 @@ pub enum Undecided {
     Crosses,
 }
 
-/// What rows answer to a criterion.
+/// Answer of rows to a criterion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Holds,
@@ -128,7 +128,7 @@ impl Answer {
     }
 }
 
-/// Whether a figure has the shape of the paper's.
+/// Verdict whether a figure has the shape of the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Same,
@@ -173,11 +173,11 @@ impl Verdict {
     }
 }
 
-/// What was found of one criterion, as the report shows it.
+/// Finding about one criterion, as the report shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     pub claim: String,
-    /// Where the paper makes the claim.
+    /// Section in which the paper makes the claim.
     pub section: String,
     /// The bounds in words.
     pub asked: String,
@@ -204,13 +204,13 @@ impl Criterion {
         Criterion { claim, section, unit, quantity, bounds, paper, rejects, source: Source::Measured }
     }
 
-    /// The same about rows that are right within a factor.
+    /// This criterion about rows that are right within a factor.
     pub const fn simulated(self, factor: f64) -> Criterion {
         assert!(factor >= 1.0, "an error is a factor of at least 1");
         Criterion { source: Source::Simulated { factor }, ..self }
     }
 
-    /// What rounds answer; `rounds` has the rows of each.
+    /// Answers of rounds; `rounds` has the rows of each.
     pub fn find(&self, rounds: &[Rows]) -> Finding {
         let values: Vec<f64> = rounds.iter().filter_map(self.quantity).collect();
         let interval = Interval::of(&values);
@@ -304,7 +304,7 @@ impl Criterion {
         (verdict(self.paper.0), verdict(self.rejects.rows))
     }
 
-    /// What it asks, and the system that it must reject.
+    /// The question, and the system that it must reject.
     pub fn names(&self) -> (&'static str, &'static str) {
         (self.claim, self.rejects.system)
     }

@@ -1,5 +1,5 @@
-//! What an experiment is: a figure of a paper, the command that repeats it, and the criteria that
-//! compare the two.
+//! Experiments: a figure of a paper, the command that repeats it, and the criteria that compare the
+//! two.
 //!
 //! Pure.
 
@@ -43,7 +43,7 @@ impl Paper {
         }
     }
 
-    /// As it is cited.
+    /// Title, as it is cited.
     pub fn title(self) -> &'static str {
         match self {
             Paper::Aether => "Aether: a scalable approach to logging (PVLDB 2010)",
@@ -55,7 +55,7 @@ impl Paper {
     }
 }
 
-/// Where the threads of an experiment run.
+/// Kind of threads of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// This machine's, on its devices.
@@ -64,10 +64,10 @@ pub enum Threads {
     Virtual,
 }
 
-/// What came of an experiment.
+/// Result of an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judged {
-    /// What was found of each criterion.
+    /// Finding of each criterion.
     pub findings: Vec<Finding>,
     /// Our best against the paper's.
     pub ours: String,
@@ -96,18 +96,18 @@ pub struct Experiment {
     /// Its number in the paper, with a letter if we take it apart.
     pub figure: &'static str,
     pub title: &'static str,
-    /// What the paper ran.
+    /// Set-up of the paper.
     pub ran: &'static str,
-    /// What runs here.
+    /// Set-up here.
     pub here: &'static str,
     /// The paper's numbers.
     pub headline: &'static str,
-    /// What differs between the paper's set-up and ours, as far as it can decide the figure.
+    /// Differences between the paper's set-up and ours, as far as they can decide the figure.
     pub differs: &'static str,
     pub threads: Threads,
     /// The command of this program, with `{csv}`, `{svg}` and `{dir}` where its files go.
     pub command: &'static str,
-    /// What is added in a full run, and in a quick one.
+    /// Flags that are added in a full run, and in a quick one.
     pub full: &'static str,
     pub quick: &'static str,
     /// About how long they take on two cores, in seconds.
@@ -120,7 +120,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// What experiments on this machine's threads have in common; each says the rest itself.
+    /// Settings that experiments on this machine's threads share; each says the rest itself.
     pub const fn real(paper: Paper) -> Experiment {
         Experiment {
             paper,
@@ -141,7 +141,7 @@ impl Experiment {
         }
     }
 
-    /// What experiments on a simulated machine have in common.
+    /// Settings that experiments on a simulated machine share.
     pub const fn simulated(paper: Paper) -> Experiment {
         Experiment {
             threads: Threads::Virtual,
@@ -168,7 +168,7 @@ impl Experiment {
         }
     }
 
-    /// What rows answer to the criteria: those of all rounds together, and those of each.
+    /// Answers of rows to the criteria: those of all rounds together, and those of each.
     pub fn judged(&self, rows: &Rows, rounds: &[Rows]) -> Judged {
         let findings = self.criteria.iter().map(|criterion| criterion.find(rounds)).collect();
         Judged { findings, ours: (self.ours)(rows) }

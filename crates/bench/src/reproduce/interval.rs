@@ -31,8 +31,8 @@ impl Interval {
     }
 }
 
-/// How likely the true median lies between the rounds that are left when `cut` are taken away at
-/// each end (the sign test).
+/// Probability that the true median lies between the rounds that are left when `cut` are taken away
+/// at each end (the sign test).
 fn coverage(rounds: usize, cut: usize) -> f64 {
     let (mut term, mut tail) = (0.5_f64.powi(rounds as i32), 0.0);
     for below in 0..=cut {

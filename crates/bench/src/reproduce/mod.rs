@@ -178,7 +178,8 @@ impl Reproduce {
         experiment.arguments(self.quick, &folder.display().to_string(), &work.display().to_string())
     }
 
-    /// What an earlier run has left, if it is of the same arguments, commit and machine.
+    /// The chapter that an earlier run has left, if it is of the same arguments, commit and
+    /// machine.
     fn kept(&self, experiment: Experiment, head: &Head) -> Chapter {
         let kept = self.folder(&experiment);
         let same = |done: &Done| {

@@ -1,4 +1,4 @@
-//! What criteria make of several numbers: none as soon as one of them is missing.
+//! Quantities that criteria make of several numbers: none as soon as one of them is missing.
 //!
 //! Pure.
 
@@ -7,7 +7,7 @@ pub fn ratio(value: Option<f64>, to: Option<f64>) -> Option<f64> {
     Some(value? / to.filter(|to| *to > 0.0)?)
 }
 
-/// How much the first is above the second.
+/// Difference of the first to the second.
 pub fn difference(value: Option<f64>, from: Option<f64>) -> Option<f64> {
     Some(value? - from?)
 }

@@ -60,7 +60,7 @@ impl Rows {
         wanted.iter().fold(self.all(), |chosen, (column, value)| chosen.with(column, value))
     }
 
-    /// How many there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.lines.len()
     }

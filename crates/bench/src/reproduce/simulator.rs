@@ -1,5 +1,5 @@
-//! How far simulated rows may be from real ones, as `docs/manycore.md` found it ("How far to trust
-//! it").
+//! Distance that simulated rows may have from real ones, as `docs/manycore.md` found it ("How far
+//! to trust it").
 //!
 //! Pure.
 

@@ -1,4 +1,4 @@
-//! What is kept of each experiment, so that an interrupted report goes on where it was.
+//! Files that are kept of each experiment, so that an interrupted report goes on where it was.
 //!
 //! A folder for each: `rows.csv`, charts, `output.txt`, `errors.txt`, and last `done.json`. One
 //! without the last was interrupted, and is measured again; so is one of other arguments or of
@@ -16,14 +16,14 @@ pub struct ResultFolder {
     pub folder: PathBuf,
 }
 
-/// What `done.json` says.
+/// Contents of `done.json`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
     pub arguments: Vec<String>,
     pub commit: String,
     pub machine: String,
     pub seconds: f64,
-    /// When it was done, in seconds since 1970.
+    /// Time at which it was done, in seconds since 1970.
     pub at: u64,
 }
 
@@ -52,7 +52,8 @@ impl ResultFolder {
         whole_file::write(&self.file("done.json"), format!("{value:#}\n").as_bytes())
     }
 
-    /// What was done, if it was; a file that is no such thing counts as none.
+    /// The record of an experiment that was done, if it was; a file that is no such thing counts as
+    /// none.
     pub fn done(&self) -> Option<Done> {
         let value: Value = serde_json::from_slice(&fs::read(self.file("done.json")).ok()?).ok()?;
         let text = |name: &str| Some(value.get(name)?.as_str()?.to_owned());

@@ -9,7 +9,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::flags::name_of;
 use katydid_workload::insert::{Inserts, KEY_BYTES_MIN, KeyOrder, RUNS_MAX};
 
-/// How the keys of one thread follow each other.
+/// Order of the keys of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
     /// Each thread inserts ascending keys into a range of its own
@@ -34,7 +34,7 @@ pub struct Insert {
     /// Bytes in a value
     #[arg(long, value_name = "N", default_value = "100", value_parser = value_bytes)]
     value_bytes: usize,
-    /// How the keys of one thread follow each other
+    /// Order of the keys of one thread
     #[arg(long, value_enum, default_value = "ascending")]
     order: Order,
     #[command(flatten)]
@@ -91,7 +91,7 @@ impl Insert {
         let inserts = Inserts::new(self.key_bytes, self.value_bytes, order, number);
         let (outcome, cpu) = runner.phase("run", &[TABLE], &inserts, &plan)?;
         let count = before.count + outcome.transactions;
-        // After a run that was killed nobody knows how many keys it left.
+        // After a run that was killed it is not known how many keys it left.
         let counted = if before.finished { runner.count(setup, TABLE, count)? } else { None };
         runner.ledger.write(TABLE, &Entry { count, finished: before.finished, ..entry })?;
 

@@ -1,5 +1,5 @@
-//! What earlier runs of a bench left in a database: a table of its own (`katydid_bench`) says, for
-//! each workload or table it filled, with what and how far.
+//! Record of what earlier runs of a bench left in a database: a table of its own (`katydid_bench`)
+//! says, for each workload or table it filled, with what and how far.
 //!
 //! An entry says `finished` only while no run is under way: the next bench notices one that was
 //! killed.
@@ -8,20 +8,20 @@ use katydid::{Database, Table};
 use katydid_command::failure::{Failure, Result};
 use serde_json::{Value, json};
 
-/// What earlier runs left of one table, or of the tables of one workload.
+/// Record of one table, or of the tables of one workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// What was filled in, in words: another filling has other words.
+    /// Contents that were filled in, in words: another filling has other words.
     pub shape: String,
     /// The tables, where there are others than the one it is called by.
     pub tables: Vec<String>,
-    /// What random content came from.
+    /// Seed of random content.
     pub seed: u64,
-    /// Where new keys go on.
+    /// Number at which new keys go on.
     pub next: u64,
-    /// How many keys there are, or what else is counted.
+    /// Number of keys, or of what else is counted.
     pub count: u64,
-    /// Whether the last run came to its end.
+    /// True if the last run came to its end.
     pub finished: bool,
 }
 
@@ -40,7 +40,7 @@ impl Ledger {
         Ok(Ledger { table: database.table(LEDGER)?, database: database.clone() })
     }
 
-    /// What is known of what is called `name`.
+    /// The record of `name`.
     pub fn read(&self, name: &str) -> Result<Option<Entry>> {
         let Some(bytes) = self.database.get(&self.table, name)? else { return Ok(None) };
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| {

@@ -17,13 +17,13 @@ use std::time::Duration;
 /// Tables with more keys than this are not counted afterwards.
 const COUNTED_MAX: u64 = 5_000_000;
 
-/// How long to run if nothing says how long.
+/// Time of a run if nothing else is said.
 pub const TIME: Duration = Duration::from_secs(10);
 
 /// Transactions in flight per thread while loading, at least.
 const LOAD_IN_FLIGHT: usize = 256;
 
-/// How to load, where a run is planned so.
+/// Plan for loading, where a run is planned like this.
 pub fn load_plan(run: &Plan) -> Plan {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Plan {
@@ -83,9 +83,9 @@ impl Runner {
         }
     }
 
-    /// What an earlier run left of what is called `name`, to go on with, or `None` if it is to be
-    /// loaded. `shape` says what is wanted in these tables; they are dropped before if something
-    /// new is asked for.
+    /// The record of an earlier run under `name`, to go on with, or `None` if the data has to be
+    /// loaded. `shape` says what is wanted in these tables; they are dropped first if something new
+    /// is asked for.
     pub fn earlier(&self, setup: &Setup, name: &str, tables: &[&str], shape: &str) -> Result<Option<Entry>> {
         if setup.fresh {
             self.ledger.forget(name, tables)?;

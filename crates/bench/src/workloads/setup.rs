@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which engines are measured.
+/// Engines that are measured.
 #[derive(Debug, Clone, Copy)]
 enum Engines {
     One(EngineKind),
@@ -45,7 +45,7 @@ fn engines(text: &str) -> std::result::Result<Engines, String> {
     }
 }
 
-/// What every bench can be told.
+/// Flags of every bench.
 #[derive(Debug, Clone, Args)]
 pub struct Setup {
     /// Folder to work in, created if it is missing; must be empty or hold a database
@@ -54,17 +54,17 @@ pub struct Setup {
     /// Client threads [default: the workload's, else 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub threads: Option<u32>,
-    /// Run for so many seconds
+    /// Run for this number of seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub seconds: Option<f64>,
-    /// Run so many transactions
+    /// Run this number of transactions
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
     pub operations: Option<u64>,
     /// Transactions in flight per thread: 1 blocks in each commit, more uses callbacks
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub in_flight: u32,
-    /// At most so many transactions a second, all threads together; latencies then count from when
-    /// each was due
+    /// Maximum transactions a second, all threads together; latencies then count from when each was
+    /// due
     #[arg(long, value_name = "RATE")]
     pub target: Option<f64>,
     /// Engine: paged, memory or all. With all, the engines run one after the other, each in its own
@@ -75,23 +75,23 @@ pub struct Setup {
     memory_flags: MemoryFlags,
     #[command(flatten)]
     log: LogFlags,
-    /// How records get into the log: mutex, consolidated, decoupled, hybrid, delegated,
-    /// grasshopper, bitmap, chunked or marks
+    /// Inserter, which puts records into the log: mutex, consolidated, decoupled, hybrid,
+    /// delegated, grasshopper, bitmap, chunked or marks
     #[arg(long, value_name = "KIND", default_value = "marks", value_parser = word::<InserterKind>)]
     pub inserter: InserterKind,
     #[command(flatten)]
     pub tuning: Tuning,
-    /// Who makes the log durable: adaptive, pipelined, aggregated, grouped, slotted, per-commit or
-    /// inline
+    /// Sync protocol, which makes the log durable: adaptive, pipelined, aggregated, grouped,
+    /// slotted, per-commit or inline
     #[arg(long, value_name = "KIND", default_value = "adaptive", value_parser = word::<SyncKind>)]
     pub sync: SyncKind,
     /// Ablation: what `adaptive` and `pipelined` do without one of their heuristics
     #[arg(long, value_name = "HEURISTIC", value_parser = word::<Heuristic>)]
     pub without: Option<Heuristic>,
-    /// When a commit is acknowledged: buffered, written or durable
+    /// Durability at which a commit is acknowledged: buffered, written or durable
     #[arg(long, value_name = "LEVEL", default_value = "durable", value_parser = word::<Durability>)]
     pub durability: Durability,
-    /// When a commit drops its locks: early or after-durable
+    /// Time at which a commit drops its locks: early or after-durable
     #[arg(long, value_name = "WHEN", default_value = "early", value_parser = word::<LockRelease>)]
     pub lock_release: LockRelease,
     /// Memory engine: when a transaction looks for conflicts, and after which it pauses:
@@ -107,16 +107,16 @@ pub struct Setup {
     /// Bytes of log after which a checkpoint is taken [default: the store's own]
     #[arg(long, value_name = "BYTES", value_parser = bytes::parse)]
     pub checkpoint: Option<u64>,
-    /// Where the log is
+    /// Device of the log
     #[arg(long, value_enum, default_value = "file")]
     pub device: Device,
-    /// How the log's bytes travel
+    /// I/O method of the log
     #[arg(long, value_enum, default_value = "direct")]
     pub method: MethodName,
     /// Paged engine: how pages travel
     #[arg(long, value_enum, default_value = "buffered")]
     pub page_method: MethodName,
-    /// What all random choices come from
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
     /// Write all figures to a file, as one JSON object
@@ -139,7 +139,7 @@ pub struct Setup {
 /// Threads if neither the command line nor a workload file says how many.
 pub const THREADS: u32 = 16;
 
-/// How long each of the two measurements of the raw device takes.
+/// Time of each of the two measurements of the raw device.
 const LIMIT_TIME: Duration = Duration::from_millis(500);
 
 /// An open database to bench, and what is to be known about it.
@@ -147,7 +147,7 @@ pub struct Opened {
     pub database: Database,
     /// Lets others look at the database.
     pub socket: Option<Socket>,
-    /// How the memory of a log in NVRAM persists.
+    /// Kind of memory of a log in NVRAM.
     pub nvram: Option<Form>,
     pub limit: Option<Limit>,
     pub machine: Machine,
@@ -264,7 +264,7 @@ impl Setup {
         Limit::measure(&self.dir, self.method.method(), LIMIT_TIME)
     }
 
-    /// How to run, apart from what the workload says.
+    /// Plan of a run, apart from what the workload says.
     pub fn plan(&self, threads: u32) -> Plan {
         Plan {
             threads: threads as usize,

@@ -164,7 +164,7 @@ impl Ycsb {
     }
 }
 
-/// What makes loaded records different from others.
+/// Words that tell loaded records from others.
 fn shape(settings: &Settings) -> String {
     format!(
         "records {}+{}, fields {} of {:?}, {:?} keys padded to {}{}",

@@ -3,8 +3,8 @@
 //!
 //! The calling thread watches: it ends the run, asks for progress and collects. Each worker thread
 //! has a client of the store and a source of requests. With one transaction in flight a worker
-//! blocks in each commit; with more it hands a callback to the store and goes on until so many are
-//! unacknowledged.
+//! blocks in each commit. With more it hands a callback to the store and goes on until the maximum
+//! number is unacknowledged.
 //!
 //! 1. When `drive` returns without error every transaction that was begun has been acknowledged or
 //!    rolled back.
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use watch::Watch;
 use worker::{Sink, Worker};
 
-/// Whether a transaction counts among the reads or the commits.
+/// Class of a transaction: it counts among the reads or among the commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// It only reads.
@@ -35,10 +35,10 @@ pub enum Class {
     Write,
 }
 
-/// What a source has planned to do next.
+/// Next transaction of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// Whether it writes.
+    /// Commit if it writes, otherwise read.
     pub class: Class,
     /// Handed to [`Workload::acknowledged`] once it is acknowledged. A request that has one is made
     /// again after a conflict until it is; in place of another one that conflicts with callbacks
@@ -46,7 +46,7 @@ pub struct Planned {
     pub ticket: Option<u64>,
 }
 
-/// How a transaction ends that met no failure.
+/// End of a transaction that met no failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// It commits.
@@ -55,7 +55,7 @@ pub enum Ending {
     RollBack,
 }
 
-/// What is to be done, shared by all threads.
+/// Work of a run, shared by all threads.
 pub trait Workload: Send + Sync + 'static {
     /// The requests of one thread.
     type Source: Source;
@@ -68,12 +68,12 @@ pub trait Workload: Send + Sync + 'static {
         let _ = ticket;
     }
 
-    /// How many transactions there are in all, if that is known.
+    /// Number of transactions in all, if it is known.
     fn transactions(&self) -> Option<u64> {
         None
     }
 
-    /// How many transactions may be in flight at once, of all threads together.
+    /// Maximum number of transactions in flight at once, of all threads together.
     fn in_flight_max(&self) -> usize {
         usize::MAX
     }
@@ -95,16 +95,17 @@ pub trait Source {
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError>;
 }
 
-/// What latencies are measured from when a rate is given.
+/// Time from which latencies are measured when a rate is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyFrom {
-    /// When the request should have started: waiting behind a slow one counts.
+    /// The time at which the request should have started: waiting behind a slow one counts.
     Intended,
-    /// When it did start.
+    /// The time at which it started.
     Actual,
 }
 
-/// What the latency of a transaction that writes is measured from, where no rate is asked for.
+/// Time from which the latency of a transaction that writes is measured, where no rate is asked
+/// for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CommitsFrom {
     /// The call of commit: what durability costs.
@@ -116,32 +117,32 @@ pub enum CommitsFrom {
     Begin,
 }
 
-/// How a workload is to be run.
+/// Plan of a run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Worker threads.
     pub threads: usize,
     /// Transactions in flight per thread; one blocks.
     pub in_flight: usize,
-    /// How many transactions, if limited.
+    /// Number of transactions, if limited.
     pub transactions: Option<u64>,
-    /// How long, if limited.
+    /// Time, if limited.
     pub time: Option<Duration>,
     /// Transactions a second of all threads together, if limited.
     pub target: Option<f64>,
-    /// What latencies are measured from when there is a target.
+    /// Time from which latencies are measured when there is a target.
     pub latency_from: LatencyFrom,
-    /// What latencies of transactions that write are measured from when there is no target.
+    /// Time from which latencies of transactions that write are measured when there is no target.
     pub commits_from: CommitsFrom,
-    /// What all randomness comes from.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How often a request that conflicts is run again.
+    /// Number of times that a request that conflicts is run again.
     pub conflict_retries: u32,
-    /// How often a request that fails in another way is run again, and after which wait.
+    /// Number of times that a request that fails in another way is run again, and the wait before.
     pub failure_retries: (u32, Duration),
-    /// How often progress is reported.
+    /// Interval between two reports of progress.
     pub progress_every: Duration,
-    /// How long the stretches are for which latencies are kept apart, if they are.
+    /// Length of the intervals for which latencies are kept apart, if they are.
     pub intervals: Option<Duration>,
 }
 
@@ -164,21 +165,21 @@ impl Default for Plan {
     }
 }
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Time since the first request.
     pub elapsed: Duration,
     /// Transactions acknowledged.
     pub transactions: u64,
-    /// Of how many, if that is known.
+    /// Number of transactions in all, if it is known.
     pub of_transactions: Option<u64>,
-    /// Of how long, if that is limited.
+    /// Time in all, if it is limited.
     pub of_time: Option<Duration>,
 }
 
 impl Progress {
-    /// How much is done, from 0 to 1; of the two limits the one that is nearer.
+    /// Part that is done, from 0 to 1; of the two limits the one that is nearer.
     pub fn fraction(&self) -> f64 {
         let counted = self.of_transactions.map_or(0.0, |of| self.transactions as f64 / of.max(1) as f64);
         let timed = self.of_time.map_or(0.0, |of| self.elapsed.as_secs_f64() / of.as_secs_f64().max(1e-9));
@@ -189,18 +190,18 @@ impl Progress {
 /// The latencies of one stretch of a run.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    /// When it began, from the beginning of the run.
+    /// Begin of the interval, from the beginning of the run.
     pub start: Duration,
-    /// How long it was.
+    /// Length of the interval.
     pub length: Duration,
-    /// What was acknowledged in it.
+    /// Latencies of what was acknowledged in it.
     pub latencies: Latencies,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// When it began.
+    /// Begin of the run.
     pub started_at: std::time::SystemTime,
     /// From the first request to the last acknowledgement.
     pub elapsed: Duration,
@@ -216,11 +217,11 @@ pub struct Outcome {
     pub cpu: Duration,
     /// All latencies.
     pub latencies: Latencies,
-    /// The same in stretches, if the plan asks for them.
+    /// Latencies of intervals, if the plan asks for them.
     pub intervals: Vec<Interval>,
-    /// What the store counted during the run.
+    /// Counters of the store during the run.
     pub counters: Counters,
-    /// Whether it was stopped before its limits.
+    /// True if it was stopped before its limits.
     pub stopped: bool,
 }
 
@@ -255,7 +256,7 @@ impl DriveError {
     }
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 struct Shared {
     /// Set by the watching thread, or by the first worker that fails; every worker looks before
     /// each request.
@@ -378,7 +379,7 @@ struct Finished(mpsc::Sender<Instant>);
 
 impl Drop for Finished {
     fn drop(&mut self) {
-        // Nobody listens only if the watching thread is gone, and then nobody needs to know.
+        // The receiver is gone only if the watching thread is, and then no thread needs to know.
         let _nobody_listens = self.0.send(Instant::now());
     }
 }

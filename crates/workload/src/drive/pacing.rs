@@ -1,4 +1,4 @@
-//! When each request of one thread should start, if a rate was asked for.
+//! Times at which the requests of one thread should start, if a rate was asked for.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ impl Pacing {
         Pacing { interval, next: start + interval.mul_f64(thread as f64 / threads as f64) }
     }
 
-    /// When the next request should start.
+    /// Time at which the next request should start.
     pub(super) fn next(&mut self) -> Instant {
         let at = self.next;
         self.next += self.interval;

@@ -131,7 +131,7 @@ fn refuses_impossible_plans() {
 /// Takes its time before each commit.
 struct Slow;
 
-/// How long.
+/// Time that a slow call takes.
 const SLOW: Duration = Duration::from_millis(2);
 
 impl Workload for Slow {

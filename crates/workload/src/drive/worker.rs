@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So often a request may find something wrong before it is taken for wrong.
+/// Number of times that a request may find something wrong before the finding is believed.
 const DOUBTS_MAX: u32 = 100;
 
-/// Where the acknowledgements of one worker go.
+/// Receiver of the acknowledgements of one worker.
 #[derive(Debug)]
 pub(super) struct Sink<W> {
     workload: Arc<W>,
@@ -68,7 +68,7 @@ impl<W: Workload> Sink<W> {
         Duration::from_nanos(self.cpu.load(Ordering::Relaxed))
     }
 
-    /// So much processor time the worker has used.
+    /// Adds processor time that the worker has used.
     pub(super) fn used(&self, cpu: Duration) {
         self.cpu.store(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -236,7 +236,7 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
     /// Waits until `at`, running callbacks as they become due; `false` if the run was stopped
     /// meanwhile.
     fn wait_until(&mut self, at: Instant) -> Result<bool, StoreError> {
-        /// How long a worker sleeps before it looks whether it should stop.
+        /// Time that a worker sleeps before it looks whether it should stop.
         const NAP: Duration = Duration::from_millis(50);
         loop {
             let wait = at.saturating_duration_since(Instant::now());

@@ -1,8 +1,8 @@
 //! Hands out the numbers of new records, and knows up to which all of them are acknowledged, so
 //! that a reader is never sent to a record whose insert is still in flight.
 //!
-//! Shared by all threads. `next` is one `fetch_add`; an acknowledgement sets a flag in a ring and
-//! whoever finds the latch free moves the frontier over the flags that are set.
+//! Shared by all threads. `next` is one `fetch_add`. An acknowledgement sets a flag in a ring, and
+//! a thread that finds the latch free moves the frontier over the flags that are set.
 //!
 //! 1. Every number below `acknowledged()` was given to `acknowledge`.
 //! 2. At most `WINDOW` numbers may be handed out and not acknowledged; the driver refuses more
@@ -11,7 +11,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// How many numbers may be outstanding.
+/// Maximum of outstanding numbers.
 const WINDOW: usize = 1 << 20;
 
 /// A counter whose numbers are acknowledged out of order.
@@ -27,7 +27,7 @@ pub struct AcknowledgedCounter {
 }
 
 impl AcknowledgedCounter {
-    /// How many numbers may be handed out and not acknowledged.
+    /// Maximum of numbers that are handed out and not acknowledged.
     pub const WINDOW: usize = WINDOW;
 
     /// A counter that begins at `first`; everything below counts as acknowledged.
@@ -45,7 +45,8 @@ impl AcknowledgedCounter {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many were handed out, counted from zero: the number that `next` would return.
+    /// Number of numbers that were handed out, counted from zero: the number that `next` would
+    /// return.
     pub fn issued(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
@@ -66,7 +67,7 @@ impl AcknowledgedCounter {
             if !self.flags[self.frontier.load(Ordering::SeqCst) as usize % WINDOW].load(Ordering::SeqCst) {
                 return;
             }
-            // Whoever holds the latch looks again after it let go.
+            // The thread that holds the latch looks again after it has released it.
             let Ok(_guard) = self.latch.try_lock() else { return };
             let mut frontier = self.frontier.load(Ordering::Relaxed);
             while self.flags[frontier as usize % WINDOW].swap(false, Ordering::SeqCst) {

@@ -17,7 +17,7 @@ const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 /// Draws outside the acknowledged records before one is drawn uniformly.
 const REDRAWS: usize = 1000;
 
-/// How requests are spread over the records.
+/// Distribution of requests over the records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum KeyDistribution {

@@ -64,8 +64,8 @@ impl Zipfian {
         (-self.skew * x.ln()).exp()
     }
 
-    /// Of the curve from 1 to `x`: `(x^(1 - skew) - 1) / (1 - skew)`, and the logarithm for a skew
-    /// of 1.
+    /// Integral of the curve from 1 to `x`: `(x^(1 - skew) - 1) / (1 - skew)`, and the logarithm
+    /// for a skew of 1.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         by_itself((1.0 - self.skew) * log, f64::exp_m1) * log

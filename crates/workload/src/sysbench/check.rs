@@ -1,4 +1,4 @@
-//! What must be so after any number of transactions: all rows are there, and the indexes lead to
+//! Conditions that hold after any number of transactions: all rows exist, and the indexes lead to
 //! each and to nothing else.
 
 use super::{Settings, Table, rows};
@@ -16,11 +16,11 @@ pub struct State {
 struct TableTotals {
     /// `k` of each row.
     rows: HashMap<u64, u32>,
-    /// What the index says.
+    /// Entries of the index.
     entries: Vec<(u32, u64)>,
 }
 
-/// What is wrong with a table.
+/// Fault of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -29,9 +29,9 @@ pub enum Fault {
     Rows {
         /// The table, counted from 1.
         table: u32,
-        /// How many there are.
+        /// Number of rows found.
         found: u64,
-        /// How many there should be.
+        /// Number of rows loaded.
         loaded: u64,
     },
     /// There are not as many entries in the index as rows.
@@ -39,9 +39,9 @@ pub enum Fault {
     Entries {
         /// The table, counted from 1.
         table: u32,
-        /// How many there are.
+        /// Number of entries found.
         found: u64,
-        /// How many there should be.
+        /// Number of rows.
         rows: u64,
     },
     /// An entry leads to a row that has another `k`, or is not there.
@@ -49,7 +49,7 @@ pub enum Fault {
     Entry {
         /// The table, counted from 1.
         table: u32,
-        /// What the entry says.
+        /// Value in the entry.
         k: u32,
         /// The row it leads to.
         number: u64,

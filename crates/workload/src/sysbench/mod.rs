@@ -8,8 +8,8 @@
 //! transactions there are as many rows as were loaded, and the indexes lead to each of them and to
 //! nothing else ([`State`]); where only `k` is changed its sum grows by one with each transaction.
 //!
-//! Different here: rows are drawn all alike or with a zipfian skew; sums, sorting and doubles of
-//! ranges are left to nobody, for they cost the store nothing.
+//! Two things are different here. Rows are drawn all alike or with a zipfian skew. Sums, sorting
+//! and doubles of ranges are left out, for they cost the store nothing.
 
 mod check;
 mod load;
@@ -22,15 +22,14 @@ pub use check::{Fault, State};
 pub use load::{SysbenchLoad, SysbenchLoadSource};
 pub use run::{Script, SysbenchRun, SysbenchSource};
 
-/// How much there is, and how rows are chosen.
+/// Size of the tables, and choice of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// Tables, each with an index; at least 1.
     pub tables: u32,
     /// Rows of each table; at least 1.
     pub rows: u64,
-    /// How much more often popular rows are chosen: the exponent of a zipfian distribution, at
-    /// least 0.
+    /// Skew of the choice of rows: the exponent of a zipfian distribution, at least 0.
     pub skew: f64,
 }
 

@@ -28,7 +28,7 @@ pub(super) fn number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.try_into().ok()?))
 }
 
-/// What an entry of the index says.
+/// Decodes an entry of the index.
 pub(super) fn entry(key: &[u8]) -> Option<(u32, u64)> {
     let (k, rest) = key.split_first_chunk()?;
     Some((u32::from_be_bytes(*k), number(rest)?))

@@ -16,13 +16,13 @@ use std::sync::Arc;
 /// Rows of a range.
 const RANGE: usize = 100;
 
-/// What a transaction does.
+/// Script of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Script {
     /// Ten rows, four ranges, a `k`, a text, and a row deleted and inserted: `oltp_read_write`.
     #[default]
     ReadWrite,
-    /// The same without what only reads: `oltp_write_only`.
+    /// `oltp_write_only`: the script without the parts that only read.
     WriteOnly,
     /// A `k`: `oltp_update_index`.
     UpdateIndex,

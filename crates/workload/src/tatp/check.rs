@@ -1,5 +1,5 @@
-//! What must be so after any number of transactions: rows belong to each other, and none is missing
-//! or too many.
+//! Conditions that hold after any number of transactions: rows belong to each other, and none is
+//! missing or too many.
 
 use super::population::{Counts, START_TIMES};
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
@@ -18,7 +18,7 @@ pub struct State {
     fault: Option<Fault>,
 }
 
-/// What is wrong with a register.
+/// Fault of a register.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -27,9 +27,9 @@ pub enum Fault {
     Rows {
         /// The table.
         table: &'static str,
-        /// How many there are.
+        /// Number of rows found.
         found: u64,
-        /// How many there should be.
+        /// Number of rows that there should be.
         expected: u64,
     },
     /// A row is none, or belongs to nothing.
@@ -39,7 +39,7 @@ pub enum Fault {
         table: &'static str,
         /// The row's key.
         key: String,
-        /// What is wrong with it.
+        /// The fault.
         how: &'static str,
     },
 }
@@ -53,7 +53,7 @@ impl From<Fault> for StoreError {
 const CUT: &str = "is no row";
 const OF_NOBODY: &str = "is of no subscriber";
 
-/// What a row is wrong with, if anything.
+/// Verdict on a row: sound, or its fault.
 type Verdict = std::result::Result<(), &'static str>;
 
 fn ensure(holds: bool, how: &'static str) -> Verdict {

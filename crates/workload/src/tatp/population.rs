@@ -1,7 +1,7 @@
-//! What there is in the beginning, by the standard's rules. Pure.
+//! Initial population, by the standard's rules. Pure.
 //!
-//! All of a subscriber follows from the seed and the subscriber alone, so that whoever loads it,
-//! and whoever counts it, sees the same.
+//! All of a subscriber follows from the seed and the subscriber alone, so that code that loads it
+//! and code that counts it see the same.
 
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
 use super::settings::Settings;
@@ -78,16 +78,16 @@ pub(super) fn digits<const N: usize>(rng: &mut Rng) -> [u8; N] {
     std::array::from_fn(|_| rng.u8(b'0'..=b'9'))
 }
 
-/// How many rows there are of each table; there are as many numbers as subscribers.
+/// Number of rows of each table; there are as many numbers as subscribers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Subscribers.
     pub subscribers: u64,
-    /// Of all subscribers together.
+    /// Access infos of all subscribers together.
     pub access_infos: u64,
-    /// Of all subscribers together.
+    /// Special facilities of all subscribers together.
     pub special_facilities: u64,
-    /// Of all special facilities together.
+    /// Call forwardings of all special facilities together.
     pub call_forwardings: u64,
 }
 

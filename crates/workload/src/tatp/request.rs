@@ -24,7 +24,7 @@ impl Forwarding {
     }
 }
 
-/// What is asked for of a subscriber.
+/// Operation on a subscriber.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
     GetSubscriberData,
@@ -61,7 +61,7 @@ impl Request {
         Request { subscriber, what }
     }
 
-    /// What the standard has fail rolls back.
+    /// Runs the request. A transaction that the standard has fail is rolled back.
     pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<Ending> {
         let subscriber = self.subscriber;
         let succeeds = match self.what {
@@ -105,7 +105,7 @@ fn by_number<T: Transaction>(transaction: &mut T, subscriber: u32) -> Result<u32
     found.ok_or_else(|| wrong(TABLES[SUBSCRIBER_BY_NUMBER], &number, "leads to nobody"))
 }
 
-/// Whether a call at the start time, that lasts to the end time, is forwarded.
+/// Returns whether a call at the start time, that lasts to the end time, is forwarded.
 fn new_destination<T: Transaction>(transaction: &mut T, subscriber: u32, asked: Forwarding) -> Result<bool> {
     let key = rows::of_subscriber(subscriber, asked.facility);
     match find::<SpecialFacility, T>(transaction, &key)? {
@@ -124,7 +124,8 @@ fn new_destination<T: Transaction>(transaction: &mut T, subscriber: u32, asked: 
     cut.map_or(Ok(found), Err)
 }
 
-/// Whether there was such a special facility, without such a call forwarding.
+/// Inserts a call forwarding. Returns whether there was such a special facility, without such a
+/// call forwarding.
 fn insert_forwarding<T: Transaction>(
     transaction: &mut T,
     subscriber: u32,

@@ -63,7 +63,7 @@ pub(super) fn subscriber(subscriber: u32) -> [u8; 4] {
     subscriber.to_be_bytes()
 }
 
-/// Of an access info, or of a special facility.
+/// Key of an access info, or of a special facility.
 pub(super) fn of_subscriber(subscriber: u32, kind: u8) -> [u8; 5] {
     let [a, b, c, d] = subscriber.to_be_bytes();
     [a, b, c, d, kind]

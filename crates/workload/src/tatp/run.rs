@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// Which transactions there are, and how many of each.
+/// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mix {
     /// The standard's: of a hundred 35, 10, 35, 2, 14, 2 and 2, in the order of [`Kind::ALL`].
@@ -104,18 +104,18 @@ impl TatpRun {
         })
     }
 
-    /// How many transactions of a kind were acknowledged.
+    /// Number of transactions of a kind that were acknowledged.
     pub fn acknowledged(&self, kind: Kind) -> u64 {
         self.acknowledged[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// How many transactions of a kind failed as the standard expects of some; known when the run
-    /// is over.
+    /// Number of transactions of a kind that failed as the standard expects of some; known when the
+    /// run is over.
     pub fn failed(&self, kind: Kind) -> u64 {
         self.failed[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// How many call forwardings there are after the run, of as many as there were before.
+    /// Number of call forwardings after the run, if there were `before` of them before it.
     pub fn call_forwardings(&self, before: u64) -> u64 {
         let inserted = self.acknowledged(Kind::InsertCallForwarding);
         (before + inserted).saturating_sub(self.acknowledged(Kind::DeleteCallForwarding))
@@ -142,8 +142,8 @@ pub struct TatpSource {
     run: Arc<TatpRun>,
     rng: Rng,
     planned: Option<(Kind, Request)>,
-    /// What the last run came to, until it is known to be over: another plan is asked for, or none
-    /// any more.
+    /// Kind of the last transaction if it failed, until it is known to be over: another plan is
+    /// asked for, or none any more.
     failed: Option<Kind>,
 }
 

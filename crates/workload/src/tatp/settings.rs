@@ -1,8 +1,8 @@
-//! How large a TATP database is.
+//! Size of a TATP database.
 //!
 //! Pure; any thread.
 
-/// How much there is.
+/// Size of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// The benchmark's scale; at least 1.

@@ -95,9 +95,9 @@ fn transactions_are_drawn_and_fail_as_the_standard_says() {
     run(&store, &TatpLoad::new(&many, SEED), &Plan::default());
     let tatp = TatpRun::new(&many, Mix::Standard);
     run(&store, &tatp, &Plan { transactions: Some(DRAWS), ..Plan::default() });
-    // Of a hundred transactions so many are of this kind, and of a hundred of those so many
-    // succeed. The standard tells 23.9 for GetNewDestination, but what it says of call forwardings
-    // and of what is asked for makes 14.8, and about 20 after many insertions.
+    // Percentage of transactions of this kind, and of those the percentage that succeeds. The
+    // standard names 23.9 for GetNewDestination, but its rules for call forwardings and for
+    // requests make 14.8, and about 20 after many insertions.
     let expected =
         [(35.0, 100.0), (10.0, 14.8), (35.0, 62.5), (2.0, 62.5), (14.0, 100.0), (2.0, 31.25), (2.0, 31.25)];
     for (kind, (share, succeed)) in Kind::ALL.into_iter().zip(expected) {

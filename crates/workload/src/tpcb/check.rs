@@ -6,13 +6,13 @@ use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction}
 /// The sums of a bank, read in one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Of the balances of all branches.
+    /// Sum of the balances of all branches.
     pub branches: i64,
-    /// Of the balances of all tellers.
+    /// Sum of the balances of all tellers.
     pub tellers: i64,
-    /// Of the balances of all accounts.
+    /// Sum of the balances of all accounts.
     pub accounts: i64,
-    /// Of the amounts in the history.
+    /// Sum of the amounts in the history.
     pub history: i64,
     /// Notes in the history.
     pub transfers: u64,

@@ -44,15 +44,15 @@ pub fn tables(history: &str) -> [&str; 4] {
 /// Tellers of a branch.
 pub const TELLERS_OF_BRANCH: u64 = 10;
 
-/// How large the bank is, and how its rows are chosen.
+/// Size of the bank, and choice of its rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
     /// The benchmark's scale factor; at least 1.
     pub branches: u64,
     /// Accounts of each branch; at least 1.
     pub accounts_of_branch: u64,
-    /// How much more often popular tellers and accounts are chosen: the exponent of a zipfian
-    /// distribution, at least 0.
+    /// Skew of the choice of tellers and accounts: the exponent of a zipfian distribution, at
+    /// least 0.
     pub skew: f64,
 }
 

@@ -20,7 +20,7 @@ pub(super) fn empty_row() -> [u8; ROW_BYTES] {
     row
 }
 
-/// What was noted of a transfer.
+/// Encodes the note of a transfer.
 pub(super) fn note(amount: i64, account: u64, teller: u64) -> [u8; NOTE_BYTES] {
     let mut note = [b'.'; NOTE_BYTES];
     note[..8].copy_from_slice(&amount.to_le_bytes());

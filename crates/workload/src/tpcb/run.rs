@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The largest amount.
 const AMOUNT_MAX: i64 = 999_999;
-/// Of 100 transfers, those to an account of the teller's own branch.
+/// Percentage of transfers to an account of the teller's own branch.
 const OWN_BRANCH: u32 = 85;
 
 /// Transfers, until the driver has enough.

@@ -10,14 +10,14 @@ use crate::row::Row;
 use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
 
-/// What the conditions are about, of one district.
+/// Totals of one district that the conditions are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct DistrictTotals {
     ytd: i64,
     next_order: u32,
     orders: u64,
     latest_order: u32,
-    /// Of all orders.
+    /// Number of lines of all orders.
     lines: u64,
     new_orders: u64,
     oldest_new: u32,
@@ -25,10 +25,10 @@ struct DistrictTotals {
     order_lines: u64,
 }
 
-/// What the conditions are about.
+/// Totals that the conditions are about.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
-    /// What each warehouse was paid this year.
+    /// Amount that each warehouse was paid this year.
     warehouses: BTreeMap<u32, i64>,
     districts: BTreeMap<DistrictId, DistrictTotals>,
 }
@@ -42,7 +42,7 @@ pub enum Condition {
     Paid {
         /// The warehouse.
         warehouse: u32,
-        /// What it says.
+        /// Amount that it has.
         paid: i64,
         /// The sum of what its districts say.
         districts: i64,
@@ -70,9 +70,9 @@ pub enum Condition {
         warehouse: u32,
         /// The district.
         district: u8,
-        /// How many there are.
+        /// Number of new orders found.
         found: u64,
-        /// How many there should be.
+        /// Number that follows from the least and greatest number.
         span: u64,
     },
     /// 4: there are as many lines as orders say.
@@ -86,17 +86,17 @@ pub enum Condition {
         district: u8,
         /// The sum of what orders say.
         orders: u64,
-        /// How many there are.
+        /// Number of lines found.
         found: u64,
     },
-    /// Of what there is there must be as many as were loaded.
+    /// Rows that never change in number must be as many as were loaded.
     #[error("there are {found} {what}, but {loaded} were loaded")]
     Missing {
-        /// What is counted.
+        /// Name of the rows.
         what: &'static str,
-        /// How many there are.
+        /// Number of rows found.
         found: u64,
-        /// How many there should be.
+        /// Number of rows loaded.
         loaded: u64,
     },
 }

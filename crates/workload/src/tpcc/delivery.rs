@@ -9,7 +9,7 @@ use super::terminal::{Terminal, inconsistent, now};
 use crate::row::change;
 use crate::store::{Keys, Result, Transaction};
 
-/// What a carrier takes.
+/// Orders that a carrier takes.
 #[derive(Debug)]
 pub(super) struct Delivery {
     warehouse: u32,

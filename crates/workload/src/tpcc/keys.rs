@@ -10,7 +10,8 @@ pub(super) struct DistrictId {
 }
 
 impl DistrictId {
-    /// What comes after everything of this district, in every table whose keys begin with one.
+    /// The next district: its keys come after everything of this one, in every table whose keys
+    /// begin with one.
     pub(super) fn next(self) -> DistrictId {
         DistrictId { district: self.district + 1, ..self }
     }
@@ -27,7 +28,7 @@ fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     key
 }
 
-/// Of a warehouse, or of an item.
+/// Key of a warehouse, or of an item.
 pub(super) fn number(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
@@ -36,7 +37,7 @@ pub(super) fn district(of: DistrictId) -> [u8; 5] {
     join(&[&of.warehouse.to_be_bytes(), &[of.district]])
 }
 
-/// Of a customer, an order, or a new order.
+/// Key of a customer, an order, or a new order.
 pub(super) fn of_district(of: DistrictId, number: u32) -> [u8; 9] {
     join(&[&district(of), &number.to_be_bytes()])
 }
@@ -49,8 +50,7 @@ pub(super) fn stock(warehouse: u32, item: u32) -> [u8; 8] {
     join(&[&warehouse.to_be_bytes(), &item.to_be_bytes()])
 }
 
-/// What the keys of all customers of a last name begin with, who end before the next of these
-/// bytes.
+/// Prefix of the keys of all customers of a last name. They end before the next of these bytes.
 pub(super) fn last_name(of: DistrictId, last: &[u8]) -> Vec<u8> {
     [&district(of)[..], last, &[0]].concat()
 }

@@ -35,7 +35,7 @@ pub struct TpccLoad {
     next: AtomicU64,
 }
 
-/// What one transaction loads; numbers begin at 1.
+/// Rows that one transaction loads; numbers begin at 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Batch {
     Items(Range<u32>),
@@ -62,7 +62,7 @@ impl TpccLoad {
     /// The batch of a number, of all counted through.
     fn batch(&self, mut number: u64) -> Option<Batch> {
         let Settings { warehouses, items, customers_of_district: customers } = self.settings;
-        // Of so many things in batches of `of`, those of batch `number`, if there are so many.
+        // The things of batch `number`, out of `all` in batches of `of`, if the batch has any.
         let within = |number: u64, of: u32, all: u32| {
             let first = u32::try_from(number).ok()?.checked_mul(of).filter(|first| *first < all)?;
             Some(first + 1..(first + of).min(all) + 1)

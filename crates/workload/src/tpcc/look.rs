@@ -9,7 +9,7 @@ use crate::row::read;
 use crate::store::{Keys, Result, Transaction};
 use std::collections::BTreeSet;
 
-/// Whose last order is asked for.
+/// Order-Status: the last order of a customer.
 #[derive(Debug)]
 pub(super) struct OrderStatus {
     of: DistrictId,
@@ -69,7 +69,7 @@ pub(super) fn lines<T: Transaction>(
     wrong.map_or(Ok(lines), Err)
 }
 
-/// How many items of the last 20 orders have less in stock than asked for.
+/// Stock-Level: the number of items of the last 20 orders with less in stock than asked for.
 #[derive(Debug)]
 pub(super) struct StockLevel {
     of: DistrictId,

@@ -1,4 +1,5 @@
-//! Payment (2.5): a customer pays. And whoever else is asked for by last name or number.
+//! Payment (2.5): a customer pays; and the choice of a customer by last name or number, also in
+//! other transactions.
 
 use super::keys::{self, DistrictId};
 use super::random;
@@ -8,7 +9,7 @@ use super::terminal::{Terminal, inconsistent, now};
 use crate::row::{add, change};
 use crate::store::{Keys, Result, Transaction};
 
-/// How a customer is asked for: of a hundred, 60 by last name.
+/// Choice of a customer: 60 of a hundred by last name.
 #[derive(Debug, Clone)]
 pub(super) enum CustomerChoice {
     LastName(Vec<u8>),
@@ -48,9 +49,9 @@ impl CustomerChoice {
 /// A payment to be taken.
 #[derive(Debug)]
 pub(super) struct Payment {
-    /// Where it is paid.
+    /// District in which it is paid.
     at: DistrictId,
-    /// Where the customer is.
+    /// District of the customer.
     of: DistrictId,
     who: CustomerChoice,
     amount: i64,
@@ -105,7 +106,7 @@ impl Payment {
         add(transaction, &self.number.to_be_bytes(), &history)
     }
 
-    /// What is kept of the payments of a customer whose credit is bad: the last ones, in 500 bytes.
+    /// Keeps a note of the payments of a customer whose credit is bad: the last ones, in 500 bytes.
     fn note(&self, customer: &mut Customer, number: u32) {
         let Payment { at, of, amount, .. } = self;
         let note =

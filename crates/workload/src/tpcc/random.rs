@@ -10,8 +10,8 @@ use fastrand::Rng;
 /// Added to the non-uniform choices of customers' numbers and of items.
 const C_CUSTOMER: u32 = 259;
 const C_ITEM: u32 = 7911;
-/// And of last names: in the population, and in a run, which must differ by 65 to 119, but not by
-/// 96 or 112 (2.1.6.1).
+/// Constants of last names: in the population, and in a run, which must differ by 65 to 119, but
+/// not by 96 or 112 (2.1.6.1).
 const C_LAST_LOADED: u32 = 173;
 const C_LAST_RUN: u32 = 86;
 

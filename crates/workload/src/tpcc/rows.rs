@@ -8,7 +8,7 @@ use super::settings::DISTRICTS;
 use super::tables::{CUSTOMER, DISTRICT, HISTORY, ITEM, ORDER_LINE, ORDERS, STOCK, TABLES, WAREHOUSE};
 use crate::row::{Field, Text, rows};
 
-/// Where something is.
+/// A postal address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) street_1: Text,
@@ -112,7 +112,7 @@ rows! {
         entered: u64,
         carrier: u8,
         lines: u8,
-        /// Whether all is from the order's own warehouse: 1, or 0.
+        /// 1 if all is from the order's own warehouse, otherwise 0.
         all_local: u8,
     }
 

@@ -41,7 +41,7 @@ impl Kind {
         [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
 }
 
-/// Which transactions there are, and how many of each.
+/// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mix {
     /// The standard's: of a hundred 45 NewOrders, 43 Payments and 4 of each other.
@@ -80,7 +80,7 @@ impl TpccRun {
         Arc::new(TpccRun { settings: *settings, mix, run, acknowledged: Default::default() })
     }
 
-    /// How many transactions of a kind were acknowledged.
+    /// Number of transactions of a kind that were acknowledged.
     pub fn acknowledged(&self, kind: Kind) -> u64 {
         self.acknowledged[kind as usize].load(Ordering::Relaxed)
     }

@@ -1,16 +1,16 @@
-//! How large a TPC-C database is.
+//! Size of a TPC-C database.
 //!
 //! Pure; any thread.
 
 /// Districts of a warehouse.
 pub const DISTRICTS: u8 = 10;
 
-/// How much there is.
+/// Size of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// The benchmark's scale; at least 1.
     pub warehouses: u32,
-    /// Items, and so many in the stock of each warehouse; at least 1.
+    /// Number of items, and of items in the stock of each warehouse; at least 1.
     pub items: u32,
     /// Customers of each district, each with an order; at least 1.
     pub customers_of_district: u32,

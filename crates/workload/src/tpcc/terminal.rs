@@ -9,7 +9,7 @@ use crate::store::StoreError;
 use fastrand::Rng;
 use std::time::SystemTime;
 
-/// Where requests come from.
+/// Source of requests.
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) settings: Settings,
@@ -41,7 +41,7 @@ pub(super) fn now() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What is wrong with a row.
+/// The error of a wrong row.
 pub(super) fn inconsistent(table: usize, key: &[u8], how: &str) -> StoreError {
     wrong(TABLES[table], key, how)
 }

@@ -1,4 +1,4 @@
-//! How the fields of a YCSB record lie in one value. Pure.
+//! Layout of the fields of a YCSB record in one value. Pure.
 //!
 //! ```text
 //! width (1 byte: 1, 2 or 4) | count (2 bytes) | length of each field (width bytes each) | the fields, end to end
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
         self.count
     }
 
-    /// Where field number `field` lies in the value.
+    /// Range of field number `field` in the value.
     pub fn range(&self, field: usize) -> Option<Range<usize>> {
         if field >= self.count {
             return None;

@@ -95,7 +95,7 @@ pub struct RunSource {
     scan: ScanDrawing,
     operation: Operation,
     key: Vec<u8>,
-    /// What to write: one field's contents, or a record.
+    /// Value to write: one field's contents, or a record.
     value: Vec<u8>,
     /// The one field to read or write; `None` for all.
     field: Option<usize>,

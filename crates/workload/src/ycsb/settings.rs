@@ -1,6 +1,6 @@
-//! What a properties file asks for. Every property of YCSB's core workload and client is known
-//! here: it is honoured, or it is one that only concerns YCSB's own output and is listed as
-//! ignored. Anything else is an error that names it.
+//! Settings in a properties file. Every property of YCSB's core workload and client is known here:
+//! it is honoured, or it only concerns YCSB's own output and is listed as ignored. Anything else is
+//! an error that names it.
 //!
 //! 1. A value out of range is an error that names the property, the value and where it stands.
 //! 2. What is not given has YCSB's default.
@@ -23,7 +23,7 @@ pub enum SettingsError {
     Unknown {
         /// Its name.
         name: String,
-        /// Where it stands.
+        /// Origin of the entry.
         origin: Origin,
     },
     /// A property with a value that it cannot have.
@@ -33,9 +33,9 @@ pub enum SettingsError {
         name: String,
         /// Its value.
         value: String,
-        /// Where it stands.
+        /// Origin of the entry.
         origin: Origin,
-        /// What it must be.
+        /// Range of legal values.
         reason: String,
     },
     /// Properties that do not fit each other.
@@ -58,7 +58,7 @@ pub enum Operation {
     ReadModifyWrite,
 }
 
-/// How long fields are, in bytes.
+/// Length of fields, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldLength {
     /// All the same.
@@ -80,7 +80,7 @@ impl FieldLength {
     }
 }
 
-/// How many records a scan reads.
+/// Number of records that a scan reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanLength {
     /// Uniform between two numbers.
@@ -89,7 +89,7 @@ pub enum ScanLength {
     Zipfian(u32, u32),
 }
 
-/// How the keys of new records follow each other.
+/// Order of the keys of new records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InsertOrder {
     /// Scattered by a hash.
@@ -107,28 +107,27 @@ pub struct Settings {
     pub operation_count: Option<u64>,
     /// Number of the first record this instance loads.
     pub insert_start: u64,
-    /// How many records this instance loads.
+    /// Number of records that this instance loads.
     pub insert_count: u64,
     /// The kinds of requests and their share of all, which add up to 1.
     pub proportions: Vec<(Operation, f64)>,
-    /// Which records are asked for.
+    /// Distribution of requests over the records.
     pub distribution: KeyDistribution,
-    /// Whether reads look at all fields or at one.
+    /// True if reads look at all fields, false for one.
     pub read_all_fields: bool,
-    /// Whether updates write all fields or one.
+    /// True if updates write all fields, false for one.
     pub write_all_fields: bool,
-    /// Whether values follow from their keys and reads check them.
+    /// True if values follow from their keys and reads check them.
     pub data_integrity: bool,
     /// Fields in a record.
     pub field_count: u32,
     /// Bytes in a field.
     pub field_length: FieldLength,
-    /// What the names of fields begin with; names are not stored, but checked values follow from
-    /// them.
+    /// Prefix of the names of fields; names are not stored, but checked values follow from them.
     pub field_name_prefix: String,
     /// Records in a scan.
     pub scan_length: ScanLength,
-    /// How keys follow each other.
+    /// Order of keys.
     pub insert_order: InsertOrder,
     /// Digits that record numbers in keys are padded to.
     pub zero_padding: u32,
@@ -140,13 +139,13 @@ pub struct Settings {
     pub target: Option<f64>,
     /// The longest the run phase may take, if limited.
     pub time_max: Option<Duration>,
-    /// What latencies are measured from when there is a target.
+    /// Time from which latencies are measured when there is a target.
     pub latency_from: LatencyFrom,
-    /// How often a failed insert of the load phase is tried again.
+    /// Number of times that a failed insert of the load phase is tried again.
     pub insertion_retries: u32,
-    /// How long to wait before that.
+    /// Wait before that.
     pub insertion_retry_wait: Duration,
-    /// Whether there is a run phase.
+    /// True if there is a run phase.
     pub do_transactions: bool,
     /// Properties given that only concern YCSB's own output.
     pub ignored: Vec<String>,
@@ -248,7 +247,7 @@ fn refused(property: &Property, reason: String) -> SettingsError {
 const RECORD_BYTES_MAX: u64 = 64 << 20;
 
 impl Settings {
-    /// What `properties` ask for.
+    /// Reads the settings out of `properties`.
     pub fn from_properties(properties: &Properties) -> Result<Settings, SettingsError> {
         let mut reader = Reader { properties, known: Vec::new() };
         let r = &mut reader;

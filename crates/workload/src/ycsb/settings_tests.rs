@@ -1,4 +1,4 @@
-//! What properties files give and what they are refused for.
+//! Settings from properties files, and refusals of them.
 
 use super::settings::*;
 use crate::generate::KeyDistribution;

@@ -93,7 +93,7 @@ impl Values {
         self.scratch = scratch;
     }
 
-    /// What is wrong with a value read under `key`, looking at one field or at all.
+    /// Checks a value that was read under `key`, looking at one field or at all. Returns the fault.
     pub(super) fn check(
         &mut self,
         key: &[u8],

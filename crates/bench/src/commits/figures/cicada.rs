@@ -21,7 +21,7 @@ pub enum CicadaFigure {
     Readers,
 }
 
-/// What the command line chooses.
+/// Choices of the command line.
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub threads: Vec<usize>,
@@ -31,15 +31,15 @@ pub struct Choice {
     pub in_flight: usize,
     /// Streams of the log of our own choice: as many as there are processors.
     pub processors: u16,
-    /// When a group is written, if not as in the paper.
+    /// Group that is written together, if it is not the paper's.
     pub group: Group,
-    /// How all cases treat conflicts, if not each as its system does.
+    /// Treatment of conflicts in all cases, if not each has that of its system.
     pub contention: Option<Contention>,
-    /// How long all cases keep versions, likewise.
+    /// Time for which all cases keep versions, likewise.
     pub old_versions: Option<OldVersions>,
 }
 
-/// What is the same in these figures.
+/// Settings that these figures share.
 const PLAIN: Spec = Spec {
     name: "",
     about: "",
@@ -170,7 +170,7 @@ fn logging_off(threads: usize, choice: &Choice) -> Case {
     Case { durability: LOGGING_OFF, delay: Duration::ZERO, ..case }
 }
 
-/// As in the paper: one stream for each thread, and groups.
+/// The case as in the paper: one stream for each thread, and groups.
 fn per_thread(case: &Case, choice: &Choice) -> Case {
     Case { streams: Some(case.threads.min(STREAMS_MAX) as u16), ..grouped(case, choice) }
 }

@@ -26,9 +26,9 @@ pub enum Figure {
     Flushing5,
     Flushing6,
     FlushingTable1,
-    /// And 9, of the same runs.
+    /// Figures 8 and 9, of the same runs.
     Eleda8,
-    /// And 11.
+    /// Figures 10 and 11, of the same runs.
     Eleda10,
     Eleda12,
     Eleda13,

@@ -30,7 +30,7 @@ pub enum NvramFigure {
     Append,
 }
 
-/// What the command line chooses; an empty list leaves the figure's own.
+/// Choices of the command line; an empty list leaves the figure's own.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     pub threads: Vec<usize>,
@@ -57,7 +57,7 @@ const PLAIN: Spec = Spec {
 };
 
 const NANO: Duration = Duration::from_nanos(1);
-/// What the report adds to each persist where it does not vary.
+/// Time that the report adds to each persist where it does not vary.
 const LATENCY: Duration = Duration::from_nanos(400);
 /// Clients of the report where they do not vary.
 const CLIENTS: usize = 10;
@@ -134,7 +134,7 @@ impl NvramFigure {
         }
     }
 
-    /// Whether each run has a database of its own.
+    /// Returns whether each run has a database of its own.
     pub fn is_anew(self) -> bool {
         self == NvramFigure::Entries
     }

@@ -6,7 +6,7 @@ use crate::host::device::{Device, MethodName};
 use katydid_wal::{Group, InserterKind, LogKind, SyncKind};
 use std::time::Duration;
 
-/// What can be given as a list.
+/// Flags that can have a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListFlag {
     Threads,
@@ -36,20 +36,20 @@ impl ListFlag {
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub name: &'static str,
-    /// What it shows, and where it is.
+    /// Subject of the figure, and its number.
     pub about: &'static str,
-    /// What the paper saw.
+    /// Finding of the paper.
     pub saw: &'static str,
-    /// What is to be known about ours.
+    /// Note on our figure.
     pub note: &'static str,
-    /// What may be given.
+    /// Flags that may be given.
     pub varies: &'static [ListFlag],
-    /// How the log's bytes travel, if nothing else is asked for.
+    /// I/O method of the log, if none is asked for.
     pub method: MethodName,
-    /// Where the log is, if nothing else is asked for.
+    /// Device of the log, if none is asked for.
     pub device: Device,
-    /// Of each run, and how many of each: about a minute together, with opening, reading and adding
-    /// up.
+    /// Seconds of each run, and number of runs of each case: about a minute together, with opening,
+    /// reading and adding up.
     pub seconds: f64,
     pub rounds: usize,
 }
@@ -71,7 +71,7 @@ pub struct Lists {
 
 pub const MS: Duration = Duration::from_millis(1);
 pub const BLOCKING: usize = 1;
-/// What transactions the clients of a figure have in flight, if they do not block in each.
+/// Transactions in flight of the clients of a figure, if they do not block in each.
 pub const IN_FLIGHT: &[usize] = &[100];
 
 /// ELEDA's I/O unit (4.3, 6.5.3): the flusher writes when a unit is full, or after a time that the

@@ -23,7 +23,7 @@ pub fn experiments() -> Vec<Experiment> {
     .concat()
 }
 
-/// What is not run.
+/// Figures that are not run.
 pub fn not_run() -> Vec<SkippedFigure> {
     [aether::NOT_RUN, eleda::NOT_RUN, flushing::NOT_RUN, nvlogging::NOT_RUN, cicada::NOT_RUN].concat()
 }

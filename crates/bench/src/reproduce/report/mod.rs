@@ -16,7 +16,7 @@ pub struct Chapter {
     pub outcome: Outcome,
 }
 
-/// What came of an experiment.
+/// Result of an experiment.
 #[derive(Debug)]
 pub enum Outcome {
     Measured {
@@ -29,7 +29,7 @@ pub enum Outcome {
     NotYet,
 }
 
-/// What is the same for all of the report.
+/// Facts that hold for the whole report.
 #[derive(Debug, Clone)]
 pub struct Head {
     pub program: String,

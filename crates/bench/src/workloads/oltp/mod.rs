@@ -27,7 +27,7 @@ use std::time::Duration;
 struct Census {
     /// In the plural.
     name: &'static str,
-    /// What was found to hold when they could be counted.
+    /// Conditions that were found to hold when the rows could be counted.
     also: &'static str,
 }
 
@@ -47,18 +47,18 @@ trait Benchmark {
     /// Its tables, in the order in which the workload knows them.
     fn tables(&self) -> Vec<String>;
 
-    /// What is loaded, in words: something else has other words.
+    /// Contents that are loaded, in words: other contents have other words.
     fn shape(&self) -> String;
 
     fn load(&self, seed: u64) -> Arc<Self::Load>;
 
-    /// How many of what is counted are loaded.
+    /// Number of rows loaded, of those that are counted.
     fn loaded(&self, seed: u64) -> u64;
 
     /// The run of this number.
     fn start(&self, run: u64) -> Arc<Self::Run>;
 
-    /// How many of what is counted there are after a run, of as many as there were before.
+    /// Number of counted rows after a run, if there were `before` of them before it.
     fn expected(&self, before: u64, run: &Self::Run, outcome: &Outcome) -> u64;
 
     fn kinds(&self, run: &Self::Run, outcome: &Outcome) -> Kinds;

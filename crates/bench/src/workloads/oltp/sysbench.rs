@@ -13,7 +13,7 @@ use katydid_workload::{KatydidStore, StoreError};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What a transaction does.
+/// Script of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MixName {
     /// oltp_read_write: ten rows and four ranges are read, then as write-only
@@ -42,11 +42,10 @@ pub struct Sysbench {
     /// Rows of each table
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     table_size: u64,
-    /// How much more often popular rows are chosen: the exponent of a zipfian distribution, from 0
-    /// to 10
+    /// Skew of the choice of rows: the exponent of a zipfian distribution, from 0 to 10
     #[arg(long, value_name = "S", default_value = "0", value_parser = skew)]
     skew: f64,
-    /// What a transaction does
+    /// Script of a transaction
     #[arg(long, value_enum, default_value = "read-write")]
     mix: MixName,
     #[command(flatten)]

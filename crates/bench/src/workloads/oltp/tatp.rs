@@ -12,7 +12,7 @@ use katydid_workload::{KatydidStore, StoreError};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Which transactions there are.
+/// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MixName {
     /// The standard's seven: of a hundred 80 only read
@@ -37,7 +37,7 @@ pub struct Tatp {
     /// Subscribers, with about eleven rows each
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     subscribers: u32,
-    /// Which transactions there are, and how many of each
+    /// Mix of transactions
     #[arg(long, value_enum, default_value = "standard")]
     mix: MixName,
     #[command(flatten)]

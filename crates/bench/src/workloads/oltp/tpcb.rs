@@ -30,8 +30,8 @@ pub struct Tpcb {
     /// Accounts of each branch: 100000 in the standard
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     accounts: u64,
-    /// How much more often popular tellers and accounts are chosen: the exponent of a zipfian
-    /// distribution, from 0 to 10
+    /// Skew of the choice of tellers and accounts: the exponent of a zipfian distribution, from 0
+    /// to 10
     #[arg(long, value_name = "S", default_value = "0", value_parser = skew)]
     skew: f64,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use katydid_workload::tpcc::{Kind, Mix, Settings, State, TABLES, TpccLoad, TpccR
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Which transactions there are.
+/// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MixName {
     /// The standard's: of a hundred 45 NewOrders, 43 Payments, 4 each of OrderStatus, Delivery and
@@ -44,7 +44,7 @@ pub struct Tpcc {
     /// Customers of each district: 3000 in the standard
     #[arg(long, value_name = "N", default_value = "3000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     customers: u32,
-    /// Which transactions there are, and how many of each
+    /// Mix of transactions
     #[arg(long, value_enum, default_value = "standard")]
     mix: MixName,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! How many transactions of each kind there were. Pure, but for printing.
+//! Numbers of transactions of each kind. Pure, but for printing.
 
 use katydid_command::bytes::grouped;
 use katydid_command::failure::Result;
@@ -9,20 +9,21 @@ use serde_json::{Map, Value, json};
 /// The transactions of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    /// What the benchmark calls it.
+    /// Name in the benchmark.
     pub name: &'static str,
-    /// How many were acknowledged.
+    /// Number of acknowledged transactions.
     pub acknowledged: u64,
-    /// How many were meant to roll back, or failed as the benchmark expects of some, and did.
+    /// Number of transactions that were meant to roll back, or failed as the benchmark expects of
+    /// some.
     pub rolled_back: u64,
 }
 
-/// What a benchmark tells of a run.
+/// Score of a run, by the benchmark's own measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Score {
-    /// What it is called.
+    /// Name of the score.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Meaning of the score, for people.
     pub what: &'static str,
     pub value: f64,
 }

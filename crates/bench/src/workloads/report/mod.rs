@@ -1,4 +1,4 @@
-//! What a bench found: a table for people, one object for programs.
+//! Findings of a bench: a table for people, one object for programs.
 
 mod kinds;
 
@@ -17,27 +17,27 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// What was there before the run.
+/// State of the data before the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loaded {
     /// The workload needs nothing.
     NotNeeded,
     /// An earlier run had loaded the records.
     Before,
-    /// So many records, or what else this word says, were loaded in so much time.
+    /// This number of records, or of what the word says, was loaded in this time.
     Now(u64, &'static str, Duration),
 }
 
-/// What was counted afterwards.
+/// Counts after the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// What, in the plural.
+    /// Name of what was counted, in the plural.
     pub what: &'static str,
-    /// How many there are.
+    /// Number found.
     pub found: u64,
-    /// How many there should be.
+    /// Number that there should be.
     pub expected: u64,
-    /// What else was found to hold.
+    /// Other conditions that were found to hold.
     pub also: Option<&'static str>,
 }
 
@@ -56,25 +56,25 @@ impl Counted {
     }
 }
 
-/// What one bench found.
+/// Result of one bench.
 #[derive(Debug)]
 pub struct Measured {
-    /// What was run, in words.
+    /// Workload, in words.
     pub workload: String,
-    /// What was there to begin with.
+    /// State of the data before the run.
     pub loaded: Loaded,
-    /// What the driver found.
+    /// Result of the driver.
     pub outcome: Outcome,
     /// Processor time of the whole process during the run.
     pub cpu: Duration,
-    /// What the transactions were, where there are kinds of them.
+    /// Kinds of transactions, where there are some.
     pub kinds: Kinds,
     /// Waits for locks, and of those the ones that a deadlock ended, where the engine has locks and
     /// the bench asked.
     pub lock_waits: Option<(u64, u64)>,
     /// All options, in the order they are shown.
     pub options: Vec<(&'static str, Value)>,
-    /// What was counted afterwards; `None` if nothing was.
+    /// Counts after the run; `None` if nothing was counted.
     pub counted: Option<Counted>,
 }
 
@@ -85,15 +85,15 @@ const SCHEMA: u32 = 1;
 /// All that is reported.
 #[derive(Debug)]
 pub struct Report {
-    /// What was found.
+    /// Result of the run.
     pub measured: Measured,
-    /// How the memory of a log in NVRAM persists.
+    /// Kind of memory of a log in NVRAM.
     pub nvram: Option<Form>,
-    /// What the device can do.
+    /// Rates of the device.
     pub limit: Option<Limit>,
     /// The machine.
     pub machine: Machine,
-    /// Where the data is, in words.
+    /// Place of the data, in words.
     pub data: String,
 }
 
@@ -236,7 +236,7 @@ impl Report {
         )
     }
 
-    /// The same as one object.
+    /// The report as one object.
     pub fn json(&self) -> Value {
         let (reads, commits) = self.summaries();
         let outcome = &self.measured.outcome;

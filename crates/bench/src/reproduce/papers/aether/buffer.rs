@@ -1,4 +1,4 @@
-//! What Aether's text claims of its figures on the log buffer, with the paper's numbers and the
+//! Claims of Aether's text about its figures on the log buffer, with the paper's numbers and the
 //! systems that a claim must reject.
 //!
 //! Pure. All rows are simulated.
@@ -199,7 +199,7 @@ const EIGHT_RIGHT_LOCKS: CounterExample = CounterExample {
      sweep=size-cached, inserter=hybrid: 140 140 140 140 140 140 140 140",
 };
 
-/// What the inserters showed while records above 1 KiB formed no groups.
+/// Results of the inserters while records above 1 KiB formed no groups.
 const EIGHT_RIGHT_CLIFF: CounterExample = CounterExample {
     system: "groups of records up to 1 KiB only",
     rows: "megabytes_per_second over record 48 120 264 480 1024 1920 4096 12288

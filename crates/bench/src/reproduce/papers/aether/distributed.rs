@@ -1,4 +1,4 @@
-//! What Aether's text claims of a log that is distributed (A.5), with shares that agree with its
+//! Claims of Aether's text about a log that is distributed (A.5), with shares that agree with its
 //! drawing and the system that a claim must reject.
 //!
 //! Pure. Counted in logs of real threads.
@@ -7,7 +7,7 @@ use crate::reproduce::criterion::{Bounds, CounterExample, Criterion, PaperRows, 
 use crate::reproduce::quantity::least;
 use crate::reproduce::rows::Rows;
 
-/// Of TPC-C with eight clients, the log dealt among eight.
+/// A share of TPC-C with eight clients, the log dealt among eight.
 fn dealt(rows: &Rows, by: &str, share: &str) -> Option<f64> {
     rows.with(&[("workload", "tpcc"), ("dealt_by", by), ("threads", "8"), ("logs", "8")]).only(share)
 }

@@ -1,5 +1,5 @@
-//! What Aether's text claims of its figures on whole transactions, with the paper's numbers and the
-//! systems that a claim must reject.
+//! Claims of Aether's text about its figures on whole transactions, with the paper's numbers and
+//! the systems that a claim must reject.
 //!
 //! Pure.
 
@@ -313,7 +313,7 @@ pub const FIVE: &[Criterion] = &[
     ),
 ];
 
-/// What one part adds to those before it, with 64 clients.
+/// Gain of one part over those before it, with 64 clients.
 fn step(rows: &Rows, system: &str, before: &str) -> Option<f64> {
     let rate = |system| rows.with(&[("system", system), ("threads", "64")]).only("commits_per_second");
     ratio(rate(system), rate(before))

@@ -1,4 +1,4 @@
-//! What the text of Cicada with parallel write-ahead logs claims of its figures, with its numbers
+//! Claims of the text of Cicada with parallel write-ahead logs about its figures, with its numbers
 //! and the systems that a claim must reject.
 //!
 //! Pure. The paper has pictures and hardly a number; rates are estimates that agree with its text.

@@ -1,4 +1,4 @@
-//! What ELEDA's text claims of many cores, with the paper's numbers and the systems that a claim
+//! Claims of ELEDA's text about many cores, with the paper's numbers and the systems that a claim
 //! must reject.
 //!
 //! Pure. All rows are simulated.

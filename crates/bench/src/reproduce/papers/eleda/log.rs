@@ -1,4 +1,4 @@
-//! What ELEDA's text claims of its log alone and beside a log in NVRAM, with the paper's numbers
+//! Claims of ELEDA's text about its log alone and beside a log in NVRAM, with the paper's numbers
 //! and the systems that a claim must reject.
 //!
 //! Pure.

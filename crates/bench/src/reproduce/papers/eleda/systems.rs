@@ -1,4 +1,4 @@
-//! What ELEDA's text claims of its figures that set systems beside each other, with the paper's
+//! Claims of ELEDA's text about its figures that set systems beside each other, with the paper's
 //! numbers and the systems that a claim must reject.
 //!
 //! Pure. `vanilla` is WiredTiger on a device, `vanilla in memory` the same on tmpfs; rates with 32

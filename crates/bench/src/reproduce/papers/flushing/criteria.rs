@@ -1,4 +1,4 @@
-//! What the text claims of each figure of efficient flushing, with the paper's numbers and the
+//! Claims of the text about each figure of efficient flushing, with the paper's numbers and the
 //! systems that a claim must reject.
 //!
 //! Pure. Rates of Figure 5a are clients divided by the latencies of Table 1; where the text has
@@ -49,7 +49,7 @@ const NOTHING_GAINED: CounterExample = CounterExample {
      work=update-search, sync=aggregated: 10000 20000 30000 40000 30000",
 };
 
-/// What Katydid showed while its baseline, `grouped`, took the sync lock in each commit.
+/// Results of Katydid while its baseline, `grouped`, took the sync lock in each commit.
 const GAIN_GROWS: CounterExample = CounterExample {
     system: "one lock for all syncs in place of slots, so that the gain grows with the threads and throughput with it",
     rows: "commits_per_second over threads 8 16 32 64 128
@@ -139,7 +139,7 @@ const SIX_FLAT: CounterExample = CounterExample {
      work=sysbench-write, sync=aggregated: 6000 6000 6000 6000 6000",
 };
 
-/// What Katydid showed while its baseline took the sync lock in each commit.
+/// Results of Katydid while its baseline took the sync lock in each commit.
 const SIX_GROWS: CounterExample = CounterExample {
     system: "one lock for all syncs in place of slots, so that the gain grows with the threads",
     rows: "commits_per_second over threads 8 16 32 64 128
@@ -203,7 +203,7 @@ fn share(rows: &Rows, threads: &str, column: &str) -> Option<f64> {
     ratio(of(column), of("mean_us"))
 }
 
-/// How many there are for each commit, the proposed scheme's to the existing one's.
+/// Ratio of the numbers for each commit, the proposed scheme's to the existing one's.
 fn fewer(rows: &Rows, threads: &str, column: &str) -> Option<f64> {
     let each = |sync| ratio(counter(rows, sync, threads, column), counter(rows, sync, threads, "commits"));
     ratio(each(PROPOSED), each(EXISTING))
@@ -332,7 +332,7 @@ pub const TABLE_ONE: &[Criterion] = &[
             let threads = |sync, threads| counter(rows, sync, threads, "threads_per_slot");
             let pair = |at| {
                 let (existing, proposed) = (threads(EXISTING, at)?, threads(PROPOSED, at)?);
-                // Slots that nobody shares have no mean: one thread each.
+                // Slots that no threads share have no mean: one thread each.
                 Some(existing.max(1.0) / proposed.max(1.0))
             };
             least(["32", "64", "128"].map(pair))

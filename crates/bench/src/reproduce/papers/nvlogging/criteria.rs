@@ -1,4 +1,4 @@
-//! What the report on NV-Logging claims of its figures, with its numbers and the systems that a
+//! Claims of the report on NV-Logging about its figures, with its numbers and the systems that a
 //! claim must reject.
 //!
 //! Pure. The report has pictures and few numbers; rates are estimates that agree with its text.
@@ -64,7 +64,7 @@ pub const SIX: &[Criterion] = &[
     ),
 ];
 
-/// How much longer a transaction takes with 200 clients than with 20.
+/// Ratio of the time of a transaction with 200 clients to that with 20.
 fn longer(rows: &Rows, log: &str) -> Option<f64> {
     let latency = |threads| of(rows, log, threads, "0.4", "transaction_us");
     ratio(latency("200"), latency("20"))
