@@ -1,4 +1,4 @@
-//! What a live feed costs those who commit, and how far it is behind: `change_rate [DIRECTORY]`.
+//! Cost of a live feed to committing threads, and its lag: `change_rate [DIRECTORY]`.
 //!
 //! Two threads put keys of 16 bytes with values of 100 bytes, 1,000 commits in flight each, without
 //! and with a thread that reads the feed, in turns, for each engine. Without a directory the device

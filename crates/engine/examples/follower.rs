@@ -13,7 +13,7 @@ use katydid::{
 };
 use std::path::Path;
 
-/// How much log the source keeps at most for a copy that is behind.
+/// Maximum bytes of log that the source keeps for a copy that is behind.
 const BEHIND_MAX: u64 = 1 << 30;
 
 fn main() -> Result<()> {

@@ -1,4 +1,4 @@
-//! What the memory engine's transactions cost:
+//! Cost of the memory engine's transactions:
 //! `memory_rate [--dir D] [--seconds S] [--only NAME] [--lock-release R] [--streams N]`.
 //!
 //! Without `--dir` the device is memory. One table of 100,000 rows of 1 KiB; each transaction reads
@@ -21,7 +21,7 @@ struct Setting {
     name: &'static str,
     threads: u64,
     durability: Durability,
-    /// Of a hundred transactions.
+    /// Reads in a hundred transactions.
     reads: u64,
     access: Access,
     /// Threads that replace rows meanwhile, and are not counted.

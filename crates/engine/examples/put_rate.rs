@@ -1,4 +1,4 @@
-//! How many single-put transactions of 120 bytes a second:
+//! Single-put transactions of 120 bytes in a second:
 //! `put_rate [--dir D] [--seconds S] [--lock-release R]`.
 //!
 //! Without `--dir` the device is memory. Blocking commits from 1, 8 and 64 threads, callbacks with

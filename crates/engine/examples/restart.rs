@@ -1,4 +1,4 @@
-//! How fast a crashed database restarts: `restart write DIR [MEGABYTES]` fills the log without a
+//! Restart times of a crashed database: `restart write DIR [MEGABYTES]` fills the log without a
 //! checkpoint and aborts, `restart open DIR` recovers and says how long each phase took. Written to
 //! again, the same keys are updated, on pages that restart has to read. `--engine memory` is the
 //! other engine, `--streams N` its streams, `--value N` the bytes of a value. Closed by `open`, the

@@ -1,4 +1,4 @@
-//! What read views cost: `view_rate [--dir D] [--rows N] [--seconds S]`. Without `--dir` the device
+//! Cost of read views: `view_rate [--dir D] [--rows N] [--seconds S]`. Without `--dir` the device
 //! is memory.
 //!
 //! Paged engine, rows of 100 bytes. First, point reads by one thread: with locks, and through
@@ -48,13 +48,13 @@ fn point_reads(database: &Database, table: &Table, rows: u64, access: Access, re
     begin.elapsed().as_nanos() as f64 / done as f64
 }
 
-/// What one more thread does beside the writers.
+/// Work of one more thread beside the writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beside {
     Nothing,
     /// It uses a processor, and touches nothing.
     Spin,
-    /// It scans a table that nobody writes.
+    /// It scans a table without writers.
     OtherTable,
     /// It scans the table that the writers change.
     Scan,

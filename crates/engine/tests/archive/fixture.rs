@@ -21,8 +21,8 @@ use std::time::{Duration, SystemTime};
 
 const VERSIONS: [(u32, EngineKind); 2] = [(1, EngineKind::Paged), (2, EngineKind::Memory)];
 const PAGES: &str = "katydid.pages";
-/// A file of pages grows by so many bytes, of which the last are zeros: those are left out of what
-/// is kept.
+/// Bytes by which a file of pages grows. The last of them are zeros, which are left out of what is
+/// kept.
 const GROWTH_BYTES: usize = 512 << 10;
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {

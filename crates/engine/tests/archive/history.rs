@@ -26,13 +26,13 @@ const KEPT: u64 = 1 << 30;
 pub type Key = (&'static str, Vec<u8>);
 pub type Rows = BTreeMap<Key, Vec<u8>>;
 
-/// What a commit changed.
+/// Changes of a commit.
 #[derive(Debug, Clone)]
 pub struct Commit {
     pub stamp: CommitStamp,
     pub writes: Vec<(Key, Option<Vec<u8>>)>,
-    /// Whether a table was dropped between the commit before and this one, so that the state just
-    /// before this one is another than that after the one before.
+    /// True if a table was dropped between the commit before and this one, so that the state just
+    /// before this one differs from that after the one before.
     pub after_drop: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct History {
     /// Not in every history: a database with a consumer logs whole values.
     follows: bool,
     follower: Option<ChangeConsumer>,
-    /// What the follower has made of what it was given; and of what it has acknowledged.
+    /// State that the follower has made of what it was given; and of what it has acknowledged.
     followed: Rows,
     acknowledged: Rows,
 }
@@ -187,7 +187,7 @@ impl History {
         let Some(mut open) = self.open[slot].take() else { return };
         let savepoint = (self.rng.u8(..6) == 0).then(|| (open.txn.savepoint(), open.writes.len()));
         for _ in 0..self.rng.usize(1..4) {
-            // Of the first slot only, so that nobody has it locked when it is dropped.
+            // Only the first slot, so that no client has it locked when it is dropped.
             let name = if slot == 0 && self.rng.u8(..4) == 0 { "passing" } else { "rows" };
             let table = self.table(name);
             let key = format!("{slot}-{:04}", self.rng.u64(..KEYS)).into_bytes();

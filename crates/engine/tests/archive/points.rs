@@ -1,6 +1,6 @@
 //! The state at each commit's stamp is the model's, whatever backup it is restored from; and times.
 //!
-//! `KATYDID_SECONDS` goes on for so long with new seeds and restores to every stamp of each
+//! `KATYDID_SECONDS` goes on for this time with new seeds and restores to every stamp of each
 //! (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
 
 use crate::common::{assert_sound, fresh_seed, options_for, seed, seeds};
@@ -29,7 +29,7 @@ fn restore(
     (report, to)
 }
 
-/// How a run says what it was.
+/// Description of a run.
 struct Run<'a> {
     seed: u64,
     engine: EngineKind,

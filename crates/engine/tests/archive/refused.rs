@@ -240,7 +240,7 @@ fn trimmed_is_a_gap(engine: EngineKind) {
     assert!(database.log_archiver("far", 1 << 30).expect("a new one").position() > end);
 }
 
-/// Of an older copy of its files, and of another database.
+/// An archive does not go on with an older copy of its files, nor with another database.
 #[test]
 fn an_archive_goes_on_with_its_own_history_only() {
     ENGINES.into_iter().for_each(own_history_only);

@@ -42,7 +42,7 @@ fn rows() -> BTreeMap<Vec<u8>, Vec<u8>> {
     (0..50u8).map(|key| (vec![key], vec![key; 300])).collect()
 }
 
-/// Whether what a crash has left on `device` is a whole copy; otherwise no opening takes it for
+/// Returns whether a crash has left a whole copy on `device`; otherwise no opening takes it for
 /// one.
 fn is_whole(engine: EngineKind, device: &SimDevice, place: &str) -> bool {
     let is_empty = device.image().is_empty();

@@ -41,7 +41,7 @@ impl Writer {
         Writer { number, rng: Rng::with_seed(seed ^ (number as u64) << 32), rows, done: Vec::new() }
     }
 
-    /// How many of its transactions were acknowledged.
+    /// Number of its acknowledged transactions.
     pub fn count(&self) -> u64 {
         self.done.len() as u64
     }

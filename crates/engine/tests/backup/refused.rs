@@ -1,4 +1,4 @@
-//! What is no backup, and copies that meet each other.
+//! Folders that are no backups, and copies that meet each other.
 
 use crate::common::{kinds_in_nvram, options_for, with_log};
 use katydid::{BackupOptions, CopyFault, Database, EngineKind, Error, Options};
@@ -164,8 +164,7 @@ fn closing_ends_a_backup(engine: EngineKind) {
     assert!(matches!(database.backup_in(SimDevice::new(3).directory(), &plain()), Err(Error::Closed)));
 }
 
-/// What the backup has still to read cannot be read after the end, as where the next opening has
-/// removed it.
+/// The rest of a backup cannot be read after the end, as where the next opening has removed it.
 fn a_backup_that_outlives_its_opening_tells_of_no_failed_read(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).expect("open");

@@ -21,7 +21,7 @@ struct Tearing {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many reads of a page are torn.
+    /// Number of torn reads of a page.
     times: AtomicU64,
     /// Reads of each page so far.
     reads: Mutex<HashMap<u64, u64>>,
@@ -83,7 +83,7 @@ impl File for TearingFile {
         let mut reads = self.shared.reads.lock().expect("no panic");
         for (at, page) in (offset / PAGE..).zip(buffer[..read].chunks_exact_mut(PAGE as usize)) {
             let before = reads.entry(at).or_default();
-            // Page 0 and free pages are nobody's.
+            // Page 0 and free pages belong to no tree.
             if *before < times && page.iter().any(|byte| *byte != 0) {
                 page[2048..].iter_mut().for_each(|byte| *byte ^= 0x5a);
                 self.shared.torn.fetch_add(1, Ordering::Relaxed);

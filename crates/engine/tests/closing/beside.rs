@@ -29,11 +29,11 @@ struct World {
     wide: Table,
 }
 
-/// What a call leaves behind, if it was acknowledged.
+/// Effect of a call, if it was acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Nothing,
-    /// The value of this key of `rows` has so many bytes.
+    /// The value of this key of `rows` has this number of bytes.
     Value(&'static str, usize),
     /// This key of `rows` is gone.
     NoValue(&'static str),
@@ -51,7 +51,7 @@ struct Operation {
 }
 
 impl Operation {
-    /// Whether its transaction is `long`.
+    /// Returns whether its transaction is `long`.
     fn is_long(&self) -> bool {
         ["commit", "commit_async", "commit_with", "rollback", "drop of a transaction"].contains(&self.name)
     }

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// Where a thread's device call is to be held up.
+/// Device call at which a thread is to be held up.
 struct HoldUp {
     at: CallPoint,
     reached: Sender<String>,
     leave: Receiver<()>,
 }
 
-/// Which device call of a thread.
+/// A device call of a thread.
 #[derive(Debug, Clone, Copy)]
 pub enum CallPoint {
     /// Its nth, counted from zero.
@@ -30,7 +30,7 @@ thread_local! {
 
 /// The other side of a thread that is to be held up.
 pub struct Held {
-    /// Which call it was; an error if the thread ends before it gets there.
+    /// Name of the call; an error if the thread ends before it gets there.
     pub reached: Receiver<String>,
     leave: Sender<()>,
 }
@@ -58,7 +58,7 @@ pub fn held_up<T: Send + 'static>(
     (Held { reached: is_reached, leave }, thread)
 }
 
-/// What one opening does with the directory.
+/// Use of the directory by one opening.
 #[derive(Debug, Default)]
 struct Watch {
     /// `close` has returned.

@@ -16,7 +16,7 @@ const OPENINGS: u64 = 25;
 /// Values acknowledged last, by key.
 type Acknowledged = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a thread did until the database was closed.
+/// Work of a thread until the database was closed.
 struct Work {
     acknowledged: Acknowledged,
     /// It had a transaction open that had written.

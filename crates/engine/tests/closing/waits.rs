@@ -1,5 +1,5 @@
-//! What closing does not wait for, from where it may be called, and what callers that close at the
-//! same time are told.
+//! Waits that closing does not have, callers that may close, and outcomes of callers that close at
+//! the same time.
 //!
 //! A waiter that is not told would wait for hours: then the test does not end.
 
@@ -83,7 +83,7 @@ pub fn a_drop_that_waits_for_a_transaction_is_told(engine: EngineKind) {
     assert_eq!(next.get(&table, "k").unwrap(), None);
 }
 
-/// Of the memory engine there are 4,095 slots for open transactions.
+/// The memory engine has 4,095 slots for open transactions.
 pub fn a_begin_that_waits_for_a_slot_is_told(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let (database, _) = open(&memory, patient(engine));

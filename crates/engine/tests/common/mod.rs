@@ -1,4 +1,4 @@
-//! What the engine's tests share.
+//! Code that the engine's tests share.
 #![allow(dead_code, unused_macros)] // each test target uses its own part
 
 pub mod uses;
@@ -112,8 +112,8 @@ pub fn small_options() -> Options {
     options
 }
 
-/// The same for an engine, with more streams than a machine of one processor would have, and the
-/// log that the test is to run over.
+/// Small options for an engine, with more streams than a machine of one processor would have, and
+/// the log that the test is to run over.
 pub fn options_for(engine: EngineKind) -> Options {
     let memory = MemoryOptions { streams: 3, ..MemoryOptions::default() };
     let options = Options { engine: engine.with(SMALL_PAGES, memory), ..small_options() };
@@ -154,11 +154,11 @@ pub fn kinds_in_nvram() -> impl Iterator<Item = LogKind> {
 }
 
 thread_local! {
-    /// What `options_for` puts the log in on this thread.
+    /// Medium of the log in `options_for` on this thread.
     static LOG: Cell<LogKind> = const { Cell::new(LogKind::Disk) };
 }
 
-/// What the test that runs on this thread is to have its log in.
+/// Medium of the log for the test that runs on this thread.
 pub fn log() -> LogKind {
     LOG.get()
 }
@@ -170,8 +170,8 @@ pub fn over(log: LogKind, test: impl FnOnce()) {
     LOG.set(LogKind::Disk);
 }
 
-/// The same with a log that puts records below older ones all the time, for lack of order between
-/// its sessions.
+/// These options with a log that puts records below older ones all the time, for lack of order
+/// between its sessions.
 pub fn chunked(mut options: Options) -> Options {
     let chunks = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
     if let Some(inserter) = options.advanced.log.medium.inserter_mut() {
@@ -216,8 +216,8 @@ pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>
     rows.expect("scan")
 }
 
-/// What a commit returned, if it went through: the paged engine refuses none, the memory engine
-/// those that must be tried again.
+/// Stamp of a commit, if it went through: the paged engine refuses none, the memory engine those
+/// that must be tried again.
 pub fn committed(database: &Database, outcome: Result<CommitStamp, Error>) -> Option<CommitStamp> {
     match outcome {
         Ok(stamp) => Some(stamp),
@@ -229,7 +229,7 @@ pub fn committed(database: &Database, outcome: Result<CommitStamp, Error>) -> Op
     }
 }
 
-/// What all files of a database hold, by name; regions of NVRAM are none.
+/// Contents of all files of a database, by name; regions of NVRAM are none.
 pub fn files(directory: &dyn Directory) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let log = directory.existing_subdirectory("log").expect("list").expect("a log");
@@ -257,7 +257,7 @@ pub fn assert_sound_as_it_lies(report: &VerifyReport) {
     assert_eq!(report.unchecked.is_some(), needs_recovery, "{:?}", report.unchecked);
 }
 
-/// What a range over the model would give.
+/// Result of a range over the model.
 pub fn model_range(
     model: &BTreeMap<Vec<u8>, Vec<u8>>,
     from: &Bound<Vec<u8>>,

@@ -202,7 +202,7 @@ impl<'a> Client<'a> {
                     return Err(error);
                 }
                 if self.random.bool() {
-                    // Without threads nobody else would make it ready.
+                    // Without threads, only this makes it ready.
                     run_background(database);
                     crate::common::block_on(future)?;
                     if durability == Durability::Durable {

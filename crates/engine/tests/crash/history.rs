@@ -1,4 +1,4 @@
-//! What a single client did, and which states a crash may leave.
+//! Work of a single client, and the states that a crash may leave.
 //!
 //! The client runs one transaction after the other, so the log holds them in that order and a crash
 //! cuts it somewhere: the recovered store must equal the state after the first n units for one n,
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub type Model = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// What happens whole or not at all.
+/// A change that happens whole or not at all.
 #[derive(Debug, Clone)]
 pub enum Unit {
     Create(String),
@@ -70,7 +70,7 @@ impl History {
         model
     }
 
-    /// How many units `found` contains; panics if it is no state that a crash may leave.
+    /// Number of units that `found` contains; panics if it is no state that a crash may leave.
     pub fn survivors(&self, found: &Model) -> usize {
         let mut model = self.base.clone();
         for (nth, unit) in self.units.iter().enumerate() {

@@ -45,13 +45,13 @@ struct Life {
     // Set by the device's faults, read and cleared by the test's thread, which made the failing
     // call. Relaxed: one thread.
     names_lost: Arc<AtomicBool>,
-    /// Whether the device stands still because the process has ended, rather than the machine.
+    /// True if the device stands still because the process has ended, rather than the machine.
     is_frozen: bool,
-    /// What happened, for a failure's message.
+    /// Events, for a failure's message.
     told: Vec<String>,
 }
 
-/// What a life has met, so that a test can ask whether it tested anything.
+/// Counts of what a life has met, so that a test can ask whether it tested anything.
 #[derive(Debug, Default)]
 pub struct LifeEvents {
     pub faults: u64,
@@ -288,7 +288,7 @@ impl Life {
             let (key, value) = (key(self.random.u64(0..60)), self.value());
             txn.put(&table, key, value)?;
         }
-        // A lock of it is met by nobody, for the process ends.
+        // No other transaction meets a lock of it, for the process ends.
         if self.random.bool() {
             database.sync()?;
         }

@@ -19,15 +19,15 @@ use katydid_device::{
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
-/// What a database is opened with, apart from sizes: the part of the matrix that a crash campaign
-/// has to cover.
+/// Options of a database, apart from sizes: the part of the matrix that a crash campaign has to
+/// cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     pub engine: EngineKind,
     pub sync: SyncKind,
-    /// Whether a round of the log waits for more to come, as the paper's group commit does.
+    /// True if a round of the log waits for more to come, as the paper's group commit does.
     pub group: bool,
-    /// Of the log, and what a transaction waits for: the memory engine's.
+    /// Number of streams of the log, and rule of what a transaction waits for: the memory engine's.
     pub streams: u16,
     pub commit_dependencies: CommitDependencies,
     pub lock_release: LockRelease,
@@ -178,11 +178,11 @@ fn inserter_design(kind: InserterKind, chunk_bytes: usize) -> InserterDesign {
 /// The page sizes there are, of which the seed picks one.
 const PAGE_BYTES: [usize; 4] = [4096, 8192, 16_384, 32_768];
 
-/// Where positions take a 33rd bit.
+/// First position with a 33rd bit.
 pub const HIGH: u64 = 1 << 32;
 
-/// Whether the database of a seed begins a little below [`HIGH`]: those of an eighth of the seeds
-/// do.
+/// Returns whether the database of a seed begins a little below [`HIGH`]: those of an eighth of the
+/// seeds do.
 pub fn begins_high(seed: u64) -> bool {
     seed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 61 == 0
 }
@@ -191,8 +191,8 @@ fn with_pages_of(mut options: Options, seed: u64) -> Options {
     // By the highest bits of a product, so that it goes with no other choice.
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     let size = match number {
-        // A log in NVRAM for larger pages holds so much that a short workload does not fill it, so
-        // half of them are for the smallest.
+        // A log in NVRAM for larger pages is too large for a short workload to fill it, so half of
+        // them are for the smallest.
         8..16 if options.advanced.log.medium.kind().in_nvram() => number % 3 + 1,
         0..8 if options.advanced.log.medium.kind().in_nvram() => 0,
         _ => number >> 2,
@@ -225,7 +225,7 @@ pub struct Machine {
     /// Instead of the one that the seed picks.
     kind: Option<Kind>,
     inserter: Option<InserterKind>,
-    /// Whether everything lies in several directories. Their helper threads take steps in any
+    /// True if everything lies in several directories. Their helper threads take steps in any
     /// order, so only beside other threads.
     is_striped: bool,
     trace: Trace,
@@ -247,18 +247,18 @@ impl Machine {
         }
     }
 
-    /// The same, with this inserter for all seeds, and room in the log's memory for several
+    /// This machine with this inserter for all seeds, and room in the log's memory for several
     /// sessions' chunks.
     pub fn with_inserter(self, inserter: InserterKind) -> Machine {
         Machine { inserter: Some(inserter), ..self }
     }
 
-    /// The same, of this kind for all seeds.
+    /// This machine with this kind for all seeds.
     pub fn with_kind(self, kind: Kind) -> Machine {
         Machine { kind: Some(kind), ..self }
     }
 
-    /// The same with its log in this.
+    /// This machine with its log in this medium.
     pub fn with_log(self, log: LogKind) -> Machine {
         Machine { log, is_striped: self.is_striped && !log.in_nvram(), ..self }
     }
@@ -289,8 +289,8 @@ impl Machine {
         paths.iter().map(|path| self.device.nvram(path).expect("it was mapped")).collect()
     }
 
-    /// Whether it has crashed in a step of a memory: that fails no call, but what is committed from
-    /// then on is known only to those who wait.
+    /// Returns whether it has crashed in a step of a memory: that fails no call, but only waiting
+    /// threads learn of what is committed from then on.
     pub fn has_crashed_silently(&self) -> bool {
         self.log.in_nvram() && self.device.is_crashed()
     }
@@ -314,7 +314,8 @@ impl Machine {
         }
     }
 
-    /// Crashes at one of the next steps: up to so many of the device, or of a memory.
+    /// Crashes at one of the next steps: at most `device` steps of the device, or `memory` steps of
+    /// a memory, ahead.
     pub fn crash_soon(&self, random: &mut Rng, device: u64, memory: u64) {
         let steps = self.steps();
         if self.log.in_nvram() && !steps.memories.is_empty() && random.u32(0..3) > 0 {
@@ -329,8 +330,8 @@ impl Machine {
         self.engine
     }
 
-    /// Whether all that is written and all that is replaced is locked, and put in one order;
-    /// otherwise only what is read is.
+    /// Returns whether all that is written and all that is replaced is locked, and put in one
+    /// order; otherwise only what is read is.
     pub fn orders_writes(&self) -> bool {
         self.engine == EngineKind::Paged
     }
@@ -339,7 +340,7 @@ impl Machine {
         self.kind.unwrap_or_else(|| Kind::of(self.engine, seed))
     }
 
-    /// When a database that is opened with this seed releases locks.
+    /// Lock release of a database that is opened with this seed.
     pub fn lock_release(&self, seed: u64) -> LockRelease {
         self.kind(seed).lock_release
     }
@@ -439,7 +440,7 @@ impl Steps {
 #[derive(Debug, Default)]
 struct Regions {
     paths: Vec<String>,
-    /// Which is to crash at which of its steps.
+    /// The memory that is to crash, and the step.
     crash: Option<(usize, u64)>,
 }
 

@@ -15,8 +15,8 @@
 //! crash leaves any of the words that were not persisted.
 //!
 //! A failure prints the line that replays it (`one_crash`). Each test has seeds that are always the
-//! same, and some new ones; `KATYDID_SEED` alone sets the first seed of each, `KATYDID_ENGINE`
-//! picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for so long
+//! same, and some new ones. `KATYDID_SEED` alone sets the first seed of each, `KATYDID_ENGINE`
+//! picks the engine of a replay and of the campaign, `KATYDID_SECONDS` runs new seeds for this time
 //! (`cargo xtask crash --seconds N`).
 
 #[macro_use]
@@ -60,7 +60,7 @@ pub fn recover(machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Datab
     recover_restarted(restarted, random, seed)
 }
 
-/// The same, on a machine that was restarted already.
+/// Recovers on a machine that was restarted already.
 pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
     for _ in 0..random.usize(0..4) {
         // Most recoveries take fewer steps than the upper end; then this one succeeds and is
@@ -79,7 +79,7 @@ pub fn recover_restarted(mut machine: Machine, random: &mut Rng, seed: u64) -> (
     (machine, database)
 }
 
-/// A seeded workload of so many units of one client.
+/// A seeded workload of `units` units of one client.
 #[derive(Debug, Clone, Copy)]
 struct Workload {
     engine: EngineKind,
@@ -89,8 +89,8 @@ struct Workload {
     background: Background,
 }
 
-/// What came of a crash: after each recovery the number of units that survived and the store; and
-/// all device calls.
+/// Result of a crash: after each recovery the number of units that survived and the store; and all
+/// device calls.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     generations: Vec<(usize, Model)>,
@@ -163,7 +163,7 @@ impl Workload {
         Outcome { generations, told: machine.told() }
     }
 
-    /// As [`Workload::crash_at`]; a failure says how to see it again.
+    /// Runs [`Workload::crash_at`]; a failure says how to see it again.
     fn crash_replayably(self, point: Point) -> Outcome {
         let Workload { engine, log, seed, units, background } = self;
         let (place, step) = match point {
@@ -393,7 +393,7 @@ fn crashes_while_clients_take_turns(engine: EngineKind) {
     }
 }
 
-/// The same seeds as ever, which may have found something once, and new ones.
+/// Runs fixed seeds, which may have found something once, and new ones.
 fn lives_in_which_any_call_may_fail_lose_nothing(engine: EngineKind) {
     let mut met = lives::LifeEvents::default();
     for seed in common::seeds(7000, 100, 60) {
@@ -423,7 +423,7 @@ fn one_turn() {
 /// On another thread, beside whatever else runs: neither may matter.
 fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
-    // All designs are among so many seeds.
+    // All designs are among this number of seeds.
     let seeds = if common::log().in_nvram() { 4 } else { 12 };
     // The last one has rows of several tables in one checkpoint, which once were in the order of a
     // hash map.
@@ -472,8 +472,8 @@ fn one_crash() {
     println!("{} device calls, survivors {survived:?}", told.len());
 }
 
-/// About the crash of several clients that a failure named, so many times. Does nothing unless it
-/// is told which.
+/// Repeats the crash of several clients that a failure named, a number of times. Does nothing
+/// unless the environment names it.
 #[test]
 fn one_sync() {
     let (Some(seed), Some(nth), Some(number)) =

@@ -8,7 +8,7 @@
 //! survivor everything whose writes it read or replaced; and the store is what the survivors wrote,
 //! in the order of their commits.
 //!
-//! Memory engine: a transaction that writes what it has not read depends on nobody, and one that
+//! Memory engine: a transaction that writes what it has not read depends on no other, and one that
 //! reads sees what was committed when it began. So its steps also pass over what was committed
 //! since, unless they write blindly. A commit's stamp is its timestamp.
 //!
@@ -33,7 +33,7 @@ use std::task::{Context, Poll, Waker};
 const CLIENTS: usize = 3;
 /// Tables, hence pages, that all use.
 const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
-/// Of each table.
+/// Keys of each table.
 const KEYS: u64 = 6;
 /// A table that comes and goes.
 const BRIEF: &str = "brief";
@@ -46,12 +46,12 @@ struct Attempt {
     client: Option<usize>,
     mark: Vec<u8>,
     unit: Unit,
-    /// What must have survived if this did.
+    /// Attempts that must have survived if this did.
     needs: BTreeSet<usize>,
     acknowledged: bool,
-    /// Whether its commit ended with an error: recovery may bring it back, or not.
+    /// True if its commit ended with an error: recovery may bring it back, or not.
     failed: bool,
-    /// Where its commit record ends, as far as it is known.
+    /// End of its commit record, as far as it is known.
     stamp: Option<CommitStamp>,
 }
 
@@ -64,7 +64,7 @@ struct Open {
     writes: Vec<(String, Vec<u8>, Option<Vec<u8>>)>,
     /// Its savepoints, each with the number of writes before it.
     savepoints: Vec<(Savepoint, usize)>,
-    /// What it wrote and took back.
+    /// Cells that it wrote and took back.
     taken_back: BTreeSet<Cell>,
     needs: BTreeSet<usize>,
     read: BTreeSet<Cell>,
@@ -77,12 +77,13 @@ impl Open {
         self.writes.iter().any(|(table, key, _)| (table, key) == (&cell.0, &cell.1))
     }
 
-    /// Whether it has locked the cell to write it: a rollback to a savepoint keeps the lock.
+    /// Returns whether it has locked the cell to write it: a rollback to a savepoint keeps the
+    /// lock.
     fn holds(&self, cell: &Cell) -> bool {
         self.wrote(cell) || self.taken_back.contains(cell)
     }
 
-    /// Whether it has locked a cell of the table to write it.
+    /// Returns whether it has locked a cell of the table to write it.
     fn holds_any_of(&self, table: &str) -> bool {
         let mut cells =
             self.writes.iter().map(|(name, ..)| name).chain(self.taken_back.iter().map(|(name, _)| name));
@@ -112,7 +113,7 @@ pub struct Turns<'a> {
     attempts: Vec<Attempt>,
     /// Needs of acknowledged readers.
     shown: BTreeSet<usize>,
-    /// Which attempt wrote a cell last.
+    /// The attempt that wrote a cell last.
     writers: BTreeMap<Cell, usize>,
     open: Vec<Option<Open>>,
     pending: Vec<(usize, CommitFuture)>,
@@ -144,7 +145,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Takes so many steps, then makes all of it durable, unless the device crashes before.
+    /// Takes `steps` steps, then makes all of it durable, unless the device crashes before.
     fn run(&mut self, steps: usize, crash_in_sync: bool) -> Result<(), Error> {
         let database = self.machine.open(self.seed)?;
         let mut result = self.run_open(&database, steps);
@@ -261,7 +262,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Creates or drops the table that comes and goes, if nobody uses it.
+    /// Creates or drops the table that comes and goes, if no client uses it.
     fn come_or_go(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         if !self.state().contains_key(BRIEF) {
             return self.create(database, BRIEF);
@@ -326,7 +327,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// Whether no view sees the attempt, and no transaction what it locked: with
+    /// Returns whether no view sees the attempt, and no transaction what it locked: with
     /// `LockRelease::AfterDurable` a commit that fails is never shown, and keeps its locks.
     fn is_hidden(&self, number: usize) -> bool {
         self.attempts[number].failed

@@ -50,7 +50,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A device that holds this, and fails every call after so many.
+    /// A device with these files, which fails every call after `calls_max` of them.
     pub fn new(image: &DiskImage, calls_max: u64) -> Disk {
         let state = State { calls_max, ..State::default() };
         for (path, bytes) in &image.files {
@@ -70,7 +70,7 @@ impl Disk {
         Disk { state: Arc::new(state), prefix: String::new() }
     }
 
-    /// What it holds now.
+    /// Present files of the device.
     pub fn image(&self) -> DiskImage {
         let files = self.state.files.lock().unwrap();
         let files =
@@ -84,12 +84,12 @@ impl Disk {
         DiskImage { files, regions }
     }
 
-    /// How many calls there were.
+    /// Number of calls.
     pub fn calls(&self) -> u64 {
         self.state.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether there were more calls than are answered.
+    /// Returns whether there were more calls than are answered.
     pub fn is_over(&self) -> bool {
         self.calls() > self.state.calls_max
     }
@@ -111,7 +111,7 @@ fn call(state: &State, verb: Verb, subject: &str) -> Result<()> {
     Err(Error::from_io(verb, subject, std::io::Error::other("more calls than any opening needs")))
 }
 
-/// Nobody else opens it.
+/// No other process opens it.
 #[derive(Debug)]
 struct NoLock;
 

@@ -1,4 +1,4 @@
-//! What is done to the bytes of a database.
+//! Harm that is done to the bytes of a database.
 
 use crate::common::Rng;
 use crate::disk::DiskImage;
@@ -7,10 +7,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a device writes whole.
+/// Bytes that a device writes whole.
 pub const SECTOR: usize = 512;
 
-/// What the paged engine reads and writes at once.
+/// Bytes that the paged engine reads and writes at once.
 pub const PAGE: usize = 4096;
 
 /// One kind of damage.
@@ -50,7 +50,7 @@ impl Harm {
         (of_sector, of_file)
     }
 
-    /// Which bytes of a file of this length it harms, at this sector.
+    /// Bytes of a file of this length that it harms, at this sector.
     pub fn range(self, sector: usize, length: usize) -> Range<usize> {
         let of = match self {
             Harm::Zero(of) | Harm::Swap(of) | Harm::Older(of, _) => of,

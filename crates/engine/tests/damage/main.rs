@@ -35,18 +35,18 @@ static ALLOCATOR: memory::Counting = memory::Counting;
 /// Damages to each kind of database in one round.
 const CASES: usize = 150;
 
-/// How much longer opening, and writing a little, may make the files: by a double-write area, by
-/// segments and pages ahead.
+/// Maximum growth of the files by opening, and by writing a little: a double-write area, segments
+/// and pages ahead.
 const GROWTH_MAX: usize = 16 << 20;
 
-/// What became of a damaged database.
+/// Outcome of a damaged database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     /// All rows are right.
     Right,
     /// Refused; rows read before that were right.
     Refused(String),
-    /// All rows are those after so many commits.
+    /// All rows are those after this number of commits.
     Earlier(usize),
     /// Each row is one that its key had at some time, but they never were there together.
     Mixed(String),
@@ -88,8 +88,8 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this outcome, which is neither right nor a refusal, is one that cannot be told from a
-/// sound database. All else is a bug.
+/// Returns whether this outcome, which is neither right nor a refusal, is one that cannot be told
+/// from a sound database. All else is a bug.
 ///
 /// 1. *The end of a log that was not closed.* Damage to the last records looks like a torn write,
 ///    if no later record, nor the control file, nor the paged engine's double-write area, remembers
@@ -122,7 +122,7 @@ fn exposed(subject: &Subject, case: &Case, seen: &Seen) -> bool {
     }
 }
 
-/// Whether the commits that are lost, all after these, reach into the damaged bytes, or lie behind
+/// Returns whether the lost commits, all after these, reach into the damaged bytes, or lie behind
 /// them; and are not those of the checkpoint.
 fn keeps_what_lies_before(subject: &Subject, case: &Case, units: usize) -> bool {
     if units < UNITS / 2
@@ -219,7 +219,7 @@ fn difference(expected: &State, found: &State) -> String {
     shown.join(", ")
 }
 
-/// What opening and reading the sound database needs.
+/// Resources that opening and reading the sound database need.
 #[derive(Clone, Copy)]
 struct Needs {
     memory: usize,
@@ -311,7 +311,7 @@ fn look_at(subject: &Subject, disk: &Disk, writes: bool) -> Seen {
     }
 }
 
-/// What kind of file a path names.
+/// Kind of the file that a path names.
 fn class(path: &str) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or(path);
     match name {
@@ -328,7 +328,7 @@ fn class(path: &str) -> &'static str {
     }
 }
 
-/// How often each kind of damage to each kind of file had which outcome.
+/// Counts of outcomes, by kind of damage and kind of file.
 #[derive(Default)]
 struct Table(BTreeMap<(String, &'static str, String, &'static str), u64>);
 

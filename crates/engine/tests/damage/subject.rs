@@ -21,20 +21,20 @@ pub const UNITS: usize = 40;
 /// No value is as long.
 pub const VALUE_BYTES_MAX: usize = 20_000;
 
-/// What each value begins with that the commit after so many others wrote.
+/// First bytes of each value that the commit after `unit` others wrote.
 pub fn marker(unit: usize) -> String {
     format!("unit {unit}, ")
 }
 
-/// How the database was left.
+/// State in which the database was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// As a crash leaves it: a checkpoint, and a log beyond it.
+    /// Crashed: a checkpoint, and a log beyond it.
     Open,
     Closed,
 }
 
-/// Which database.
+/// Kind of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind {
     pub engine: EngineKind,
@@ -47,7 +47,7 @@ pub struct Kind {
 /// One database.
 pub struct Subject {
     pub kind: Kind,
-    /// What it holds after so many commits.
+    /// Contents after each number of commits.
     pub states: Vec<State>,
     /// Rows that a transaction wrote and then changed again: no state has them.
     pub within: Vec<Row>,
@@ -55,7 +55,7 @@ pub struct Subject {
     pub image: DiskImage,
     /// Its bytes at earlier moments, oldest first.
     pub earlier: Vec<DiskImage>,
-    /// How many of `earlier` lie before the last checkpoint.
+    /// Number of `earlier` that lie before the last checkpoint.
     pub before_checkpoint: usize,
 }
 
@@ -130,7 +130,7 @@ impl Subject {
         Subject { kind, states, within, image, earlier, before_checkpoint }
     }
 
-    /// What it has to hold.
+    /// Contents that it has to have.
     pub fn last(&self) -> &State {
         self.states.last().expect("a state")
     }

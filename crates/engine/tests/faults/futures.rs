@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// What becomes of each future.
+/// End of a future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FutureEnd {
     Kept,
@@ -119,8 +119,8 @@ fn a_commit_future_dropped_at_any_moment_changes_nothing(engine: EngineKind) {
     }
 }
 
-/// Beside the database's own threads: whoever wants the locks gets them though the future that
-/// would have told is gone.
+/// The database's own threads release the locks though the future that would have told is gone, so
+/// other transactions get them.
 fn locks_go_though_nobody_polls_the_future(engine: EngineKind) {
     for setting in Setting::all(engine) {
         let device = SimDevice::new(1);

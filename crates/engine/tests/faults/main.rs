@@ -1,5 +1,5 @@
-//! What the store does when its device fails, stalls, or is full: every engine, sync protocol, lock
-//! release and method.
+//! The store on a device that fails, stalls, or is full: every engine, sync protocol, lock release
+//! and method.
 //!
 //! | file | what goes wrong |
 //! |---|---|
@@ -33,19 +33,19 @@ use std::time::Duration;
 /// One way to open a database.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
-    /// Whose database it is.
+    /// Engine of the database.
     pub engine: EngineKind,
-    /// Who syncs.
+    /// Sync protocol.
     pub sync: SyncKind,
-    /// When locks go.
+    /// Lock release.
     pub release: LockRelease,
-    /// How bytes travel. Another device is another line in [`Setting::all`].
+    /// I/O method. Another device is another line in [`Setting::all`].
     pub method: Method,
     /// Method of the paged engine's pages. The methods take turns.
     pub page_method: Method,
-    /// Of the log: one but for the memory engine.
+    /// Streams of the log: one but for the memory engine.
     pub streams: u16,
-    /// What a commit of the memory engine waits for.
+    /// Rule of what a commit of the memory engine waits for.
     pub commit_dependencies: CommitDependencies,
     /// Bytes of a page of the paged engine. The sizes take turns.
     pub page_bytes: usize,
@@ -54,7 +54,7 @@ pub struct Setting {
 /// The group of Cicada with P-WAL.
 const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
 
-/// Whether a file is one of the log's segments.
+/// Returns whether a file is one of the log's segments.
 pub fn is_segment(path: &str) -> bool {
     path.starts_with("log/") && path.contains("/log.0")
 }
@@ -135,7 +135,7 @@ impl Setting {
     }
 }
 
-/// What the next opening may find on a device, with a name for each.
+/// States that the next opening may find on a device, with a name for each.
 pub fn later(device: &SimDevice) -> Vec<(String, SimDevice)> {
     let mut later = vec![("the process died".to_owned(), device.reopen_after_kill())];
     for (survival, seeds) in

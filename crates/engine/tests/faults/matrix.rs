@@ -25,10 +25,10 @@ fn key(part: &str, txn: u64) -> String {
     format!("{part}-{txn:03}")
 }
 
-/// What callers were told.
+/// Outcomes that callers got.
 #[derive(Debug, Default)]
 struct Acknowledged {
-    /// Of these transactions: committed.
+    /// Transactions whose commits were acknowledged.
     acknowledged: BTreeSet<u64>,
     /// To readers who were told that they may rely on it: these transactions' writes.
     shown: BTreeSet<u64>,
@@ -184,8 +184,8 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
         std::mem::take(&mut *ledger.lock().expect("no panic"));
     let told = Acknowledged { acknowledged, shown, causes: BTreeSet::new() };
     assert!(!causes.is_empty(), "nobody heard of it");
-    // The device works again; nothing is written and nobody is told of success. A background call
-    // that had passed the gate before it shut may still arrive; but such calls come to an end.
+    // The device works again; nothing is written and no caller is told of success. A background
+    // call that had passed the gate before it shut may still arrive; but such calls come to an end.
     let nothing_arrives = (0..20).any(|_| {
         let steps = device.steps();
         let refused = [

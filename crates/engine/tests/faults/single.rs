@@ -81,10 +81,11 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
         let txn = database.begin().unwrap();
         assert_eq!(txn.get(&table, key(30)).unwrap(), Some(b"safe".to_vec()));
         txn.commit().unwrap();
-        // What cannot be undone any more stays behind its locks, and nobody waits for them.
+        // Changes that cannot be undone any more stay behind their locks, and no transaction waits
+        // for them.
         drop(open);
         assert!(matches!(database.get(&table, key(40)), Err(Error::Poisoned { .. })));
-        // Nobody is shown as durable what may be lost.
+        // No reader is shown as durable what may be lost.
         let options = TransactionOptions { read: Read::Durable, ..TransactionOptions::default() };
         let txn = database.begin_with(options).unwrap();
         assert!(matches!(txn.get(&table, key(0)), Err(Error::Poisoned { .. })));

@@ -1,5 +1,6 @@
-//! The device stands still for seconds, then goes on: `stat` says what it was doing, nobody is told
-//! of success meanwhile, and nothing is lost. The seconds are those of a clock that the test moves.
+//! The device stands still for seconds, then goes on: `stat` says what it was doing, no caller is
+//! told of success meanwhile, and nothing is lost. The seconds are those of a clock that the test
+//! moves.
 
 use crate::common::{block_on, contents};
 use crate::{Setting, later};

@@ -214,8 +214,8 @@ fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
 /// A file and a part of it.
 type Bytes = (String, Range<u64>);
 
-/// As many reads as opening makes fail, each in an opening of its own: the first read there, or
-/// all.
+/// Lets each read that opening makes fail, each in an opening of its own: only the first read
+/// there, or all.
 fn each_read_fails(options: &Options, stays: bool) {
     let (crashed, told) = crashed(options);
     let mut refused = 0;
@@ -248,8 +248,8 @@ fn each_read_fails(options: &Options, stays: bool) {
                 assert_eq!(error.verb, Verb::Read, "{what}: {error}");
                 refused += 1;
             }
-            // A page that cannot be read is found by whoever wants it, and what was read ahead in
-            // vain is read again.
+            // A page that cannot be read is found by the thread that wants it, and what was read
+            // ahead in vain is read again.
             Ok(database) => drop(database),
             Err(error) => panic!("{what}: a failing read was taken for {error}"),
         }

@@ -12,7 +12,7 @@ use katydid_device::SimDevice;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// How a transaction is committed.
+/// Way to commit a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CommitCall {
     Blocking,
@@ -68,7 +68,7 @@ fn parse(value: &[u8]) -> u64 {
     String::from_utf8_lossy(value).parse().expect("a number")
 }
 
-/// Which of the shared key's turns survived; panics unless they are the first ones, each whole.
+/// Turns of the shared key that survived; panics unless they are the first ones, each whole.
 fn survivors(rows: &Rows, when: &str) -> u64 {
     let shared = rows.get(&b"shared"[..]).map_or(0, |value| parse(value));
     let turns: Vec<(u64, String)> = rows

@@ -1,5 +1,5 @@
-//! What the public calls promise, error by error, whichever engine keeps the data. What only one
-//! engine promises is in a test of its own (`paged.rs`).
+//! Promises of the public calls, error by error, whichever engine keeps the data. Promises of only
+//! one engine have a test of their own (`paged.rs`).
 
 use crate::common::{self, block_on, contents, key, options_for, with_advanced};
 use katydid::{
@@ -68,8 +68,8 @@ fn in_memory(engine: EngineKind) -> (Arc<dyn Directory>, Database) {
     (directory, database)
 }
 
-/// Whether the log has come as far as a commit that returned `stamp`. The memory engine's stamps
-/// say nothing about positions in the log; there everything must be durable.
+/// Returns whether the log has come as far as a commit that returned `stamp`. The memory engine's
+/// stamps say nothing about positions in the log; there everything must be durable.
 fn is_durable(database: &Database, stamp: CommitStamp) -> bool {
     let stat = database.stat().unwrap();
     match stat.paged() {

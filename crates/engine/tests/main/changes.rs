@@ -33,7 +33,7 @@ suite! {
 type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 type Commits = BTreeMap<CommitStamp, Writes>;
 
-/// What the transaction leaves of each key that it wrote to.
+/// Values that the transaction leaves of each key that it wrote to.
 fn effect(transaction: &CommittedTransaction) -> Writes {
     let mut writes = Writes::new();
     for change in &transaction.changes {
@@ -459,7 +459,7 @@ fn tables_come_and_go_in_the_feed(engine: EngineKind) {
         }
         other => panic!("{other:?}"),
     };
-    // Whoever reads it later does not know the name any more, unless the creation is in what it
+    // A feed that reads it later does not know the name any more, unless the creation is in what it
     // reads.
     let again = drain(&mut database.changes(&ChangesFrom::Oldest).expect("changes"));
     assert!(matches!(&again[1].changes[0], Change::Row { table, name: Some(_), .. } if *table == number));

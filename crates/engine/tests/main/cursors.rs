@@ -12,7 +12,7 @@ suite! {
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Where the cursor ought to stand.
+/// Position that the cursor ought to have.
 #[derive(Debug, Clone, PartialEq)]
 enum Position {
     Before,

@@ -1,4 +1,4 @@
-//! What an error says: its causes, the table and the key that it concerns, and who was in the way.
+//! Contents of errors: causes, the table and the key, and the transaction that was in the way.
 
 use crate::common::{options_for, with_advanced};
 use katydid::{

@@ -48,8 +48,8 @@ fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     assert!(matches!(database.table("c"), Err(Error::TooManyTables { .. })));
 }
 
-/// What is there stays readable, also for later openings, and the refusal is the same again.
-/// Before, the log prepared one segment after the other.
+/// Present rows stay readable, also for later openings, and the refusal is repeated. Before, the
+/// log prepared one segment after the other.
 fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
     let last = Beginning { position: Lsn::LIMIT.get() - (4 << 20), transaction: 1, table: 1 };
     let (directory, options) = beginning(engine, last);

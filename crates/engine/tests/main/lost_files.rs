@@ -50,7 +50,7 @@ fn files(folder: &Path) -> Files {
     found
 }
 
-/// What differs.
+/// Files that differ.
 fn changes<'a>(before: &'a Files, after: &'a Files) -> Vec<&'a PathBuf> {
     let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     names.into_iter().filter(|name| before.get(*name) != after.get(*name)).collect()
@@ -81,8 +81,8 @@ fn options(engine: EngineKind, log: LogKind) -> Options {
     options
 }
 
-/// Rows in a checkpoint and after it, so many that the log goes over several segments. Closed, or
-/// as a killed process leaves it.
+/// Rows in a checkpoint and after it, enough that the log goes over several segments. Closed, or as
+/// a killed process leaves it.
 fn sample(engine: EngineKind, log: LogKind, closed: bool) -> (Files, Rows) {
     let folder = tempfile::tempdir().expect("folder");
     let mut rows = Rows::new();
@@ -110,8 +110,8 @@ fn open(folder: &Path, options: Options) -> Result<Rows, Error> {
     Ok(table.unwrap_or_default())
 }
 
-/// Whether a database may do without the file: copies of pages, and segments, of which some are
-/// kept for reuse only.
+/// Returns whether a database may do without the file: copies of pages, and segments, of which some
+/// are kept for reuse only.
 fn is_redundant(file: &Path) -> bool {
     let name = file.file_name().expect("a name").to_string_lossy().into_owned();
     name == DOUBLE_WRITE || (name.starts_with("log.0") && name.len() == 20)

@@ -7,7 +7,8 @@ fn name<T: ?Sized>() -> &'static str {
     type_name::<T>()
 }
 
-/// What a log or a database is opened in, and the errors and counters of both, field by field.
+/// The types that opening a log or a database takes, and the errors and counters of both, field by
+/// field.
 #[test]
 fn each_type_of_a_public_signature_has_a_name_here() {
     use katydid::{device, wal};

@@ -1,5 +1,5 @@
-//! What `stat` tells of transactions: which are open and where they began, and how long commits
-//! took.
+//! Transactions in `stat`: the open ones with the lines that began them, and the latencies of
+//! commits.
 
 use crate::common::{block_on, options_for};
 use katydid::{Database, Durability, EngineKind, Options, TransactionOptions};

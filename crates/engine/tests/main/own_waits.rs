@@ -213,7 +213,7 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     assert_own(database.put(&table, "new", "1"), reader.id());
     assert_own(database.verify(None), reader.id());
     reader.commit().expect("commit");
-    // One that was begun to read only keeps nobody waiting.
+    // A transaction that was begun to read only keeps no other waiting.
     let view = database.begin_read_only().expect("begin");
     assert_eq!(view.range(&table, "a".."z").count(), 1);
     database.put(&table, "new", "1").expect("put");

@@ -1,5 +1,5 @@
-//! What only the paged engine promises: locks that are waited for, a log that is pinned, records
-//! and pages by name.
+//! Promises of the paged engine alone: locks that are waited for, a log that is pinned, records and
+//! pages by name.
 
 use crate::common::{self, SMALL_PAGES, block_on, contents, key, small_options};
 use katydid::{CommitFuture, Database, Error, Options, PagedOptions, Table, Transaction};

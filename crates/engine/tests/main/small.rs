@@ -1,4 +1,4 @@
-//! What a new database takes on disk, with the default options.
+//! Bytes of a new database on disk, with the default options.
 
 use katydid::{Database, EngineKind, EngineOptions, MemoryOptions, Options};
 use std::os::unix::fs::MetadataExt;

@@ -1,5 +1,5 @@
-//! What new users wrote first, and what did not compile: each compiles now, and does what its
-//! author meant.
+//! Programs that new users wrote first, and that did not compile: each compiles now, and does what
+//! its author meant.
 
 use crate::common::options_for;
 use katydid::{

@@ -29,7 +29,7 @@ fn filled(options: Options, rows: u64) -> (Database, Table) {
     (database, table)
 }
 
-/// What the view shows, by ranges in both directions and by points.
+/// Rows of the view, by ranges in both directions and by points.
 fn shown(view: &Transaction, table: &Table, keys: u64) -> Rows {
     let up: Vec<_> = view.range(table, ..).collect::<Result<_>>().unwrap();
     assert!(up.is_sorted_by(|(one, _), (next, _)| one < next), "each key once");

@@ -104,7 +104,7 @@ fn an_absence_that_does_not_hold_any_more_is_noticed_before_a_key_is_said_to_exi
         let earlier = database.begin().unwrap();
         let txn = database.begin().unwrap();
         look(&table, &txn);
-        // Only together, so whoever finds no `a` finds no `b`.
+        // Only together, so a transaction that finds no `a` finds no `b`.
         earlier.put(&table, "a", "1").unwrap();
         earlier.put(&table, "b", "1").unwrap();
         earlier.commit().unwrap();

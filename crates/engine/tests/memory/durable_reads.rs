@@ -10,7 +10,7 @@ use katydid::{
 };
 use katydid_device::{SimDevice, Survival};
 
-/// What a look at the table has found: whether there is a row.
+/// A look at the table: returns whether there is a row.
 type Look = fn(&Transaction, &Table) -> Result<bool>;
 
 fn with(durability: Durability, read: Read, access: Access) -> TransactionOptions {

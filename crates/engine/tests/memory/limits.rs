@@ -6,7 +6,7 @@ use katydid_device::MemoryDirectory;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// As documented on [`Database::begin`].
+/// Maximum that [`Database::begin`] documents.
 const OPEN_MAX: usize = 4095;
 
 fn open(lock_wait: Duration) -> Database {

@@ -1,4 +1,4 @@
-//! What only the memory engine promises: its limit, what becomes of old versions, and its readers.
+//! Promises of the memory engine alone: its limit, the end of old versions, and its readers.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -109,7 +109,7 @@ fn who_keeps_old_versions_is_named_by_the_refusal_and_by_stat_until_it_ends() {
     assert_eq!(reader.get(&table, "a").unwrap(), Some(b"1".to_vec()), "it reads what it has read");
     drop(reader);
     database.put(&table, "a", [7; 10_000]).unwrap();
-    // An idle transaction is nobody's burden.
+    // An idle transaction keeps no versions.
     let idle = database.begin_with(READ_ONLY).unwrap();
     let stat = database.stat().unwrap();
     let memory = stat.memory().unwrap();

@@ -1,8 +1,8 @@
 //! Random transactions from several threads against a `BTreeMap`.
 //!
-//! Paged engine: under strict two-phase locking the order of commit records is a serial order:
-//! whoever conflicts with a transaction either appended its commit record before that transaction
-//! got the lock, or gets the lock after its commit record. So every committed transaction is
+//! Paged engine: under strict two-phase locking the order of commit records is a serial order: a
+//! transaction that conflicts with another either appended its commit record before the other got
+//! the lock, or gets the lock after the other's commit record. So every committed transaction is
 //! replayed on the model in the order of its commit LSN, and everything it read, point or range,
 //! must be what the model says at that place. Each transaction writes, so each has an LSN of its
 //! own.
@@ -348,8 +348,8 @@ fn a_log_without_order_matches_the_model(engine: EngineKind) {
     check(seed(8), options, 4, 200, 40, true);
 }
 
-/// So small that it is full again and again: everybody waits for checkpoints, in the middle of
-/// transactions too.
+/// Options with a ring that is full again and again: all transactions wait for checkpoints, in the
+/// middle of transactions too.
 fn small_ring(engine: EngineKind) -> Options {
     crate::common::with_memory(crate::common::with_streams(options_for(engine), 2), 256 << 10)
 }

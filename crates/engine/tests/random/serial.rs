@@ -73,7 +73,7 @@ struct Setting {
     read: Read,
 }
 
-/// How many reads a transaction makes.
+/// Number of reads of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
     Short,
@@ -406,7 +406,8 @@ fn the_checker_finds_a_lost_update_and_write_skew() {
     check_last(&serial, &rows(2));
     assert!(std::panic::catch_unwind(|| check_last(&serial, &rows(1))).is_err());
     assert!(std::panic::catch_unwind(|| check_last(&serial, &BTreeMap::new())).is_err());
-    // Both keys are always written together, so whoever is told of `b` must not have missed `a`.
+    // Both keys are always written together, so a transaction that is told of `b` must not have
+    // missed `a`.
     let told = Done { exists: vec![b"b".to_vec()], ..done(7, 0, vec![(b"a", None)], Vec::new()) };
     let both = done(1, 10, Vec::new(), vec![(b"a", (1, 1)), (b"b", (1, 1))]);
     assert!(std::panic::catch_unwind(|| check(&[told, both])).is_err());

@@ -1,5 +1,5 @@
-//! What opening believes it first makes durable. A process that dies leaves names and bytes in the
-//! page cache that were never synced. The next opening reads them and builds on them; were they not
+//! Opening makes durable what it believes. A process that dies leaves names and bytes in the page
+//! cache that were never synced. The next opening reads them and builds on them. If they were not
 //! synced before they are believed, a crash of the machine after the next acknowledged commit would
 //! take back what that commit stands on.
 //!
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Which store.
+/// A store under test.
 #[derive(Debug, Clone, Copy)]
 struct Store {
     engine: EngineKind,
@@ -93,15 +93,15 @@ fn live(device: &SimDevice, store: Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
     acknowledged
 }
 
-/// How a process ends.
+/// End of a process.
 #[derive(Debug, Clone, Copy)]
 enum End {
     /// It dies at this step.
     Dies(u64),
     /// The sync in this step fails, of a file or of a durable write. It is told, and ends.
     SyncFails(u64),
-    /// The first write to a file fails: the file is the next one written to after so many others,
-    /// this number divided by [`SEEDS`]. It is told, and ends.
+    /// The first write to a file fails: the file is the next one written to after a number of
+    /// others, which is this number divided by [`SEEDS`]. The process is told, and ends.
     FirstWriteFails(u64),
 }
 

@@ -48,7 +48,7 @@ impl Naming {
     }
 }
 
-/// What a traced program did. `call` names one call from its beginning to its end.
+/// Event of a traced program. `call` names one call from its beginning to its end.
 #[derive(Debug, Clone)]
 pub enum Event {
     Write {
@@ -118,7 +118,7 @@ struct Writing {
     length: u64,
 }
 
-/// What a sync covers: changes up to this number but for those under way when it began.
+/// Changes that a sync covers: those up to this number but for those under way when it began.
 #[derive(Debug, Clone)]
 struct Covered {
     number: u64,
@@ -327,7 +327,7 @@ impl Disk {
         self.number
     }
 
-    /// Whether more is kept after this event than before it.
+    /// Returns whether more is kept after this event than before it.
     pub fn keeps(&self, event: &Event) -> bool {
         match event {
             Event::Wrote { count, durable, .. } => *durable && *count > 0,
@@ -408,7 +408,7 @@ impl Disk {
         }
     }
 
-    /// What programs see of a folder, by path.
+    /// Files of a folder as programs see them, by path.
     fn seen(&self, folder: usize, prefix: &str, files: &mut BTreeMap<String, Vec<u8>>) {
         let random = &mut fastrand::Rng::with_seed(0);
         for (name, node) in self.folders[folder].survivor(Survival::KeepAll, random) {

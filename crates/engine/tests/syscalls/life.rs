@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub const CLIENTS: usize = 2;
 
-/// How a phase ends.
+/// End of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Close,
@@ -36,7 +36,7 @@ pub struct Life {
     /// Method of the paged engine's pages.
     pub page_method: Method,
     pub seed: u64,
-    /// Of one client in one phase.
+    /// Units of one client in one phase.
     pub units: usize,
 }
 
@@ -90,7 +90,7 @@ impl Script {
         Script { units, phases }
     }
 
-    /// What a crash may leave when the first `acknowledged` units were acknowledged.
+    /// States that a crash may leave when the first `acknowledged` units were acknowledged.
     pub fn history(&self, acknowledged: usize) -> History {
         let mut history = History::default();
         for unit in &self.units {
@@ -121,8 +121,8 @@ impl Life {
         options
     }
 
-    /// Whether there is another phase; the first phase of the process that follows the one that
-    /// began with `phase`.
+    /// First phase of the process that follows the one that began with `phase`; none if there is no
+    /// other phase.
     pub fn next_process(phase: usize) -> Option<usize> {
         let exits = PHASES[phase..].iter().position(|end| *end == End::Exit).expect("it ends so");
         let next = phase + exits + 1;

@@ -15,7 +15,7 @@ pub struct LogLife {
     pub sync: SyncKind,
     pub method: Method,
     pub seed: u64,
-    /// Of one process.
+    /// Records of one process.
     pub records: u64,
 }
 
@@ -87,8 +87,8 @@ impl LogLife {
         std::process::exit(0);
     }
 
-    /// What is found in `directory` must be all records from one not above `trimmed` to one not
-    /// below `acknowledged`.
+    /// Checks that `directory` has all records from one not above `trimmed` to one not below
+    /// `acknowledged`.
     pub fn check(self, directory: Arc<dyn Directory>, acknowledged: u64, trimmed: u64) {
         let log = Log::open_in(directory, self.options()).expect("open what the crash left");
         let found: Vec<u64> = numbers(&log).into_iter().map(|(number, _)| number).collect();

@@ -1,6 +1,6 @@
-//! What the real program asks of the kernel is enough: lives on real files are followed call by
-//! call, the calls are replayed into a model of what a crash of the machine may leave, and at every
-//! call what is left is opened and compared with what was acknowledged by then.
+//! The system calls of the real program are enough: lives on real files are followed call by call,
+//! the calls are replayed into a model of what a crash of the machine may leave, and at every call
+//! the model's files are opened and compared with what was acknowledged by then.
 //!
 //! The simulated device stands in the place of `FileDirectory`, so no other test sees whether that
 //! syncs at all; and a killed process leaves its pages to the kernel. ADR 24 says why this is a
@@ -48,7 +48,7 @@ use watched::{Seen, Watched};
 const CHILD: &str = "KATYDID_TEST_LIFE";
 const STRIPE_UNIT: u64 = 8 << 10;
 
-/// Where a life takes place, below a folder that is empty and durable.
+/// Folders of a life, below a folder that is empty and durable.
 #[derive(Debug, Clone)]
 pub struct LifeFolders {
     root: PathBuf,
@@ -65,7 +65,7 @@ impl LifeFolders {
         Ok(Arc::new(StripedDirectory::open(folders, STRIPE_UNIT)?))
     }
 
-    /// The same place in what a crash has left.
+    /// Opens the folders of the life in what a crash has left.
     fn open_left(&self, left: &MemoryDirectory) -> Arc<dyn Directory> {
         let inside = |directory: &dyn Directory, name: &str| directory.subdirectory(name).expect("memory");
         if !self.is_striped {
@@ -76,7 +76,7 @@ impl LifeFolders {
     }
 }
 
-/// What lives.
+/// The subject of a life.
 #[derive(Debug, Clone, Copy)]
 enum Case {
     Store(Life),
@@ -175,7 +175,7 @@ fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
     (watched.events, watched.seen)
 }
 
-/// What a life said up to some event.
+/// Announcements of a life up to some event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Announced {
     acknowledged: [u64; CLIENTS],
@@ -324,7 +324,8 @@ fn live(case: Case, is_striped: bool) -> Seen {
     seen
 }
 
-/// Whether files below this folder can be opened for direct I/O, and written through a ring.
+/// Returns whether files below this folder can be opened for direct I/O, and written through a
+/// ring.
 fn available(method: Method) -> bool {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let directory = FileDirectory::open(folder.path()).expect("open");

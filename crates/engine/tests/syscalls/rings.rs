@@ -1,5 +1,5 @@
-//! What a program submits to a ring of the kernel (io_uring), and what of it is complete, read out
-//! of the program's memory: no call names these writes.
+//! Writes that a program submits to a ring of the kernel (io_uring), and those that are complete,
+//! read out of the program's memory: no call names these writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ pub struct Submitted {
     pub token: u64,
     pub descriptor: u64,
     pub offset: u64,
-    /// Where the list of its parts lies, and how many they are.
+    /// Address of the list of its parts, and their number.
     pub vector: u64,
     pub parts: u32,
     pub flags: u32,
@@ -119,7 +119,7 @@ impl Ring {
         assert!(before.is_none(), "two writes of one name in one ring");
     }
 
-    /// What is not complete.
+    /// Writes that are not complete.
     pub fn under_way(&self) -> Vec<Write> {
         self.under_way.values().copied().collect()
     }
@@ -129,7 +129,7 @@ impl Ring {
         self.under_way.remove(&token)
     }
 
-    /// What has become complete since this was last asked.
+    /// Writes that have become complete since this was last asked.
     pub fn completed(&mut self, memory: &fs::File) -> Vec<Done> {
         let mut done = Vec::new();
         if self.under_way.is_empty() {

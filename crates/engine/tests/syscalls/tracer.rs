@@ -29,7 +29,7 @@ pub const DURABLE_WRITE: u64 = 2 | 4;
 /// `RWF_NOWAIT`; it promises nothing.
 const NO_WAIT: u64 = 8;
 
-/// What an open descriptor of the child is.
+/// Kind of an open descriptor of the child.
 #[derive(Debug, Clone)]
 enum Descriptor {
     File { number: usize, durable: bool },
@@ -44,7 +44,7 @@ struct Call {
     doing: PendingCall,
 }
 
-/// What is to be written down at its end.
+/// Event to be written down at the end of a call.
 #[derive(Debug, Clone)]
 enum PendingCall {
     Nothing,
@@ -73,7 +73,7 @@ enum PendingCall {
         name: String,
     },
     Duplicate(Descriptor),
-    /// Submits so many entries to a ring.
+    /// Submits this number of entries to a ring.
     Submit {
         descriptor: u64,
         entries: Vec<u64>,

@@ -34,7 +34,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Of the folder `root`, which is empty and durable.
+    /// Watches the folder `root`, which is empty and durable.
     pub fn new(root: &Path) -> Watched {
         let root = fs::canonicalize(root).expect("the folder is there");
         let (folders, seen) = (vec![BTreeMap::new()], Seen::default());
@@ -74,7 +74,7 @@ impl Watched {
         self.name(folder, Naming::Create(name.to_owned(), node));
     }
 
-    /// Where a folder is.
+    /// Path of a folder.
     pub fn path(&self, folder: usize) -> PathBuf {
         let above = |names: &BTreeMap<String, Node>| {
             let mut names = names.iter();
@@ -84,7 +84,7 @@ impl Watched {
         found.map_or_else(|| self.root.clone(), |(number, name)| self.path(number).join(name))
     }
 
-    /// What a file holds, if it has a name.
+    /// Contents of a file, if it has a name.
     pub fn real(&self, file: usize) -> Option<Vec<u8>> {
         let named = |names: &BTreeMap<String, Node>| {
             let mut names = names.iter();
@@ -95,7 +95,7 @@ impl Watched {
         fs::read(self.path(folder).join(name)).ok()
     }
 
-    /// Whether this name is there and was not seen to be made.
+    /// Returns whether this name exists and was not seen to be made.
     pub fn is_new(&self, folder: usize, name: &str) -> bool {
         !self.folders[folder].contains_key(name) && self.path(folder).join(name).exists()
     }

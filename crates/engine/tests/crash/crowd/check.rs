@@ -1,4 +1,4 @@
-//! What must hold of the rows after recovery.
+//! Conditions that the rows fulfil after recovery.
 //!
 //! Each transaction leaves a mark. Everything acknowledged survived. Of each client, transactions
 //! are lost from the end (paged engine: in the memory engine a later one may survive that has read

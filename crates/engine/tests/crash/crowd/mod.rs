@@ -44,26 +44,26 @@ struct Change {
     is_delete: bool,
 }
 
-/// What one transaction has done, without what it took back.
+/// Work of one transaction, without what it took back.
 #[derive(Debug, Default, Clone)]
 struct Attempt {
     own: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     read: Vec<Version>,
     /// At most one for each shared key.
     shared: Vec<Change>,
-    /// Whether it has seen that another transaction changed what it had read (memory engine). Then
+    /// True if it has seen that another transaction changed what it had read (memory engine). Then
     /// it may not commit.
     is_doomed: bool,
 }
 
-/// What one client knows after the crash.
+/// Knowledge of one client after the crash.
 #[derive(Debug, Default)]
 struct Log {
     attempts: Vec<Attempt>,
     acknowledged: BTreeSet<u64>,
     /// Attempts that were refused, and left nothing.
     refused: BTreeSet<u64>,
-    /// What acknowledged read-only transactions were shown.
+    /// Versions that acknowledged read-only transactions have seen.
     shown: Vec<Version>,
 }
 
@@ -107,7 +107,7 @@ fn own(client: u64, number: u64) -> Vec<u8> {
     [format!("own-{client}-").into_bytes(), key(number)].concat()
 }
 
-/// What each transaction of a client begins the name of its mark with.
+/// Prefix of the marks of a client's transactions.
 fn marks(client: u64) -> String {
     format!("mark-{client}-")
 }

@@ -24,7 +24,8 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Whether a client goes on after this error of a call on a transaction that has not ended.
+    /// Returns whether a client goes on after this error of a call on a transaction that has not
+    /// ended.
     pub fn goes_on_after(&self, error: &Error) -> bool {
         match error {
             Error::Conflict { kind, .. } => {
@@ -42,7 +43,7 @@ impl Judge {
         }
     }
 
-    /// Whether a commit that is told this error was refused, and has left nothing.
+    /// Returns whether a commit with this error was refused, and has left nothing.
     fn refuses(&self, error: &Error) -> bool {
         let conflicts = self.engine == EngineKind::Memory && error.is_retryable();
         if !conflicts {
@@ -65,7 +66,7 @@ impl Judge {
     }
 }
 
-/// What the success of a commit says.
+/// Promise of a successful commit.
 pub enum Promise {
     Nothing,
     Wrote(u64),
@@ -74,7 +75,7 @@ pub enum Promise {
     Refused,
 }
 
-/// What commits have told so far.
+/// Outcomes of commits so far.
 #[derive(Debug, Default)]
 struct Heard {
     acknowledged: BTreeSet<u64>,

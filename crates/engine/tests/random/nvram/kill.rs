@@ -48,7 +48,7 @@ fn child() {
                             txn.put(table, format!("last-{thread}"), number.to_le_bytes())
                         })
                         .expect("a commit");
-                    // Whoever kills it may have closed the pipe.
+                    // The parent, which kills it, may have closed the pipe.
                     if writeln!(std::io::stdout(), "acknowledged {thread} {number}").is_err() {
                         return;
                     }
@@ -58,8 +58,8 @@ fn child() {
     });
 }
 
-/// Runs the child until it has told of so many commits, and kills it; the last one that each thread
-/// was told of.
+/// Runs the child until it has told of `enough` commits, and kills it. Returns the last commit that
+/// each thread was told of.
 fn run(folder: &Path, engine: EngineKind, log: LogKind, enough: usize) -> [Option<u64>; THREADS as usize] {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["nvram::kill::child", "--exact", "--nocapture"])

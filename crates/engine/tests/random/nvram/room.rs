@@ -1,4 +1,5 @@
-//! Who is in the way of making room, who waits, and who is told that the log is full.
+//! Transactions that keep a log in NVRAM from being trimmed, that wait for room, and that fail with
+//! `LogFull`.
 
 use super::{RING, in_memory, open, small};
 use crate::common::{self, contents, key};
@@ -35,7 +36,7 @@ paged! {
     rolling_back_reads_no_log,
 }
 
-/// Whoever waits for somebody else of this thread is to find out soon.
+/// Options with which a transaction that waits for another one of this thread finds out soon.
 fn alone() -> Options {
     Options { lock_wait: Duration::from_millis(5), ..small(EngineKind::Paged) }
 }
@@ -284,7 +285,7 @@ fn a_transaction_larger_than_its_stream_is_refused_and_nothing_of_it_is_there() 
             for _ in 0..3 {
                 let error = database.put(&table, "long", vec![1; 300_000]).expect_err("it does not fit");
                 assert!(error.to_string().contains("larger than the limit of"), "{log}: {error}");
-                // What is open is in nobody's way here.
+                // Open transactions keep no room here.
                 for number in 0..100 {
                     database.put(&table, key(number), vec![1; 4000]).unwrap();
                 }
