@@ -1,4 +1,4 @@
-//! What an append takes in NVRAM:
+//! Time of an append in NVRAM:
 //! `cargo run --release -p katydid-wal --example nvram_append -- [FOLDER] [THREADS]`.
 //!
 //! Records of 120 bytes, header included, appended to each kind of log and waited for, in a region

@@ -1,4 +1,4 @@
-//! How quick the parts of a log of several streams are:
+//! Rates of the parts of a log of several streams:
 //! `cargo run --release -p katydid-wal --example streams -- append|tell|replay [FOLDER]`.
 //!
 //! Nothing is waited for but the processor: the log is in memory, unless a folder is named, which

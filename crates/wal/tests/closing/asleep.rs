@@ -10,7 +10,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread that is awake for so many looks will never sleep.
+/// Number of looks after which a thread that is still awake will never sleep.
 const LOOKS_MAX: usize = 1_000_000;
 
 /// Returns when every other thread sleeps, and has at two looks, one after the other.
@@ -27,7 +27,7 @@ pub fn wait_until_all_sleep() {
     panic!("a thread never sleeps");
 }
 
-/// How often each other thread has slept so far; nothing if one of them is awake.
+/// Counts of sleeps of each other thread so far; none if one of them is awake.
 fn looks() -> Option<Vec<(String, String)>> {
     let own = std::fs::read_link("/proc/thread-self").expect("Linux");
     let own = own.file_name().expect("a thread's number").to_string_lossy().into_owned();

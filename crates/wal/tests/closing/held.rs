@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which thread's calls are counted until one is held up.
+/// Threads whose calls are counted until one call is held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadFilter {
     /// Those of threads that have called [`enlist`].
@@ -27,7 +27,7 @@ pub enum ThreadFilter {
 #[derive(Debug)]
 struct Plan {
     filter: ThreadFilter,
-    /// So many calls pass first.
+    /// Number of calls that pass first.
     passing: usize,
     reached: Sender<Held>,
     leaves: Receiver<()>,
@@ -43,7 +43,7 @@ pub fn enlist() {
     ENLISTED.set(true);
 }
 
-/// What all files of one opening share.
+/// State that all files of one opening share.
 #[derive(Debug, Default)]
 struct Watched {
     plan: Mutex<Option<Plan>>,
@@ -189,7 +189,7 @@ impl Opening {
         self.watched.ended.load(Ordering::SeqCst)
     }
 
-    /// What was done that must not be.
+    /// Calls that must not have been made.
     pub fn faults(&self) -> Vec<String> {
         self.watched.faults.lock().expect("no panic").clone()
     }

@@ -65,7 +65,8 @@ pub fn number(record: &Record) -> u32 {
     u32::from_le_bytes(record.payload[..4].try_into().expect("four bytes"))
 }
 
-/// Whether this is how a call on a log ends that another thread closes: well, or told so.
+/// Returns whether a call on a log that another thread closes may end like this: well, or with the
+/// error of a closed log.
 pub fn is_fine(outcome: &Result<(), Error>) -> bool {
     matches!(outcome, Ok(()) | Err(Error::Closed))
 }

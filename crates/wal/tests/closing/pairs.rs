@@ -12,7 +12,7 @@ use katydid_wal::{
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// What a thread does to an open log.
+/// Call of a thread on an open log.
 type Call<L> = (&'static str, fn(&L) -> Result<(), Error>);
 
 /// A log of one kind: how it is opened and filled, what can be called, and what must be there
@@ -201,7 +201,7 @@ fn no_call_of_a_log_in_nvram_reaches_the_directory_after_close() {
     }
 }
 
-/// What the log's own threads do for others is waited for as well.
+/// Closing also waits for what the log's own threads do for others.
 #[test]
 fn no_thread_of_the_log_reaches_the_directory_after_close() {
     let _alone = alone();

@@ -37,7 +37,7 @@ fn hear(outcome: Result<(), Error>, told: &mut Acknowledged, upto: u64, causes: 
     }
 }
 
-/// What one caller does while the device stands still.
+/// Calls of one caller while the device stands still.
 fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<String>>>) -> Acknowledged {
     let mut told = Acknowledged::default();
     let Ok(end) = append(&mut session, number as u64, &mut told) else { return told };

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// What becomes of each future.
+/// End of a future.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FutureEnd {
     Kept,
@@ -19,7 +19,7 @@ enum FutureEnd {
     DroppedAfterItsAnswer,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     steps: u64,

@@ -1,5 +1,5 @@
-//! What the log does when its device fails, stalls, or is full: every protocol, every device, every
-//! kind of fault, every place.
+//! The log on a device that fails, stalls, or is full: every protocol, every device, every kind of
+//! fault, every place.
 //!
 //! | file | what goes wrong |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | `wakers` | nothing, or a write; a waker drops the last handle, waits for the log, stands still |
 //! | `panics` | one call, which does not return but panics |
 //!
-//! What must hold is the same everywhere: whoever was told of success finds it after the next
-//! opening, whatever becomes of the machine; after a failed write or sync nobody is told of success
-//! any more, and all are told the first cause; and what is found is records that were appended,
-//! whole, in the order of their session, from the first one on.
+//! The conditions are the same everywhere. What a caller was told is durable is found by the next
+//! opening, whatever happens to the machine. After a failed write or sync no caller is told of
+//! success any more, and all are told the first cause. The records that are found were appended,
+//! are whole, in the order of their session, and begin with the first one.
 
 mod beside;
 mod calls;
@@ -72,14 +72,14 @@ pub fn payload(session: u64, number: u64) -> Vec<u8> {
     text.into_bytes().into_iter().cycle().take(60 + (session * 37 + number * 101) as usize % 700).collect()
 }
 
-/// What each session has appended, and how much of it was acknowledged as durable.
+/// Records that each session has appended, and those that were acknowledged as durable.
 #[derive(Debug, Clone, Default)]
 pub struct Acknowledged {
     /// Records in the log.
     pub appended: u64,
-    /// So many of them were acknowledged.
+    /// Number of acknowledged records.
     pub acknowledged: u64,
-    /// Up to so many of them may be gone, since that was asked for.
+    /// Number of records that may be gone, since that was asked for.
     pub trimmed: u64,
 }
 
@@ -95,8 +95,8 @@ pub fn append(
     Ok(appended.end)
 }
 
-/// Of each session the first records, but for what was trimmed: all that were acknowledged among
-/// them, none damaged and none that was never appended.
+/// Checks that the log has the first records of each session, but for what was trimmed: all
+/// acknowledged ones among them, none damaged and none that was never appended.
 pub fn check(log: &Log, told: &[Acknowledged], when: &str) {
     let mut found = vec![0; told.len()];
     for record in log.first().reader(log.first().start()).expect("reader") {

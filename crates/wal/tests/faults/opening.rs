@@ -8,7 +8,7 @@ use katydid_wal::{Durability, Log, OpenError, SyncKind};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// How long a place stays unreadable.
+/// Time for which a place stays unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultDuration {
     /// One read of it fails.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 const SESSIONS: u64 = 6;
 
-/// What a caller was told in the end: how many of its records are durable, and why no more of them.
+/// Final outcome of a caller: the number of its durable records, and the reason why it is no
+/// greater.
 #[derive(Debug, Default)]
 struct Heard {
     told: Acknowledged,
@@ -115,7 +116,7 @@ fn a_preparation_that_panics_fails_the_log_and_hangs_nobody() {
     });
 }
 
-/// Such a call has no error to return, and the leader makes it with its latch held.
+/// A call without an error to return panics, and the leader makes it with its latch held.
 #[test]
 fn a_question_that_panics_fails_the_log_and_hangs_nobody() {
     on_every_protocol_and_device(|sync, place| {

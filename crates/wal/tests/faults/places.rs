@@ -76,7 +76,7 @@ impl Device {
         }
     }
 
-    /// What is on it as far as programs see; nothing of real files.
+    /// Contents of the device as far as programs see them; nothing of real files.
     pub fn image(&self) -> BTreeMap<String, Vec<u8>> {
         match self {
             Device::Simulated(device) => device.image(),
@@ -122,8 +122,8 @@ impl Device {
         }
     }
 
-    /// What the next opening may find, with a name for each: where the machine can crash, also what
-    /// that may leave.
+    /// States that the next opening may find, with a name for each: where the machine can crash,
+    /// also those that a crash may leave.
     pub fn later(&self) -> Vec<(String, Device)> {
         let Device::Simulated(device) = self else { return vec![("as it is".to_owned(), self.clone())] };
         let mut later = vec![("the process died".to_owned(), Device::Simulated(device.reopen_after_kill()))];
@@ -153,13 +153,13 @@ impl Drop for Standstill<'_> {
     }
 }
 
-/// Whether a read of so many bytes there fails.
+/// Decides whether a read of this range fails.
 type Reads = Box<dyn FnMut(&str, Range<u64>) -> bool + Send>;
 type Predicate = Box<dyn FnMut(Verb, &str) -> Option<Fault> + Send>;
 
 #[derive(Default)]
 pub struct Plan {
-    /// Whether a call panics that is to fail.
+    /// True if a call that is to fail panics.
     panics: bool,
     state: Mutex<State>,
     changed: Condvar,

@@ -1,6 +1,6 @@
 //! The device stands still for seconds, then goes on: an event and a metric say what it was doing,
-//! nobody is told of success meanwhile, and nothing is lost. The seconds are those of a clock that
-//! the test moves.
+//! no caller is told of success meanwhile, and nothing is lost. The seconds are those of a clock
+//! that the test moves.
 
 use crate::places::Standstill;
 use crate::{Acknowledged, append, block_on, check, on_every_protocol_and_device, options};
@@ -100,7 +100,7 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
         }
         let Stalls { count, longest, .. } = log.device_stalls();
         assert!(count > 0 && longest == Duration::from_secs(4), "{count} stalls, longest {longest:?}");
-        // It is said by whoever made the call, after that.
+        // The thread that made the call reports it after that.
         while heard(" took 4.0 s") <= over {
             std::thread::yield_now();
         }

@@ -23,7 +23,7 @@ fn quiet(sync: SyncKind, place: &TestDevice) -> Options {
     }
 }
 
-/// Where positions take a 33rd bit.
+/// First position with a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
 /// A device for one life: with buffered writes one on which the log was begun so that its positions
@@ -38,10 +38,10 @@ fn device(seed: u64, options: &Options) -> SimDevice {
     device.reopen_after_kill()
 }
 
-/// How a life ended.
+/// End of a life.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// Well, after so many refusals for lack of room.
+    /// Closed, after this number of refusals for lack of room.
     Closed { refused: u32 },
     /// A call said that the log is shut.
     Shut,
@@ -66,7 +66,7 @@ fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
     match rounds(device, options, told, &mut refused) {
         Ok(()) => End::Closed { refused },
         Err(Error::Poisoned { .. }) => End::Shut,
-        // Of a call beside the way of a commit, of which nobody was told anything yet.
+        // A call beside the path of a commit, about which no caller was told anything yet.
         Err(Error::Device(error)) => {
             assert!(!matches!(error.cause, katydid_device::Cause::Crashed), "{error}");
             End::Shut

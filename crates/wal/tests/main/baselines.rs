@@ -93,7 +93,7 @@ fn threads_that_meet_are_counted() {
     }
 }
 
-/// Syncs for five commits that nobody waits for, which one thread serves when all are requested.
+/// Syncs for five commits without a waiter, which one thread serves when all are requested.
 fn syncs_of_requests(sync: SyncKind) -> u64 {
     let files = FileOptions { sync: sync.into(), ..FileOptions::default() };
     let options = Options {
@@ -175,7 +175,7 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     assert_eq!((after.syncs - before.syncs, after.sync_locks - before.sync_locks), (2, 2));
 }
 
-/// Writes for four units of commits that nobody waits for, the last of which is then waited for.
+/// Writes for four units of commits without a waiter, the last of which is then waited for.
 fn writes_of_units(group: Group) -> u64 {
     const UNIT: u64 = 64 << 10;
     const RECORD: u64 = 1 << 10;

@@ -1,5 +1,5 @@
-//! What inserter `chunked` promises beyond the conformance suite: order along `after`, padding that
-//! nobody sees and that costs little, and sessions that delay nobody by doing nothing.
+//! Promises of inserter `chunked` beyond the conformance suite: order along `after`, padding that
+//! no reader sees and that costs little, and idle sessions that delay no thread.
 
 use katydid_device::{Directory, MemoryDirectory};
 use katydid_wal::{

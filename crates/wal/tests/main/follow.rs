@@ -1,4 +1,4 @@
-//! Followers: only what is durable, in order, each record once; whoever waits is told.
+//! Followers: only what is durable, in order, each record once; a waiting follower is told.
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{
@@ -140,7 +140,7 @@ fn a_future_is_woken_by_the_next_durable_record_and_forgotten_when_it_is_dropped
     }
     log.first().wait(append(&log, 0), Durability::Durable).expect("durable");
     log.run_background();
-    // Whoever is left may be told once too often, but nobody else's record is lost.
+    // A follower that is left may be told once too often, but no other's record is lost.
     let before = count.0.load(Ordering::SeqCst);
     {
         let mut next = pin!(follower.next_async());

@@ -1,5 +1,4 @@
-//! What inserter `grasshopper` counts: how much was found filled by crawling, and how much by
-//! hopping.
+//! Counters of inserter `grasshopper`: bytes found filled by crawling, and by hopping.
 
 use katydid_device::MemoryDirectory;
 use katydid_wal::{Append, Background, FileOptions, InserterDesign, Kind, Log, Options};

@@ -15,7 +15,7 @@ fn options() -> Options {
     sized(16 * KIB, 128 * KIB)
 }
 
-/// With a first segment and large ones of so many bytes.
+/// Options with a first segment and large ones of these sizes.
 fn sized(first_segment_bytes: u64, segment_bytes: u64) -> Options {
     let files = FileOptions {
         first_segment_bytes,
@@ -164,8 +164,8 @@ fn a_segment_of_another_size_is_refused_by_name() {
     }
 }
 
-/// What a full device leaves in a young log is enough for critical records that undo all that was
-/// ever appended, although far less is kept than the whole reserve.
+/// A full device leaves enough room in a young log for critical records that undo all that was ever
+/// appended, although far less is kept than the whole reserve.
 #[test]
 fn a_young_log_on_a_full_device_has_room_to_undo_everything() {
     let device = SimDevice::new(1);

@@ -1,5 +1,5 @@
-//! What `nv_logging` does as the report on NV-Logging says, and `nv_entries` does not: appenders
-//! persist, and a checkpoint writes no file.
+//! Properties of `nv_logging` that the report on NV-Logging names, and that `nv_entries` lacks:
+//! appenders persist, and a checkpoint writes no file.
 
 use katydid_device::nvram::SimNvram;
 use katydid_device::{SimDevice, Survival};
@@ -24,7 +24,7 @@ fn made(log: LogKind) -> (SimDevice, SimNvram, Log) {
     (device, memory, log)
 }
 
-/// Appends so many records; where the last one ends.
+/// Appends `count` records. Returns the end of the last one.
 fn append(log: &Log, count: u64) -> Lsn {
     let mut session = log.session().expect("session");
     let ends = (0..count).map(|_| session.append(&Append::new(Kind::USER, &[&[7; 40]])).expect("append").end);

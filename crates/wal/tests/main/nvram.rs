@@ -142,7 +142,7 @@ fn it_can_be_inspected_and_is_not_changed() {
     }
 }
 
-/// Whoever is told that a record is durable need not name it as what a later one depends on.
+/// A caller that is told that a record is durable need not name it as a dependency of a later one.
 #[test]
 fn what_is_appended_after_something_durable_lies_above_it() {
     for (kind, inserter) in
@@ -189,7 +189,7 @@ fn apart(bytes: u64, entries: u64, reserve_bytes: u64) -> Options {
     }
 }
 
-/// Appends records of so many bytes until there is no room; where they are.
+/// Appends records of `bytes` bytes until there is no room. Returns their positions.
 fn fill(session: &mut Session, bytes: usize, class: AppendClass) -> Vec<Appended> {
     let payload = vec![7; bytes];
     let mut all = Vec::new();

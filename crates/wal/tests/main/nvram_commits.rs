@@ -59,7 +59,7 @@ fn append(session: &mut Session, who: u64, number: u64) -> Appended {
     session.append(&Append::new(Kind::USER, &[&payload(number, who)]).txn(who)).expect("append")
 }
 
-/// How many records each of `N` has; they must be whole, and begin with the first.
+/// Number of records of each of `N`; they must be whole, and begin with the first.
 fn found<const N: usize>(log: &Log, context: &str) -> [u64; N] {
     let mut counts = [0; N];
     for record in log.first().reader(log.first().start()).expect("reader") {
@@ -71,7 +71,7 @@ fn found<const N: usize>(log: &Log, context: &str) -> [u64; N] {
     counts
 }
 
-/// What is there if nothing survives that was not fenced.
+/// Records that exist if nothing survives that was not fenced.
 fn kept<const N: usize>(device: &SimDevice, options: &Options, context: &str) -> [u64; N] {
     let device = device.reopen_with(0, Survival::DropAll);
     found(&Log::open_in(device.directory(), options.clone()).expect(context), context)
@@ -92,7 +92,7 @@ fn a_commit_covers_records_whose_appenders_persisted_nothing() {
         assert_eq!(memory.steps(), before, "{context}: appends only copy");
         log.first().wait(own.end, DURABLE).expect("wait");
         let counts = memory.counts();
-        // Nobody whose record was covered takes another step.
+        // No thread whose record was covered takes another step.
         log.first().wait(own.lsn, DURABLE).expect("wait");
         log.first().request(own.lsn, DURABLE);
         let mut queue = log.completions();
@@ -137,7 +137,7 @@ fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     }
 }
 
-/// How many of some crashes at the step left a part of the commit; none if it has no such step.
+/// Number of crashes at the step that left a part of the commit; none if it has no such step.
 fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
     let context = format!("seed {seed}, {kind}, step {step}");
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -191,7 +191,7 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
     Some(parts)
 }
 
-/// A request is met though nobody waits, and nothing is asked of callers later.
+/// A request is met although no thread waits, and nothing is asked of callers later.
 #[test]
 fn what_is_requested_is_durable_without_anybody_who_waits() {
     for kind in KINDS {
@@ -220,7 +220,7 @@ fn what_is_requested_is_durable_without_anybody_who_waits() {
                 }
                 assert!(log.first().durable() >= end, "{kind}, {background:?}");
             }
-            // What nobody has asked for is not.
+            // Records that no caller has asked for are not durable.
             append(&mut session, 0, 3);
             drop(session);
             crash(&log);
@@ -297,8 +297,8 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     );
 }
 
-/// Threads append, and wait, ask and poll as they like, until the memory crashes: whoever was told
-/// of something, by whichever way and whosever commit it was, finds it.
+/// Threads append, and wait, ask and poll as they like, until the memory crashes. A thread that was
+/// told of something finds it, by whichever way and by whichever thread's commit it was told.
 #[test]
 fn whatever_was_told_to_anybody_is_there() {
     const THREADS: usize = 4;

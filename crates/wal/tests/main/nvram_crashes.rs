@@ -39,14 +39,14 @@ fn options(log: LogKind, inserter: InserterKind) -> Options {
     }
 }
 
-/// What a test knows of the log.
+/// Knowledge of a test about the log.
 #[derive(Debug, Clone, Default)]
 struct Model {
     /// Every record that may be there, by its number: which session's, and of how many bytes.
     appended: BTreeMap<u64, (u64, usize)>,
     /// Numbers of those that must be there, unless they are trimmed.
     acknowledged: Vec<u64>,
-    /// Numbers and ends of those that nobody has waited for.
+    /// Numbers and ends of the records that no thread has waited for.
     pending: Vec<(u64, Lsn)>,
     /// Numbers of those that may have been trimmed. Of sessions with chunks of their own a later
     /// number may lie lower.
@@ -84,7 +84,7 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
                 let waited = log.first().wait(appended.end, Durability::Durable);
                 assert!(waited.is_ok() || memory.is_crashed(), "{waited:?}");
                 if waited.is_ok() {
-                    // With it what lies below, whoever appended it.
+                    // Also everything below it, whichever session appended it.
                     let covered = |(_, end): &&(u64, Lsn)| *end <= appended.end;
                     model.acknowledged.extend(model.pending.iter().filter(covered).map(|(number, _)| number));
                     model.pending.retain(|(_, end)| *end > appended.end);
@@ -148,11 +148,10 @@ fn memory_of(device: &SimDevice) -> SimNvram {
     device.nvram("log.nvram").expect("it was made")
 }
 
-/// Where positions take a 33rd bit.
+/// First position with a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
-/// Whether a log begins at position 0, or so that its positions pass [`HIGH`] in the work that
-/// follows.
+/// First position of a log: 0, or one from which positions pass [`HIGH`] in the work that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begins {
     AtZero,
@@ -288,8 +287,7 @@ fn many_lives_of_one_log() {
     }
 }
 
-/// What a crash leaves of records that were being appended, made by hand: some words of them never
-/// arrived.
+/// A crash during appends, made by hand: some words of the records never arrived.
 #[test]
 fn holes_become_padding_and_everything_else_stays() {
     let seed = seed();
@@ -301,7 +299,7 @@ fn holes_become_padding_and_everything_else_stays() {
         let device = SimDevice::new(seed);
         let log = Log::open_in(device.directory(), options.clone()).expect("made");
         let mut session = log.session().expect("session");
-        // Nobody looks how far it is durable, as if the holes were there from the first.
+        // No thread looks how far it is durable, as if the holes had always been there.
         let places: Vec<_> = (0..30)
             .map(|number| {
                 let bytes = payload(number, rng.usize(0..120));
@@ -374,7 +372,7 @@ fn holes_become_padding_and_everything_else_stays() {
     }
 }
 
-/// Of records that lie apart: an entry is not set when the machine crashes, and those above it are.
+/// Records lie apart, and an entry is not set when the machine crashes, while those above it are.
 /// What is above is no record, its memory is used again, and its entries must not name what is put
 /// there.
 #[test]

@@ -41,7 +41,7 @@ fn numbers(log: &Log) -> Vec<u64> {
     numbers.collect()
 }
 
-/// What the child does; nothing in an ordinary run.
+/// Work of the child; nothing in an ordinary run.
 #[test]
 fn child() {
     let (Ok(folder), Ok(kind)) = (std::env::var(FOLDER), std::env::var(KIND)) else { return };

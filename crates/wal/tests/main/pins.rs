@@ -1,4 +1,4 @@
-//! What a pin keeps, and for how long: files, NVRAM and several streams.
+//! Records that a pin keeps, and the time for which it does: files, NVRAM and several streams.
 
 use katydid_device::SimDevice;
 use katydid_wal::{

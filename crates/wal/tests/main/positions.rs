@@ -10,8 +10,8 @@ use katydid_wal::{
 
 /// Positions that records are appended on both sides of.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
-/// How far below the border the log begins, at most; and above it ends, at least. Several rounds of
-/// the ring.
+/// Maximum distance below the border at which the log begins, and minimum distance above it at
+/// which the log ends. Several rounds of the ring.
 const NEAR: u64 = 64 << 10;
 
 fn options(inserter: InserterKind, sync: SyncKind) -> Options {

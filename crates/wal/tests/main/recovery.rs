@@ -38,7 +38,7 @@ fn payload(number: usize, bytes: usize) -> Vec<u8> {
     format!("record {number} ").into_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-/// Whether the device crashed, as any of the log's calls may say it.
+/// Returns whether the device crashed, as any of the log's calls may say it.
 fn crashed(error: &Error) -> bool {
     match error {
         Error::Poisoned { cause } | Error::Device(cause) => device_crashed(cause),
@@ -56,12 +56,12 @@ fn device_crashed(error: &katydid_device::Error) -> bool {
     }
 }
 
-/// What was told to the log and what it acknowledged.
+/// Calls on the log, and what it acknowledged.
 #[derive(Debug, Default)]
 struct Model {
-    /// Where each record begins, and its payload.
+    /// Start and payload of each record.
     appended: Vec<(Lsn, Vec<u8>)>,
-    /// So many of the records are acknowledged as durable.
+    /// Number of records that are acknowledged as durable.
     acknowledged: usize,
     trimmed: Lsn,
 }

@@ -44,7 +44,7 @@ fn device_crashed(error: &katydid_device::Error) -> bool {
     }
 }
 
-/// Whether the device crashed, as any of the log's calls may say it.
+/// Returns whether the device crashed, as any of the log's calls may say it.
 fn crashed(error: &Error) -> bool {
     match error {
         Error::Poisoned { cause } | Error::Device(cause) => device_crashed(cause),
@@ -55,9 +55,9 @@ fn crashed(error: &Error) -> bool {
 
 #[derive(Debug, Default)]
 struct Model {
-    /// Where each record that may still be there begins, and its payload.
+    /// Start and payload of each record that may still exist.
     appended: Vec<(Lsn, Vec<u8>)>,
-    /// So many of them are acknowledged as durable.
+    /// Number of them that are acknowledged as durable.
     acknowledged: usize,
     /// The log may have been trimmed up to here.
     trimmed: Lsn,

@@ -1,5 +1,4 @@
-//! What a log promises on a device that does not write sectors whole or not at all:
-//! [`Survival::Trash`].
+//! Promises of a log on a device that may write sectors in part: [`Survival::Trash`].
 //!
 //! The last block of the log is written again by each commit that ends in it, and holds records
 //! that were acknowledged. While it is being written, their sectors are. A device that leaves
@@ -52,7 +51,7 @@ fn run(device: &SimDevice, method: Method) -> Vec<u64> {
     ends
 }
 
-/// How many acknowledged records the crash has destroyed.
+/// Number of acknowledged records that the crash has destroyed.
 fn lost(device: &SimDevice, method: Method, ends: &[u64], what: &str) -> usize {
     // The interrupted write began with the block that the last acknowledged record ends in.
     let exposed = ends.last().map_or(0, |end| end / BLOCK * BLOCK);

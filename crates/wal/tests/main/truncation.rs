@@ -1,5 +1,5 @@
-//! Truncating a suffix: what was dropped never comes back, what was kept is there, and whoever
-//! reads the log is told.
+//! Truncating a suffix: what was dropped never comes back, what was kept stays, and readers of the
+//! log are told.
 
 use fastrand::Rng;
 use katydid_device::SimDevice;
@@ -71,13 +71,13 @@ fn numbers(log: &Log) -> Vec<u64> {
     seen(log).expect("read").iter().map(|seen| seen.number).collect()
 }
 
-/// What a log may have after a crash.
+/// Records that a log may have after a crash.
 #[derive(Debug, Clone, Default)]
 struct Model {
     live: Vec<Seen>,
-    /// How many of these are known to be durable.
+    /// Number of these that are known to be durable.
     durable: usize,
-    /// How many of these a trim was asked to drop.
+    /// Number of these that a trim was asked to drop.
     trimmed: usize,
     /// A truncation whose outcome is not known: how many stay, and what is kept.
     pending: Option<(usize, u64)>,

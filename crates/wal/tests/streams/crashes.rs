@@ -16,7 +16,7 @@ use katydid_wal::{
 };
 use std::collections::BTreeSet;
 
-/// What is known of a record.
+/// Knowledge about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// No opening has looked at it yet.
@@ -35,7 +35,7 @@ struct Appended {
     place: StreamLsn,
     /// Indexes of all that it depends on, by however many steps.
     needs: BTreeSet<usize>,
-    /// The same as places.
+    /// Dependencies as positions.
     depends: Dependencies,
     payload: Vec<u8>,
     /// It depends on the end of a chunk, which may be lost although every record in it is there.
@@ -47,15 +47,15 @@ struct Appended {
 #[derive(Debug, Default)]
 struct Model {
     records: Vec<Appended>,
-    /// Where the last checkpoint lets replay begin.
+    /// Positions from which the last checkpoint lets replay begin.
     cut: Option<Vec<Lsn>>,
-    /// How many records were present and not kept, over all openings.
+    /// Number of records that were present and not kept, over all openings.
     dropped: usize,
     opened: usize,
 }
 
 impl Model {
-    /// What must be replayed of the records that are there.
+    /// Records, of those that exist, that must be replayed.
     fn expected(&self, present: &BTreeSet<usize>) -> BTreeSet<usize> {
         let is_there =
             |index: &usize| present.contains(index) || self.records[*index].known == Known::Captured;
@@ -120,7 +120,7 @@ fn present(log: &Log, from: &[Lsn]) -> Option<BTreeSet<usize>> {
     Some(found)
 }
 
-/// Opens, compares with the model, and goes on for so many steps or until the crash.
+/// Opens, compares with the model, and goes on for `rounds` rounds or until the crash.
 fn live(
     device: &SimDevice,
     streams: u16,
@@ -265,8 +265,8 @@ fn append(
     Some(())
 }
 
-/// As an engine does it: all that was appended is durable and captured, that is written down, and
-/// then the log is trimmed.
+/// Takes a checkpoint as an engine does: all that was appended is durable and captured, that is
+/// written down, and then the log is trimmed.
 fn checkpoint(log: &Log, model: &mut Model) -> Option<()> {
     let cut: Vec<Lsn> = log.streams().iter().map(Stream::barrier).collect();
     crashed(log.sync())?;
@@ -279,7 +279,7 @@ fn checkpoint(log: &Log, model: &mut Model) -> Option<()> {
     crashed(log.trim(&cut))
 }
 
-/// What looking at the log without opening it says of it is what opening it then does.
+/// Looks at the log without opening it. Opening it then does what the look says.
 fn look(device: &SimDevice, model: &Model) -> Option<BTreeSet<usize>> {
     // A device that has no log yet, or one that is not whole, has nothing to show.
     let found = inspect(device.directory().as_ref()).ok().filter(|found| found.is_complete)?;

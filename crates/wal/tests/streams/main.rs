@@ -1,4 +1,4 @@
-//! What a log of several streams promises.
+//! Promises of a log of several streams.
 //!
 //! | file | what |
 //! |---|---|
@@ -119,7 +119,7 @@ pub fn replayed_from(
     Some((found, report.stamp_max.get()))
 }
 
-/// What a replay comes to.
+/// Result of a replay.
 pub type Outcome = Result<(Found, u64), ReplayError<()>>;
 
 /// All that is replayed from these positions, or each stream's start, while the log is opened, and

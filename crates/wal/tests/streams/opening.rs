@@ -1,4 +1,4 @@
-//! Which streams there are, and what is missing, foreign, damaged or half made.
+//! Streams that exist, and streams that are missing, foreign, damaged or half made.
 
 use crate::{Commit, open_in, options, replayed};
 use katydid_device::{Cause, Create, Directory, MemoryDirectory, Method, SimDevice, WriteMode};

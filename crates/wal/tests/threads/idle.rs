@@ -25,7 +25,7 @@ fn switches() -> BTreeMap<String, String> {
     found
 }
 
-/// Whether every thread of the log sleeps.
+/// Returns whether every thread of the log sleeps.
 fn all_asleep() -> bool {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux").flatten();
     tasks.map(|task| task.path()).all(|path| {
@@ -59,7 +59,7 @@ fn an_idle_log_does_not_wake_up() {
             };
             let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
             let mut session = log.session().expect("session");
-            // Every kind of background thread has something to do first: syncs nobody waits for,
+            // Every kind of background thread has something to do first: syncs without a waiter,
             // segments to prepare.
             for number in 0..2000u64 {
                 let end = session.append(&Append::new(Kind::USER, &[&[3; 200]])).expect("append").end;

@@ -26,7 +26,7 @@ fn watchers() -> BTreeMap<String, (bool, String)> {
     found
 }
 
-/// How often this test looks at most before it expects a state, with work in between.
+/// Maximum number of looks before this test expects a state, with work in between.
 const ROUNDS: usize = 50;
 
 fn work() -> u64 {

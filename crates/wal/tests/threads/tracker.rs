@@ -1,4 +1,4 @@
-//! The tracker thread of `grasshopper` and `bitmap`: it finds what nobody asks for, sleeps
+//! The tracker thread of `grasshopper` and `bitmap`: it finds what no thread asks for, sleeps
 //! otherwise, and ends with its log.
 //!
 //! Nothing here depends on how long anything takes: whether the thread sleeps, and whether there is
