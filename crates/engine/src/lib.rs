@@ -1,13 +1,12 @@
 //! An embedded transactional key-value store with fast durable commits.
 //!
-//! Katydid keeps tables of keys and values, both bytes, in a folder, for the threads of one process. Transactions are serializable, and a commit that
-//! was reported survives a crash of the process and of the machine. It is not a server, not replicated, and has no query language.
+//! A database is a folder. It has tables of keys and values, both bytes, for the threads of one
+//! process. Transactions are serializable. A commit that was acknowledged survives a crash of the
+//! process and of the machine.
 //!
-//! - A [`Database`] is a folder that is open. It is cheap to clone, and any thread may use it.
-//! - A [`Table`] holds keys in the order of their bytes. [`typed`] has tables of Rust types, and indexes.
-//! - A [`Transaction`] reads and writes tables, all or nothing. [`Database::transact`] runs a body again after a conflict.
-//! - A commit is waited for by blocking, by a future, or by a callback ([`Transaction::commit`], [`commit_async`](Transaction::commit_async),
-//!   [`commit_with`](Transaction::commit_with)).
+//! Katydid is a library: there is no service to run, and no query language. One process at a time
+//! may open a database to change it. `katydid-replica` replicates a database over several machines,
+//! and `katydid-observe` lets other processes read an open one.
 //!
 //! ```
 //! use katydid::{Database, Result};
@@ -19,6 +18,7 @@
 //!     let stock = db.table("stock")?;
 //!     db.put(&stock, "apples", "12")?; // durable when it returns
 //!
+//!     // All or nothing; run again if it conflicts with another transaction.
 //!     let sold = db.transact(|txn| {
 //!         let Some(count) = txn.get_for_update(&stock, "apples")? else { return Ok(false) };
 //!         let count: u32 = String::from_utf8_lossy(&count).parse().unwrap_or(0);
@@ -35,9 +35,101 @@
 //! }
 //! ```
 //!
-//! The [`guide`] answers what comes next: [isolation and locks](guide::isolation), [choosing an engine](guide::engines),
-//! [async programs](guide::in_async_programs), [errors and retries](guide::errors), [durability](guide::durability), [sizing](guide::sizing),
-//! [backups](guide::backups), [observing](guide::observing) and [upgrades](guide::upgrades).
+//! # Concepts
+//!
+//! - A [`Database`] is an open folder. It is cheap to clone, and any thread may use it.
+//! - A [`Table`] holds keys in the order of their bytes. [`typed`] has tables of Rust types, and
+//!   indexes.
+//! - A [`Transaction`] reads and writes tables, all or nothing. Committed transactions have one
+//!   order, that of their [`CommitStamp`]s. A transaction with [`Access::ReadOnly`] is a read view:
+//!   it sees one state and takes no locks. See [isolation and locks](guide::isolation).
+//! - *Durability* says what a crash may take back of an acknowledged commit: by default nothing.
+//!   See [durability](guide::durability).
+//! - *Visibility*: other transactions see a commit as soon as its record has a place in the log
+//!   ([`LockRelease::Early`]). A transaction that has seen it is acknowledged only after it is
+//!   durable. [`Read::Durable`] waits for that at each read.
+//! - The *engine* of a database is fixed when it is created. `paged` has B+trees and locks, for
+//!   data larger than memory; `memory` has versions in memory and validates at commit. See
+//!   [choosing an engine](guide::engines).
+//! - *Recovery* is part of opening: the log is replayed from the last checkpoint on.
+//! - *Threads*: transactions run on the program's threads, which also write the log. The database
+//!   adds threads for checkpoints and for what no caller waits for.
+//!
+//! # Ways to commit
+//!
+//! Threads that wait at the same time share one write of the log. So a program gets a high rate of
+//! durable commits by having many of them in flight: from many threads, or from one thread by
+//! callbacks or futures.
+//!
+//! ```
+//! # fn main() -> katydid::Result<()> {
+//! # let db = katydid::Database::in_memory()?;
+//! # let executor = tokio::runtime::Builder::new_current_thread().build().expect("an executor");
+//! use katydid::{Durability, TransactionOptions};
+//! let clicks = db.table("clicks")?;
+//!
+//! // Blocking: durable when the call returns.
+//! let txn = db.begin()?;
+//! txn.put(&clicks, "first", "")?;
+//! let stamp = txn.commit()?;
+//!
+//! // Blocking, and run again after conflicts.
+//! db.transact(|txn| txn.put(&clicks, "second", ""))?;
+//!
+//! // Callbacks: they run on this thread when it polls, waits or drains, in the order of the commits.
+//! let session = db.session();
+//! for number in 0..1_000_u32 {
+//!     let body = |txn: &katydid::Transaction| txn.put(&clicks, number.to_be_bytes(), "");
+//!     db.transact_with(&session, body, |outcome| drop(outcome.expect("durable")))?;
+//!     session.wait_below(500)?; // at most 500 commits in flight
+//! }
+//! session.drain()?;
+//!
+//! // Futures: the body runs on a thread of the database, so that polling never blocks.
+//! let table = clicks.clone();
+//! let future = db.transact_async(move |txn| txn.put(&table, "third", ""));
+//! executor.block_on(future)?;
+//!
+//! // Asynchronous commit: acknowledged when it is in memory, durable after the next sync.
+//! let buffered = TransactionOptions { durability: Durability::Buffered, ..Default::default() };
+//! let txn = db.begin_with(buffered)?;
+//! txn.put(&clicks, "fourth", "")?;
+//! assert!(txn.commit()? > stamp);
+//! db.sync()
+//! # }
+//! ```
+//!
+//! # Errors and retries
+//!
+//! All calls return one [`Error`]. [`Error::is_retryable`] is true for conflicts: the transaction
+//! is rolled back, and running it again may succeed; [`Database::transact`] does that by itself.
+//! [`Error::is_no_space`] is true for a full device: reads go on, and writes succeed again when
+//! there is room. After a failed write or sync the database is shut off ([`Error::is_poisoned`]):
+//! nothing is acknowledged any more, and opening it again recovers everything that was. See [errors
+//! and retries](guide::errors).
+//!
+//! # Tuning
+//!
+//! The defaults suit a program on a machine of its own. The option to think about first is the size
+//! of the cache ([`PagedOptions::cache_bytes`]) or of the data ([`MemoryOptions::memory_bytes`]);
+//! see [sizing](guide::sizing). The log's inserter and sync protocol are options as well
+//! ([`AdvancedOptions::log`]), for experiments. See what a database does by [`Database::stat`] and
+//! [events](guide::observing).
+//!
+//! # Files and compatibility
+//!
+//! Every file has a magic number, a version and checksums. A version 0.x opens what each version
+//! 0.y before it wrote. It refuses files of newer versions and leaves them unchanged. See
+//! [upgrades](guide::upgrades), and `docs/compatibility.md` of the repository. Copy an open
+//! database by [`Database::backup`] only ([backups](guide::backups)).
+//!
+//! # Features
+//!
+//! - `json`: `typed::Json`, values as JSON.
+//! - `tracing`: events for a `tracing` subscriber.
+//! - `metrics`: numbers for a `metrics` recorder.
+//!
+//! None is on by default, and no feature changes behaviour.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -126,14 +218,14 @@ pub use dump::{dump_log, dump_log_in};
 pub use engine_options::{CommitDependencies, EngineOptions, MemoryOptions, PagedOptions};
 pub use error::{ConflictKind, CopyFault, Error, Foreign, RepairFault, Result};
 pub use ids::{EngineKind, TableId, TxnId};
-/// The crate of directories and devices: everything that [`Database::open_in`] may be given has its name there.
+/// The crate of directories and devices, which [`Database::open_in`] takes.
 pub use katydid_device as device;
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{
     Cause, Directory, Error as DeviceError, FileDirectory, Id, MemoryDirectory, Method, Stall, Stalls,
     StripedDirectory, Verb,
 };
-/// The crate of the log: every type of its errors, options and counters has its name there.
+/// The crate of the log, with the types of its options, errors and counters.
 pub use katydid_wal as wal;
 pub use katydid_wal::{
     Chain, CommitStamp, ConsumerStat, Counters as LogCounters, Durability, Error as LogError, FileOptions,
