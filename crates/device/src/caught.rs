@@ -1,9 +1,9 @@
 //! Turns a panic of a directory's or file's code into an error.
 //!
-//! [`Directory`] and [`File`] can be implemented by anybody. A panic that unwound out of such a
-//! call would pass through the threads of the log and of the engine, and leave what they hold (the
-//! lead of a round, a write under way, a latch) held for ever. So the gate (`gate.rs`) puts this
-//! before each directory it guards.
+//! Any program can implement [`Directory`] and [`File`]. A panic that unwound out of such a call
+//! would pass through the threads of the log and of the engine, and leave what they hold (the lead
+//! of a round, a write under way, a latch) held for ever. So the gate (`gate.rs`) puts this before
+//! each directory it guards.
 //!
 //! Any thread. Invariant: no call returns by unwinding, but [`File::method`], [`File::alignment`]
 //! and [`Directory::describe`], which cannot fail. A program that is built to abort on a panic ends

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 /// Method of waiting out a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Waiting {
-    /// On the processor: as exact as the clock, and a processor less for everybody else.
+    /// On the processor: as exact as the clock, and one processor less for all other threads.
     Spin,
     /// Asleep (`clock_nanosleep`, with the calling thread's timer slack lowered to a nanosecond for
     /// good), as a real device is waited for. Wakes up late by what the kernel takes for it: some

@@ -3,15 +3,15 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. Who holds the lock is decided by the kernel alone; the process id written in the file is for
-//!    the error message only and may be missing for an instant after the lock was taken.
+//! 1. The kernel alone decides which process holds the lock. The process id written in the file is
+//!    for the error message only and may be missing for an instant after the lock was taken.
 //! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the
-//!    file anew, is refused too; and the kernel releases it when the process ends in any way, so a
+//!    file anew, is refused too. The kernel releases it when the process ends in any way, so a
 //!    crash never leaves a directory locked. A child process shares the open file from its fork
 //!    until its exec, so closing alone would release the lock only after that: dropping the lock
-//!    unlocks the open file, whichever processes share it. The lock is exclusive for who writes to
-//!    the directory, and shared among those that only read it; the number in the file is then the
-//!    last writer's.
+//!    unlocks the open file, whichever processes share it. The lock is exclusive for a process that
+//!    writes to the directory, and shared among those that only read it; the number in the file is
+//!    then the last writer's.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the
 //!    same name.
 
@@ -49,8 +49,8 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(directory, LOCK_NAME, flags, Mode::from_raw_mode(0o644)).map_err(fail)?;
     let lock = locked(fd, FlockOperation::NonBlockingLockExclusive, path)?;
-    // A full disk must not keep anyone from opening, so a process id that cannot be written is left
-    // out (invariant 1).
+    // A full disk must not keep a process from opening, so a process id that cannot be written is
+    // left out (invariant 1).
     let mut line = String::new();
     if writeln!(line, "{}", std::process::id()).is_ok()
         && let Ok(()) = rustix::fs::ftruncate(&lock.fd, 0)

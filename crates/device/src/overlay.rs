@@ -72,8 +72,8 @@ impl OverlayDirectory {
         Self::of(Some(beneath), false, Arc::default())
     }
 
-    /// A directory that shows what `beneath` has. Who holds its lock shares the lock of `beneath`
-    /// with other readers ([`Directory::lock_to_read`]), so that no process writes there.
+    /// A directory that shows what `beneath` has. The holder of its lock shares the lock of
+    /// `beneath` with other readers ([`Directory::lock_to_read`]), so that no process writes there.
     pub fn guarding(beneath: Arc<dyn Directory>) -> Self {
         Self::of(Some(beneath), true, Arc::default())
     }

@@ -1,6 +1,6 @@
 //! The sum in labels and headers.
 
-/// FNV-1a: against damage, not against anybody.
+/// FNV-1a: against damage, not against an attacker.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -35,7 +35,7 @@ fn key(nth: u64) -> [u8; 20] {
     key
 }
 
-/// A number without a state shared with anybody.
+/// A random number; its state is the caller's alone.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;

@@ -3,7 +3,7 @@
 //! Any thread. On Linux it moves in steps of the kernel's tick, 1 to 10 ms, and a reading takes
 //! about 5 ns where a precise one takes up to 80 ns; every transaction takes two when it begins.
 //! Elsewhere it is the precise clock. Readings never go back. They are kept as numbers and become
-//! durations only where somebody asks.
+//! durations only where a caller asks.
 
 use std::time::Duration;
 

@@ -278,7 +278,7 @@ pub struct LogStat {
     pub bytes_synced: u64,
     /// Bytes handed to the device, rewritten partial blocks included.
     pub bytes_written: u64,
-    /// Blocked committers that were released by somebody else's sync.
+    /// Blocked committers that another thread's sync released.
     pub released: u64,
     /// Times a background thread of the log woke up.
     pub wakeups: u64,

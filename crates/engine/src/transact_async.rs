@@ -114,8 +114,8 @@ impl<T: Send, E: From<Error> + Send> Slot<T, E> {
                     txn.submit_async()
                 },
             );
-            // Before anybody is told: another handle may be about to close the database and to open
-            // it again.
+            // Before the outcome is told: another handle may be about to close the database and to
+            // open it again.
             drop((body, database));
             outcome
         }));

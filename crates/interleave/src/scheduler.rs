@@ -1,4 +1,4 @@
-//! The turn, and who waits for what. See the crate's head.
+//! The turn, and the threads that wait for it. See the crate's head.
 //!
 //! Locks: `SCHEDULERS` before a scheduler's `state`. A thread that takes one of them is [`Inside`]
 //! until it has released it: its own waits and wakes are passed on to the system (`calls`). If a

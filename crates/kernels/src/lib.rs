@@ -10,7 +10,7 @@
 //! | [`ring`] | the bytes of the log buffer |
 //! | [`insert`] | the nine designs that reserve and fill, and admission before them |
 //! | [`sync`] | the leader's hand-over, the waiters, and the sync protocols |
-//! | [`nvram`] | who persists a log in NVRAM, and who has which of its memory |
+//! | [`nvram`] | persisting of a log in NVRAM, and assignment of its memory |
 //! | [`notification`] | the wake-up of a worker thread |
 //! | [`page_meta`] | which pages are dirty, for threads without their latch |
 //! | [`rig`], [`sizes`] | an inserter without a log around it, for measuring |

@@ -27,7 +27,7 @@ pub struct Rig {
     buffer: LogBuffer,
     inserter: Box<dyn Inserter>,
     physical_bytes_max: usize,
-    /// Held while somebody makes room.
+    /// Held while a thread makes room.
     draining: CachePadded<AtomicBool>,
     /// Sessions in use. A leaf latch, taken before and after measuring only.
     used: Mutex<Box<[bool]>>,
@@ -144,7 +144,7 @@ impl Rig {
         if self.drain_alone() {
             return;
         }
-        // Somebody else is at it, or has a hole to fill.
+        // Another thread makes room, or has a hole to fill.
         pause(*step);
         *step += 1;
     }

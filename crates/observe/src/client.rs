@@ -86,7 +86,7 @@ impl Client {
         request: &Request,
         mut on_progress: impl FnMut(u64, u64),
     ) -> Result<Reply, AskError> {
-        // A process that refuses everybody says so before it is asked, and ends the connection:
+        // A process that refuses all clients says so before it is asked, and ends the connection:
         // then writing may fail.
         let written = frame::write(&mut self.stream, request);
         let patience = if matches!(request, Request::Backup { .. }) { COPY_PATIENCE } else { PATIENCE };

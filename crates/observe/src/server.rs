@@ -1,7 +1,7 @@
 //! The side of the process that has the database open.
 //!
 //! Two kinds of threads: one waits for clients, and each client has one of its own, at most
-//! [`CLIENTS_MAX`]. The first sleeps until somebody comes or the socket is closed; it has no timer.
+//! [`CLIENTS_MAX`]. The first sleeps until a client comes or the socket is closed; it has no timer.
 //! Invariants:
 //!
 //! 1. No client can make the owner of the database wait, by any bytes or by none: threads that
@@ -14,8 +14,8 @@
 //! 4. When [`Socket`] is dropped, no thread of it runs, it has no handle of the database, and the
 //!    file is gone, unless another one has been put in its place.
 //!
-//! A crash leaves the file. Nothing is trusted because of it: who looks finds the directory's lock
-//! free, and does not ask.
+//! A crash leaves the file. Nothing is trusted because of it: a process that looks finds the
+//! directory's lock free, and does not ask.
 
 use crate::connection;
 use crate::socket_path::{SOCKET_NAME, SocketPath};

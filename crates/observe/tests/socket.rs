@@ -244,7 +244,7 @@ fn a_socket_that_a_crash_has_left_is_replaced() {
     assert!(matches!(Client::connect(folder.path()), Err(ConnectError::NoSocket)));
     let socket = Socket::open(&database, folder.path()).unwrap();
     Client::connect(folder.path()).unwrap().ask(&Request::Stat).unwrap();
-    // One that was put in its place since is somebody else's.
+    // A socket that was put in its place since belongs to another opening.
     let path = folder.path().join(SOCKET_NAME);
     fs::remove_file(&path).unwrap();
     let other = UnixListener::bind(&path).unwrap();
@@ -475,7 +475,7 @@ fn the_owner_copies_its_database_for_a_client() {
         };
         assert!(bytes > 0);
         assert!(Database::verify_path(copies.path().join("whole"), None).unwrap().is_sound());
-        // Slower than anybody waits for: the client sees how far it is, and stops it.
+        // Slower than any client waits for: the client sees how far it is, and stops it.
         let (stopper, mut told) = (client.stopper().unwrap(), 0);
         let stopped = client.ask_with_progress(&copy(path("stopped"), 1), |done, of| {
             assert!(done <= of, "{done} of {of}");

@@ -25,7 +25,7 @@ impl Background {
         }
     }
 
-    /// The protocol as it has to be for who runs it.
+    /// The protocol, arranged for the threads that run it.
     pub(crate) fn arrange(self, protocol: Box<dyn SyncProtocol>) -> Box<dyn SyncProtocol> {
         match self {
             Background::Threads => protocol,

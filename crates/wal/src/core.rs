@@ -268,8 +268,8 @@ impl Core {
         let fragments = split(append.payload, self.physical_bytes_max).map_err(|oversized| {
             AppendError::TooLarge { bytes: oversized.0, limit: RECORD_BYTES_MAX as u64 }
         })?;
-        // Room for all of it is made sure of before the first byte, so that a refusal leaves
-        // nothing behind. Others may still take it away: then the rest may use the reserve.
+        // Room for all of it is prepared before the first byte, so that a refusal leaves nothing
+        // behind. Other appends may still take it away: then the rest may use the reserve.
         let bytes = self.record_bytes((total - HEADER_BYTES) as u64);
         if let Some(limit) = self.capacity()
             && bytes > limit
@@ -349,7 +349,7 @@ impl Core {
     }
 
     /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for copies that are being made,
-    /// hence not for long, nor for anybody who waits.
+    /// hence not for long, and for no thread that waits itself.
     pub(crate) fn barrier(&self) -> Lsn {
         let end = self.buffer.frontiers.reserved();
         let mut step = 0;
@@ -389,7 +389,7 @@ impl Core {
         self.poll(end, level).unwrap_or(Err(Error::Closed))
     }
 
-    /// Makes sure that `end` gets to `level` without anybody waiting for it.
+    /// Requests that `end` gets to `level` without a waiter.
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
         if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {

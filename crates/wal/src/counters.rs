@@ -16,8 +16,8 @@ pub struct Counters {
     pub bytes_written: u64,
     /// Bytes of the log that became durable.
     pub bytes_synced: u64,
-    /// Blocked callers that were released by somebody else's write or sync: with `syncs`, how many
-    /// each aggregated.
+    /// Blocked callers that another thread's write or sync released: with `syncs`, how many each
+    /// aggregated.
     pub released: u64,
     /// Times a blocked caller got to write or sync itself: it took the sync lock, or led.
     pub sync_locks: u64,

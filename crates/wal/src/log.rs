@@ -255,7 +255,7 @@ impl Log {
     /// [`Error::Poisoned`].
     pub fn sync(&self) -> Result<(), Error> {
         let ends: Vec<Lsn> = self.streams.iter().map(Stream::reserved).collect();
-        // All but the first are under way while this thread sees to that.
+        // All streams but the first are under way while this thread syncs the first.
         for (stream, end) in self.streams.iter().zip(&ends).skip(1) {
             stream.request(*end, Durability::Durable);
         }

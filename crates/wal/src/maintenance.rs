@@ -1,7 +1,7 @@
 //! The maintenance thread: keeps segments prepared ahead of the appenders, and is parked otherwise.
 //!
 //! Asked by the holder of the baton when the distance falls below what is wanted, and by appenders
-//! that were refused. An attempt that meets no space is not repeated until somebody asks again: an
+//! that were refused. An attempt that meets no space is not repeated until a thread asks again: an
 //! appender in need, or a trim.
 //!
 //! Invariants:
@@ -171,7 +171,7 @@ impl Maintenance {
         }
     }
 
-    /// Ends the thread and refuses everybody.
+    /// Ends the thread and refuses all requests.
     pub(crate) fn stop(&self) {
         self.lock().over = true;
         self.asked.notify_all();

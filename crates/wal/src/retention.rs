@@ -1,11 +1,11 @@
 //! The owner and the pins that keep the log from being trimmed.
 //!
 //! Any thread. The owner of a log says from where on it needs the log
-//! ([`Stream::trim`](crate::Stream::trim)); a pin says so for somebody else, as a backup or a
-//! consumer of the records. The log is trimmed to the least of these positions. A pin has a most of
-//! bytes: one that is farther behind the end of the log when the owner trims is lost, and what it
-//! held is trimmed. In NVRAM pins are lost when a quarter of the log is taken after a trim. So no
-//! log grows without bound, or fills, because of a pin.
+//! ([`Stream::trim`](crate::Stream::trim)); a pin does so for another user, such as a backup or a
+//! consumer of the records. The log is trimmed to the least of these positions. A pin has a maximum
+//! of bytes: if it is farther behind the end of the log when the owner trims, the pin is lost, and
+//! what it held is trimmed. In NVRAM pins are lost when a quarter of the log is taken after a trim.
+//! So no log grows without bound, or fills, because of a pin.
 //!
 //! Invariants:
 //!

@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// Appends a record. When this returns, it is in the log's memory ([`Durability::Buffered`]);
-    /// it becomes durable when somebody waits for that or asks for it. Never waits for a sync, but
+    /// it becomes durable when a caller waits for that or asks for it. Never waits for a sync, but
     /// may wait for a write when the ring is full.
     ///
     /// # Errors

@@ -221,7 +221,7 @@ impl Stream {
         self.core().frontiers().reserved()
     }
 
-    /// Everything below is in memory. As last found out; it moves when somebody writes.
+    /// Everything below is in memory. The last known value; it moves when a thread writes.
     pub fn filled(&self) -> Lsn {
         self.core().frontiers().filled()
     }
@@ -233,7 +233,7 @@ impl Stream {
         self.core().frontiers().written()
     }
 
-    /// Everything below is on the device, or persisted. It moves when somebody waits or asks for
+    /// Everything below is on the device, or persisted. It moves when a caller waits or asks for
     /// it.
     pub fn durable(&self) -> Lsn {
         self.core().look();

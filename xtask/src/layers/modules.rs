@@ -14,8 +14,8 @@
 //! 1. A module belongs to the longest entry that is a prefix of its path. The crate's root stands
 //!    above all.
 //! 2. An arrow goes from an entry to another that it uses. An arrow to a higher rank points up.
-//! 3. A name that a module re-exports is where it is defined: who uses it does not use the module
-//!    that passes it on.
+//! 3. A name that a module re-exports is where it is defined: a module that uses it does not use
+//!    the module that passes it on.
 //! 4. A circle is a set of files each of which uses, by steps, each other.
 
 use super::source::{Modules, Names};

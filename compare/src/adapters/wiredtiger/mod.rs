@@ -3,8 +3,8 @@
 //! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`, one `fdatasync` of the
 //! log for all commits that were written when it began. Unsafe: no log.
 //!
-//! Snapshot isolation: who writes or reserves what another one has written since it began is
-//! refused at once. What is read for update is reserved.
+//! Snapshot isolation: a transaction is refused at once if it writes or reserves what another one
+//! has written since it began. What is read for update is reserved.
 //!
 //! Safety rules:
 //! 1. A connection outlives its sessions, and those their cursors: clients borrow the store,

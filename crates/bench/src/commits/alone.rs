@@ -95,7 +95,7 @@ fn threads(log: &Log, case: &Case, payload: usize, time: Duration) -> Result<Vec
         let workers: Vec<_> = clients.into_iter().map(run).collect();
         ready.wait();
         let since = Instant::now();
-        // Also when the time is over: who waits for room must get it to see that.
+        // Also when the time is over: a client that waits for room must get it to see that.
         while !workers.iter().all(|worker| worker.is_finished()) {
             let left = time.saturating_sub(since.elapsed());
             if left.is_zero() {

@@ -46,7 +46,7 @@ impl Child {
     fn signal(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = running.and_then(|pid| Pid::from_raw(pid as i32)) {
-            // Who has just ended need not be told.
+            // A child that has just ended need not be signalled.
             let _may_be_gone = kill_process(pid, Signal::INT);
         }
     }

@@ -1,4 +1,4 @@
-//! Completions and manual pages: of every command there is, and accepted by who reads them.
+//! Completions and manual pages of every command, accepted by the programs that read them.
 
 use crate::program::run;
 use std::fs;

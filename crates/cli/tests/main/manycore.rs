@@ -87,7 +87,7 @@ fn every_sweep_runs_and_repeats_to_the_byte() {
             assert!(number(row, "events") > 0.0 && row["seed"] == "3" && row["device"].is_empty(), "{row:?}");
         }
     }
-    // Where somebody asked how far the log is filled.
+    // Where a thread asked how far the log is filled.
     let crawled = rows.iter().filter(|row| row["sweep"] == "crawl" && !row["crawled"].is_empty());
     assert!(crawled.map(|row| number(row, "crawled")).any(|share| share > 0.0 && share <= 1.0));
 }

@@ -203,8 +203,8 @@ impl Handle {
         }
     }
 
-    /// After a failed preparation: returns the room it took, so that a full device is not fuller
-    /// than before. Left alone if somebody wrote past what was being prepared. Failing here changes
+    /// Returns the room that a failed preparation took, so that a full device is not fuller than
+    /// before. Leaves it if another thread wrote past what was being prepared. Failing here changes
     /// nothing for the caller.
     fn give_back(&self, before: u64, to: u64) {
         if let Ok(now) = self.len()

@@ -13,7 +13,7 @@
 //! 3. The file has a block for each of its bytes before it is mapped (`fallocate`, at every
 //!    opening, since a copy may have holes): a store never meets a full device, which would be a
 //!    `SIGBUS`. Not promised on file systems that write elsewhere what they overwrite (btrfs, zfs),
-//!    nor when somebody cuts the file while it is mapped, in spite of the lock.
+//!    nor when a process cuts the file while it is mapped, in spite of the lock.
 //! 4. Only a mapping that the kernel made with `MAP_SYNC` is called real.
 
 use super::cache::Instruction;
@@ -116,7 +116,7 @@ pub(super) fn open(path: &Path, wanted: Option<u64>, persistence: Persistence) -
                 if let Some(made) = region_path.create(total, persistence)? {
                     return Ok(made);
                 }
-                // Somebody else was quicker: theirs is opened, or is in use.
+                // Another process was quicker: its region is opened, or is in use.
             }
             (opened, _) => {
                 let (file, total) = opened?;
@@ -201,8 +201,8 @@ impl<'a> RegionPath<'a> {
             let file = retry(|| rustix::fs::openat(&self.folder, new, flags, Mode::from_raw_mode(0o644)))
                 .map_err(|errno| self.map_error(errno))?;
             let file = self.lock(file)?;
-            // Who made it meanwhile has renamed it: then this is a whole region by now, and none of
-            // ours to overwrite.
+            // A process that made it meanwhile has renamed it: then this is a whole region by now,
+            // and not ours to overwrite.
             let ours = self.status(&file)?;
             match rustix::fs::statat(&self.folder, new, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(named) if (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) => return Ok(file),

@@ -195,9 +195,9 @@ impl NvRegion {
         if !at.is_multiple_of(8) {
             outside(at, 8, self.bytes);
         }
-        // SAFETY: in bounds, aligned since the base is, valid for as long as `self`; who accesses
-        // it otherwise than as a word does so under rules 1 and 2, which forbid that beside any use
-        // of the word.
+        // SAFETY: in bounds, aligned since the base is, valid for as long as `self`. A caller that
+        // accesses it otherwise than as a word does so under rules 1 and 2, which forbid that
+        // beside any use of the word.
         unsafe { AtomicU64::from_ptr(place.cast()) }
     }
 

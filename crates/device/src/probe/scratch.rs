@@ -253,7 +253,7 @@ fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, St
         let created = FileDirectory::open(&folder)
             .and_then(|directory| Ok((directory.open(&name, Create::New, Method::Buffered)?, directory)));
         match created {
-            // Somebody else who is done has removed the folder meanwhile.
+            // Another process that is done has removed the folder meanwhile.
             Err(error) if error.is_not_found() && attempts < 100 => attempts += 1,
             Err(error) => return Err(error),
             Ok((file, directory)) => break (directory, file),
@@ -270,7 +270,7 @@ fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, St
         Ok(files)
     });
     directory.remove(&name)?;
-    // Not if somebody else measures here too; who is last does it.
+    // Not if another process measures here too; the last one does it.
     std::fs::remove_dir(&folder).ok();
     Ok((opened?, place))
 }

@@ -17,7 +17,8 @@ pub(super) struct StripedFile {
     set: Arc<Set>,
     /// In directory 0: a header, then its part.
     first: Arc<dyn File>,
-    /// In the other directories. Set once, by any thread; who sees them sees them open.
+    /// Files in the other directories. Set once, by any thread; a thread that sees them sees them
+    /// open.
     others: OnceLock<Vec<Arc<dyn File>>>,
     /// The method that was asked for; none for reading only.
     method: Option<Method>,
@@ -210,7 +211,7 @@ impl File for StripedFile {
         }
         let before = self.parts().map(|file| file.len()).collect::<Result<Vec<_>>>()?;
         let layout = self.set.layout;
-        // Not by the helpers: this takes long, and they are for what somebody waits for.
+        // Not by the helpers: this takes long, and they are for calls that a thread waits for.
         let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
             let prepare = |nth: usize| {
                 let (file, base) = self.part(nth);

@@ -1,9 +1,9 @@
 //! Threads that make the calls of one striped call at the same time, one for each directory.
 //!
 //! The caller makes the first call itself and takes back whatever no helper has begun by then, so
-//! it never waits for a helper that is busy for somebody else. Helpers are started when one is
-//! missing, at most [`HELPERS_MAX`], sleep on a condition variable without a timer when there is
-//! nothing to do, and end with the pool.
+//! it never waits for a helper that is busy for another caller. Helpers are started when one is
+//! missing, at most [`HELPERS_MAX`]. They sleep on a condition variable without a timer when there
+//! is nothing to do, and end with the pool.
 //!
 //! Invariants:
 //!
@@ -278,7 +278,7 @@ mod tests {
         };
         for _ in 0..3 {
             helpers.each(4, &call).expect("no call fails");
-            // Who is not asleep yet is not counted upon, and another one is started.
+            // A helper that is not asleep yet is not counted upon, and another one is started.
             while locked(&helpers.shared.state).asleep < 3 {
                 thread::yield_now();
             }

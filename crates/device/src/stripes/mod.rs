@@ -28,8 +28,8 @@
 //!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
 //!    after it wrote the header and before that was durable, or because its sync failed; then the
 //!    page cache shows a header that never reaches the device. Bytes written to the parts would be
-//!    lost with it. A header that another handle writes later is not made sure of again: if its
-//!    write fails, that opening's gate is shut.
+//!    lost with it. A header that another handle writes later is not checked again: if its write
+//!    fails, that opening's gate is shut.
 //! 7. A file whose header names no parts is never longer than one unit: if it is, the header was
 //!    lost, and its parts stay.
 //!

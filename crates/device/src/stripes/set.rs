@@ -299,7 +299,7 @@ impl Set {
         for name in self.first().list()? {
             if name != LABEL_NAME && name != LABEL_NEW_NAME {
                 let file = match self.first().open_read_only(&name) {
-                    // Somebody has just removed it.
+                    // Another thread has just removed it.
                     Err(error) if error.is_not_found() => continue,
                     other => other?,
                 };

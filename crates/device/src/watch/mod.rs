@@ -206,7 +206,7 @@ impl Drop for Owner {
         self.shared.over.store(true, Ordering::SeqCst);
         if let Some(thread) = lock(&self.thread).take() {
             thread.thread().unpark();
-            // A panic there, in somebody's logger, has been reported by the thread itself.
+            // A panic there, in the program's logger, has been reported by the thread itself.
             let _panicked = thread.join();
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. Who holds the lock is decided by the kernel alone. It belongs to the open file, so a second
-//!    attempt in the same process is refused too; and the kernel releases it when the process ends
-//!    in any way.
+//! 1. The kernel alone decides which process holds the lock. It belongs to the open file, so a
+//!    second attempt in the same process is refused too; and the kernel releases it when the
+//!    process ends in any way.
 //! 2. The lock keeps others from reading the file, so it cannot say who holds it:
 //!    `Cause::Locked(None)`.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the

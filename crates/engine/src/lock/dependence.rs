@@ -34,9 +34,9 @@
 //! it, it may ask for less: for the buckets of the keys that it has found, and for the newest
 //! commit that has removed a key (`LockSpace::dependence_of`). That is enough as well: what W has
 //! done to k is seen as k's value, or as its absence. If k is there, its bucket was published
-//! before W let go of it. If it is not, somebody W' has removed it, later or W itself, who
-//! published that before letting go; and durable up to its commit end is durable up to W's, which
-//! it depended on.
+//! before W let go of it. If it is not, a transaction W' has removed it, later or W itself, and
+//! published that before it let go; and durable up to its commit end is durable up to W's, which it
+//! depended on.
 //!
 //! Nothing survives a crash, and nothing need: after recovery everything visible is durable.
 

@@ -1,4 +1,4 @@
-//! The lock of one key: who holds it, who waits for it. Pure; runs inside the mutex of the key's
+//! The lock of one key: its holders and its waiters. Pure; runs inside the mutex of the key's
 //! shard.
 //!
 //! 1. Holders are pairwise compatible, and no transaction appears twice among them.

@@ -6,7 +6,7 @@
 //! 1. A range is in the list and counted before the first shard is visited (see `space`).
 //! 2. A transaction has few ranges in a table: what overlaps or touches one of its own extends
 //!    that, and beyond [`RANGES_MAX`] the last one grows over the keys between. Writers compare
-//!    with every range, so more would slow everybody; a transaction with that many scans rather
+//!    with every range, so more would slow all writers; a transaction with that many scans rather
 //!    locks too much.
 //! 3. An extension is a range of its own until it is granted, then becomes part of the one it
 //!    extends.

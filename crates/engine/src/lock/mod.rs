@@ -33,8 +33,8 @@
 //!    edges to it.
 //! 3. Waits are first come, first served, between points and ranges too: a range that waits holds
 //!    up later writers inside it, a writer that waits holds up later ranges. Such a soft wait, for
-//!    somebody who has nothing yet, is not begun if it would close a cycle: then the request goes
-//!    first. So fairness alone makes no deadlock.
+//!    a transaction that has nothing yet, is not begun if it would close a cycle: then the request
+//!    goes first. So fairness alone makes no deadlock.
 //! 4. Every wait is in the graph, so every deadlock is found, and ends with exactly one victim
 //!    (`wait` 4).
 //! 5. Memory is bounded by what is held and waited for, plus some 4 KiB per table used.

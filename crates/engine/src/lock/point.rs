@@ -7,8 +7,8 @@
 //!
 //! 1. After a waiter left the queue without a grant, or went in front of others, or a request was
 //!    granted past waiters, the edges of all that wait behind are made anew ([`retrace`]). A
-//!    release needs no new edges: its transaction is gone, and who was next in line for others is
-//!    now the holder, under the same name.
+//!    release needs no new edges: its transaction is gone, and the next in line for others is now
+//!    the holder, under the same name.
 //! 2. A transaction that is granted an exclusive lock while ranges are registered notifies the
 //!    range locks that wait around the key (rule 2 of `range`).
 
@@ -45,7 +45,8 @@ impl Locks {
             let entry = shard.entry(key);
             let ticket = ranges.ticket();
             let mut place = entry.place_for(upgrade);
-            // Who has what I want; who is before me in the queue; which ranges were here first.
+            // Holders of what this request wants; waiters before it in the queue; ranges that were
+            // here first.
             let (mut held, mut queued, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
             entry.holders_against(me, mode, &mut held);
             entry.queued_against(place, mode, &mut queued);
@@ -201,7 +202,7 @@ pub(super) fn grant_next(
         }
         if !blocked.is_empty() || entry.is_held_against(txn, mode) {
             if mode == PointMode::Exclusive {
-                // Everybody behind it is.
+                // All waiters behind it are.
                 return;
             }
             place += 1;

@@ -240,7 +240,7 @@ impl Ranges {
         self.points.retain(|point| point.txn != txn);
     }
 
-    /// The keys in `interval` that somebody waits for exclusively, in the order of the waits.
+    /// The keys in `interval` that transactions wait for exclusively, in the order of the waits.
     pub(super) fn points_in(&self, interval: &Interval) -> Vec<Box<[u8]>> {
         let inside = self.points.iter().filter(|point| interval.contains(&point.key));
         inside.map(|point| point.key.clone()).collect()

@@ -12,7 +12,7 @@
 //! holder. If it comes after, the mutex makes the count visible to it, it reads at least one as
 //! long as the range is registered, and goes to the range mutex, under which the range is in the
 //! list. A count that was read, so to say, one visit too early would be a phantom. (So the atomic
-//! needs no ordering of its own; it is Acquire/AcqRel until somebody shows a gain.)
+//! needs no ordering of its own; it is Acquire/AcqRel until a measurement shows a gain.)
 //!
 //! Threads: any. Ranks: range mutex < shards; no thread holds two shards.
 

@@ -2,7 +2,7 @@
 //! sleep on.
 //!
 //! Any transaction's thread runs this, only when it cannot be granted a lock at once or lets
-//! somebody else go on.
+//! another transaction go on.
 //!
 //! 1. A wait lasts as long as its node is in the graph. It ends exactly once, under the graph's
 //!    mutex, by the thread that takes the node out: a releaser (granted), a deadlock's finder

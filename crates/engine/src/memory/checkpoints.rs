@@ -120,8 +120,8 @@ impl TakesCheckpoints for Engine {
             self.schedule.share.left(taken);
         }
         if outcome.is_err() {
-            // Not again with every commit: when as much has come in as between two. Who finds the
-            // log full tries at once.
+            // Not again with every commit: when as much has come in as between two. A transaction
+            // that finds the log full tries at once.
             self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
         // Tombstones were kept, and perhaps no transaction collects them later.

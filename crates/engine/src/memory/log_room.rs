@@ -95,7 +95,7 @@ impl Engine {
             if log.space().live > 0 {
                 self.make_room(log, || log.trimmed_to() <= before && log.space().live > 0)?;
             } else {
-                // Others have set it aside, who are about to use it.
+                // Other transactions have set it aside and are about to use it.
                 std::thread::yield_now();
             }
         }

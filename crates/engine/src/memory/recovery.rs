@@ -1,8 +1,8 @@
 //! Restart: the last checkpoint, then the log, each read on all processors. The log is read while
 //! it is opened, so only once.
 //!
-//! Runs on the thread that opens the database, before there is a store that anybody could see. Why
-//! the outcome is right is argued in `docs/recovery.md`. Invariants:
+//! Runs on the thread that opens the database, before any other thread can see the store. Why the
+//! outcome is right is argued in `docs/recovery.md`. Invariants:
 //!
 //! 1. Nothing is written. What is read is durable, and the log knows which records survive
 //!    (`Log::open_replaying`).

@@ -1,8 +1,8 @@
 //! State that the handles on one table share.
 //!
-//! A table is dropped only when no transaction uses it. Who uses it counts himself in before he
-//! looks whether it is being dropped, and the dropper says so before it counts them: one of the two
-//! sees the other.
+//! A table is dropped only when no transaction uses it. A transaction counts itself in before it
+//! looks whether the table is being dropped, and the dropper says so before it counts them: one of
+//! the two sees the other.
 
 use super::store::{Deadline, Table};
 use crate::contested::{Contested, ContestedKeys};
@@ -66,7 +66,7 @@ pub(crate) enum Closing {
     Busy,
     /// This transaction uses it, and was begun on the dropper's own thread.
     Own(TxnId),
-    /// Somebody else has dropped it.
+    /// Another transaction has dropped it.
     Dropped,
 }
 
@@ -101,7 +101,7 @@ impl MemoryTable {
         Arc::new(MemoryTable { rows, users, state: AtomicU8::new(USED) })
     }
 
-    /// Counts a transaction in. Waits while somebody tries to drop the table.
+    /// Counts a transaction in. Waits while another one tries to drop the table.
     pub(crate) fn enter(&self, victim: TxnId, at_most: Duration) -> Result<Use> {
         let users = &self.users[shard_of_thread()];
         let mut until = None;

@@ -307,7 +307,7 @@ impl EngineTransaction for MemoryTransaction {
         }
         self.uses.clear();
         if mem::take(&mut self.pauses) {
-            // Nothing of it is in anybody's way meanwhile.
+            // Nothing of it is in the way of others meanwhile.
             self.running = None;
             self.engine().store.pause();
         }

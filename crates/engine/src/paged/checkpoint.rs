@@ -163,7 +163,7 @@ impl Engine {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.is_bounded() {
-                // Also those that somebody is changing at the moment: each keeps the log.
+                // Also those that a transaction is changing at the moment: each keeps the log.
                 self.pool.flush_all()?;
             } else {
                 self.pool.flush_older(self.log.reserved())?;

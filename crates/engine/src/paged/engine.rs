@@ -83,11 +83,11 @@ pub(crate) struct Engine {
     pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
     pub(crate) schedule: CheckpointSchedule,
-    /// Begin of the last complete checkpoint. Written by its taker, who holds the turn; Release and
-    /// Acquire.
+    /// Begin of the last complete checkpoint. Written by the thread that takes the checkpoint and
+    /// holds the turn; Release and Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
     /// True if the next checkpoint is the first since the database was compacted. Set by the
-    /// opening; cleared by the checkpoint's taker, who holds the turn. Relaxed.
+    /// opening; cleared by the thread that takes the checkpoint and holds the turn. Relaxed.
     pub(crate) is_rewritten: AtomicBool,
     /// True if updates are logged with whole values, for feeds. Set by feeds and never cleared; a
     /// hint, so that a change under way may still be logged without.

@@ -90,7 +90,7 @@ impl Engine {
     /// After something found the log full that began before: until it can be tried again.
     pub(crate) fn make_room_beyond(&self, before: Lsn, who: Waiter) -> Result<()> {
         let taken = self.taken();
-        // The end of somebody else gives back what was set aside for it.
+        // The end of another transaction gives back what was set aside for it.
         self.make_room_while(who, || true, || self.log.trimmed_to() <= before && self.taken() + LESS > taken)
     }
 

@@ -268,7 +268,7 @@ impl Space {
         (prepared * page_bytes as u64 / 8).clamp(STEP_BYTES_MIN, AHEAD_BYTES_MAX) / page_bytes as u64
     }
 
-    /// Bytes by which the file is grown when somebody waits for it: as far ahead as a small file is
+    /// Bytes by which the file is grown when a thread waits for it: as far ahead as a small file is
     /// grown, and few of a large one.
     fn step(&self) -> u64 {
         let prepared = self.stat().pages;

@@ -204,7 +204,7 @@ impl History {
             match has_changed {
                 Ok(true) => open.writes.push(((name, key), value)),
                 Ok(false) => {}
-                // Memory engine: somebody has read there since it began.
+                // Memory engine: another transaction has read there since it began.
                 Err(error) if error.is_retryable() && self.engine == EngineKind::Memory => return,
                 Err(error) => panic!("{error}"),
             }

@@ -1,4 +1,4 @@
-//! One kind of failure each: a failed sync poisons everybody, no space is typed, loses nothing and
+//! One kind of failure each: a failed sync poisons all calls, no space is typed, loses nothing and
 //! clears, a page that cannot be read or is damaged names itself, a short write is no success.
 
 use crate::common::{self, block_on, contents, key, with_advanced};

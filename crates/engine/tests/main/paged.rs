@@ -197,7 +197,7 @@ fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) ->
     (commit, waits)
 }
 
-/// Locks are released before commits are durable: who has seen one waits for it, who reads
+/// Locks are released before commits are durable: a reader that has seen one waits for it, a reader
 /// elsewhere does not.
 #[test]
 fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {

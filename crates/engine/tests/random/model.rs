@@ -7,9 +7,9 @@
 //! must be what the model says at that place. Each transaction writes, so each has an LSN of its
 //! own.
 //!
-//! Where the log does not keep the order of appends, that of LSNs is no such order: who replaces
-//! what another has read may lie lower. There each transaction draws a ticket while it holds all
-//! its locks, and the tickets are the order.
+//! Where the log does not keep the order of appends, that of LSNs is no such order: a transaction
+//! that replaces what another has read may lie lower. There each transaction draws a ticket while
+//! it holds all its locks, and the tickets are the order.
 //!
 //! Memory engine: what a commit returns is the transaction's timestamp, and the timestamps are the
 //! order. A commit may be refused, and what a refused transaction has read need not be true.

@@ -165,7 +165,7 @@ fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
             line.clear();
             assert!(output.read_line(&mut line).expect("the child says it") > 0, "the child is not ready");
         }
-        // What it says from now on is taken out of the trace; somebody has to empty the pipe.
+        // What it says from now on is taken out of the trace; a thread has to empty the pipe.
         let reader = std::thread::spawn(move || drop(std::io::copy(&mut output, &mut std::io::sink())));
         let code = follow(&mut watched, child, || input.write_all(b"go\n").expect("the child reads"));
         assert_eq!(code, 0, "the child failed");

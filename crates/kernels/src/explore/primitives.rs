@@ -22,7 +22,7 @@ impl Atomic {
     }
 
     fn number(&self, world: &mut World) -> usize {
-        // Created before it was shared: its first value is visible to everybody.
+        // Created before it was shared: its first value is visible to all threads.
         *self.number.get_or_init(|| world.memory.atomic(self.initial, &Default::default()))
     }
 
@@ -302,7 +302,7 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// The state of one lock: who holds it, and what its last holder knew.
+/// The state of one lock: its holder, and what its last holder knew.
 #[derive(Debug, Default)]
 pub(super) struct MutexState {
     held: bool,
@@ -371,7 +371,7 @@ impl<T> Mutex<T> {
     /// Takes the lock if it is free.
     ///
     /// # Errors
-    /// `WouldBlock` if somebody has.
+    /// `WouldBlock` if another thread has.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let taken = with(|execution, me| execution.step(me, "try lock", |world| self.take(world, me)).1);
         if taken { Ok(MutexGuard(self)) } else { Err(TryLockError::WouldBlock) }

@@ -21,8 +21,8 @@
 //!    by `slack`.
 //! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a
 //!    reservation ends at or below the prepared end, for nothing else limits entries, each adder
-//!    adds one, and the reserve is kept for as many records as its bytes may be. Who keeps the
-//!    bytes themselves is their heap.
+//!    adds one, and the reserve is kept for as many records as its bytes may be. Their heap keeps
+//!    the bytes themselves.
 //! 6. The reserve has a standing part, and what was raised. In files the standing part is less
 //!    while the log is young ([`young_bytes`]): critical records undo or finish what is in the log,
 //!    so they never need more than a few times the bytes that were ever appended. A reservation

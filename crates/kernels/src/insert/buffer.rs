@@ -1,6 +1,7 @@
 //! The log buffer and the physical records that inserters put into it.
 //!
-//! Run by every appending thread. Who owns which bytes of the buffer, and when, is in `ring`.
+//! Run by every appending thread. `ring` says which thread owns which bytes of the buffer, and
+//! when.
 
 use super::admission::{Admission, AppendClass};
 use crate::frontier::Frontiers;

@@ -31,9 +31,9 @@
 //!
 //! Where this differs from the paper, and why:
 //!
-//! - Its worker never rests. An idle log must have no wake-ups, so this one sleeps, and somebody
-//!   must wake it. That costs an owner a comparison for each record, and a read-modify-write for
-//!   each 2^`shift` bytes.
+//! - The paper's worker never rests. An idle log must have no wake-ups, so this one sleeps, and
+//!   owners must wake it. That costs an owner a comparison for each record, and a read-modify-write
+//!   for each 2^`shift` bytes.
 //! - The paper's worker follows each record. Looking at the lists' ends takes their lines from the
 //!   owners each time. So this tracker looks once for each 2^`shift` bytes, and a thread that needs
 //!   the frontier finds the few records behind.
@@ -175,7 +175,7 @@ impl Tracker {
         false
     }
 
-    /// Sleeps until an owner notifies it or somebody stops it.
+    /// Sleeps until an owner notifies it or the log stops it.
     fn sleep(&self, look: &mut impl FnMut() -> Look) {
         self.state.swap(ASLEEP, Ordering::AcqRel);
         // Invariant 2.
@@ -206,7 +206,7 @@ pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut(
     let mut told = filled;
     tracker.run(|| {
         let scan = inserter.scan(buffer);
-        // By somebody else, too.
+        // Another thread may have moved it, too.
         let moved = scan.filled > filled;
         filled = filled.max(scan.filled);
         let behind = scan.cutoff.saturating_sub(filled);

@@ -13,8 +13,8 @@
 //!    that could meet its records (`released`).
 //! 3. `until` is set while the arena is held, and before the record counts as filled; the start
 //!    cannot pass it before.
-//! 4. Of the free chunks, appenders leave as many as they are told. What is left in any arena's
-//!    chunk is anybody's.
+//! 4. Of the free chunks, appenders leave as many as they are told. Any appender may take what is
+//!    left in an arena's chunk.
 //! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none
 //!    the one with most room, which then is the own one of the opening before. No appender puts
 //!    anything there, so that a full log can be opened, to be trimmed then.
@@ -47,8 +47,8 @@ pub struct Arenas {
     /// Number of free chunks, a copy of what `pool` has, for threads that only ask. Stored under
     /// the lock of `pool`.
     free: AtomicU64,
-    /// Up to here records are gone. Stored (Release) by who trims, after the start was moved; read
-    /// (Acquire) before memory is used again.
+    /// Up to here records are gone. Stored (Release) by the trimming thread, after the start was
+    /// moved; read (Acquire) before memory is used again.
     released: AtomicU64,
 }
 
@@ -146,7 +146,7 @@ impl Arenas {
         Self::at_end(arena, bytes, self.chunk_bytes)
     }
 
-    /// The slot's own arena, or another if somebody has that.
+    /// The slot's own arena, or another if an appender has that.
     #[inline]
     fn arena(&self, slot: usize) -> MutexGuard<'_, Option<Open>> {
         let count = self.arenas.len();

@@ -9,7 +9,7 @@
 //!    A thread that finds the turn taken goes on waiting for the frontier, and tries again. So no
 //!    thread depends on one particular other, and what a pass did not cover the next one does.
 //! 2. Under the turn it reads the durable frontier, and then the filled one (Acquire), whose
-//!    Release came after the copies of everybody below. So all stores below happened before it
+//!    Release came after the copies of all appenders below. So all stores below happened before it
 //!    writes their lines back, for a write-back of a region follows the thread's earlier loads on
 //!    every processor (`device/nvram/cache.rs`). A fence ends only its own thread's write-backs: it
 //!    writes back itself what others have stored.
@@ -24,7 +24,7 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `taken` | who takes the turn and gives it back | the same | Acquire to Release: who has it sees the frontiers as the one before left them |
+//! | `taken` | the thread that takes the turn and gives it back | the same | Acquire to Release: it sees the frontiers as the one before left them |
 
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
@@ -68,7 +68,7 @@ impl Committer {
     }
 
     /// Has `persist` persist what is filled and not durable, and says then that it is; not if
-    /// somebody else is at it. `persist` says whether it did.
+    /// another thread has the turn. `persist` says whether it did.
     pub fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
         if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;

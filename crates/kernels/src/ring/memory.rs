@@ -19,8 +19,8 @@ pub(super) struct RingMemory {
 
 // SAFETY: by invariant 1 it owns its memory alone; bytes have no thread affinity.
 unsafe impl Send for RingMemory {}
-// SAFETY: a shared reference gives out an address and no reference to the bytes. Who writes through
-// it is the ring's to justify.
+// SAFETY: a shared reference gives out an address and no reference to the bytes. The ring justifies
+// each write through it.
 unsafe impl Sync for RingMemory {}
 
 impl RingMemory {

@@ -1,5 +1,5 @@
-//! Protocol `aggregated`: requests with completion flags in a queue; who wins the sync lock syncs
-//! once for all of them, and they leave without taking the lock.
+//! Protocol `aggregated`: requests with completion flags in a queue; the thread that wins the sync
+//! lock syncs once for all of them, and they leave without taking the lock.
 //!
 //! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary
 //! queue, and tries the sync lock. The winner closes the primary queue by swapping it with the

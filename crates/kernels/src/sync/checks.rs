@@ -257,7 +257,7 @@ checked!(
 );
 
 checked!(
-    /// With a page cache: who asked only for the write may leave the sync to another.
+    /// With a page cache, a thread that asked only for the write may leave the sync to another.
     loom_a_written_and_a_durable_commit explore_a_written_and_a_durable_commit miri_a_written_and_a_durable_commit,
     Some(3),
     || {

@@ -21,8 +21,8 @@
 //!    wait, and the open slot fill up. A flush needs neither the latch nor a slot, so the leader's
 //!    wait ends.
 //! 3. `synced.lsn` is raised only after a sync that covered it. A member looks at it and registers
-//!    under one latch, and who raises it takes the registered under the same latch: no member is
-//!    missed.
+//!    under one latch, and the thread that raises it takes the registered members under the same
+//!    latch: no member is missed.
 
 use super::flag::Request;
 use super::per_commit::write_to;

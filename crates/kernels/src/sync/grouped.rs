@@ -1,5 +1,5 @@
-//! Protocol `grouped`: write; take the sync lock; sync, unless somebody else's sync has covered the
-//! own record meanwhile.
+//! Protocol `grouped`: write; take the sync lock; sync, unless another thread's sync has covered
+//! the own record meanwhile.
 //!
 //! The locking of Efficient flushing's existing scheme (section 2.2), without its redundant syncs
 //! and its slots (`slotted` has both). Every committer takes the sync lock, also those that have
@@ -22,7 +22,7 @@ impl Writing {
         Writing(Mutex::new(()))
     }
 
-    /// Hands everything up to `end` to the operating system, unless somebody else has.
+    /// Hands everything up to `end` to the operating system, unless another thread has.
     pub(super) fn write_to(&self, rounds: &dyn Rounds, end: Lsn) {
         if rounds.settled(end, Durability::Written) {
             return;

@@ -38,8 +38,8 @@ impl Group {
 #[derive(Debug)]
 pub(super) struct Grouping {
     group: Group,
-    // Commits since the last round began. Relaxed: a guess; who misses the syncer's look at it
-    // finds the latch held, and notifies.
+    // Commits since the last round began. Relaxed: a guess. A committer that misses the syncer's
+    // look at it finds the latch held, and notifies.
     commits: AtomicU64,
     /// True if the log is being closed. A leaf latch.
     over: Mutex<bool>,

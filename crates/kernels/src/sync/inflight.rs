@@ -1,5 +1,5 @@
-//! Writes under way of which the baton was let go: who is told when they have ended, and who waits
-//! for room for the next.
+//! Writes in flight of which the baton was let go: the waiters to release when they have ended, and
+//! the threads that wait for room for the next.
 //!
 //! Run by leaders. With a depth of 1 a thread only ever finds it empty.
 //!
@@ -26,8 +26,8 @@ use std::sync::PoisonError;
 pub(super) struct InFlight {
     /// Held for a moment; before the log's own latch of writes under way.
     state: Mutex<State>,
-    // How many writes of `state` have ended. Changed under its lock; read without it by the holder
-    // of the baton, who looks again under it.
+    // Number of writes of `state` that have ended. Changed under its lock; read without it by the
+    // holder of the baton, which looks again under it.
     ended: AtomicU64,
     // Number of groups that `state` has; changed under its lock. Relaxed: a thread that needs to
     // see a group has entered it, or a frontier behind it.

@@ -22,13 +22,13 @@ const FLUSH_SLOTS: u32 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum SyncKind {
-    /// The first waiter writes and syncs for everybody and hands over to the next.
+    /// The first waiter writes and syncs for all that wait, and hands over to the next.
     #[default]
     Adaptive,
     /// A thread of its own does (Aether's flush pipelining, ELEDA's flusher). See [`Group`].
     Pipelined,
-    /// Requests queue up; who wins the sync lock syncs for all of them (Efficient flushing, section
-    /// 3.1).
+    /// Requests queue up; the thread that wins the sync lock syncs for all of them (Efficient
+    /// flushing, section 3.1).
     Aggregated,
     /// Each takes the sync lock and looks whether the log is synced up to its record already.
     Grouped,

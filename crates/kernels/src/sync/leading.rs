@@ -125,7 +125,7 @@ impl Stage {
                 return;
             }
             let mut begun = Some(begun);
-            // Passing on, which may have to be tried again when somebody arrives meanwhile.
+            // Passing on, which may have to be tried again when a waiter arrives meanwhile.
             loop {
                 requests = requests.and(self.baton.take());
                 let own_open = leader.is_open(rounds);

@@ -2,9 +2,9 @@
 //! what is, until its record is persisted by itself or by another thread (`nvram/medium.rs` of
 //! `katydid-wal`).
 //!
-//! A hole is filled by a thread that is copying, and somebody else persists for as long as a fence
-//! takes: the wait is that short, or as long as that thread's turn on the processor. What is
-//! requested and could not be done at once a thread waits for.
+//! A hole is filled by a thread that is copying, and another thread persists for as long as a fence
+//! takes. So the wait is that short, or as long as that thread's turn on the processor. A thread
+//! serves requests that could not be done at once.
 
 use super::requests::{Committer, Requested};
 use super::rounds::{Ask, Plan, Rounds, SyncProtocol};

@@ -61,7 +61,7 @@ pub trait Rounds {
     /// Decides on the next write.
     fn plan(&self, ask: Ask) -> Plan;
     /// Writes; the frontiers advance over all writes that have ended without a gap. Never returns
-    /// an error: a failure settles everybody.
+    /// an error: a failure settles all waiters.
     fn perform(&self, write: &Planned);
     /// Makes what is written durable. With `again`, the device is told to even if everything is.
     fn sync(&self, again: bool);

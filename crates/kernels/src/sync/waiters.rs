@@ -1,5 +1,5 @@
-//! The hand-over kernel: who leads, who waits, and how each is woken. One baton, held by at most
-//! one thread.
+//! The hand-over kernel: which thread leads, which wait, and how each is woken. One baton, held by
+//! at most one thread.
 //!
 //! Run by every thread that waits for or asks for durability, and checked under loom and the
 //! explorer.
@@ -9,7 +9,7 @@
 //! | `state` | meaning |
 //! |---|---|
 //! | 0 | no thread leads, none waits, nothing is requested |
-//! | `LED` | somebody holds the baton |
+//! | `LED` | a thread holds the baton |
 //! | `LED`, request bits | ... and some non-blocking caller asks for a write or a sync |
 //! | `LED`, request bits, address of a [`Waiter`] | ... and a stack of waiters has arrived since the leader last looked |
 //!
@@ -201,8 +201,8 @@ impl Covered {
         Covered { head: ptr::null(), count: 0 }
     }
 
-    /// One more, who is queued nowhere else; the caller is its thread and calls [`Waiter::wait`]
-    /// next.
+    /// Adds a waiter, which is queued nowhere else. The caller is its thread and calls
+    /// [`Waiter::wait`] next.
     pub(crate) fn push(&mut self, waiter: &Waiter) {
         waiter.thread.set(Some(current()));
         waiter.queued.set(true);
@@ -338,8 +338,8 @@ impl Baton {
         }
     }
 
-    /// Leaves a request. True if the baton was free and is now the caller's, to be given to
-    /// somebody who serves the request.
+    /// Leaves a request. True if the baton was free and is now the caller's, to be given to a
+    /// thread that serves the request.
     ///
     /// A request that is already there is not made again. That is sound because of one order (all
     /// four sequentially consistent): the caller's reservation, this load; the leader's
@@ -464,7 +464,7 @@ impl Baton {
         self.count.get()
     }
 
-    /// Holder only: whether somebody waits who has been looked at and not served.
+    /// Holder only: returns whether a waiter has been looked at and not served.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending() > 0
     }
@@ -474,8 +474,8 @@ impl Baton {
         self.state.load(Ordering::Relaxed) != LED
     }
 
-    /// Holder only, with nothing pending: frees the baton; false if somebody has arrived or
-    /// requested meanwhile.
+    /// Holder only, with nothing pending: frees the baton; false if a waiter or request has arrived
+    /// meanwhile.
     pub(crate) fn release(&self) -> bool {
         debug_assert!(!self.has_pending(), "nobody is left behind");
         self.state.compare_exchange(LED, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()

@@ -19,10 +19,9 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
-/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may have
-/// been left by somebody else than the log: by the waker of a program's own executor that runs on
-/// this thread and parks too. It would never wake up again; a token too many makes it look once
-/// more.
+/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may not
+/// be the log's: the waker of a program's own executor that runs on this thread and parks too may
+/// have left it. The executor would never wake up again; a token too many makes it look once more.
 pub fn return_token() {
     // A token more would be a step more for the checkers, in which only the log parks.
     #[cfg(not(any(loom, katydid_explore)))]

@@ -4,10 +4,10 @@
 //! A slot is written by its owner; readers that begin may set it from reading to overtaken; all
 //! scan it. Invariants:
 //!
-//! 1. A writer says that it reads before it reads the clock for its timestamp. So who has read the
-//!    clock and then found nothing in the slot knows: what is written from there has a timestamp of
-//!    its own tick or later. Language and processors order atomics by each other, but not by the
-//!    clock, so the writer waits until its word is visible (`publish_stores`).
+//! 1. A writer says that it reads before it reads the clock for its timestamp. So a thread that has
+//!    read the clock and then found nothing in the slot knows: what is written from there has a
+//!    timestamp of its own tick or later. Language and processors order atomics by each other, but
+//!    not by the clock, so the writer waits until its word is visible (`publish_stores`).
 //! 2. A reader's bound is greater than every acknowledged timestamp when it began, and no version
 //!    below it can come into being any more: each writer of a lower timestamp has ended, has been
 //!    overtaken and will take a new timestamp, or has all its versions in place, to be waited for
@@ -100,7 +100,7 @@ pub struct Slots {
     waiting: AtomicUsize,
     /// No transaction waits for a slot any more. Set with `latch` held, read under it.
     is_shut: AtomicBool,
-    /// Guards nothing but the sleep of who waits for a slot; taken with nothing held.
+    /// Guards nothing but the sleep of threads that wait for a slot; taken with nothing held.
     latch: Mutex<()>,
     freed: Condvar,
 }

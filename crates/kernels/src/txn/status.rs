@@ -30,7 +30,7 @@ const YIELDS: u32 = 20;
 pub enum TxnState {
     /// It is being validated, or not durable and keeps its versions to itself until then.
     Pending,
-    /// Its record is in the log: its versions are there for all, who then depend on its place.
+    /// Its record is in the log: other transactions see its versions, and then depend on its place.
     PreCommitted,
     /// Durable.
     Committed,

@@ -1,5 +1,5 @@
-//! The log's background threads: started, told to end, waited for; and who does their work where
-//! there are none.
+//! The log's background threads: started, told to end, waited for; and the thread that does their
+//! work where there are none.
 //!
 //! Each thread keeps the inside of the log until it ends; dropping the last handle ends the threads
 //! (`log.rs`).

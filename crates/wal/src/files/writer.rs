@@ -144,8 +144,8 @@ impl Writer {
         }
         let mut to = end.min(from.plus(self.write_bytes_max));
         let mut parallel = durable && leader.flights.len() + 1 < ask.depth as usize;
-        // The tail goes with the last write there may be. With others it does so only if the one
-        // who leads would have to wait for it.
+        // The tail goes with the last write that may be in flight. With others it goes only if the
+        // leader would have to wait for it.
         let whole = to.floor_block();
         if parallel && whole > from && whole >= ask.own {
             to = whole;

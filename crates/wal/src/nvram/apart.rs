@@ -20,9 +20,9 @@
 //! 1. Everything that may be refused or take long is done before step 3. So the hole between
 //!    reservation and "filled" lasts as long as one store, whatever the record's size, and the
 //!    thread neither waits nor allocates nor takes a lock in it.
-//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`), and what they said
-//!    is what somebody who commits may read of others: their Release comes after object and entry.
-//!    Only opening goes by entries that are set.
+//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`), and a committing
+//!    thread may read of others what they say: their Release comes after object and entry. Only
+//!    opening goes by entries that are set.
 //! 3. There is no lock around the position: it was in the report.
 //!
 //! A crash before a commit has persisted the entry leaves an object that no entry names; a crash

@@ -33,8 +33,8 @@
 //!    their objects were persisted. So an entry with its lap names a whole record, whichever of the
 //!    two a reader looks at first after a crash. An entry is one word, so a crash leaves it set or
 //!    not set.
-//! 4. Entries and objects are read only where they are persisted, and not below the start; by who
-//!    commits, above that; or by who has the region alone.
+//! 4. Entries and objects are read only where they are persisted, and not below the start; above
+//!    that, by committing threads; or by a thread that has the region alone.
 //! 5. Whatever an entry says, what is read lies in one chunk of the heap.
 
 use super::pointers::{POINTERS_BYTES, Pointers};

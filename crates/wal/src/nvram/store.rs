@@ -4,7 +4,7 @@
 //! Any thread. Locks: `control` before `start`.
 //!
 //! 1. The new start is durable in the control file, or of `nv_logging` in the head in NVRAM, before
-//!    it is told to anybody, and only then are positions above the old end of the ring admitted, or
+//!    any thread is told, and only then are positions above the old end of the ring admitted, or
 //!    memory of records below it used again. So a crash within a trim leaves the log untrimmed or
 //!    trimmed, and no byte of it overwritten.
 //! 2. Bytes are copied out under `start`, which trimming takes exclusively: no append overwrites

@@ -72,9 +72,9 @@ pub(crate) enum FilesVerdict {
 
 /// Decides whether the records can be looked at.
 ///
-/// What a program of another version wrote is not judged further. A foreign segment is reported
-/// before a missing one, since it tells more: somebody copied files. A missing one is reported
-/// before a corrupt one, since restoring files comes before repairing them.
+/// Files of a program of another version are not judged further. A foreign segment is reported
+/// before a missing one, since it tells more: files were copied. A missing one is reported before a
+/// corrupt one, since restoring files comes before repairing them.
 pub(crate) fn judge_files(
     control: ControlFound,
     segments: SegmentsFound,
@@ -85,7 +85,7 @@ pub(crate) fn judge_files(
         (OtherVersion, _, _) => FilesVerdict::OtherVersion,
         (Corrupt, _, _) => FilesVerdict::CorruptControl,
         (Absent, SegmentsFound::None, _) => FilesVerdict::Create,
-        // Segments are made after the control file and never outlive it: somebody removed it.
+        // Segments are made after the control file and never outlive it: it was removed by hand.
         (Absent, _, _) => FilesVerdict::MissingControl,
         (Unused, SegmentsFound::None, _) => FilesVerdict::FinishCreation,
         // The start's segment always exists once the log was used.

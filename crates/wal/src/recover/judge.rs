@@ -48,8 +48,8 @@ pub(crate) fn judge(
         pass(visitor)?
     };
     // Closing writes its record last and then remembers this end, and no opening since has written
-    // anything: there is nothing to search for. But where holes are not waited for, somebody may
-    // have appended beyond one meanwhile.
+    // anything: there is nothing to search for. But where holes are not waited for, another thread
+    // may have appended beyond one meanwhile.
     let finished = state.log.waits_for_holes()
         && walk.closed
         && walk.incarnation == state.incarnation

@@ -41,10 +41,10 @@ pub(crate) struct SegmentStore {
     /// Most trimmed segments kept for reuse.
     spare_segments: usize,
     files: RwLock<SegmentFiles>,
-    /// Written under `upkeep` with Release after the segment is in `files`; read by anyone with
+    /// Written under `upkeep` with Release after the segment is in `files`; read by any thread with
     /// Acquire.
     prepared_end: AtomicU64,
-    /// Written under `upkeep` with Release after it is durable; read by anyone with Acquire.
+    /// Written under `upkeep` with Release after it is durable; read by any thread with Acquire.
     start: AtomicU64,
     /// Bytes of the segments in `upkeep.recyclable`, readable without its lock, which is held for
     /// as long as a segment is being zero-filled.

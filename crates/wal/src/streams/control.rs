@@ -5,8 +5,7 @@
 //!
 //! 1. The file is replaced as a whole, by a rename, and what it says is durable before it is
 //!    believed.
-//! 2. No stream is made before the file is there. So streams without it mean that somebody removed
-//!    it.
+//! 2. No stream is made before the file is there. So streams without it mean that it was removed.
 //! 3. While it says that the log is being made, no record was appended to any stream: missing ones
 //!    are made, and their number may change. Once it says that the log is whole, a missing stream
 //!    is an error.

@@ -203,7 +203,7 @@ pub(crate) fn of_stream(index: usize, error: OpenError) -> OpenError {
     }
 }
 
-/// Threads that apply records beside those that read them; who reads applies too.
+/// Number of threads that apply records beside those that read them; reading threads apply too.
 pub(crate) fn appliers(background: Background) -> usize {
     match background {
         Background::Caller => 0,

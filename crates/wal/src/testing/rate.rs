@@ -138,7 +138,7 @@ where
         ready.wait();
         let since = Instant::now();
         while let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
-            // A token left by somebody ends it early.
+            // A token that was left ends it early.
             std::thread::park_timeout(left);
         }
         stop.store(true, Ordering::Relaxed);

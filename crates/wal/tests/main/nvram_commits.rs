@@ -1,5 +1,5 @@
-//! Logs in NVRAM whose appends only copy: what one commit persists is everybody's, and nothing else
-//! is told to be durable.
+//! Logs in NVRAM whose appends only copy: one commit persists the records of all threads, and
+//! nothing else is told to be durable.
 //!
 //! Steps of the simulated memory are write-backs and fences; a crash that drops all keeps nothing
 //! but what was fenced.

@@ -393,8 +393,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         drop((session, log));
         let device = device.reopen_after_kill();
         let region = memory_of(&device).region();
-        // As a crash within somebody's commit leaves them: all entries are set, in lap 1, but one,
-        // which is as its appender left it or has not arrived.
+        // As a crash within a commit leaves them: all entries are set, in lap 1, but one, which is
+        // as its appender left it or has not arrived.
         let hole = rng.usize(0..places.len() - 2);
         for (nth, place) in places.iter().enumerate() {
             let entry = region.word(4096 + place.lsn.get() % (RING / 8));
@@ -452,7 +452,7 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
             assert_eq!(read(&log), expected, "{context}, life {life}");
             crash(&log);
             drop((session, log));
-            // Somebody has read it: it was made durable for that.
+            // A reader has read it: it was made durable for that.
             device = device.reopen_after_crash(rng.u64(..));
         }
     }

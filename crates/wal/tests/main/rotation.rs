@@ -34,7 +34,7 @@ fn options(sync: SyncKind, method: Method) -> Options {
 /// Counts what commits ask of the device, and holds up the thread that prepares segments.
 #[derive(Debug, Default)]
 struct Watch {
-    /// Durable writes and syncs by everybody but the thread that prepares segments.
+    /// Durable writes and syncs by all threads but the one that prepares segments.
     promises: AtomicU64,
     gate: Mutex<Gate>,
     changed: Condvar,

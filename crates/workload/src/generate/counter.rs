@@ -18,9 +18,9 @@ const WINDOW: usize = 1 << 20;
 #[derive(Debug)]
 pub struct AcknowledgedCounter {
     next: AtomicU64,
-    /// Written under `latch` only; read by everybody. Release and Acquire: who sees a number
-    /// acknowledged also sees what its transaction did, as far as the store's own clocks do not say
-    /// so anyway.
+    /// Written under `latch` only; read by all threads. Release and Acquire: a thread that sees a
+    /// number acknowledged also sees what its transaction did, as far as the store's own clocks do
+    /// not say so anyway.
     frontier: AtomicU64,
     flags: Box<[AtomicBool]>,
     latch: Mutex<()>,

@@ -264,7 +264,7 @@ impl TpccLoadSource {
     ) -> Result<()> {
         let Settings { customers_of_district, items, .. } = self.load.settings;
         let date = self.load.date;
-        // Each customer has one order; who has which is the same for all batches of the district.
+        // Each customer has one order; the assignment is the same for all batches of the district.
         let mut customers: Vec<u32> = (1..=customers_of_district).collect();
         let district = u64::from(of.warehouse) * u64::from(DISTRICTS) + u64::from(of.district);
         self.load.rng(!district).shuffle(&mut customers);

@@ -26,7 +26,7 @@ pub(super) fn item(rng: &mut Rng, settings: &Settings) -> u32 {
     non_uniform(rng, 8191, C_ITEM, settings.items)
 }
 
-/// A last name that somebody has.
+/// A last name that at least one customer has.
 pub(super) fn last_name(rng: &mut Rng, settings: &Settings) -> Vec<u8> {
     name_of(non_uniform(rng, 255, C_LAST_RUN, LAST_NAMES.min(settings.customers_of_district)) - 1)
 }

@@ -105,7 +105,7 @@ pub fn four(lists: &Lists, plain: &Case) -> Vec<Case> {
     let mut cases = Vec::new();
     for &threads in or(&lists.threads, &[1, 4, 16, 64]) {
         for &sync in or(&lists.syncs, &own) {
-            // Who syncs each commit for itself has nothing to pipeline.
+            // A protocol that syncs each commit for itself has nothing to pipeline.
             let pipelines = sync.to_string().replace('_', "-") != "per-commit";
             let in_flight = in_flight.iter().filter(|many| pipelines || **many == BLOCKING);
             cases.extend(in_flight.map(|&in_flight| Case { threads, sync, in_flight, ..plain.clone() }));

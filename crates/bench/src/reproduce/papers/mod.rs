@@ -1,7 +1,7 @@
 //! The experiments, a file for each paper.
 //!
-//! Pure. Criteria are about shapes: who is ahead, what grows, what stands still. How far a figure
-//! of ours is ahead of the paper's best is told beside it and decides nothing.
+//! Pure. Criteria are about shapes: which system is ahead, what grows, what stands still. How far a
+//! figure of ours is ahead of the paper's best is printed beside it and decides nothing.
 
 mod aether;
 mod cicada;

@@ -198,7 +198,7 @@ pub(crate) trait CrashPeer: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 struct State {
     lines: Lines,
-    /// By who has written them back.
+    /// Lines by the thread that has written them back.
     pending: HashMap<ThreadId, Vec<WrittenBack>>,
     counts: Counts,
     steps: u64,

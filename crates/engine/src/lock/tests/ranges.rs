@@ -148,7 +148,7 @@ fn a_waiting_writer_holds_up_later_ranges() {
         // Elsewhere there is no wait.
         let mut elsewhere = rig.txn(4);
         rig.range(&mut elsewhere, Included("d"), Unbounded).unwrap();
-        // Who holds what the writer waits for does not queue behind it.
+        // The holder of what the writer waits for does not queue behind it.
         rig.range(&mut early, Unbounded, Included("z")).unwrap();
         rig.end(&mut elsewhere);
         rig.end(&mut early);

@@ -1,4 +1,4 @@
-//! Random transactions of many threads against a record of who may have what.
+//! Random transactions of many threads against a record of the allowed holders.
 //!
 //! A run prints its seed when it fails; `KATYDID_SEED=<seed>` repeats its choices (not the
 //! schedule).

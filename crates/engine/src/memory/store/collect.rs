@@ -207,7 +207,7 @@ impl Store {
         looked_at
     }
 
-    /// Looks through everything that may be: for who needs the room at once.
+    /// Looks through everything that may be: for a transaction that needs the room at once.
     pub(crate) fn collect(&self) {
         self.collect_to(Reach::Below(self.horizon()));
     }

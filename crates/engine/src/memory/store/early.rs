@@ -2,7 +2,7 @@
 //! section 3.4: early version consistency check).
 //!
 //! Used by the transaction's thread. A transaction whose reads have changed cannot take place at
-//! any later timestamp either. Found here, it leaves nothing in anybody's way: no version that
+//! any later timestamp either. Found here, it leaves nothing in the way of others: no version that
 //! others would wait for, no record of a key it would have inserted, and no `rts` that a writer of
 //! an earlier timestamp would have to give way to. Differences from the paper:
 //!

@@ -3,7 +3,7 @@
 //! Any thread. Each shard has taken a part of the whole in advance, so that threads do not meet at
 //! one word. Invariant: the whole is at least what is held plus what shards have left; so with
 //! `limit` as the whole's bound no more than that is held, but for what is charged without asking
-//! (deletes, and a record that someone else removed meanwhile).
+//! (deletes, and a record that another thread removed meanwhile).
 
 use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;

@@ -168,9 +168,9 @@ impl Store {
         }
     }
 
-    /// A transaction is about to be acknowledged that has seen or written up to `timestamp`
-    /// ([`Validated::seen_to`]): who begins to read from now on sees that too. What is never
-    /// acknowledged is never collected.
+    /// Takes note that a transaction is about to be acknowledged that has seen or written up to
+    /// `timestamp` ([`Validated::seen_to`]): a transaction that begins to read from now on sees
+    /// that too. What is never acknowledged is never collected.
     pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
         self.slots.acknowledge(timestamp);
     }

@@ -1,5 +1,5 @@
-//! The 48 bytes every page begins with: who the page is, how far the log it contains goes, and its
-//! checksum.
+//! The 48 bytes every page begins with: the page's identity, how far the log it contains goes, and
+//! its checksum.
 //!
 //! Layout (little-endian; `docs/page-format.md` has the table): checksum u32, kind u8, level u8,
 //! version u8, flags u8, page id u64, page LSN u64, table u32, count u16, heap start u16, garbage

@@ -1,6 +1,6 @@
 //! A frame: room for one page in memory, its latch, and what is known of it without the latch.
 //!
-//! Who touches what:
+//! Accesses:
 //!
 //! | field | written by | read by | ordering |
 //! |---|---|---|---|
@@ -12,9 +12,9 @@
 //!
 //! 1. A page whose bytes differ from the device's is dirty or being written back (`PageMeta`).
 //! 2. A page is dirty before the record of its first change is appended.
-//! 3. A frame is pinned while somebody beside its table entry holds its latch's `Arc`; only
-//!    unpinned frames are evicted, under the shard's exclusive latch, which everybody needs to get
-//!    at the `Arc`.
+//! 3. A frame is pinned while a thread besides its table entry holds its latch's `Arc`; only
+//!    unpinned frames are evicted, under the shard's exclusive latch, which every thread needs to
+//!    get at the `Arc`.
 
 use super::barrier::WalBarrier;
 use crate::Lsn;

@@ -1,9 +1,9 @@
 //! Bringing pages in from the device.
 //!
 //! A page's frame enters the table with its latch held exclusively and `loaded` unset, then the
-//! page is read: others who want it wait for the latch. If reading fails the frame leaves the table
-//! before its latch is released; who waited finds `loaded` unset and tries again by itself, so that
-//! everybody gets an error of their own.
+//! page is read: others that want it wait for the latch. If reading fails the frame leaves the
+//! table before its latch is released; a thread that waited finds `loaded` unset and tries again by
+//! itself, so that each thread gets an error of its own.
 
 use super::Pool;
 use super::evict::Need;
@@ -31,7 +31,7 @@ type Frames = Vec<(PageId, Exclusive)>;
 
 impl Pool {
     /// A frame for `page`, in its table, latched exclusively, not loaded. `None` if the page got a
-    /// frame from somebody else in the meantime, or, with [`Need::IfRoom`], if there is no room.
+    /// frame from another thread in the meantime, or, with [`Need::IfRoom`], if there is no room.
     pub(super) fn admit(&self, page: PageId, need: Need) -> Result<Option<Exclusive>> {
         let Some(frame) = self.take_frame(need)? else { return Ok(None) };
         frame.meta.reassign(page.get());
@@ -66,7 +66,7 @@ impl Pool {
         }
     }
 
-    /// Reads a page from the device. `None` if somebody else did, or does, at the same time.
+    /// Reads a page from the device. `None` if another thread did, or does, at the same time.
     #[cold]
     pub(super) fn load(&self, page: PageId) -> Result<Option<Exclusive>> {
         let _visit = self.shared.wal.visit()?;

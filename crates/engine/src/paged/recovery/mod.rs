@@ -1,7 +1,7 @@
 //! Restart: analysis, redo, undo.
 //!
-//! Runs on the thread that opens the database, before anybody else sees it; redo uses some threads
-//! more. The argument why the outcome is right is in `docs/recovery.md`. Invariants:
+//! Runs on the thread that opens the database, before any other thread sees it; redo uses some
+//! threads more. The argument why the outcome is right is in `docs/recovery.md`. Invariants:
 //!
 //! 1. Reading the checkpoint changes nothing. Redo changes pages in memory as the log says and
 //!    appends nothing. Undo appends compensation records before it changes pages, like any

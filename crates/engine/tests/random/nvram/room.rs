@@ -106,8 +106,8 @@ fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
     assert_eq!(database.get(&table, "older").unwrap(), Some(b"2".to_vec()));
 }
 
-/// The one that holds the log's head waits for a lock of one that is about to write its first
-/// record: who must not wait for room then.
+/// The transaction that holds the log's head waits for a lock of one that is about to write its
+/// first record: the latter must not wait for room then.
 fn nobody_waits_for_a_transaction_that_waits_for_him() {
     let (directory, options) = (in_memory(), small(EngineKind::Paged));
     let database = open(&directory, &options);

@@ -41,7 +41,7 @@ impl Order for UnderLatch {
 ///
 /// A thread reads its own start in `filled` with Acquire and then stores its end with Release, so
 /// what all before it copied is passed on. When threads outnumber cores the wait yields for long
-/// before it sleeps: everybody behind waits for a sleeper, and a queue of sleepers took 0.1 ms a
+/// before it sleeps: all threads behind wait for a sleeper, and a queue of sleepers took 0.1 ms a
 /// record where one of yielding threads took 0.2 us.
 #[derive(Debug, Default)]
 pub struct InTurn {

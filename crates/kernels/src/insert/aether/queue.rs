@@ -7,9 +7,9 @@
 //!
 //! Each node is one word, a ticket and its state:
 //!
-//! | state | meaning | next, and who does it |
+//! | state | meaning | next state, and the thread that changes it |
 //! |---|---|---|
-//! | VACANT | ticket `k` is not taken | WAITING: who enters; GRANTED: the owner before, who leaves |
+//! | VACANT | ticket `k` is not taken | WAITING: an entering thread; GRANTED: the owner before, when it leaves |
 //! | WAITING | entered; something before it is not released | DELEGATED: its owner, after copying; GRANTED: the owner before |
 //! | GRANTED | everything before it is released | VACANT for `k + nodes`: its owner, having released it |
 //! | DELEGATED | copied and left to the owner before | GRANTED: that owner, who goes on with this one |
@@ -58,8 +58,8 @@ struct Node {
     // By the owner, the entering thread and the owner before: see the table. Read-modify-writes are
     // AcqRel: what was copied goes with a delegation, the order of `filled` with a grant.
     word: AtomicU64,
-    // Written under the latch by who enters; read by who releases, after the owner's delegation or
-    // its own entering.
+    // Written under the latch by the thread that enters; read by the thread that releases, after
+    // the owner's delegation or its own entering.
     end: AtomicU64,
 }
 

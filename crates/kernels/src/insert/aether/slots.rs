@@ -4,12 +4,12 @@
 //! The array holds the numbers of open slots; the pool holds all slots. A slot is one word, a state
 //! and a count of bytes:
 //!
-//! | state | count | next, and who does it |
+//! | state | count | next state, and the thread that changes it |
 //! |---|---|---|
 //! | FREE | 0 | OPEN: a leader that puts it into the array, under the latch |
-//! | OPEN | the group's bytes so far | the same with more: who joins; PENDING: the leader, under the latch |
+//! | OPEN | the group's bytes so far | the same with more: a joining thread; PENDING: the leader, under the latch |
 //! | PENDING | 0 | COPYING: the leader, having reserved, or been refused |
-//! | COPYING | bytes of members that have not left | less: who leaves; with 0 it is DONE |
+//! | COPYING | bytes of members that have not left | less: a leaving thread; with 0 it is DONE |
 //! | DONE | 0 | FREE: the last to leave |
 //!
 //! The member that found a count of 0 leads. Invariants:
@@ -53,7 +53,7 @@ struct Slot {
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Slots {
-    /// Indices into `pool`. Written under the latch (Release), read by who joins (Acquire).
+    /// Indices into `pool`. Written under the latch (Release), read by joining threads (Acquire).
     array: Box<[CachePadded<AtomicUsize>]>,
     pool: Box<[CachePadded<Slot>]>,
     /// Index at which the search for a free slot begins. Under the latch only.

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | an owner sets bits, the word with its first byte last | Release | the scanner vouches for bytes it does not see; or the frontier stops inside a record |
 //! | the scanner loads a word | Acquire | the scanner vouches for bytes it does not see |
-//! | it clears the bits before it tells anybody of the frontier | | the next owner of these places sets its bits, and loses them |
+//! | it clears the bits before it publishes the frontier | | the next owner of these places sets its bits, and loses them |
 //!
 //! Invariants:
 //!
@@ -19,7 +19,7 @@
 //!    scanner comes from below.
 //!
 //! The paper says no more than "one bit for each byte". It leaves open how a record that spans
-//! words is kept from being passed by halves (invariant 2 here), and who clears.
+//! words is kept from being passed by halves (invariant 2 here), and which thread clears.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, Mutex, Ordering};

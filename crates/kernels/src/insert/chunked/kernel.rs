@@ -4,7 +4,7 @@
 //! Run by every appender and every scanner; checked under loom and the explorer. A session has one
 //! word, a state and a position:
 //!
-//! | state | position | meaning | next, and who does it |
+//! | state | position | meaning | next state, and the thread that changes it |
 //! |---|---|---|---|
 //! | CLEAN | | no chunk, or it is full | BUSY: the owner, before it reserves |
 //! | BUSY | p | the owner is filling, from p on | OPEN or CLEAN: the owner; BUSY elsewhere: the owner |
@@ -234,7 +234,7 @@ impl Chunks {
         cursor + bytes == end || cursor + bytes + self.least <= end
     }
 
-    /// The chunk left open at `left` is the owner's again, unless somebody has sealed it.
+    /// Makes the chunk left open at `left` the owner's again, unless a scanner has sealed it.
     fn claim(&self, session: &Session, left: u64) -> bool {
         if self.built.is(Mutant::ClaimedUnasked) {
             let open = session.word.load(Ordering::Acquire) == OPEN | left;
@@ -327,7 +327,7 @@ impl Chunks {
                 CLEAN => {}
                 OPEN if at >= cutoff => {}
                 OPEN if session.is_idle(word) && self.seal(ground, session, at) => {}
-                // The owner goes on, was quicker, or is busy; or somebody else is sealing.
+                // The owner goes on, was quicker, or is busy; or another scanner is sealing.
                 _ => lowest = lowest.min(at),
             }
         }

@@ -1,9 +1,9 @@
 //! Inserter `chunked`: a session reserves a chunk at a time and fills it with its own records.
 //! Ours.
 //!
-//! The algorithm and its orderings are in [`kernel`]. Here: admission, the copy, and the padding
-//! record that fills what is left of a chunk when a record does not fit, must lie higher
-//! (`Append::after`), or somebody needs to pass.
+//! The algorithm and its orderings are in [`kernel`]. This file has admission, the copy, and the
+//! padding record. Padding fills the rest of a chunk when a record does not fit, when a record must
+//! lie higher (`Append::after`), or when a scanner needs to pass.
 //!
 //! What differs for users: a record appended later may lie lower than one appended earlier by
 //! another session, unless it says what it comes after. Each session's records are in order.

@@ -54,7 +54,7 @@ impl GrasshopperInserter {
             if self.lists.has_room(slot) {
                 return;
             }
-            // Somebody's hole is in the way; its owner needs the processor.
+            // Another thread's hole is in the way; its owner needs the processor.
             pause(step);
             step += 1;
         }

@@ -1,9 +1,9 @@
 //! The arenas under the checkers: memory that holds a record is given to no other thread before the
 //! record is released.
 //!
-//! One unit is a record's place; each has a plain cell that appenders write and who reads before a
-//! release reads, so that a place given too early is a data race. Who waits for a place here gives
-//! up instead.
+//! One unit is a record's place. Each has a plain cell that appenders write and that a thread reads
+//! before a release, so that a place given too early is a data race. A thread that waits for a
+//! place gives up here instead.
 
 use super::*;
 use crate::checked;
@@ -36,7 +36,7 @@ unsafe impl Send for Model {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
-    /// The start is told to the arenas while somebody still reads below it.
+    /// The start is told to the arenas while a thread still reads below it.
     ReleaseBeforeReading,
     /// A chunk does not know where its records end.
     ForgetUntil,
@@ -106,7 +106,7 @@ fn a_place_is_used_again(mutant: Mutant) {
 }
 
 checked!(
-    /// One place, two appenders, and somebody who trims the first one's record.
+    /// One place, two appenders, and a thread that trims the first one's record.
     loom_a_place_is_used_again explore_a_place_is_used_again miri_a_place_is_used_again,
     Some(3),
     || a_place_is_used_again(Mutant::None)

@@ -176,7 +176,7 @@ fn one_covers_the_other(mutant: Mutant) {
 }
 
 checked!(
-    /// Memory is used again as soon as it is durable, while somebody else commits.
+    /// Memory is used again as soon as it is durable, while another thread commits.
     loom_one_covers_the_other explore_one_covers_the_other miri_one_covers_the_other,
     Some(3),
     || one_covers_the_other(Mutant::None)

@@ -51,7 +51,7 @@ pub fn current() -> Thread {
     Thread(vm::current())
 }
 
-/// Sleeps until somebody calls [`Thread::unpark`].
+/// Sleeps until another thread calls [`Thread::unpark`].
 pub fn park() {
     vm::park();
 }

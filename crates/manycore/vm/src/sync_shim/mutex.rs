@@ -1,6 +1,6 @@
 //! The mutex of the virtual world: std's algorithm on Linux, on virtual words.
 //!
-//! One word: 0 free, 1 held, 2 held and somebody may sleep. A thread that finds it held looks some
+//! One word: 0 free, 1 held, 2 held and a thread may sleep. A thread that finds it held looks some
 //! times before it says 2 and sleeps. The value lies in a std mutex that is never contended, for
 //! the word has let one thread in.
 

@@ -1,4 +1,5 @@
-//! The cache lines of the simulated machine: who has a copy, who owns it, until when it is busy.
+//! The cache lines of the simulated machine: which cores have a copy, which one owns it, until when
+//! it is busy.
 //!
 //! Invariants:
 //!

@@ -1,4 +1,4 @@
-//! Threads, cores and time: who runs next, and what everything costs.
+//! Threads, cores and time: which thread runs next, and what everything costs.
 //!
 //! One operating system thread runs all of this. Invariants:
 //!
@@ -31,7 +31,7 @@ pub(super) enum State {
     Queued,
     /// Off its core until a time has come.
     Napping,
-    /// Off its core until somebody wakes it.
+    /// Off its core until another thread wakes it.
     Parked,
     Done,
 }

@@ -86,7 +86,7 @@ pub(super) fn a_stalled_device_holds_appenders_back_and_lets_them_go(make: MakeL
                 }
             });
         }
-        // Somebody met the full ring and leads a write that stands still.
+        // A thread met the full ring and leads a write that stands still.
         device.wait_stalled(1);
         let most = log.first().written().get() + ring;
         for _ in 0..200 {
@@ -176,8 +176,8 @@ pub(super) fn closing_under_load_keeps_what_was_acknowledged(make: MakeLog<'_>, 
             }
             log.close().expect("close");
             if !kind.in_nvram() {
-                // The directory is somebody else's from now on: what the old handle does must not
-                // reach it.
+                // The directory belongs to another opening from now on: what the old handle does
+                // must not reach it.
                 let next = make(device.directory(), small());
                 check_threads(&read_all(&next), 4, &[]);
                 next.close().expect("close");

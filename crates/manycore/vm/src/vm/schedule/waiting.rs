@@ -122,8 +122,8 @@ impl Machinery {
         }
     }
 
-    /// Sleeps until somebody wakes a sleeper of this word. The caller has seen, in this turn, that
-    /// it should.
+    /// Sleeps until another thread wakes a sleeper of this word. The caller has seen, in this turn,
+    /// that it should.
     pub(in crate::vm) fn sleep_on(&mut self, address: usize) -> Next {
         self.events += 1;
         self.sleepers.entry(address).or_default().push_back(self.current);
