@@ -113,7 +113,7 @@ impl std::str::FromStr for CommitDependencies {
             "tracked" => Ok(CommitDependencies::Tracked),
             "all" => Ok(CommitDependencies::All),
             _ => Err(Error::Option {
-                option: "dependences",
+                option: "commit_dependencies",
                 reason: format!("must be tracked or all, not {text:?}"),
             }),
         }

@@ -163,7 +163,7 @@ impl Caller {
         inside.leader.clone().or_else(nth).unwrap_or_default()
     }
 
-    /// Remembers who is said to lead; whether someone is.
+    /// Remembers the leader that was named. Returns whether one was named.
     fn hear(&self, leader: Option<String>) -> bool {
         let mut inside = self.inside();
         if let Some(address) = &leader

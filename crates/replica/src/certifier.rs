@@ -1,15 +1,22 @@
 //! Decides, in the order of the log, whether a transaction's reads still hold.
 //!
-//! One certifier for each leadership, at the leader; any thread, under one latch, which ranks below the store's. A transaction reads a view of the applied state at index `s`. Its entry is
-//! handed to the Raft log under the latch, so the order of certification is the order of the log. Invariants:
+//! One certifier for each leadership, at the leader; any thread, under one latch, which ranks below
+//! the store's. A transaction reads a view of the applied state at index `s`. Its entry is handed
+//! to the Raft log under the latch, so the order of certification is the order of the log.
+//! Invariants:
 //!
-//! 1. The certifier is made when everything below the leadership's first entry is applied, and serves views at or above that. Entries of this leadership are handed in here
-//!    alone, and an entry is refused if the leadership has ended. So every entry between a view and a proposal is one of `proposals`.
-//! 2. A proposal is a conflict until it is known to be applied at an index that the view has. Learning that late refuses more than needed, never less.
-//! 3. A proposal is forgotten only when it is applied at or below the index of every view in use, or was refused before it entered the log.
+//! 1. The certifier is made when everything below the leadership's first entry is applied, and
+//!    serves views at or above that. Entries of this leadership are handed in here alone, and an
+//!    entry is refused if the leadership has ended. So every entry between a view and a proposal is
+//!    one of `proposals`.
+//! 2. A proposal is a conflict until it is known to be applied at an index that the view has.
+//!    Learning that late refuses more than needed, never less.
+//! 3. A proposal is forgotten only when it is applied at or below the index of every view in use,
+//!    or was refused before it entered the log.
 //!
-//! Therefore a transaction that is certified has read the state that its own entry finds: transactions are serializable in the order of the log. A crash loses the certifier,
-//! and with it the leadership.
+//! Therefore a transaction that is certified has read the state that its own entry finds:
+//! transactions are serializable in the order of the log. A crash loses the certifier, and with it
+//! the leadership.
 
 use crate::types::Leadership;
 use crate::write_set::WriteSet;
@@ -34,7 +41,7 @@ pub(crate) struct Reads {
 /// Number of a proposal in its leadership.
 pub(crate) type Number = u64;
 
-/// Why a transaction has to run again.
+/// Reason why a transaction has to run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// This proposal wrote what the transaction has read.
@@ -65,7 +72,7 @@ struct Inside {
 }
 
 struct Proposal {
-    /// Where it is applied, once that is known.
+    /// Index at which it is applied, once that is known.
     index: Option<u64>,
     keys: Vec<(String, Vec<u8>)>,
 }
@@ -147,7 +154,8 @@ impl Certifier {
         let pending = |inside: &mut Inside| {
             inside.proposals.get(&number).is_some_and(|proposal| proposal.index.is_none())
         };
-        // Whether it ended in time does not matter: the transaction runs again, and is certified again.
+        // Whether it ended in time does not matter: the transaction runs again, and is certified
+        // again.
         drop(self.told.wait_timeout_while(self.inside(), at_most, pending));
     }
 }

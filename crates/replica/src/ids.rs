@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Number of a replica, unique in its cluster. A replica that lost its folder comes back under a new number: an old number stands for votes that were given.
+/// Number of a replica, unique in its cluster. A replica that lost its folder comes back under a
+/// new number: an old number stands for votes that were given.
 pub type ReplicaId = u64;
 
 /// Identifies a request of a client, so that a retry is applied once.
@@ -13,7 +14,8 @@ pub type ReplicaId = u64;
 pub struct RequestId {
     /// Number of the client: what [`Replica::open_client`](crate::Replica::open_client) returned.
     pub client: u64,
-    /// Number of the request, chosen by the client: 1, 2, 3 and so on. At most the latest 4,096 numbers are told apart.
+    /// Number of the request, chosen by the client: 1, 2, 3 and so on. At most the latest 4,096
+    /// numbers are told apart.
     pub sequence: u64,
 }
 

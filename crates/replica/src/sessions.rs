@@ -1,12 +1,15 @@
 //! The answers that replicas remember, so that a request is applied at most once.
 //!
-//! Pure, and part of the replicated state: every replica holds the same sessions at the same index of the log. Owned by the thread that applies entries.
-//! Invariants:
+//! Pure, and part of the replicated state: every replica holds the same sessions at the same index
+//! of the log. Owned by the thread that applies entries. Invariants:
 //!
-//! 1. Of a client, the latest [`WINDOW`] sequence numbers are told apart: written, cancelled, or not answered. A smaller number is refused, so a request whose answer was
-//!    forgotten is not applied again.
-//! 2. A client without a session is refused. Sessions begin with an entry of the log whose index is the client's number, so a number is never used twice.
-//! 3. At most [`CLIENTS_MAX`] sessions are held. The session that was used longest ago, by index of the log, ends when a new one needs its place.
+//! 1. Of a client, the latest [`WINDOW`] sequence numbers are told apart: written, cancelled, or
+//!    not answered. A smaller number is refused, so a request whose answer was forgotten is not
+//!    applied again.
+//! 2. A client without a session is refused. Sessions begin with an entry of the log whose index is
+//!    the client's number, so a number is never used twice.
+//! 3. At most [`CLIENTS_MAX`] sessions are held. The session that was used longest ago, by index of
+//!    the log, ends when a new one needs its place.
 //!
 //! (Sessions of clients: Ongaro, "Consensus: bridging theory and practice", 6.3.)
 
@@ -14,7 +17,7 @@ use crate::ids::RequestId;
 use crate::types::Applied;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many sequence numbers of a client are told apart.
+/// Number of sequence numbers of a client that are told apart.
 pub(crate) const WINDOW: u64 = 4096;
 /// Most sessions at a time.
 pub(crate) const CLIENTS_MAX: usize = 4096;
@@ -56,7 +59,8 @@ impl Session {
 
     fn remember(&mut self, sequence: u64, answer: Applied) {
         if sequence > self.highest {
-            // The places of the numbers in between held the answers of numbers that leave the window.
+            // The places of the numbers in between held the answers of numbers that leave the
+            // window.
             let from = self.highest.saturating_add(1).max(sequence.saturating_sub(WINDOW - 1));
             for number in from..=sequence {
                 let (word, bit) = place(number);
@@ -129,7 +133,8 @@ impl Sessions {
         Applied::Client(index)
     }
 
-    /// Decides the entry at `index` of this request. `Ok` if the request is new: then `answer` is what later ones get. `Err` is the answer it has had.
+    /// Decides the entry at `index` of this request. `Ok` if the request is new: then `answer` is
+    /// what later ones get. `Err` is the answer it has had.
     pub(crate) fn decide(&mut self, index: u64, id: RequestId, answer: Applied) -> Result<(), Applied> {
         let Some(session) = self.clients.get_mut(&id.client) else { return Err(Applied::UnknownClient) };
         self.by_use.remove(&(session.used, id.client));

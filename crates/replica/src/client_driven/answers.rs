@@ -1,12 +1,18 @@
-//! The table of answers: which transaction each session committed last, so that a retried one is answered and not run again.
+//! The table of answers: which transaction each session committed last, so that a retried one is
+//! answered and not run again.
 //!
-//! Threads: each connection's thread, with the entry of its session locked while it runs a transaction. Invariants:
+//! Threads: each connection's thread, with the entry of its session locked while it runs a
+//! transaction. Invariants:
 //!
-//! 1. A session has one outstanding transaction. So its last answer is enough, and a number below the last is of a request that was overtaken.
-//! 2. Only the newest connection of a session runs its transactions. A request that was left in the buffer of a broken one is never run after
-//!    the session has heard, on a newer one, that the transaction was refused.
-//! 3. With [`AnswerTable::Durable`] the row of a session is written in its transaction: after a crash both are there or neither is.
-//! 4. The number of sessions is bounded: one more is refused until a session ends by [`Request::Forget`](super::message::Request::Forget).
+//! 1. A session has one outstanding transaction. So its last answer is enough, and a number below
+//!    the last is of a request that was overtaken.
+//! 2. Only the newest connection of a session runs its transactions. A request that was left in the
+//!    buffer of a broken one is never run after the session has heard, on a newer one, that the
+//!    transaction was refused.
+//! 3. With [`AnswerTable::Durable`] the row of a session is written in its transaction: after a
+//!    crash both are there or neither is.
+//! 4. The number of sessions is bounded: one more is refused until a session ends by
+//!    [`Request::Forget`](super::message::Request::Forget).
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
@@ -21,14 +27,16 @@ use std::sync::Arc;
 
 use super::message::ClientId;
 
-/// Where a replica keeps the last answer of each session.
+/// Storage of the last answer of each session at a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AnswerTable {
-    /// In a table of the database, by a row that each transaction writes: a retry is answered also after the replica was restarted.
+    /// In a table of the database, by a row that each transaction writes: a retry is answered also
+    /// after the replica was restarted.
     #[default]
     Durable,
-    /// In memory only. A replica that was restarted refuses sessions that it served before (`ReplicaBehind` at the client). For
-    /// measurements of the paper's replication, which has no such row.
+    /// In memory only. A replica that was restarted refuses sessions that it served before
+    /// (`ReplicaBehind` at the client). For measurements of the paper's replication, which has no
+    /// such row.
     Volatile,
 }
 

@@ -1,6 +1,7 @@
 //! A transaction of a request on the database of a replica.
 //!
-//! Threads: that of the connection. A transaction that this refuses has left nothing behind, and one that it reports as committed is durable.
+//! Threads: that of the connection. A transaction that this refuses has left nothing behind, and
+//! one that it reports as committed is durable.
 
 use super::answers::{ANSWER_BYTES_MAX, Answers, LastAnswer};
 use super::message::{Action, Operation, Outcome, Refusal, TransactionId};
@@ -28,7 +29,7 @@ impl KnownTables {
     }
 }
 
-/// Why a transaction is not committed.
+/// Reason why a transaction is not committed.
 enum Stopped {
     Refused(Refusal),
     Failed(Error),
@@ -103,7 +104,8 @@ fn run(
     Ok(found)
 }
 
-/// The outcome for an error of the database: refused if the error says that nothing happened, in doubt otherwise.
+/// The outcome for an error of the database: refused if the error says that nothing happened, in
+/// doubt otherwise.
 fn failed(error: Error) -> Outcome {
     let text = error.to_string();
     match error {

@@ -16,11 +16,13 @@ use std::time::Duration;
 /// Options of the client library.
 #[derive(Debug, Clone)]
 pub struct ClusterOptions {
-    /// Addresses of all replicas, at least one, in the same order at every client. Their number is the replication factor.
+    /// Addresses of all replicas, at least one, in the same order at every client. Their number is
+    /// the replication factor.
     pub replicas: Vec<SocketAddr>,
     /// Maximum time to connect to one replica. Default: 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time to wait for one replica's answer, and to hand a request to one. Default: 30 s. The outcome is unknown then.
+    /// Maximum time to wait for one replica's answer, and to hand a request to one. Default: 30 s.
+    /// The outcome is unknown then.
     pub answer_timeout: Duration,
 }
 
@@ -40,7 +42,8 @@ impl ClusterOptions {
 pub struct ClientTimes {
     /// Transactions acknowledged.
     pub committed: u64,
-    /// From before the first replica was written to until the last had answered: the papers' trx(c).
+    /// From before the first replica was written to until the last had answered: the papers'
+    /// trx(c).
     pub client_ns: u64,
     /// The server's own time at the slowest replica of each transaction.
     pub slowest_ns: u64,

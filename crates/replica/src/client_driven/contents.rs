@@ -1,6 +1,7 @@
 //! Rows and checksums of a replica's tables, for comparing replicas.
 //!
-//! Threads: that of the connection. Each call reads one view: it sees every transaction whole. The table of answers is left out.
+//! Threads: that of the connection. Each call reads one view: it sees every transaction whole. The
+//! table of answers is left out.
 
 use super::answers::TABLE;
 use super::message::{Row, TableContents};
@@ -34,7 +35,8 @@ pub(super) fn contents(database: &Database) -> Result<Vec<TableContents>, Error>
     Ok(all)
 }
 
-/// At most `limit` rows of a table after one key and before another; a page may end earlier, but not before its first row.
+/// At most `limit` rows of a table after one key and before another; a page may end earlier, but
+/// not before its first row.
 pub(super) fn rows(
     database: &Database,
     table: &Table,

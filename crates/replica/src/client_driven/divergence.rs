@@ -96,7 +96,8 @@ enum Found {
     End,
 }
 
-/// The first difference between pages that begin at the same key. An empty page is the end of its table.
+/// The first difference between pages that begin at the same key. An empty page is the end of its
+/// table.
 fn first_in(pages: &[Vec<Row>]) -> Found {
     let shortest = pages.iter().map(Vec::len).min().unwrap_or_default();
     // Where a table has ended, whatever another one has is a difference.

@@ -6,7 +6,7 @@ use super::message::{Refusal, TransactionId};
 use super::verdict::ReplicaAnswer;
 use std::net::SocketAddr;
 
-/// Why a call of the client library failed, and what that means for the transaction.
+/// Reason why a call of the client library failed, and what that means for the transaction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -18,7 +18,8 @@ pub enum Error {
         /// The reason of the first replica.
         refusal: Refusal,
     },
-    /// Not all replicas have answered, or some committed and others may yet. [`Session::resolve`](super::Session::resolve) asks again.
+    /// Not all replicas have answered, or some committed and others may yet.
+    /// [`Session::resolve`](super::Session::resolve) asks again.
     #[error("the outcome of transaction {id} is unknown: {answers:?}")]
     Unknown {
         /// The transaction, the same in every retry.
@@ -26,7 +27,8 @@ pub enum Error {
         /// Answer of each replica, in the order of the cluster's addresses.
         answers: Vec<ReplicaAnswer>,
     },
-    /// Some replicas committed the transaction and others never will, or its reads found unequal values. The replicas differ.
+    /// Some replicas committed the transaction and others never will, or its reads found unequal
+    /// values. The replicas differ.
     #[error("the replicas diverge in transaction {id}: {answers:?}")]
     Diverged {
         /// The transaction.
@@ -43,16 +45,19 @@ pub enum Error {
         /// That transaction.
         id: TransactionId,
     },
-    /// Another session has a transaction on the same key whose outcome is unknown. Nothing was sent.
+    /// Another session has a transaction on the same key whose outcome is unknown. Nothing was
+    /// sent.
     #[error("a key of this transaction belongs to transaction {id}, whose outcome is unknown")]
     KeyUnknown {
         /// That transaction.
         id: TransactionId,
     },
-    /// Another transaction holds a key, and waiting for it could be a deadlock. Nothing was sent; the same transaction may succeed later.
+    /// Another transaction holds a key, and waiting for it could be a deadlock. Nothing was sent;
+    /// the same transaction may succeed later.
     #[error("another transaction holds a key of this one")]
     KeyBusy,
-    /// A replica could not be reached, or does not speak the protocol. If the call was to begin a transaction, nothing was sent.
+    /// A replica could not be reached, or does not speak the protocol. If the call was to begin a
+    /// transaction, nothing was sent.
     #[error("replica {replica} at {address}: {source}")]
     Replica {
         /// Number in the order of the cluster's addresses.
@@ -72,8 +77,8 @@ pub enum Error {
         /// The cause in the replica's words.
         why: String,
     },
-    /// A replica does not have a transaction that was acknowledged to this session: it lost its data, or its table of answers. It must be
-    /// replaced by a copy of another replica.
+    /// A replica does not have a transaction that was acknowledged to this session: it lost its
+    /// data, or its table of answers. It must be replaced by a copy of another replica.
     #[error(
         "replica {replica} at {address} has lost transaction {sequence} of this session: it remembers {last:?}"
     )]
@@ -96,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether no replica has the transaction and it may succeed when it is run again.
+    /// Returns whether no replica has the transaction and it may succeed when it is run again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::KeyBusy | Error::KeyUnknown { .. } => true,

@@ -5,12 +5,15 @@
 //! | magic  | version | kind | length   | checksum | body: `length` bytes, postcard |
 //! ```
 //!
-//! Little-endian. `kind` is 1 for a request and 2 for a reply. The checksum is CRC-32C of the first 12 bytes and the body.
+//! Little-endian. `kind` is 1 for a request and 2 for a reply. The checksum is CRC-32C of the first
+//! 12 bytes and the body.
 //!
 //! Runs on the thread of a connection, on either side. Invariants:
 //!
-//! 1. No length is believed before it was compared with the limit, and memory grows with the bytes that come, not with the length.
-//! 2. A frame that is damaged anywhere is refused, and so is every frame after it: the connection is at no known place then.
+//! 1. No length is believed before it was compared with the limit, and memory grows with the bytes
+//!    that come, not with the length.
+//! 2. A frame that is damaged anywhere is refused, and so is every frame after it: the connection
+//!    is at no known place then.
 
 use super::message::{Reply, Request};
 use serde::Serialize;
@@ -28,7 +31,7 @@ const SUMMED_BYTES: usize = 12;
 /// Longest body in bytes: a transaction of 64 MiB, or a page of rows.
 pub const BODY_BYTES_MAX: usize = 64 << 20;
 
-/// Why a frame was not read or written.
+/// Reason why a frame was not read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -157,7 +160,8 @@ impl Header {
 /// Reads one message.
 ///
 /// # Errors
-/// [`FrameError::Ended`] if the other side ended the connection before the frame; any other error leaves the connection at no known place.
+/// [`FrameError::Ended`] if the other side ended the connection before the frame; any other error
+/// leaves the connection at no known place.
 pub fn read<M: Message>(from: &mut impl Read) -> Result<M, FrameError> {
     let mut header = [0; HEADER_BYTES];
     let first = loop {

@@ -33,7 +33,8 @@ impl fmt::Display for TransactionId {
 /// The action of an operation on its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Sets the value of a key that has none (the paper's INSERT); [`Refusal::KeyExists`] if it has one.
+    /// Sets the value of a key that has none (the paper's INSERT); [`Refusal::KeyExists`] if it has
+    /// one.
     Insert(Vec<u8>),
     /// Sets the value of a key, present or not (the paper's UPDATE).
     Put(Vec<u8>),
@@ -44,7 +45,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether the action changes the key.
+    /// Returns whether the action changes the key.
     pub fn writes(&self) -> bool {
         !matches!(self, Action::Read)
     }
@@ -98,11 +99,12 @@ pub enum Request {
     Contents,
     /// Counters. Answered by [`Reply::Stat`].
     Stat,
-    /// Ends the session: its entry in the table of answers is removed. Answered by [`Reply::Forgotten`].
+    /// Ends the session: its entry in the table of answers is removed. Answered by
+    /// [`Reply::Forgotten`].
     Forget,
 }
 
-/// Why a replica did not run a transaction. It left nothing behind there.
+/// Reason why a replica did not run a transaction. It left nothing behind there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// An insert found its key present.
@@ -120,7 +122,8 @@ pub enum Refusal {
     /// Another transaction of the replica was in the way. The same transaction may succeed later.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// The replica has no room, or no place for another session, at present. The same transaction may succeed later.
+    /// The replica has no room, or no place for another session, at present. The same transaction
+    /// may succeed later.
     #[error("no room: {0}")]
     NoRoom(String),
     /// The request breaks a limit; every replica with the same options refuses it.
@@ -129,7 +132,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the same transaction, sent again, may succeed.
+    /// Returns whether the same transaction, sent again, may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Refusal::Conflict(_) | Refusal::NoRoom(_))
     }
@@ -145,7 +148,8 @@ pub enum Outcome {
     },
     /// It left nothing behind there.
     Refused(Refusal),
-    /// The replica cannot tell: its log failed while the transaction was committed, or it has answered a later transaction of the session.
+    /// The replica cannot tell: its log failed while the transaction was committed, or it has
+    /// answered a later transaction of the session.
     InDoubt(String),
 }
 
@@ -156,7 +160,7 @@ pub struct Answer {
     pub id: TransactionId,
     /// Outcome at the replica.
     pub outcome: Outcome,
-    /// Whether the outcome is of an earlier request with the same identity.
+    /// True if the outcome is of an earlier request with the same identity.
     pub repeated: bool,
     /// Nanoseconds from the decoded request until the outcome was known: the papers' trx(s).
     pub server_ns: u64,
@@ -182,7 +186,8 @@ pub struct ReplicaStat {
     pub refused: u64,
     /// Transactions answered again from the table of answers.
     pub repeated: u64,
-    /// From a decoded request until the transaction was committed, of those that were: the papers' trx(s).
+    /// From a decoded request until the transaction was committed, of those that were: the papers'
+    /// trx(s).
     pub server_ns: u64,
     /// Waiting for the sync lock, of threads that then synced or found nothing to sync: Synclock.
     pub lock_ns: u64,

@@ -1,8 +1,10 @@
-//! The replication of Efficient flushing (Son, Yeom and Han, section 3.2): the client library sends each transaction to all replicas at once,
-//! each replica commits it in its own log with its own sync, and it is acknowledged when all have answered.
+//! The replication of Efficient flushing (Son, Yeom and Han, section 3.2): the client library sends
+//! each transaction to all replicas at once, each replica commits it in its own log with its own
+//! sync, and it is acknowledged when all have answered.
 //!
-//! It is for reproducing the paper's Figures 7 and 8 and Tables 2 and 3 and for comparing with them. It keeps no replica set available: one
-//! replica that fails stops all clients. The replication to rely on is the Raft group of this crate.
+//! It is for reproducing the paper's Figures 7 and 8 and Tables 2 and 3 and for comparing with
+//! them. It keeps no replica set available: one replica that fails stops all clients. The
+//! replication to rely on is the Raft group of this crate.
 //!
 //! # What it guarantees, and what it does not
 //!
@@ -22,7 +24,8 @@
 //! | reads | within a transaction: equal at all replicas, or [`Error::Diverged`]. [`Session::read`]: at one replica, perhaps before the write is acknowledged |
 //! | membership | fixed: the list of addresses that every client has |
 //!
-//! After a run, [`compare`] checks that all replicas have the same rows, and names the first key that differs.
+//! After a run, [`compare`] checks that all replicas have the same rows, and names the first key
+//! that differs.
 //!
 //! ```
 //! use katydid::Database;

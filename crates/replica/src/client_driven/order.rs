@@ -1,12 +1,14 @@
-//! The order of conflicting writes: locks on keys, held by the client library from before a transaction is sent until all replicas have
-//! answered.
+//! The order of conflicting writes: locks on keys, held by the client library from before a
+//! transaction is sent until all replicas have answered.
 //!
-//! The paper sends each request to all replicas at once and says nothing about two requests for one key, which may arrive in another order at
-//! each replica. Here two sessions of one [`Cluster`](super::Cluster) never have such requests under way together. Sessions of different
-//! clusters, thus different client processes, are not ordered: replicas may diverge, and comparing them finds that.
+//! The paper sends each request to all replicas at once and says nothing about two requests for one
+//! key, which may arrive in another order at each replica. Here two sessions of one
+//! [`Cluster`](super::Cluster) never have such requests under way together. Sessions of different
+//! clusters, thus different client processes, are not ordered: replicas may diverge, and comparing
+//! them finds that.
 //!
-//! Threads: any. No deadlock: a session waits for a key only if it holds none, or if the key is above all keys that it holds. Otherwise the lock
-//! is refused.
+//! Threads: any. No deadlock: a session waits for a key only if it holds none, or if the key is
+//! above all keys that it holds. Otherwise the lock is refused.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
@@ -20,7 +22,7 @@ use std::sync::Arc;
 /// A table's name and a key in it.
 pub(super) type TableKey = (String, Vec<u8>);
 
-/// How a key is held.
+/// Mode in which a key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
     /// By a transaction under way.
@@ -29,10 +31,11 @@ enum Hold {
     Unknown(TransactionId),
 }
 
-/// Why a key was not locked.
+/// Reason why a key was not locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotLocked {
-    /// Waiting could be a deadlock: another transaction holds the key, which is below one that is held.
+    /// Waiting could be a deadlock: another transaction holds the key, which is below one that is
+    /// held.
     Busy,
     /// A transaction whose outcome is unknown holds the key.
     Unknown(TransactionId),

@@ -1,13 +1,17 @@
 //! The server library: a replica that serves one database over TCP.
 //!
-//! Threads: one that accepts, and one for each connection, which reads a request, runs it, waits until it is durable and answers. Commits of
-//! several connections meet in the log as those of local threads do; nothing else runs between a client and the log. Invariants:
+//! Threads: one that accepts, and one for each connection, which reads a request, runs it, waits
+//! until it is durable and answers. Commits of several connections meet in the log as those of
+//! local threads do; nothing else runs between a client and the log. Invariants:
 //!
-//! 1. An answer `Committed` is sent only after the commit is durable, by the durability that the database was opened with.
-//! 2. [`Server::stop`] ends connections between two requests: a request that was read is run and answered first. Then the database is closed.
+//! 1. An answer `Committed` is sent only after the commit is durable, by the durability that the
+//!    database was opened with.
+//! 2. [`Server::stop`] ends connections between two requests: a request that was read is run and
+//!    answered first. Then the database is closed.
 //! 3. A connection that sends a damaged frame is ended. What it had committed stays.
 //!
-//! A crash leaves what the database recovers; with [`AnswerTable::Durable`] that includes the answers.
+//! A crash leaves what the database recovers; with [`AnswerTable::Durable`] that includes the
+//! answers.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
@@ -30,7 +34,7 @@ use std::time::Duration;
 /// Options of a replica's server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Where the last answer of each session is kept. Default: [`AnswerTable::Durable`].
+    /// Storage of the last answer of each session. Default: [`AnswerTable::Durable`].
     pub answers: AnswerTable,
     /// Maximum sessions that are remembered. Default: 4096. One more is refused.
     pub sessions_max: usize,
@@ -38,8 +42,9 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Maximum time that sending one answer may take. Default: 10 s. The connection is ended then.
     pub send_timeout: Duration,
-    /// Delay added to each request, half before it is run and half before its answer is sent. Default: none. It stands for a network's round
-    /// trip where replicas and clients share a machine; server times do not contain it.
+    /// Delay added to each request, half before it is run and half before its answer is sent.
+    /// Default: none. It stands for a network's round trip where replicas and clients share a
+    /// machine; server times do not contain it.
     pub network_delay: Duration,
 }
 
@@ -55,7 +60,7 @@ impl Default for ServerOptions {
     }
 }
 
-/// Why a server was not started or not stopped.
+/// Reason why a server was not started or not stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -79,7 +84,8 @@ pub(super) struct Shared {
     pub answers: Answers,
     pub tally: Tally,
     pub options: ServerOptions,
-    /// Written by `stop`, read by every thread between two requests; sequentially consistent, and rare.
+    /// Written by `stop`, read by every thread between two requests; sequentially consistent, and
+    /// rare.
     stopping: AtomicBool,
     connections: Mutex<Connections>,
 }
@@ -106,7 +112,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a database at a listener, until it is stopped. The database belongs to the server from then on.
+    /// Serves a database at a listener, until it is stopped. The database belongs to the server
+    /// from then on.
     ///
     /// # Errors
     /// The table of answers could not be read, or the first thread not started.
@@ -205,7 +212,8 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-/// Starts the thread of a connection. A socket that cannot be served is closed, which its client sees.
+/// Starts the thread of a connection. A socket that cannot be served is closed, which its client
+/// sees.
 fn admit(shared: &Arc<Shared>, socket: TcpStream) {
     let Ok(kept) = socket.try_clone() else { return };
     let mut connections = shared.connections.lock();

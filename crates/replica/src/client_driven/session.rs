@@ -3,11 +3,12 @@
 //! Threads: one at a time. Invariants:
 //!
 //! 1. A request is written to every socket before any answer is read.
-//! 2. The keys that a transaction writes are locked in the cluster before it is sent, and until its outcome is known.
+//! 2. The keys that a transaction writes are locked in the cluster before it is sent, and until its
+//!    outcome is known.
 //! 3. A session whose last transaction is unknown sends that one again and nothing else.
 //!
-//! A crash of the client between the answers leaves its last transaction at some replicas, or at all, or at none. Nothing completes it:
-//! comparing the replicas finds the difference.
+//! A crash of the client between the answers leaves its last transaction at some replicas, or at
+//! all, or at none. Nothing completes it: comparing the replicas finds the difference.
 
 use super::cluster::SharedCluster;
 use super::error::{Error, Result};
@@ -96,7 +97,8 @@ impl Session {
     /// Begins a transaction whose operations are collected here and sent when it is committed.
     ///
     /// # Errors
-    /// [`Error::Unresolved`]; [`Error::Replica`] or [`Error::ReplicaBehind`] if a connection was lost and cannot be made again.
+    /// [`Error::Unresolved`]; [`Error::Replica`] or [`Error::ReplicaBehind`] if a connection was
+    /// lost and cannot be made again.
     pub fn begin(&mut self) -> Result<Draft<'_>> {
         if let Some(unresolved) = &self.unresolved {
             return Err(Error::Unresolved { id: unresolved.id });
@@ -106,8 +108,8 @@ impl Session {
         Ok(Draft { session: self, held, operations: Vec::new() })
     }
 
-    /// Sends the transaction whose outcome is unknown again to all replicas. Replicas that have committed it answer from their tables; the
-    /// others run it.
+    /// Sends the transaction whose outcome is unknown again to all replicas. Replicas that have
+    /// committed it answer from their tables; the others run it.
     ///
     /// # Errors
     /// Those of [`Session::transact`]; [`Error::Unknown`] again if it still cannot be told.
@@ -124,8 +126,8 @@ impl Session {
         self.send(id, frame, held).map(Some)
     }
 
-    /// The value of a key at one replica, which differs from session to session. The read is no part of a transaction: it may show a write that
-    /// is not acknowledged yet.
+    /// The value of a key at one replica, which differs from session to session. The read is no
+    /// part of a transaction: it may show a write that is not acknowledged yet.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -143,8 +145,8 @@ impl Session {
         (self.client.0 % self.links.len() as u128) as usize
     }
 
-    /// At most `limit` rows of a table at one replica: after one key, and before another if there is one. A page may be shorter; an empty one
-    /// is the last.
+    /// At most `limit` rows of a table at one replica: after one key, and before another if there
+    /// is one. A page may be shorter; an empty one is the last.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -189,11 +191,12 @@ impl Session {
         self.links.len()
     }
 
-    /// Ends the session: the replicas forget its last answer, and nothing of it can be retried any more. A session that is dropped without
-    /// this keeps its place in their tables.
+    /// Ends the session: the replicas forget its last answer, and nothing of it can be retried any
+    /// more. A session that is dropped without this keeps its place in their tables.
     ///
     /// # Errors
-    /// [`Error::Unresolved`]; [`Error::Replica`], [`Error::Unserved`] for the first replica that failed.
+    /// [`Error::Unresolved`]; [`Error::Replica`], [`Error::Unserved`] for the first replica that
+    /// failed.
     pub fn end(mut self) -> Result<()> {
         if let Some(id) = self.unresolved() {
             return Err(Error::Unresolved { id });
@@ -312,7 +315,8 @@ impl Drop for Session {
     }
 }
 
-/// A transaction whose operations are collected at the client. Dropping it forgets them: nothing was sent.
+/// A transaction whose operations are collected at the client. Dropping it forgets them: nothing
+/// was sent.
 #[derive(Debug)]
 pub struct Draft<'s> {
     session: &'s mut Session,
@@ -321,7 +325,8 @@ pub struct Draft<'s> {
 }
 
 impl Draft<'_> {
-    /// Locks a key in the cluster until the transaction has ended. No other transaction of the cluster writes it meanwhile.
+    /// Locks a key in the cluster until the transaction has ended. No other transaction of the
+    /// cluster writes it meanwhile.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::KeyUnknown`].
@@ -344,8 +349,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The value of a key at one replica, and not what the operations collected so far will make of it. Locked before, it is as of the last
-    /// acknowledged write.
+    /// The value of a key at one replica, and not what the operations collected so far will make of
+    /// it. Locked before, it is as of the last acknowledged write.
     ///
     /// # Errors
     /// Those of [`Session::read`].
@@ -361,7 +366,8 @@ impl Draft<'_> {
         self.operations.iter().rev().find(of).map(|operation| &operation.action)
     }
 
-    /// Rows at the replica that the session reads at, as [`Session::rows`] has them, without the operations collected so far.
+    /// Rows at the replica that the session reads at, as [`Session::rows`] has them, without the
+    /// operations collected so far.
     ///
     /// # Errors
     /// Those of [`Session::rows`].

@@ -73,7 +73,8 @@ pub(super) fn judge(answers: &[ReplicaAnswer]) -> Verdict {
 mod tests {
     use super::*;
 
-    /// Every combination of three answers of these kinds: two kinds of commits by what they read, refusals for good and for now, none.
+    /// Every combination of three answers of these kinds: two kinds of commits by what they read,
+    /// refusals for good and for now, none.
     #[test]
     fn every_combination_of_three_answers_has_its_verdict() {
         let kinds = [

@@ -50,8 +50,8 @@ fn insert(key: &str, value: &str) -> Vec<Operation> {
     vec![operation(key.as_bytes(), Action::Insert(value.as_bytes().to_vec()))]
 }
 
-/// Sessions of one cluster write the same few keys in transactions of several: afterwards all replicas are equal, whatever the order was in
-/// which requests met at each.
+/// Sessions of one cluster write the same few keys in transactions of several: afterwards all
+/// replicas are equal, whatever the order was in which requests met at each.
 #[test]
 fn sessions_of_one_cluster_leave_equal_replicas() {
     const SESSIONS: u64 = 6;
@@ -95,8 +95,9 @@ fn sessions_of_one_cluster_leave_equal_replicas() {
     }
 }
 
-/// One replica commits, and its answer is lost with the connection. The transaction is unknown, its keys are closed to others, the session sends
-/// nothing else; sent again with the same id it is answered from the table.
+/// One replica commits, and its answer is lost with the connection. The transaction is unknown, its
+/// keys are closed to others, the session sends nothing else; sent again with the same id it is
+/// answered from the table.
 #[test]
 fn a_lost_answer_leaves_the_outcome_unknown_and_a_retry_applies_once() {
     let replicas = [replica(paged()), replica(paged())];
@@ -125,7 +126,8 @@ fn a_lost_answer_leaves_the_outcome_unknown_and_a_retry_applies_once() {
     }
 }
 
-/// A replica that stops after its answer was lost and starts again from its log answers the retry and does not run it again.
+/// A replica that stops after its answer was lost and starts again from its log answers the retry
+/// and does not run it again.
 #[test]
 fn a_replica_that_restarts_answers_a_retry_from_its_durable_table() {
     for engine in engines() {
@@ -180,7 +182,8 @@ fn a_replica_that_lost_its_answers_is_refused() {
     assert_eq!(session.unresolved().unwrap().sequence, 2);
 }
 
-/// Requests of two client processes for one key reach the replicas in two orders. No lock orders them; the comparison names the key.
+/// Requests of two client processes for one key reach the replicas in two orders. No lock orders
+/// them; the comparison names the key.
 #[test]
 fn conflicting_writers_of_two_clusters_diverge_and_are_found() {
     let replicas = [replica(paged()), replica(paged())];
@@ -208,7 +211,8 @@ fn conflicting_writers_of_two_clusters_diverge_and_are_found() {
     assert!(difference.to_string().contains("first at key \"k\""), "{difference}");
 }
 
-/// In one cluster the second writer does not get the key while the first one's request is under way.
+/// In one cluster the second writer does not get the key while the first one's request is under
+/// way.
 #[test]
 fn conflicting_writers_of_one_cluster_are_ordered() {
     let replicas = [replica(paged()), replica(paged())];
@@ -290,7 +294,8 @@ fn a_damaged_frame_ends_the_connection_and_is_not_run() {
     assert_eq!((answer.id, answer.outcome), (id, Outcome::Committed { found: vec![] }));
 }
 
-/// A request left behind on an old connection is not run once the session has a newer one, and neither is one that was overtaken.
+/// A request left behind on an old connection is not run once the session has a newer one, and
+/// neither is one that was overtaken.
 #[test]
 fn only_the_newest_connection_of_a_session_runs_transactions() {
     let server = replica(paged());

@@ -1,4 +1,5 @@
-//! A proxy between a client and a replica that holds requests back or ends the connection in place of an answer.
+//! A proxy between a client and a replica that holds requests back or ends the connection in place
+//! of an answer.
 //!
 //! The threads of a connection end with its sockets.
 

@@ -194,7 +194,8 @@ impl Cluster {
         self.cuts.cut.lock().expect("cuts").clear();
     }
 
-    /// Waits until all open replicas have applied the same entries, and checks that they have the same rows in these tables, which it returns.
+    /// Waits until all open replicas have applied the same entries, and checks that they have the
+    /// same rows in these tables, which it returns.
     pub fn same_rows(&self, tables: &[&str]) -> BTreeMap<String, Rows> {
         let applied = self.leader().status().last_index;
         let mut all: Option<BTreeMap<String, _>> = None;

@@ -52,7 +52,8 @@ fn transactions_of_many_threads_take_place_one_after_the_other() {
     const EACH: u64 = 25;
     let cluster = Cluster::of_three(EngineKind::Paged);
     let leader = cluster.leader();
-    // Each transaction counts the entries and adds one under the number that it found: two that overlap would find the same number.
+    // Each transaction counts the entries and adds one under the number that it found: two that
+    // overlap would find the same number.
     let append = |client, sequence| {
         leader.transact(request(client, sequence), WriteOptions::default(), |txn| {
             let count = txn.range("list", .., usize::MAX)?.len() as u64;

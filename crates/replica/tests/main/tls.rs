@@ -1,4 +1,4 @@
-//! TLS: who gets in, and who does not.
+//! TLS: clients and replicas that get in, and those that do not.
 
 use katydid_replica::{
     Client, ClientOptions, Error, ReadAt, Replica, ReplicaOptions, RequestId, Tls, TlsFiles, Transport,

@@ -1,7 +1,7 @@
 //! Entries that a scan has copied out of the leaves, and which leaves these were.
 //!
-//! Keys and values lie behind one another in one piece of memory. A thread keeps the piece that its last scan is done with for the next
-//! one, so that short scans allocate nothing.
+//! Keys and values lie behind one another in one piece of memory. A thread keeps the piece that its
+//! last scan is done with for the next one, so that short scans allocate nothing.
 
 use super::chain::Chain;
 use crate::Lsn;
@@ -58,7 +58,7 @@ impl Batch {
     pub(crate) fn keep(mut self) {
         if (1..=SPARE_BYTES_MAX).contains(&self.bytes.capacity()) {
             self.clear();
-            // While a thread's locals are being destroyed nobody needs it.
+            // While a thread's locals are being destroyed no scan needs it.
             drop(SPARE.try_with(|spare| spare.replace(Some(self))));
         }
     }
@@ -68,7 +68,7 @@ impl Batch {
         self.entries.len()
     }
 
-    /// Whether it has none: then the scan has seen everything.
+    /// Returns whether it has no entry: then the scan has seen everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

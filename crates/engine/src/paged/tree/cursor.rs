@@ -1,19 +1,25 @@
-//! Scanning in both directions: a batch of entries of some leaves at a time, copied under their latches, and the bound to go on from.
+//! Scanning in both directions: a batch of entries of some leaves at a time, copied under their
+//! latches, and the bound to go on from.
 //!
-//! A scan goes down from the root once and then along the leaves of one parent, whose latch it holds meanwhile, so that they are each
-//! other's neighbours. It waits for none of them but the first: what is not in memory or is being changed is found again from the root,
-//! by the fence. No latch is held between two batches. What happens to the pages meanwhile does not matter: the next batch
-//! is found from the root, by the last key or the leaf's fence. Keys that come or go between two batches are the business of locks.
+//! A scan goes down from the root once and then along the leaves of one parent, whose latch it
+//! holds meanwhile, so that they are each other's neighbours. It waits for none of them but the
+//! first: what is not in memory or is being changed is found again from the root, by the fence. No
+//! latch is held between two batches. What happens to the pages meanwhile does not matter: the next
+//! batch is found from the root, by the last key or the leaf's fence. Keys that come or go between
+//! two batches are the business of locks.
 //!
 //! If the next leaf is not in memory, the scan asks for it together with those behind it that it is
 //! likely to need (`Pool::prefetch`), holding no latch, and then goes on from the root.
 //!
-//! Who has locked what a batch covers has to know that it is still so. Every change of a leaf raises its page LSN, under its latch, and
-//! a leaf that is merged away is formatted as a free page; so a leaf of the same LSN has the same entries, and is the leaf of its keys.
-//! Leaves may be looked at one after the other: what is locked no longer changes, only where it lies.
+//! A transaction that has locked what a batch covers has to know that the batch is still right.
+//! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is
+//! formatted as a free page. So a leaf of the same LSN has the same entries, and is the leaf of its
+//! keys. Leaves may be looked at one after the other: what is locked no longer changes, only where
+//! it lies.
 //!
-//! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning between its fences, and leaves under one parent
-//! adjoin. A leaf that is not in its place is corrupt. So a scan of a damaged tree gets on with each leaf, and ends.
+//! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning
+//! between its fences, and leaves under one parent adjoin. A leaf that is not in its place is
+//! corrupt. So a scan of a damaged tree gets on with each leaf, and ends.
 
 use super::batch::Batch;
 use super::descend::{Target, expect_node};
@@ -27,7 +33,7 @@ use std::ops::Bound;
 /// Leaves that a scan reads ahead at once.
 const AHEAD_MAX: usize = 32;
 
-/// What to scan, and how much of it at once.
+/// The range of a scan, and the size of its batches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScanRequest<'a> {
     pub(crate) low: Bound<&'a [u8]>,
@@ -36,7 +42,7 @@ pub(crate) struct ScanRequest<'a> {
     pub(crate) direction: Direction,
     /// Entries at most; at least one.
     pub(crate) entries: usize,
-    /// No further entry behind so many bytes.
+    /// Bytes behind which no further entry is copied.
     pub(crate) bytes: usize,
 }
 
@@ -45,14 +51,17 @@ pub(crate) type LeafEntries<'i, 'l> = &'i mut dyn Iterator<Item = (&'l [u8], Val
 
 /// Shows the entries of leaves as a reader is to see them, whatever the leaves hold by now.
 pub(crate) trait Lens {
-    /// Whether it shows every leaf as it is, at the moment. Asked with the leaf's latch held.
+    /// Returns whether it shows every leaf as it is, at the moment. Asked with the leaf's latch
+    /// held.
     fn is_clear(&self) -> bool;
 
-    /// Whether it shows the entries between the bounds as the leaf has them. The leaf's latch is held; the bounds lie between its fences.
+    /// Returns whether it shows the entries between the bounds as the leaf has them. The leaf's
+    /// latch is held; the bounds lie between its fences.
     fn is_clear_between(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool;
 
-    /// Shows to `see` the entries between the bounds, in the order of the scan, until `see` returns false; whether it has shown all of them.
-    /// `leaf` has those of the leaf in that order, and its latch is held; the bounds lie between its fences.
+    /// Shows to `see` the entries between the bounds, in the order of the scan, until `see` returns
+    /// false; whether it has shown all of them. `leaf` has those of the leaf in that order, and its
+    /// latch is held; the bounds lie between its fences.
     fn show(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -62,7 +71,7 @@ pub(crate) trait Lens {
     ) -> bool;
 }
 
-/// Where a scan stands behind a leaf, or inside it.
+/// Position of a scan, behind a leaf or inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopyEnd {
     /// The batch is full; more of the request may be in the leaf.
@@ -99,7 +108,7 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// Where it begins, in the direction of the scan.
+    /// Bound at which it begins, in the direction of the scan.
     #[cfg(test)]
     pub(super) fn begin(&self) -> Bound<&'a [u8]> {
         match self.direction {
@@ -117,7 +126,7 @@ impl<'a> ScanRequest<'a> {
         self
     }
 
-    /// Whether it ends in this leaf or before it.
+    /// Returns whether it ends in this leaf or before it.
     fn ends_in(&self, leaf: LeafRef<'_>) -> bool {
         match self.direction {
             Direction::Up => match (leaf.upper_fence(), self.high) {
@@ -239,7 +248,7 @@ impl<'a> ScanRequest<'a> {
         indexes.take_while(is_within).take(most).map(|index| inner.child(index)).collect()
     }
 
-    /// Whether the place at which the request begins lies between the fences of this leaf.
+    /// Returns whether the place at which the request begins lies between the fences of this leaf.
     fn begins_in(&self, leaf: LeafRef<'_>) -> bool {
         let (lower, upper) = (leaf.lower_fence(), leaf.upper_fence());
         match (self.direction, self.low, self.high) {
@@ -274,7 +283,8 @@ fn misplaced(page: &[u8]) -> Error {
 }
 
 impl Tree {
-    /// Fills `batch` with entries of `request`. Returns the bound to go on from; `None` if all was seen. A batch is empty only then.
+    /// Fills `batch` with entries of `request`. Returns the bound to go on from; `None` if all was
+    /// seen. A batch is empty only then.
     pub(crate) fn scan(
         &self,
         pool: &Pool,
@@ -374,7 +384,8 @@ impl Tree {
         }
     }
 
-    /// Whether the scan that filled `batch` would do so again; false also where that is not seen at once.
+    /// Returns whether the scan that filled `batch` would do so again; false also where that is not
+    /// seen at once.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

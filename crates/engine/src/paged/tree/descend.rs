@@ -6,7 +6,7 @@ use crate::paged::pool::{PageRead, PageWrite, Pool};
 use crate::{Result, TableId};
 use std::ops::Bound;
 
-/// What is looked for in an inner page.
+/// Target of a search in an inner page.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target<'a> {
     /// The child that holds this key.
@@ -18,7 +18,7 @@ pub(super) enum Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Where a scan that ascends from `bound` begins.
+    /// Begin of a scan that ascends from `bound`.
     pub(super) fn ascending(bound: Bound<&'a [u8]>) -> Self {
         match bound {
             Bound::Included(key) | Bound::Excluded(key) => Target::Key(key),
@@ -26,7 +26,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Where a scan that descends from `bound` begins.
+    /// Begin of a scan that descends from `bound`.
     pub(super) fn descending(bound: Bound<&'a [u8]>) -> Self {
         match bound {
             Bound::Included(key) => Target::Key(key),
@@ -48,7 +48,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Checks that a page is one of this tree's, at this level. Levels descend by one, so no descent is endless.
+/// Checks that a page is one of this tree's, at this level. Levels descend by one, so no descent is
+/// endless.
 #[inline]
 pub(super) fn expect_node(page: &[u8], table: TableId, level: u8) -> Result<()> {
     if header::level(page) == level && header::table(page) == table {
@@ -125,7 +126,7 @@ impl Tree {
             if level == 0 {
                 drop(page);
                 let page = self.write_root(pool)?;
-                // It may have grown while nobody held its latch.
+                // It may have grown while no thread held its latch.
                 if header::level(&page) == 0 {
                     return Ok(page);
                 }

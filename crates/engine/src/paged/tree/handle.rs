@@ -9,12 +9,12 @@ use crate::paged::space::Space;
 use crate::{Error, TableId};
 use std::sync::Arc;
 
-/// Where a tree's pages are.
+/// The pages of a tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pages<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) space: &'a Arc<Space>,
-    /// Where the caller's thread last changed this table, if that is worth a try.
+    /// Leaf in which the caller's thread last changed this table, if that is worth a try.
     pub(crate) hint: Option<&'a LeafHint>,
 }
 

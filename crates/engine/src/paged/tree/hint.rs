@@ -1,12 +1,14 @@
-//! Where a thread last changed a table: tried before the descent from the root.
+//! The leaf in which a thread last changed a table: tried before the descent from the root.
 //!
-//! A table keeps one hint for each of the shards that threads are spread over. A hint is used only after two descents in a row
-//! led to its leaf, so that changes all over the table hardly ever try one in vain.
+//! A table keeps one hint for each of the shards that threads are spread over. A hint is used only
+//! after two descents in a row led to its leaf, so that changes all over the table hardly ever try
+//! one in vain.
 //!
-//! Why a stale hint does no harm: the page is taken only if, its latch held exclusively, it is a leaf of this table whose
-//! fences are around the key. Such a page is the leaf of the key: the fences of a table's leaves do not overlap, a leaf that is
-//! merged away is formatted as a free page under its latch, and table ids are never used again. A page that is not in memory,
-//! or whose latch is held, is left to the descent.
+//! Why a stale hint does no harm: the page is taken only if, its latch held exclusively, it is a
+//! leaf of this table whose fences are around the key. Such a page is the leaf of the key: the
+//! fences of a table's leaves do not overlap, a leaf that is merged away is formatted as a free
+//! page under its latch, and table ids are never used again. A page that is not in memory, or whose
+//! latch is held, is left to the descent.
 //!
 //! A crash loses the hints.
 
@@ -22,7 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Set when two descents in a row led to the page.
 const CONFIRMED: u64 = 1;
 
-/// A page number, shifted by one, and [`CONFIRMED`]; zero is none. Relaxed: see the head of this file.
+/// A page number, shifted by one, and [`CONFIRMED`]; zero is none. Relaxed: see the head of this
+/// file.
 #[derive(Debug, Default)]
 pub(crate) struct LeafHint(AtomicU64);
 

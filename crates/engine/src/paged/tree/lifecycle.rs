@@ -1,8 +1,10 @@
-//! Creating a tree, and freeing what a committed transaction let go of: a long value, or the whole tree of a dropped table.
+//! Creating a tree, and freeing what a committed transaction let go of: a long value, or the whole
+//! tree of a dropped table.
 //!
-//! Freeing a tree takes many records. Each leaves a smaller tree that can be freed again from its root, so after a crash it is
-//! simply called again. The page that names it, the root or the chain's first page, is freed by the last record, a `ChainFree`
-//! that says which page it was: recovery knows by it that nothing is left to do.
+//! Freeing a tree takes many records. Each leaves a smaller tree that can be freed again from its
+//! root, so after a crash it is simply called again. The page that names it, the root or the
+//! chain's first page, is freed by the last record, a `ChainFree` that says which page it was:
+//! recovery knows by it that nothing is left to do.
 
 use super::chain::pages_of_chain;
 use super::handle::{Pages, Tree, corrupt};
@@ -17,7 +19,8 @@ use crate::{Result, TableId};
 const LEAVES_PER_RECORD: usize = 256;
 
 impl Tree {
-    /// Makes an empty tree for `table`. The record is the transaction's own: undone, the page is free again.
+    /// Makes an empty tree for `table`. The record is the transaction's own: undone, the page is
+    /// free again.
     pub(crate) fn create(pages: Pages<'_>, table: TableId, writer: &mut dyn ChangeWriter) -> Result<Tree> {
         let mut change = Structure::new(pages);
         let root = change.add_new(pages.space.reserve(writer.alloc_class())?, &[])?;
@@ -28,7 +31,8 @@ impl Tree {
         Ok(Tree { table, root })
     }
 
-    /// Frees all pages but the root, and leaves that an empty leaf. Nobody else uses the tree any more. Its fences are not kept up.
+    /// Frees all pages but the root, and leaves that an empty leaf. No other transaction uses the
+    /// tree any more. Its fences are not kept up.
     pub(super) fn clear(&self, pages: Pages<'_>, writer: &mut dyn ChangeWriter) -> Result<()> {
         while self.clear_some(pages, writer)? {}
         Ok(())
@@ -83,7 +87,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Frees the last long value of a leaf, with the keys behind it. Gives the leaf back if it has none.
+    /// Frees the last long value of a leaf, with the keys behind it. Gives the leaf back if it has
+    /// none.
     fn clear_leaf(
         &self,
         pages: Pages<'_>,
@@ -155,9 +160,9 @@ impl Tree {
     }
 }
 
-/// Frees what begins at `head`: the chain of a long value, or all of a tree whose root it is. For what a transaction let go of,
-/// after its commit record is in the log. After a crash, called again unless the log has a `ChainFree` of `head` by that
-/// transaction.
+/// Frees what begins at `head`: the chain of a long value, or all of a tree whose root it is. For
+/// what a transaction let go of, after its commit record is in the log. After a crash, called again
+/// unless the log has a `ChainFree` of `head` by that transaction.
 pub(crate) fn free_after_commit(pages: Pages<'_>, head: PageId, writer: &mut dyn ChangeWriter) -> Result<()> {
     free(pages, head, RecordFor::ChainFree(head), writer)
 }

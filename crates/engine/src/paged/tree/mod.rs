@@ -6,10 +6,12 @@
 //!
 //! Invariants:
 //!
-//! 1. Latches are taken from the root down, among siblings from left to right, and the maps last, in ascending order. Nobody
-//!    holds a page's latch and waits for one above it or to its left, so there is no deadlock of latches.
-//! 2. Whoever goes from a page to its child holds the page's latch until it has the child's: a child cannot be split away,
-//!    merged or freed in between. There are no other links between pages of a tree, hence nothing to move right along.
+//! 1. Latches are taken from the root down, among siblings from left to right, and the maps last,
+//!    in ascending order. No thread holds a page's latch and waits for one above it or to its left,
+//!    so there is no deadlock of latches.
+//! 2. A thread that goes from a page to its child holds the page's latch until it has the child's:
+//!    a child cannot be split away, merged or freed in between. There are no other links between
+//!    pages of a tree, hence nothing to move right along.
 //! 3. The fences of a child are the separators around it in its parent. A page holds only keys between its fences; so the
 //!    continuation of a scan is found again from a fence, whatever happened to the pages meanwhile.
 //! 4. All changes follow one order: exclusive latches, `begin_change`, append, edit, `finish_change`. All that can fail

@@ -1,11 +1,13 @@
-//! Making room: splitting a page whose leaf or separator does not fit, and letting the tree grow at its root.
+//! Making room: splitting a page whose leaf or separator does not fit, and letting the tree grow at
+//! its root.
 //!
-//! Goes down with exclusive latches, at most a parent and its child at a time. An inner page that may not take one more
-//! separator is split on the way, so the parent of a page to be split always has room: no split goes up. Each call makes one
-//! change of structure and lets the caller try again.
+//! Goes down with exclusive latches, at most a parent and its child at a time. An inner page that
+//! may not take one more separator is split on the way, so the parent of a page to be split always
+//! has room: no split goes up. Each call makes one change of structure and lets the caller try
+//! again.
 //!
-//! The root never moves. When it has to be split its contents go down into a new child first, and the root is left with that
-//! one child.
+//! The root never moves. When it has to be split its contents go down into a new child first, and
+//! the root is left with that one child.
 
 use super::descend::Target;
 use super::handle::{Pages, Tree};
@@ -18,14 +20,15 @@ use crate::paged::page::{
 use crate::paged::pool::PageWrite;
 use crate::{Error, Result};
 
-/// Bytes a key and its value take in a leaf beside themselves: slot and cell header. A test holds it to the page format.
+/// Bytes a key and its value take in a leaf beside themselves: slot and cell header. A test holds
+/// it to the page format.
 pub(super) const LEAF_ENTRY_OVERHEAD: usize = 12;
 
 pub(super) fn does_not_fit(_: Full) -> Error {
     Error::Internal("half a page does not fit a page")
 }
 
-/// Where a leaf is split.
+/// Point at which a leaf is split.
 #[derive(Debug, PartialEq, Eq)]
 struct LeafSplit {
     /// Keys that stay.
@@ -39,7 +42,7 @@ struct Entries<'a> {
     leaf: LeafRef<'a>,
     key: &'a [u8],
     size: usize,
-    /// Where the key is (`Ok`) or belongs (`Err`).
+    /// Index of the key (`Ok`), or the index at which it belongs (`Err`).
     place: std::result::Result<usize, usize>,
 }
 
@@ -79,9 +82,10 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Decides where to split so that both halves have room, also with the key that is to come: as evenly as possible. But if it
-/// is the last one, it goes to the new page alone: ascending keys fill their pages, and nothing moves. There is always such a
-/// place, as four of the longest entries fit a page with the longest fences; `None` says that this is not so.
+/// Decides where to split so that both halves have room, also with the key that is to come: as
+/// evenly as possible. But if it is the last one, it goes to the new page alone: ascending keys
+/// fill their pages, and nothing moves. There is always such a place, as four of the longest
+/// entries fit a page with the longest fences; `None` says that this is not so.
 fn choose_split(entries: &Entries<'_>, page_bytes: usize) -> Option<LeafSplit> {
     let count = entries.len();
     let total: usize = (0..count).map(|index| entries.bytes(index)).sum();
@@ -108,13 +112,14 @@ fn choose_split(entries: &Entries<'_>, page_bytes: usize) -> Option<LeafSplit> {
     best.map(|index| LeafSplit { keep: entries.kept(index), separator: border(index).to_vec() })
 }
 
-/// Whether an inner page takes whatever separator a split below it may add.
+/// Returns whether an inner page takes whatever separator a split below it may add.
 fn is_safe(inner: InnerRef<'_>, page_bytes: usize) -> bool {
     InnerRef::entry_bytes(&[]) + key_bytes_max(page_bytes) <= inner.free_space()
 }
 
 impl Tree {
-    /// Makes one change of structure on the way to a leaf of `key` with room for `value`. Does nothing if it has room.
+    /// Makes one change of structure on the way to a leaf of `key` with room for `value`. Does
+    /// nothing if it has room.
     pub(super) fn make_room(
         &self,
         pages: Pages<'_>,
@@ -213,8 +218,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Splits the inner page `left`, child `index` of `parent`, which has room for a separator. `left` has at least three
-    /// separators, or it would have room for another (`page::key_bytes_max`).
+    /// Splits the inner page `left`, child `index` of `parent`, which has room for a separator.
+    /// `left` has at least three separators, or it would have room for another
+    /// (`page::key_bytes_max`).
     fn split_inner(
         &self,
         pages: Pages<'_>,

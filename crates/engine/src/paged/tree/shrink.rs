@@ -1,8 +1,9 @@
-//! Giving pages back: merging a page that has become nearly empty with its neighbour under the same parent, and letting the
-//! tree lose height at its root.
+//! Giving pages back: merging a page that has become nearly empty with its neighbour under the same
+//! parent, and letting the tree lose height at its root.
 //!
-//! Runs after a key was taken away, on the same thread, with no latch held before. Each merge is one change of structure. A
-//! page that does not fit its neighbours stays as it is, also when it is empty: that costs room, not correctness.
+//! Runs after a key was taken away, on the same thread, with no latch held before. Each merge is
+//! one change of structure. A page that does not fit its neighbours stays as it is, also when it is
+//! empty: that costs room, not correctness.
 
 use super::descend::Target;
 use super::handle::{Pages, Tree};
@@ -13,7 +14,7 @@ use crate::Result;
 use crate::paged::page::{InnerMut, InnerRef, LeafMut, header, image};
 use crate::paged::pool::PageWrite;
 
-/// What a page has for fences, slots and cells.
+/// Bytes of a page for fences, slots and cells.
 fn room(page_bytes: usize) -> usize {
     page_bytes - header::BYTES
 }
@@ -23,7 +24,7 @@ fn underfull_below(page_bytes: usize) -> usize {
     room(page_bytes) / 4
 }
 
-/// What is left of a parent after one of its children was merged.
+/// State of a parent after one of its children was merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Parent {
     /// Nothing was merged, or the parent is full enough.
@@ -33,15 +34,17 @@ enum Parent {
 }
 
 impl Tree {
-    /// Whether taking a key away brought its leaf below a quarter, or an eighth, or to nothing: not at every key, since a leaf that
-    /// does not fit its neighbours would be tried in vain each time.
+    /// Returns whether taking a key away brought its leaf below a quarter, or an eighth, or to
+    /// nothing: not at every key, since a leaf that does not fit its neighbours would be tried in
+    /// vain each time.
     pub(super) fn is_worth_shrinking(&self, pages: Pages<'_>, before: usize, after: usize) -> bool {
         let quarter = underfull_below(pages.pool.page_bytes());
         let crossed = |border: usize| before >= border && after < border;
         after == 0 || crossed(quarter) || crossed(quarter / 2)
     }
 
-    /// Merges the leaf of `key` with a neighbour if it is underfull, then the pages above as far as that makes them underfull.
+    /// Merges the leaf of `key` with a neighbour if it is underfull, then the pages above as far as
+    /// that makes them underfull.
     pub(super) fn shrink(&self, pages: Pages<'_>, key: &[u8], writer: &mut dyn ChangeWriter) -> Result<()> {
         for level in 0..u8::MAX {
             let mut page = self.write_root(pages.pool)?;
@@ -167,7 +170,8 @@ fn used(page: &PageWrite) -> Result<usize> {
     Ok(if header::level(page) == 0 { page.leaf()?.used_bytes() } else { page.inner()?.used_bytes() })
 }
 
-/// Whether one page holds both, with room left so that it is not split again at the next key; or one of them is empty.
+/// Returns whether one page holds both, with room left so that it is not split again at the next
+/// key; or one of them is empty.
 fn fits_together(left: &PageWrite, right: &PageWrite, separator: &[u8]) -> Result<bool> {
     let (fences, between, empty) = if header::level(left) == 0 {
         let (left, right) = (left.leaf()?, right.leaf()?);

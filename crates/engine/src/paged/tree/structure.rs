@@ -1,7 +1,7 @@
 //! One record that changes several pages: collecting latched pages and parts, logging, applying.
 //!
-//! Whoever builds one has made sure that each part fits its page: after the record is in the log there is no way back. If
-//! one does not, the database shuts itself off.
+//! The thread that builds a change has checked that each part fits its page: after the record is in
+//! the log there is no way back. If one does not fit, the database shuts itself off.
 
 use super::handle::Pages;
 use super::writer::{ChangeWriter, LOGGED_BELOW, Logged};
@@ -12,7 +12,7 @@ use crate::paged::space::Reserved;
 use crate::pause::{self, PausePoint};
 use crate::{Error, Lsn, Result};
 
-/// What kind of record the pages are changed by.
+/// Kind of record by which the pages are changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordFor {
     /// A change of structure, never undone.
@@ -25,7 +25,8 @@ pub(super) enum RecordFor {
     Compensation(PageId),
 }
 
-/// A change of several pages in the making. Dropped before `commit`, it leaves nothing: reserved pages are free again.
+/// A change of several pages in the making. Dropped before `commit`, it leaves nothing: reserved
+/// pages are free again.
 pub(super) struct Structure<'p> {
     pages: Pages<'p>,
     parts: PartsWriter,
@@ -56,11 +57,12 @@ impl<'p> Structure<'p> {
         self.latched.push(page);
     }
 
-    /// Adds a reserved page: the record marks it as in use. A part must set all of its bytes. `held` are the pages that the caller has latched
-    /// and not added yet.
+    /// Adds a reserved page: the record marks it as in use. A part must set all of its bytes.
+    /// `held` are the pages that the caller has latched and not added yet.
     ///
     /// # Errors
-    /// `Error::Corrupt` if the page is one that is latched for this change: a damaged map has it as free. Its latch would be waited for for ever.
+    /// `Error::Corrupt` if the page is one that is latched for this change: a damaged map has it as
+    /// free. Its latch would be waited for for ever.
     pub(super) fn add_new(&mut self, reserved: Reserved, held: &[&PageWrite]) -> Result<PageId> {
         let id = reserved.page();
         let created = self.created.iter().map(|page| page.id());
@@ -150,7 +152,8 @@ impl<'p> Structure<'p> {
         }
     }
 
-    /// Makes the change, which is in the log. The latches are kept: if it fails nobody may look before all is shut off.
+    /// Makes the change, which is in the log. The latches are kept: if it fails no thread may look
+    /// before all is shut off.
     fn make(&mut self, logged: Logged) -> std::result::Result<(), &'static str> {
         pause::at(PausePoint::Logged);
         for part in decode_parts(self.parts.payload()) {

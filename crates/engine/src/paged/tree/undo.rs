@@ -1,8 +1,9 @@
 //! Undoing one record: finding its key again, from the root, and changing it back.
 //!
-//! Runs where a transaction is rolled back, and on the recovery thread. Exactly one record goes through
-//! `ChangeWriter::append`: the compensation. Changes of structure before and after it are never undone; if undo is interrupted
-//! before the compensation is in the log, it is simply done again.
+//! Runs where a transaction is rolled back, and on the recovery thread. Exactly one record goes
+//! through `ChangeWriter::append`: the compensation. Changes of structure before and after it are
+//! never undone; if undo is interrupted before the compensation is in the log, it is simply done
+//! again.
 
 use super::handle::{Pages, Tree};
 use super::lifecycle::free;

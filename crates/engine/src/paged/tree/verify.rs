@@ -1,7 +1,8 @@
-//! Checking trees and maps: every page well formed, in its place and reachable once, and the maps in accord with that.
+//! Checking trees and maps: every page well formed, in its place and reachable once, and the maps
+//! in accord with that.
 //!
-//! Runs while nobody changes anything. A fault is reported and what lies behind it left out; only a failure to read at all (not
-//! of a page that is corrupt) ends the check.
+//! Runs while no thread changes anything. A fault is reported and what lies behind it left out;
+//! only a failure to read at all (not of a page that is corrupt) ends the check.
 
 use super::chain::{Chain, walk};
 use super::descend::expect_node;
@@ -14,7 +15,7 @@ use crate::{Error, Result, TableId, VerifyReport};
 /// Faults listed at most.
 const FAULTS_MAX: usize = 1000;
 
-/// Which pages of the file something leads to.
+/// Pages of the file that something leads to.
 #[derive(Debug)]
 pub(crate) struct Reached {
     words: Vec<u64>,
@@ -140,7 +141,8 @@ fn verify_chain(
     Ok(())
 }
 
-/// Checks the maps against what was reached from all trees: a page is in use exactly if something leads to it.
+/// Checks the maps against what was reached from all trees: a page is in use exactly if something
+/// leads to it.
 pub(crate) fn verify_maps(pool: &Pool, reached: &Reached, report: &mut VerifyReport) -> Result<()> {
     let page_bytes = pool.page_bytes();
     let per_map = map::bits_per_map(page_bytes);

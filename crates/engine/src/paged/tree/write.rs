@@ -1,7 +1,7 @@
 //! Changing one key: log the change of its leaf, then make it.
 //!
-//! Optimistic: only the leaf is latched exclusively. If it has no room the latch is given up, `room` splits it, and the change
-//! begins anew.
+//! Optimistic: only the leaf is latched exclusively. If it has no room the latch is given up,
+//! `room` splits it, and the change begins anew.
 
 use super::chain::Chain;
 use super::handle::{Pages, Tree};
@@ -12,12 +12,13 @@ use crate::paged::pool::PageWrite;
 use crate::pause::{self, PausePoint};
 use crate::{Error, Lsn, Result, VALUE_BYTES_MAX};
 
-/// What a key was before a change.
+/// State of a key before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Previous {
-    /// Whether it was there.
+    /// True if it was there.
     pub(crate) existed: bool,
-    /// Its long value, if it had one: to be freed, with [`super::free_after_commit`], once the change is committed.
+    /// Its long value, if it had one: to be freed, with [`super::free_after_commit`], once the
+    /// change is committed.
     pub(crate) chain: Option<Chain>,
 }
 
@@ -31,7 +32,7 @@ impl Previous {
     }
 }
 
-/// What to do if the key is there already, or is not.
+/// Behaviour if the key is there already, or is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     /// Put it in any case.
@@ -49,8 +50,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Gives `key` this value, whether it was there or not. The caller holds the key's exclusive lock. If it fails, pages
-    /// of a long value may have been written: they go when the transaction's records are undone.
+    /// Gives `key` this value, whether it was there or not. The caller holds the key's exclusive
+    /// lock. If it fails, pages of a long value may have been written: they go when the
+    /// transaction's records are undone.
     pub(crate) fn put(
         &self,
         pages: Pages<'_>,
@@ -62,7 +64,8 @@ impl Tree {
         self.put_bytes(pages, key, value, Presence::Any, writer)
     }
 
-    /// Adds `key` with this value; `KeyExists`, and nothing is changed, if it is there. Otherwise as [`Tree::put`].
+    /// Adds `key` with this value; `KeyExists`, and nothing is changed, if it is there. Otherwise
+    /// as [`Tree::put`].
     pub(crate) fn insert(
         &self,
         pages: Pages<'_>,
@@ -238,8 +241,9 @@ impl Tree {
         let after = page.leaf()?.used_bytes();
         drop(page);
         if self.is_worth_shrinking(pages, before, after) {
-            // The key is gone, as the caller wanted and the log says: to report a failure to tidy up would have it undone twice.
-            // Whoever needs those pages or the log next meets its cause. A bug is no such cause.
+            // The key is gone, as the caller wanted and the log says: to report a failure to tidy
+            // up would have it undone twice. A thread that needs those pages or the log next meets
+            // its cause. A bug is no such cause.
             if let Err(bug @ Error::Internal(_)) = self.shrink(pages, key, writer) {
                 return Err(bug);
             }

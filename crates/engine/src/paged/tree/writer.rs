@@ -1,4 +1,4 @@
-//! How the tree logs its changes: a trait that running transactions and rollbacks implement.
+//! Logging of the tree's changes: a trait that running transactions and rollbacks implement.
 //!
 //! Called with page latches held.
 
@@ -7,39 +7,45 @@ use crate::paged::page::Value;
 use crate::paged::space::AllocClass;
 use crate::{Error, Lsn, Result};
 
-/// Where an appended record lies: its LSN, and its exclusive end.
+/// Position of an appended record: its LSN, and its exclusive end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Logged {
     pub(crate) lsn: Lsn,
     pub(crate) end: Lsn,
 }
 
-/// Puts the tree's records into the log. Who implements it decides whose records they are: a running transaction's, or those
-/// of a rollback, where `append` writes compensation records. Every record is put above `after`, the highest LSN of the pages
-/// it changes.
+/// Puts the tree's records into the log. The implementation decides whose records they are: a
+/// running transaction's, or those of a rollback, where `append` writes compensation records. Every
+/// record is put above `after`, the highest LSN of the pages it changes.
 pub(crate) trait ChangeWriter {
-    /// Appends a record that the transaction owns. Called with page latches held. If it fails nothing is changed.
+    /// Appends a record that the transaction owns. Called with page latches held. If it fails
+    /// nothing is changed.
     fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
-    /// Appends a record that is never undone, whatever becomes of the transaction: `Structure` or `ChainFree`.
+    /// Appends a record that is never undone, whatever becomes of the transaction: `Structure` or
+    /// `ChainFree`.
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
-    /// Keeps the value that `key` has before a change that the transaction may still take back, for those who must not see the change. Called
-    /// with the leaf's latch held, before [`ChangeWriter::append`].
+    /// Keeps the value that `key` has before a change that the transaction may still take back, for
+    /// those who must not see the change. Called with the leaf's latch held, before
+    /// [`ChangeWriter::append`].
     fn keep_before(&mut self, _key: &[u8], _before: Option<Value<'_>>) {}
 
     /// For whom pages are reserved.
     fn alloc_class(&self) -> AllocClass;
 
-    /// Whether records of updates are to have whole values, which redo and undo do not need.
+    /// Returns whether records of updates are to have whole values, which redo and undo do not
+    /// need.
     fn wants_values(&self) -> bool {
         false
     }
 
-    /// A change that is in the log could not be made, which is a bug: the pages in memory are not what the log says, so
-    /// nobody may be told of them or of anything after it. The error to fail with.
+    /// Handles a change that is in the log and could not be made, which is a bug: the pages in
+    /// memory are not what the log says, so no caller may be told of them or of anything after it.
+    /// Returns the error to fail with.
     fn half_made(&mut self, what: &'static str) -> Error;
 }
 
-/// What is wrong if a record did not get above the LSN of a page it changes: redo would leave it out.
+/// The fault of a record that did not get above the LSN of a page it changes: redo would leave it
+/// out.
 pub(super) const LOGGED_BELOW: &str = "a change was logged below the one before it";

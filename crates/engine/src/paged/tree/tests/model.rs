@@ -214,8 +214,9 @@ fn rolled_back_changes_leave_nothing() {
                     model = before;
                 }
                 1 => {
-                    // What was let go of after the savepoint comes back: this small model of a transaction does not know
-                    // which chains that concerns, so it frees none of those that the kept values use.
+                    // What was let go of after the savepoint comes back: this small model of a
+                    // transaction does not know which chains that concerns, so it frees none of
+                    // those that the kept values use.
                     txn.roll_back_to(rig.pages(), savepoint).expect("a rollback to a savepoint");
                     txn.freed.clear();
                     txn.roll_back(rig.pages()).expect("a rollback");

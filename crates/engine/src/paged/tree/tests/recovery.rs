@@ -1,4 +1,5 @@
-//! Crashes: the log's records, redone over whatever pages had reached the device, then undone where transactions had not ended.
+//! Crashes: the log's records, redone over whatever pages had reached the device, then undone where
+//! transactions had not ended.
 
 use super::rig::{Checkpoint, Rig, Sizes, TREE, Txn, assert_same, key, some_key, value};
 use crate::paged::page::key_bytes_max;
@@ -42,7 +43,8 @@ fn step(rig: &Rig, rng: &mut Rng, sizes: Sizes, running: &mut Running) -> crate:
 
 const LANES: u8 = 3;
 
-/// Runs transactions side by side until the log refuses a record: that is the crash. Returns what was committed, by lane.
+/// Runs transactions side by side until the log refuses a record: that is the crash. Returns what
+/// was committed, by lane.
 fn run(rig: &Rig, rng: &mut Rng, sizes: Sizes, committed: &mut [Model], checkpoint: &mut Option<Checkpoint>) {
     let mut running: Vec<Running> = (0..LANES)
         .map(|lane| Running { txn: rig.begin(), lane, model: committed[usize::from(lane)].clone() })
@@ -119,8 +121,9 @@ fn recovery_that_crashes_is_repeated() {
         let mut checkpoint = None;
         run(&rig, rng, sizes, &mut committed, &mut checkpoint);
         for _ in 0..4 {
-            // Redo runs, some of its pages reach the device, and it runs again: from the same checkpoint, or from one that was
-            // taken when the pages that redo had changed were not in place yet.
+            // Redo runs, some of its pages reach the device, and it runs again: from the same
+            // checkpoint, or from one that was taken when the pages that redo had changed were not
+            // in place yet.
             rig = rig.crash(checkpoint.as_ref());
             if rng.bool() {
                 checkpoint = Some(Checkpoint::take(&rig));
@@ -132,7 +135,8 @@ fn recovery_that_crashes_is_repeated() {
     });
 }
 
-/// A refused record leaves the pages that it was to change dirty and as they were; they may reach the device in that state.
+/// A refused record leaves the pages that it was to change dirty and as they were; they may reach
+/// the device in that state.
 #[test]
 fn refused_records_do_not_harm_recovery() {
     for_seeds(12, |rng| {

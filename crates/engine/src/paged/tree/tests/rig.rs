@@ -1,5 +1,5 @@
-//! What the tree's tests run on: files in memory, and a log that is a list of records, with transactions and recovery just big
-//! enough to show that the records suffice.
+//! Rig of the tree's tests: files in memory, and a log that is a list of records, with transactions
+//! and recovery just big enough to show that the records suffice.
 
 use crate::direction::Direction;
 use crate::paged::change::{ChangeKind, RecordSpan, decode_chain_free, pages_of, redo_at, undo_of};
@@ -25,11 +25,11 @@ pub(super) const TABLE: TableId = TableId::CATALOG;
 pub(super) const TREE: Tree = Tree::new(TABLE, PageId::CATALOG_ROOT);
 const DATABASE: Id = Id::new(7);
 
-/// What a record is to its transaction.
+/// Role of a record in its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Role {
     Change,
-    /// So many changes remain to be undone after it.
+    /// A compensation, after which this number of changes remains to be undone.
     Compensation(usize),
     Structure,
     Commit(Vec<PageId>),
@@ -76,7 +76,7 @@ impl TestLog {
         Ok(Logged { lsn, end })
     }
 
-    /// Lets so many appends succeed, and fails those after them.
+    /// Lets `appends` appends succeed, and fails those after them.
     pub(super) fn fail_after(&self, appends: u64) {
         self.left.store(appends, Ordering::Relaxed);
     }
@@ -103,7 +103,7 @@ pub(super) struct Txn {
     id: u64,
     changes: Vec<(ChangeKind, Vec<u8>)>,
     compensating: Option<usize>,
-    /// What is to be freed after the commit.
+    /// Pages to be freed after the commit.
     pub(super) freed: Vec<PageId>,
 }
 
@@ -228,7 +228,8 @@ impl Rig {
         Txn { log: self.log.clone(), id, changes, compensating: None, freed: Vec::new() }
     }
 
-    /// Loses everything in memory but the log, then recovers from the given dirty page table: from the beginning without.
+    /// Loses everything in memory but the log, then recovers from the given dirty page table: from
+    /// the beginning without.
     pub(super) fn crash(self, checkpoint: Option<&Checkpoint>) -> Self {
         let Rig { directory, page_bytes, cache_pages, log, next_txn, pool, space } = self;
         drop((pool, space));
@@ -305,7 +306,8 @@ impl Rig {
         up.into_iter().collect()
     }
 
-    /// All keys and values of a request. No other thread may change the tree: a long value is read after its leaf was let go.
+    /// All keys and values of a request. No other thread may change the tree: a long value is read
+    /// after its leaf was let go.
     pub(super) fn scan(&self, tree: Tree, request: ScanRequest<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
         self.scan_entries(tree, request, |key, value| {
@@ -358,7 +360,7 @@ pub(super) const EVERYTHING: ScanRequest<'static> = ScanRequest {
     bytes: usize::MAX,
 };
 
-/// What a checkpoint remembers.
+/// State in a checkpoint.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     begin: Lsn,
@@ -393,7 +395,7 @@ fn redo_all(pool: &Pool, log: &TestLog, checkpoint: Option<&Checkpoint>) {
     }
 }
 
-/// What a test's keys and values look like.
+/// Sizes of a test's keys and values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) keys: u32,

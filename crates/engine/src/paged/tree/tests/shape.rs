@@ -243,7 +243,8 @@ fn replace(rig: &Rig, id: PageId, image: &[u8]) {
     page.finish_change(lsn, lsn);
 }
 
-/// How many entries a scan finds, batch by batch, if it ends before it has met the tree's entries twice.
+/// Number of entries that a scan finds, batch by batch, if it ends before it has met the tree's
+/// entries twice.
 fn scan_to_the_end(rig: &Rig, request: ScanRequest<'_>) -> crate::Result<usize> {
     let (mut batch, mut found) = (Batch::default(), 0);
     let mut bound = request.begin().map(<[u8]>::to_vec);

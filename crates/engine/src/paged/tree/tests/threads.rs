@@ -17,7 +17,8 @@ fn own_key(rng: &mut Rng, thread: u8) -> Vec<u8> {
     key
 }
 
-/// Puts and deletes keys that no other thread touches, and checks after each that they are there, or gone.
+/// Puts and deletes keys that no other thread touches, and checks after each that they are there,
+/// or gone.
 fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut model = BTreeMap::new();
     for round in 0..3000u32 {
@@ -43,8 +44,8 @@ fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
     model
 }
 
-/// Scans while others change the tree: keys come in order, and the fixed ones are all there. Long values are not read:
-/// the scan has no locks, and a commit of another thread frees them.
+/// Scans while others change the tree: keys come in order, and the fixed ones are all there. Long
+/// values are not read: the scan has no locks, and a commit of another thread frees them.
 fn scan(rig: &Rig, rng: &mut Rng, fixed: &[Vec<u8>], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let direction = if rng.bool() { Direction::Up } else { Direction::Down };
