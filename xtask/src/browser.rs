@@ -63,7 +63,7 @@ fn see(browser: &str, page: &Path, width: u32, dark: bool) -> Result<Value, Box<
     let profile = page.with_file_name("profile");
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
-        // Of its own clock: long enough for a frame to be laid out.
+        // Time of the browser's own clock: long enough for a frame to be laid out.
         .arg("--virtual-time-budget=10000")
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("--window-size={},900", width.max(500)))

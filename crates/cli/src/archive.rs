@@ -1,7 +1,7 @@
 //! `archive`: copies the log of a database, closed or running, into a folder of archived files.
 //!
-//! A closed database is opened for it. Of a running one the stretches come through the socket of
-//! its process, which keeps the log until the archive has it.
+//! A closed database is opened for it. The stretches of a running database come through the socket
+//! of its process, which keeps the log until the archive has it.
 
 use clap::Args;
 use katydid::{LogArchive, LogArchiver, LogStretch, Lsn};

@@ -1,8 +1,7 @@
 //! Looking at a database, whether or not a process has it open.
 //!
-//! Of a closed database nothing is changed: it is opened to read only. One that a process has open
-//! is asked about at that process's socket. The same requests are answered by the same code in both
-//! cases.
+//! A closed database is opened to read only, so nothing of it is changed. A database that a process
+//! has open is asked about at that process's socket. The same code answers requests in both cases.
 
 use crate::database::{DatabaseDir, close_after, no_table};
 use crate::failure::{Failure, Result};

@@ -16,9 +16,9 @@
 //!    is opened for reading only then.
 //! 3. A sync, or a durable write, that ended after the gate was shut does not report success,
 //!    whatever the device said.
-//! 4. Of one open file, only one call at a time is in a sync of the page cache. The kernel reports
-//!    a write-back error once for each open file, to whichever sync comes first; a second one
-//!    running beside it could otherwise see success before the first has latched the failure.
+//! 4. Only one call at a time is in a sync of the page cache of one open file. The kernel reports a
+//!    write-back error once for each open file, to whichever sync comes first; a second one running
+//!    beside it could otherwise see success before the first has latched the failure.
 //! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
 //! 6. A closed gate refuses what a shut gate refuses. [`Gate::close`] returns when the calls that
 //!    were inside have returned, so a directory's lock that is given back afterwards is given back

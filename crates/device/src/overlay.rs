@@ -4,9 +4,9 @@
 //! For looking at what an opening would make of a database, without opening it. Any thread.
 //! Invariants:
 //!
-//! 1. Of what is beneath only names, lengths and bytes are asked for: nothing there is created,
-//!    written or removed. Its lock is taken by an overlay that was made to read an unguarded
-//!    directory, and only to read.
+//! 1. The overlay asks only for names, lengths and bytes of what is beneath: nothing there is
+//!    created, written or removed. Its lock is taken by an overlay that was made to read an
+//!    unguarded directory, and only to read.
 //! 2. A file shows what was written through the overlay; elsewhere it shows the bytes beneath, as
 //!    far as `shown`, and then zeros.
 //!

@@ -18,7 +18,7 @@ const BUFFERED: TransactionOptions = TransactionOptions {
     access: katydid::Access::ReadWrite,
 };
 
-/// One thread's share; how many transactions that were.
+/// One thread's share. Returns the number of its transactions.
 fn fill(database: &Database, table: &Table, numbers: std::ops::Range<u64>, value: &[u8]) -> u64 {
     for nth in numbers.clone() {
         let key = format!("{:020}", nth.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -45,9 +45,9 @@ impl fmt::Debug for BackupOptions {
 pub struct BackupReport {
     /// The id of the copy, which no other database has.
     pub id: Id,
-    /// The state of the copy. Of the paged engine: exactly the commits with this stamp or a lower
-    /// one are in it. Of the memory engine: no commit with a higher stamp is in it, and those with
-    /// a lower one that were durable at the end are.
+    /// The state of the copy. Paged engine: exactly the commits with this stamp or a lower one are
+    /// in it. Memory engine: no commit with a higher stamp is in it, and those with a lower one
+    /// that were durable at the end are.
     pub stamp: CommitStamp,
     /// Bytes copied.
     pub bytes: u64,

@@ -45,16 +45,16 @@ impl Transaction {
         self.range(table, Prefix(prefix))
     }
 
-    /// The least key and its value; `None` if the table is empty. The same as
-    /// `range(table, ..).limit(1).next()`, with its errors and locks: a lesser key of another
+    /// The least key and its value; `None` if the table is empty. Does what
+    /// `range(table, ..).limit(1).next()` does, with its errors and locks: a lesser key of another
     /// transaction conflicts with this one.
     pub fn first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next().transpose()
     }
 
-    /// The greatest key and its value; `None` if the table is empty. The same as
-    /// `range(table, ..).limit(1).next_back()`, with its errors and locks: a greater key of another
-    /// transaction conflicts with this one.
+    /// The greatest key and its value; `None` if the table is empty. Does what
+    /// `range(table, ..).limit(1).next_back()` does, with its errors and locks: a greater key of
+    /// another transaction conflicts with this one.
     pub fn last(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next_back().transpose()
     }
@@ -112,7 +112,8 @@ impl Transaction {
         Ok(new)
     }
 
-    /// Sets `key` to `new` if its value is `expected`; whether it was. `None` stands for no value.
+    /// Sets `key` to `new` if its value is `expected`. Returns whether it was. `None` stands for no
+    /// value.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -146,9 +147,9 @@ impl Transaction {
     }
 
     /// Removes the least key and returns it with its value; `None` if the table is empty. Errors as
-    /// [`Transaction::delete`], locks as [`Transaction::range_for_update`]. Of two transactions
-    /// that pop from one table at the same time, one waits; in the memory engine the commit of one
-    /// meets a conflict.
+    /// [`Transaction::delete`], locks as [`Transaction::range_for_update`]. If two transactions pop
+    /// from one table at the same time, one waits; in the memory engine the commit of one meets a
+    /// conflict.
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let first = self.range_for_update(table, ..).limit(1).next();
         let Some((key, value)) = first.transpose()? else { return Ok(None) };

@@ -151,8 +151,9 @@ impl Cursor<'_> {
         Ok(true)
     }
 
-    /// Deletes the key that it stands at; whether it was there. It stays where it is: the next move
-    /// goes to a neighbour of the deleted key. Errors as [`Transaction::delete`].
+    /// Deletes the key that the cursor stands at. Returns whether it was there. The cursor stays
+    /// where it is: the next move goes to a neighbour of the deleted key. Errors as
+    /// [`Transaction::delete`].
     pub fn delete(&mut self) -> Result<bool> {
         if self.position != Position::At {
             return Ok(false);

@@ -518,8 +518,8 @@ impl Database {
         self.transact(|txn| txn.pop_first(table))
     }
 
-    /// Deletes one key in a transaction of its own, retrying conflicts; whether it was there.
-    /// Errors as [`Database::transact`].
+    /// Deletes one key in a transaction of its own, retrying conflicts. Returns whether it was
+    /// there. Errors as [`Database::transact`].
     #[track_caller]
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
@@ -606,8 +606,8 @@ impl Database {
         ChangeConsumer::open(&self.of, name, bytes_max, from)
     }
 
-    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What
-    /// the log has kept for it goes with the next checkpoint.
+    /// Forgets the consumer of this name. Returns whether there was one. Durable when this returns.
+    /// What the log has kept for it goes with the next checkpoint.
     ///
     /// # Errors
     /// Failures of the device.

@@ -71,7 +71,7 @@ macro_rules! pass_on {
             either!($this, inner => inner.$name($($arg),*))
         }
     )*};
-    // Of a transaction, with a table of the same engine.
+    // Methods of a transaction, with a table of the same engine.
     (with_table $(fn $name:ident(&mut $this:ident $(, $arg:ident: $of:ty)*) -> $out:ty;)*) => {$(
         #[inline]
         fn $name(&mut $this, table: &Self::Table $(, $arg: $of)*) -> $out {

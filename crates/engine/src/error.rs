@@ -295,9 +295,8 @@ pub enum Error {
         what: String,
     },
     /// The log may not grow further before something lets go of its oldest part. Nothing was
-    /// changed. Of a log in NVRAM: also by a checkpoint no room could be made, and what is in the
-    /// way is a transaction that has not ended, perhaps the caller's own: it can still roll back or
-    /// commit.
+    /// changed. In NVRAM, not even a checkpoint made room, and a transaction that has not ended is
+    /// in the way, perhaps the caller's own: it can still roll back or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
         /// Pin that keeps the oldest part of the log.

@@ -382,7 +382,7 @@ fn run_once(seed: u64, kind: EngineKind) -> Run {
     Run { device, attempts, shown, base, end, order }
 }
 
-/// Recovers and applies the rules; how many transactions survived.
+/// Recovers and applies the rules. Returns the number of transactions that survived.
 fn judge(seed: u64, run: &Run, kind: EngineKind) -> usize {
     let survival =
         [Survival::DropAll, Survival::DropAll, Survival::KeepAll, Survival::Random][seed as usize % 4];

@@ -175,7 +175,7 @@ impl Transaction {
         self.of.borrow_mut().insert(&table.of, key, value)
     }
 
-    /// Removes `key`; whether it was there.
+    /// Removes `key`. Returns whether it was there.
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
         self.check_access()?;

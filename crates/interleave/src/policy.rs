@@ -58,7 +58,7 @@ impl Policy {
         let way = match random.u8(..4) {
             0 => Strategy::Walk { of: [2, 4, 12, 40][random.usize(..4)] },
             1 => {
-                // Of about the length of the run: tests differ in it by powers of ten.
+                // About the length of the run: tests differ in it by powers of ten.
                 let length = 50 << random.u32(0..8);
                 Strategy::Events { falls: (0..random.usize(1..5)).map(|_| random.u64(0..length)).collect() }
             }

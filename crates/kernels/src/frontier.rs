@@ -15,9 +15,9 @@
 //! | `durable` | the writing thread, or the one thread that syncs | any thread | Release after the
 //! sync; Acquire in threads that acknowledge |
 //!
-//! Of a log in NVRAM `written` and `durable` are the same: what is persisted. Of `nv_direct` they
-//! are advanced as `filled` is, by scans, by `raise`; in the other kinds the thread that has the
-//! turn advances them (`nvram::commit`).
+//! In a log in NVRAM `written` and `durable` are the same: what is persisted. In `nv_direct` scans
+//! advance them, as they do `filled`, by `raise`; in the other kinds the thread that has the turn
+//! advances them (`nvram::commit`).
 //!
 //! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
 

@@ -238,7 +238,7 @@ impl ExtendedLog {
     /// Ends of the streams of the log of a copy in `copy`.
     ///
     /// # Errors
-    /// As opening the copy's log would refuse it.
+    /// Those with which opening the copy's log would refuse it.
     pub fn ends_of_copy<E: From<Error> + From<OpenError>>(
         copy: &Arc<dyn Directory>,
     ) -> std::result::Result<Vec<Lsn>, E> {
@@ -248,7 +248,7 @@ impl ExtendedLog {
     /// The log of a copy in `copy`, and `archived` from its end on.
     ///
     /// # Errors
-    /// As opening the copy's log would refuse it.
+    /// Those with which opening the copy's log would refuse it.
     ///
     /// # Panics
     /// If `archived` does not have bytes for each stream.

@@ -195,7 +195,7 @@ impl Memory {
         outcome(log.core(at.stream), at.end, level)
     }
 
-    /// Asks for it, if that is still to be done; whether there is anything to wait for.
+    /// Asks for it, if that is still to be done. Returns whether there is anything to wait for.
     #[inline]
     fn request(&mut self, log: &OpenLog, at: StreamLsn, level: Durability) -> bool {
         let seen = self.of(at, level);

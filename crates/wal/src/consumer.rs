@@ -106,8 +106,8 @@ impl Log {
         }
     }
 
-    /// Forgets the consumer of this name; whether there was one. Durable when this returns. What it
-    /// kept is trimmed by the owner's next trim.
+    /// Forgets the consumer of this name. Returns whether there was one. Durable when this returns.
+    /// What it kept is trimmed by the owner's next trim.
     ///
     /// # Errors
     /// Failures of the device.

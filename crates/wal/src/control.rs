@@ -19,8 +19,8 @@
 //! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older
 //!    one are recognised.
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
-//! 6. Of a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries of
-//!    `nv_entries` and `nv_logging`, and nothing is prepared. All other logs have no entries.
+//! 6. For a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries
+//!    of `nv_entries` and `nv_logging`, and nothing is prepared. All other logs have no entries.
 //! 7. `first segment bytes` is 0, unless the segments grow: then the log is of a kind of its own,
 //!    so that a program that knows segments of one size only refuses it as a log of another
 //!    version.

@@ -12,8 +12,8 @@
 //!    log.
 //! 3. Behind the cut there is nothing but zeros: what the source appended later is not in the copy,
 //!    not even in part.
-//! 4. Of each stream the control file is made last, and of several streams the file that counts
-//!    them.
+//! 4. The control file of a stream is made last, and the file that counts the streams after those
+//!    of all streams.
 //!
 //! A crash leaves segments without a control file at the place of the copy, which opening refuses.
 
@@ -142,7 +142,7 @@ pub fn copy_unopened<E: From<Error> + From<OpenError>>(
 /// The incarnation of each stream of a log that is not open: of how many openings it has seen.
 ///
 /// # Errors
-/// As opening it would refuse it.
+/// Those with which opening it would refuse it.
 pub fn incarnations(source: &Arc<dyn Directory>) -> Result<Vec<u32>, OpenError> {
     folders_of(source)?.iter().map(|folder| Ok(control_state(folder.as_ref())?.incarnation)).collect()
 }

@@ -180,8 +180,8 @@ impl Core {
         self.append_any(OWN_SLOT, &append)
     }
 
-    /// Appends `kept`, and then the record that drops what starts in `range`; where the kept ones
-    /// are, and the end. If the range is empty, no record is needed.
+    /// Appends `kept`, and then the record that drops what starts in `range`. Returns the positions
+    /// of `kept`, and the end. If the range is empty, no record is needed.
     pub(crate) fn append_truncation(
         &self,
         range: Range,

@@ -255,7 +255,7 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
         if let Poll::Ready(value) = poll(&mut context) {
             return value;
         }
-        // Of a log without threads this thread does their work.
+        // If a log has no threads, this thread does their work.
         log.streams.iter().for_each(|stream| stream.core.run_background());
         let mut notified = locked(&thread_waker.notified);
         while !std::mem::take(&mut *notified) {

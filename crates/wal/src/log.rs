@@ -282,8 +282,8 @@ impl Log {
 
     /// Keeps each stream from its position in `from` on: no trim goes above, until the pin is
     /// dropped, or is more than `bytes_max` behind the end of the log when the log's owner trims
-    /// and no other pin keeps that part. Of a log in NVRAM it is lost also when a quarter of the
-    /// log or more is taken after a trim.
+    /// and no other pin keeps that part. In NVRAM it is lost also when a quarter of the log or more
+    /// is taken after a trim.
     ///
     /// A position is the start of a record, such as [`Stream::start`] or the end of a record that
     /// was read, or [`Stream::durable`].

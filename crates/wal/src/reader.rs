@@ -375,7 +375,7 @@ fn read_piece<'b>(
     }
 }
 
-/// Collects a payload backwards from its last fragment; where the first one starts.
+/// Collects a payload backwards from its last fragment. Returns the start of the first one.
 pub(crate) fn join(
     source: &dyn Source,
     extent: &dyn Extent,

@@ -37,11 +37,11 @@ pub struct Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
-    /// From the log's start to its reserved end. Of a log whose records lie apart
-    /// ([`LogKind::lies_apart`]) the heap's chunks that records are in.
+    /// Bytes from the log's start to its reserved end. In a log whose records lie apart
+    /// ([`LogKind::lies_apart`]), bytes of the heap's chunks that records are in.
     pub live: u64,
-    /// Prepared for records to come, the reserve included. Of a log whose records lie apart
-    /// ([`LogKind::lies_apart`]) the heap's free chunks.
+    /// Bytes prepared for records to come, the reserve included. In a log whose records lie apart
+    /// ([`LogKind::lies_apart`]), bytes of the heap's free chunks.
     pub prepared: u64,
     /// Bytes of these for critical appends only.
     pub reserve: u64,

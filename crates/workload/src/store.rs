@@ -164,13 +164,14 @@ pub trait Transaction: Sized {
     /// Sets the value of `key`; [`StoreError::KeyExists`] if it has one.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Removes `key`; whether it was there.
+    /// Removes `key`. Returns whether it was there.
     fn delete(&mut self, key: &[u8]) -> Result<bool>;
 
-    /// Shows `visit` at most `limit` keys of `keys`, in order; how many there were.
+    /// Shows `visit` at most `limit` keys of `keys`, in order. Returns the number of keys.
     fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize>;
 
-    /// Reads `key`, lets `change` work on its value and writes it back; whether it was there.
+    /// Reads `key`, lets `change` work on its value and writes it back. Returns whether it was
+    /// there.
     fn read_modify_write(&mut self, key: &[u8], change: &mut dyn FnMut(&mut Vec<u8>)) -> Result<bool> {
         let Some(mut value) = self.get_for_update(key)? else { return Ok(false) };
         change(&mut value);

@@ -335,7 +335,7 @@ fn thread_sanitizer(arguments: &[&str]) -> Result<Command, Box<dyn std::error::E
 }
 
 fn fuzz(seed: u64, left: Duration) -> Command {
-    // Of a second for each decoder, so that a round is short and the next has another seed.
+    // Seconds for each decoder, so that a round is short and the next has another seed.
     let seconds = (left.as_secs() / 20).clamp(1, 10);
     let mut command = cargo(["run", "--profile", "campaign", "--locked", "-p", "katydid-fuzz", "--"]);
     command.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);

@@ -1,5 +1,5 @@
-//! The commands of `bench`, and those of `lab`: what repeats papers and measures parts, for
-//! research. Of these some had other names before, which work and are not shown.
+//! The commands of `bench`, and those of `lab`, which repeat papers and measure parts, for
+//! research. Some of them had other names before, which work and are not shown.
 
 mod cicada;
 mod commit;

@@ -8,7 +8,7 @@ use katydid_command::progress::Progress;
 /// Check before each run; its error ends everything.
 pub type ContinueCheck<'a> = &'a dyn Fn() -> Result<()>;
 
-/// Runs every case as often as there are rounds; what came of each, in the order in which it ran.
+/// Runs every case as often as there are rounds. Returns the results, in the order of the runs.
 /// `one` is told the round, from 0.
 pub fn in_turn<C, R>(
     name: &str,

@@ -79,7 +79,7 @@ fn file_system(mountinfo: &str, path: &Path) -> Option<String> {
         let Some(kind) = kind.split(' ').next() else { continue };
         // Spaces in paths are written \040.
         let point = point.replace("\\040", " ");
-        // Of mounts over each other the last one is on top.
+        // If mounts lie over each other the last one is on top.
         if path.starts_with(&point) && best.as_ref().is_none_or(|(length, _)| point.len() >= *length) {
             best = Some((point.len(), kind.to_owned()));
         }

@@ -53,7 +53,7 @@ impl Runner {
         Ok(Runner { store: KatydidStore::new(opened.database.clone()), ledger, opened, stop })
     }
 
-    /// Runs one phase; what came of it and the processor time it took.
+    /// Runs one phase. Returns its result and the processor time it took.
     pub fn phase<W: Workload>(
         &self,
         name: &str,

@@ -337,7 +337,7 @@ fn latency_from(from: LatencyFrom) -> &'static str {
 }
 
 impl Opened {
-    /// Closes the database; where its data is now.
+    /// Closes the database. Returns where its data is now.
     pub fn close(mut self, setup: &Setup) -> Result<String> {
         drop(self.socket.take());
         self.database.close()?;

@@ -82,7 +82,7 @@ fn ask(client: &Client) -> Vec<Member> {
             ask(Some(*id), address);
         }
     }
-    // Of several that say they lead, the one with the highest term does.
+    // If several say that they lead, the one with the highest term does.
     let leader =
         members.iter().filter(|member| member.leads()).filter_map(|member| member.told.as_ref().ok());
     let lags = leader.max_by_key(|status| status.term).map(Status::lags).unwrap_or_default();

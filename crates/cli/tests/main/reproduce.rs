@@ -47,7 +47,7 @@ fn what_is_measured_is_kept_and_what_was_cut_is_measured_again() {
     fs::write(&done, &said[..said.len() - 10]).unwrap();
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     assert!(!out.contains("`marks` loses 1 %"), "{out}");
-    // Of other arguments, it counts for nothing.
+    // A file of other arguments counts for nothing.
     fs::write(&rows, "threads,parallel-counter,serial,central-counter\n1,10,9.5,10\n64,100,1,99\n").unwrap();
     let out = reproduce(dir.path(), "aether --figure 7").expect(0);
     assert!(!out.contains("`marks` loses 1 %"), "{out}");

@@ -10,7 +10,7 @@
 //! 3. Words ([`NvRegion::word`]) may be shared; their ordering is that of any atomic. What persists
 //!    a word is its line's write-back.
 //!
-//! Of the region itself:
+//! Rules of the region itself:
 //!
 //! 4. `base` points to `bytes` initialised bytes, aligned to [`ALIGNMENT`](crate::ALIGNMENT), for
 //!    as long as `keeper` lives; `bytes` is a multiple of a line.

@@ -242,7 +242,7 @@ impl Scratch {
 /// A new file without a name, open in every way that it takes, and where it was. `reserved` bytes
 /// are reserved for it.
 fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, String)> {
-    // Of this process and call alone.
+    // A number of this process and call alone.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("probe.{}.{number}", std::process::id());

@@ -62,7 +62,7 @@ impl Slot {
         Some(slot)
     }
 
-    /// Ends the call that began then; whether it was reported.
+    /// Ends the call that began then. Returns whether it was reported.
     pub(super) fn free(&self, began: u64) -> bool {
         let reported = self.reported.load(Ordering::Relaxed) == began;
         self.began.store(FREE, Ordering::Release);

@@ -293,7 +293,7 @@ enum Publish {
     FlagNotPersisted,
 }
 
-/// Publishes records until the memory crashes; how many were acknowledged before.
+/// Publishes records until the memory crashes. Returns the number of records acknowledged before.
 fn publish(region: &NvRegion, way: Publish) -> u64 {
     for number in 1.. {
         let at = 64 * number;

@@ -296,7 +296,7 @@ fn workload(device: &SimDevice, count: usize, model: &mut Model) -> Result<(), E
     model.touch("log.2", "log.2");
     striped.remove("log.2")?;
     model.settle(&striped, &[])?;
-    // Of this name there was one before.
+    // There was a file of this name before.
     model.fill(&striped, "log.2", 5)?;
     model.settle(&striped, &[("log.2", 5)])
 }

@@ -170,8 +170,8 @@ impl Database {
         LogArchiver::open(&self.of, name, bytes_max, Some(&archive.0))
     }
 
-    /// Forgets the archiver of this name; whether there was one. Durable when this returns. What
-    /// the log has kept for it goes with the next checkpoint.
+    /// Forgets the archiver of this name. Returns whether there was one. Durable when this returns.
+    /// What the log has kept for it goes with the next checkpoint.
     ///
     /// # Errors
     /// Failures of the device.

@@ -154,7 +154,7 @@ impl Graph {
         }
     }
 
-    /// Ends a wait by granting; whether the wait was still on.
+    /// Ends a wait by granting. Returns whether the wait was still on.
     pub(super) fn grant(&mut self, txn: TxnId, wakes: &mut Wakes) -> bool {
         let Some(node) = self.nodes.remove(&txn) else { return false };
         node.parker.tell(Outcome::Granted);

@@ -146,8 +146,8 @@ impl Engine {
         CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
-    /// Takes a checkpoint, if that is still needed when it is this caller's turn; whether it took
-    /// one.
+    /// Takes a checkpoint, if that is still needed when it is this caller's turn. Returns whether
+    /// it took one.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
         // A write of this engine is no call: only its commit is.
         let _visit = self.opening.visit()?;

@@ -228,7 +228,7 @@ fn read_header(
 /// Changes nothing.
 ///
 /// # Errors
-/// As an opening would refuse it.
+/// Those with which an opening would refuse it.
 pub(crate) fn examine(directory: &dyn Directory, database: Id, page_bytes: usize) -> Result<Lsn> {
     match directory.open_read_only(FILE_NAME) {
         Ok(file) => Ok(read_header(file.as_ref(), &directory.describe(), database, page_bytes)?.1),

@@ -141,8 +141,8 @@ impl PagedRange {
         }
     }
 
-    /// Copies entries from one end of what is not fetched, up to `reach`; whether there may be more
-    /// behind them.
+    /// Copies entries from one end of what is not fetched, up to `reach`. Returns whether there may
+    /// be more behind them.
     fn look(
         &mut self,
         transaction: &PagedTransaction,

@@ -109,8 +109,8 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         txn.delete(&self.table, encoded(key))
     }
 
-    /// Sets `key` to what `change` makes of its value, as [`Transaction::update`] does; whether it
-    /// has a value afterwards.
+    /// Sets `key` to what `change` makes of its value, as [`Transaction::update`] does. Returns
+    /// whether it has a value afterwards.
     pub fn update(
         &self,
         txn: &Transaction,

@@ -168,7 +168,7 @@ fn a_damaged_page_is_named() {
     let database = Database::open_in(device.directory(), options).expect("open");
     let report = database.verify(None).expect("verify");
     assert!(report.is_sound());
-    // Of a table that is not in the cache, which holds 16 pages.
+    // A page of a table that is not in the cache, which holds 16 pages.
     assert!(device.corrupt("katydid.pages", 10 * PAGE + 600, 0x10));
     let to = katydid_device::SimDevice::new(2);
     match database.backup_in(to.directory(), &BackupOptions::default()) {

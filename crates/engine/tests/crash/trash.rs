@@ -109,7 +109,8 @@ fn crash_once(engine: EngineKind, seed: u64, units: usize, step: u64) {
     common::assert_sound(&database.verify(None).expect("verify"));
 }
 
-/// Crashes of one workload, at up to `of_each` steps of each kind of file; how many of each kind.
+/// Crashes of one workload, at up to `of_each` steps of each kind of file. Returns the number of
+/// crashes of each kind.
 pub fn crashes(engine: EngineKind, seed: u64, units: usize, of_each: usize) -> BTreeMap<&'static str, u64> {
     // The thread's number picks the stream of the log, and so the steps.
     let number = seed as usize;

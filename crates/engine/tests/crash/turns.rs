@@ -297,7 +297,7 @@ impl<'a> Turns<'a> {
         let is_read = self.open.iter().flatten().any(|open| open.entered(shared));
         let deletes = goes_back && access == Access::ReadWrite && !is_read && self.random.bool();
         let key = key(self.random.u64(0..KEYS));
-        // Of the memory engine, a transaction that only reads may be shown an older state, if no
+        // In the memory engine a transaction that only reads may be shown an older state, if no
         // more was acknowledged.
         let may_be_older = access == Access::ReadOnly && !self.machine.orders_writes();
         authors.retain(|author, _| match deletes {

@@ -138,7 +138,7 @@ impl Case {
         }
     }
 
-    /// Harms the file; whether it is still there. `None` if there is nothing to do it with.
+    /// Harms the file. Returns whether it is still there; `None` if there is nothing to do it with.
     fn harm_bytes(
         &self,
         bytes: &mut Vec<u8>,

@@ -60,8 +60,8 @@ pub fn is_segment(path: &str) -> bool {
 }
 
 impl Setting {
-    /// Every one. Of the memory engine with single and group commit and what is there by default,
-    /// streams and rules in turn.
+    /// All settings. The memory engine has single and group commit and the defaults, with streams
+    /// and rules in turn.
     pub fn all(engine: EngineKind) -> Vec<Setting> {
         let syncs = match engine {
             EngineKind::Paged => &SyncKind::ALL[..],

@@ -42,7 +42,7 @@ fn hear<T>(ledger: &Ledger, outcome: Result<T, Error>, success: impl FnOnce(&mut
     match outcome {
         Ok(value) => success(&mut told, value),
         Err(error) if error.is_poisoned() => drop(told.causes.insert(first(&error))),
-        // Of the memory engine: it has not been.
+        // The memory engine has refused it.
         Err(error) if error.is_retryable() => {}
         Err(other) => panic!("{other}"),
     }

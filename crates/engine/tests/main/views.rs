@@ -202,8 +202,8 @@ fn a_view_moves_between_threads(engine: EngineKind) {
     assert_eq!(view.get(&table, key(2)).unwrap().unwrap(), b"2");
 }
 
-/// A buffered commit, and what `look` does with it; whether its value and its deletion are there
-/// after a crash that takes what is not durable.
+/// A buffered commit, and what `look` does with it. Returns whether its value and its deletion are
+/// there after a crash that takes what is not durable.
 fn after_a_crash(engine: EngineKind, look: impl FnOnce(&Database, &Table)) -> [bool; 2] {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();

@@ -145,7 +145,7 @@ fn child() {
     }
 }
 
-/// Runs all processes of a life; what they did.
+/// Runs all processes of a life. Returns what they did.
 fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
     let mut watched = Watched::new(&place.root);
     let mut process = Some(0);
@@ -233,7 +233,7 @@ impl Judge {
         }
     }
 
-    /// Crashes everywhere; how many times.
+    /// Crashes everywhere. Returns the number of crashes.
     fn judge(&self, random: &mut Rng, others: usize) -> usize {
         let (mut disk, mut said, mut crashes) = (Disk::new(), Announced::default(), 0);
         for (at, event) in self.events.iter().enumerate() {

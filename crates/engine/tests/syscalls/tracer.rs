@@ -232,7 +232,7 @@ impl Followed<'_> {
         PendingCall::Write { file, durable: durable || flags & DURABLE_WRITE != 0 }
     }
 
-    /// Writes down the beginning of a call; what is to be done at its end.
+    /// Writes down the beginning of a call. Returns what is to be done at its end.
     fn begin(&mut self, call: u64, name: i64, args: [u64; 6]) -> PendingCall {
         const AT_FOLDER_OF_PROCESS: u64 = libc::AT_FDCWD as u32 as u64;
         let [first, second, third, fourth, ..] = args;

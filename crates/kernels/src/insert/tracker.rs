@@ -22,8 +22,8 @@
 //!    by itself. So a tracker that sleeps too long, has ended, or never was, costs other threads
 //!    time and nothing else; no commit depends on a wake-up.
 //! 2. All the same, none is lost: what was filled before a notification is found by the tracker,
-//!    unless a hole is in the way. Of the owner's swap and the tracker's to `ASLEEP` one is the
-//!    first. If the owner's is, the tracker's synchronises with it and the look behind it finds the
+//!    unless a hole is in the way. Either the owner's swap or the tracker's to `ASLEEP` is first.
+//!    If the owner's is, the tracker's synchronises with it and the look behind it finds the
 //!    record. If the tracker's is, the owner sees it and unparks.
 //! 3. Without notifications the tracker parks after a bounded number of looks, and has no timer.
 //!    Each return from a park is counted.

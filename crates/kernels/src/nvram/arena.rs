@@ -13,8 +13,8 @@
 //!    that could meet its records (`released`).
 //! 3. `until` is set while the arena is held, and before the record counts as filled; the start
 //!    cannot pass it before.
-//! 4. Of the free chunks, appenders leave as many as they are told. Any appender may take what is
-//!    left in an arena's chunk.
+//! 4. Appenders leave as many free chunks as they are told. Any appender may take what is left in
+//!    an arena's chunk.
 //! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none
 //!    the one with most room, which then is the own one of the opening before. No appender puts
 //!    anything there, so that a full log can be opened, to be trimmed then.
@@ -185,7 +185,7 @@ impl Arenas {
         open.until <= self.released.load(Ordering::Acquire)
     }
 
-    /// Gives the arena a free chunk, and takes its old one away; whether there was one.
+    /// Gives the arena a free chunk, and takes its old one away. Returns whether there was one.
     #[cold]
     fn refill(&self, arena: &mut Option<Open>, kept: u64) -> bool {
         let mut pool = held(&self.pool);

@@ -1,8 +1,8 @@
 //! Protocol `pipelined`: a syncer thread, and no other, writes and syncs for all.
 //!
-//! As in Aether's flush pipelining (section 4) and ELEDA's flusher (3.3). A round begins after a
-//! number of commits, bytes or microseconds, whichever comes first (`grouping`); by default at
-//! once, when the last round is over.
+//! The protocol is that of Aether's flush pipelining (section 4) and of ELEDA's flusher (3.3). A
+//! round begins after a number of commits, bytes or microseconds, whichever comes first
+//! (`grouping`); by default at once, when the last round is over.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;

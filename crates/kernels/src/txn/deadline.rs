@@ -18,7 +18,7 @@ impl Deadline {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Sleeps until notified; whether the wait is over instead.
+    /// Sleeps until notified. Returns whether the wait is over instead.
     pub fn sleep<T>(self, notified: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
         match self.0 {
             Some(end) => notified.wait_until(guard, end).timed_out(),

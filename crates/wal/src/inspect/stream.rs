@@ -33,8 +33,8 @@ pub struct StreamInspection {
     pub end: Lsn,
     /// The log is known to have been durable at least up to here.
     pub durable: Lsn,
-    /// Kind of log. A log in NVRAM has no segments. Of a log of kind `NvDirect` only what lies
-    /// below the first hole is shown, until it has been opened.
+    /// Kind of log. A log in NVRAM has no segments. A log of kind `NvDirect` shows only what lies
+    /// below the first hole, until it has been opened.
     pub kind: LogKind,
     /// Size of each segment file, or of the ring in NVRAM, in bytes.
     pub segment_bytes: u64,

@@ -185,8 +185,8 @@ impl Entries {
     }
 
     /// Moves the tail from entry to entry, from `from` up to the first that is not set, and no
-    /// further than `to`, below which all were set and persisted by their appenders; whether it got
-    /// there. One fence.
+    /// further than `to`, below which all were set and persisted by their appenders. Returns
+    /// whether it got there. One fence.
     pub(super) fn move_tail(&self, pointers: &Pointers, from: Lsn, to: Lsn) -> bool {
         let mut at = from;
         while at < to && self.named(at) != Named::Nothing {
@@ -265,9 +265,9 @@ impl Entries {
         }
     }
 
-    /// Copies the record that begins at `lsn` out, as if its position were in it; how many bytes.
-    /// Where the entry names none, what is given is no valid record: of another position if the
-    /// entry is not set, else damaged.
+    /// Copies the record that begins at `lsn` out, as if its position were in it. Returns the
+    /// number of bytes. Where the entry names no record, the bytes are no valid record: one of
+    /// another position if the entry is not set, else a damaged one.
     ///
     /// # Safety
     /// The entry and its object are not written meanwhile (rule 4).

@@ -14,8 +14,8 @@
 //! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start
 //!    never passes what is persisted.
 //!
-//! A crash leaves every record whole that was persisted. Of any other, also of a filled one, any
-//! words may have arrived: its sum tells.
+//! A crash leaves every record whole that was persisted. Any words of others, also of filled ones,
+//! may have arrived; a record's sum tells.
 
 use katydid_device::nvram::NvRegion;
 use katydid_kernels::lsn::Lsn;

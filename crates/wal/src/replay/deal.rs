@@ -159,15 +159,15 @@ pub(super) struct Dealer<'a, E> {
 }
 
 impl<E> Dealer<'_, E> {
-    /// Adds a record, which is visited at the latest at the next [`Dealer::flush`]; whether it is
-    /// worth going on.
+    /// Adds a record, which is visited at the latest at the next [`Dealer::flush`]. Returns whether
+    /// it is worth going on.
     #[inline]
     pub(super) fn add(&mut self, record: &Replayed<'_>) -> bool {
         self.batch.add(record);
         !self.batch.is_full() || self.flush()
     }
 
-    /// Hands over what was added; whether it is worth going on.
+    /// Hands over what was added. Returns whether it is worth going on.
     pub(super) fn flush(&mut self) -> bool {
         if self.shared.refused().is_some() {
             self.batch = Batch::default();

@@ -183,7 +183,7 @@ impl<'a, E> Look<'a, E> {
         self.span.end.get().saturating_sub(self.from().get())
     }
 
-    /// Deals a record out, if it can be said already that it is kept; whether to go on.
+    /// Deals a record out, if it is known already that it is kept. Returns whether to go on.
     fn deal(&mut self, source: &dyn Source, record: &Decoded<'_>) -> Result<bool, ReplayError<E>> {
         let (stream, header) = (self.stream, &record.header);
         let (first, payload) = match header.part {

@@ -224,7 +224,8 @@ mod tests {
         Arc::new(Numbered { end, unreadable: unreadable.iter().copied().collect(), ..Numbered::default() })
     }
 
-    /// Reads from `at` on, `step` bytes at a time, up to the end; what went wrong, and where.
+    /// Reads from `at` on, `step` bytes at a time, up to the end. Returns where it ended, and the
+    /// error if there was one.
     fn read_through(source: &dyn Source, mut at: u64, step: usize) -> (u64, Option<Error>) {
         let mut bytes = vec![0; step];
         loop {

@@ -48,7 +48,7 @@ pub fn options(log: LogKind, background: Background) -> Options {
 /// Bytes of a record's payload.
 pub const PAYLOAD: usize = 1000;
 
-/// Appends records of which the first four bytes say their number; where the last one ends.
+/// Appends records of which the first four bytes say their number. Returns the end of the last one.
 pub fn append(log: &Log, numbers: std::ops::Range<u32>) -> Result<Lsn, Error> {
     let mut session = log.first().session()?;
     let mut end = log.first().reserved();

@@ -137,7 +137,8 @@ fn check_later(device: &SimDevice, options: &Options, told: &Acknowledged) {
     }
 }
 
-/// Runs a life in which call number `step` fails; what kind of call it was, and how the life ended.
+/// Runs a life in which call number `step` fails. Returns the kind of that call, and how the life
+/// ended.
 fn fail_at(options: &Options, step: u64, fault: Fault) -> Option<(Verb, String, End)> {
     let device = device(step, options);
     let struck = Arc::new(Mutex::new(None));

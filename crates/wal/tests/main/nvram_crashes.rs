@@ -48,7 +48,7 @@ struct Model {
     acknowledged: Vec<u64>,
     /// Numbers and ends of the records that no thread has waited for.
     pending: Vec<(u64, Lsn)>,
-    /// Numbers of those that may have been trimmed. Of sessions with chunks of their own a later
+    /// Numbers of those that may have been trimmed. If sessions have chunks of their own a later
     /// number may lie lower.
     trimmed: BTreeSet<u64>,
     next: u64,
@@ -161,8 +161,8 @@ enum Begins {
 /// A device with a log that has gone round a few times.
 fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     let mut device = SimDevice::new(seed);
-    // Of entries there is one of 8 bytes for each 64 of the heap. The rest is a little more than
-    // the work below may do too much.
+    // There is an entry of 8 bytes for each 64 of the heap. The rest is a little more than the work
+    // below may do too much.
     let (positions, rest) =
         if options.medium.kind().lies_apart() { (RING / 8, 240) } else { (RING, 10 << 10) };
     let laps = 2 * positions + positions / 2;
@@ -351,8 +351,8 @@ fn holes_become_padding_and_everything_else_stays() {
                     record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
                 })
                 .collect();
-            // Of a record that lacks a word the opening that crashed may have put just that one
-            // there: then it is whole.
+            // If a record lacks a word, the opening that crashed may have put just that one there:
+            // then it is whole.
             assert!(
                 expected.iter().all(|number| found.contains(number)),
                 "{context}, step {step}: {found:?}"

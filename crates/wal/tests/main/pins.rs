@@ -24,7 +24,7 @@ fn options(streams: u16) -> Options {
     }
 }
 
-/// Appends `count` records of 1 KiB; where each starts.
+/// Appends `count` records of 1 KiB. Returns their starts.
 fn fill(session: &mut Session, count: u64) -> Vec<Lsn> {
     let record = |number: u64| {
         let append = Append::new(Kind::USER, &[&[7; 1024]]).stamp(CommitStamp::new(number + 1));

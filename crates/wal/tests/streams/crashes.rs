@@ -296,7 +296,7 @@ fn look(device: &SimDevice, model: &Model) -> Option<BTreeSet<usize>> {
     Some(kept)
 }
 
-/// One life after the other; how many steps the first took.
+/// One life after the other. Returns the number of steps that the first took.
 fn lives(seed: u64, crash_at: u64, streams: u16, options: &Options, model: &mut Model) -> u64 {
     let mut random = Rng::with_seed(seed);
     let mut device = SimDevice::new(seed);

@@ -19,7 +19,7 @@ fn moved(at: Lsn, by: i64) -> Lsn {
 }
 
 /// Two streams, in which every third record names a place in the other stream, and some are longer
-/// than a physical record; where each is.
+/// than a physical record. Returns their positions.
 fn filled(device: &SimDevice) -> Vec<StreamLsn> {
     let log = open_in(device.directory(), 2, small()).expect("open");
     let mut sessions = [0, 1].map(|index| log.streams()[index].session().expect("session"));

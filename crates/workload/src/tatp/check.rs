@@ -70,7 +70,7 @@ impl State {
         let mut transaction = client.begin(Intent::ReadOnly)?;
         let mut state = State { rows: [0; TABLES.len()], fault: None };
         let known = 1..=settings.subscribers;
-        // Of each subscriber, a bit for each type of special facility.
+        // For each subscriber, a bit for each type of special facility.
         let mut facilities = vec![0_u8; settings.subscribers as usize + 1];
         state.each(&mut transaction, SUBSCRIBER, |key, row| {
             let subscriber = rows::read_subscriber(key).ok_or(CUT)?;

@@ -34,7 +34,7 @@ pub(super) fn amount(row: &[u8]) -> Option<i64> {
     row.first_chunk().map(|bytes| i64::from_le_bytes(*bytes))
 }
 
-/// Adds to a balance; whether it is one.
+/// Adds to a balance. Returns whether the row has one.
 pub(super) fn add(row: &mut [u8], amount: i64) -> bool {
     let Some(bytes) = row.first_chunk_mut() else { return false };
     *bytes = i64::from_le_bytes(*bytes).wrapping_add(amount).to_le_bytes();

@@ -99,7 +99,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Replaces field number `field` of the record in `value`; whether there was one.
+/// Replaces field number `field` of the record in `value`. Returns whether there was one.
 pub fn replace(value: &mut Vec<u8>, field: usize, content: &[u8]) -> bool {
     let Some(record) = Record::decode(value) else { return false };
     let Some(range) = record.range(field) else { return false };

@@ -63,8 +63,7 @@ trait Benchmark {
 
     fn kinds(&self, run: &Self::Run, outcome: &Outcome) -> Kinds;
 
-    /// Checks what must be so of what was loaded with this seed; how many there are of what is
-    /// counted.
+    /// Checks the conditions on what was loaded with this seed. Returns the number of counted rows.
     fn count(&self, store: &KatydidStore, seed: u64) -> Result<u64>;
 
     /// Its own options, to be reported.

@@ -250,7 +250,7 @@ impl Shared {
         !state.crashed
     }
 
-    /// Takes a step; whether it has an effect.
+    /// Takes a step. Returns whether it has an effect.
     fn step(&self, state: &mut State) -> bool {
         if state.crash_at.is_some_and(|at| state.steps >= at) {
             self.crash(state);

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //!
-//! 1. Of a line, `kept` is what was last fenced (at first, what was there at the start), and
-//!    `recent` what was seen in it since, oldest first, each different from the one before. A line
-//!    without an entry in `recent` holds what is kept.
+//! 1. The field `kept` of a line is what was last fenced (at first, what was there at the start),
+//!    and `recent` what was seen in it since, oldest first, each different from the one before. A
+//!    line without an entry in `recent` holds what is kept.
 //! 2. `kept` of a line only ever becomes a version that is later than it, whichever thread's fence
 //!    comes first.
 //! 3. A crash gives each word of eight bytes one of its versions, from the kept one on. No order

@@ -49,8 +49,8 @@ impl Row<'_> {
         ROW_HEAD + self.key.len() + self.value.map_or(0, <[u8]>::len)
     }
 
-    /// Writes it to the front of `to`, which is long enough; how many bytes. Key and value have
-    /// lengths that the store allows.
+    /// Writes it to the front of `to`, which is long enough. Returns the number of bytes. Key and
+    /// value have lengths that the store allows.
     pub(super) fn encode(&self, to: &mut [u8]) -> usize {
         let value = self.value.unwrap_or_default();
         let kind: u16 = if self.value.is_some() { 1 } else { 2 };

@@ -26,8 +26,8 @@ pub(crate) struct Row {
     pub(crate) value: Option<Value>,
 }
 
-/// Takes what recovery finds, from any thread and in any order, and then becomes a store. Of each
-/// key it keeps the newest version.
+/// Takes what recovery finds, from any thread and in any order, and then becomes a store. It keeps
+/// the newest version of each key.
 ///
 /// No transaction reads or writes it meanwhile, so keys are put in order once, at the end
 /// (`index/ordering`).

@@ -309,7 +309,7 @@ impl ActiveTxn {
         self.add_write(table, (hash, key), Some(value), record, Some(None))
     }
 
-    /// Removes `key`; whether it was there.
+    /// Removes `key`. Returns whether it was there.
     pub(crate) fn delete(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<bool> {
         self.check_writable()?;
         let hash = table.index.hash(key);
@@ -461,7 +461,7 @@ impl ActiveTxn {
     #[cold]
     pub(super) fn conflict(&self, at: TableKey<'_>, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
         let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
-        // Of the others the holder has ended.
+        // For other conflicts the holder has ended.
         let open = holder.filter(|_| kind == ConflictKind::Timeout).unwrap_or_default();
         let contested = self.open.store.contested(at.0, at.1, open);
         let holder = holder.map(|holder| TxnId::new(holder.get()));

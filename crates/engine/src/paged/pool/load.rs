@@ -148,8 +148,8 @@ impl Pool {
         near.count()
     }
 
-    /// Adds frames for those pages of a run that are not in memory; whether there was no room for
-    /// one.
+    /// Adds frames for those pages of a run that are not in memory. Returns whether there was no
+    /// room for one.
     fn admit_run(&self, run: &[PageId], frames: &mut Frames) -> Result<bool> {
         for page in run.iter().copied() {
             if self.is_in_memory(page) {

@@ -61,7 +61,7 @@ fn owner(page: PageId, appliers: u32) -> u32 {
     (page.get() / NEIGHBOURS % u64::from(appliers)) as u32
 }
 
-/// Applies what pages may lack; what the log says about transactions.
+/// Applies what pages may lack. Returns what the log says about transactions.
 pub(crate) fn repeat(
     log: &Stream,
     pool: &Pool,

@@ -60,8 +60,8 @@ pub(crate) trait Lens {
     fn is_clear_between(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool;
 
     /// Shows to `see` the entries between the bounds, in the order of the scan, until `see` returns
-    /// false; whether it has shown all of them. `leaf` has those of the leaf in that order, and its
-    /// latch is held; the bounds lie between its fences.
+    /// false. Returns whether it has shown all of them. `leaf` has those of the leaf in that order,
+    /// and its latch is held; the bounds lie between its fences.
     fn show(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),

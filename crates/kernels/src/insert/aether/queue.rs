@@ -143,7 +143,7 @@ impl ReleaseQueue {
         word_of.compare_exchange(waiting, delegated, success, Ordering::Acquire).is_ok()
     }
 
-    /// Grants `ticket`; whether its owner has left it to the caller.
+    /// Grants `ticket`. Returns whether its owner has left it to the caller.
     fn grant(&self, ticket: u64) -> bool {
         let old = self.node(ticket).word.swap(word(ticket, GRANTED), Ordering::AcqRel);
         old == word(ticket, DELEGATED)

@@ -215,8 +215,8 @@ impl Slots {
         })
     }
 
-    /// A member of `bytes` has copied; whether it was the last one, which frees the slot. No other
-    /// member touches the slot after this.
+    /// Lets a member leave that has copied `bytes`. Returns whether it was the last one, which
+    /// frees the slot. No other member touches the slot after this.
     pub(crate) fn leave(&self, member: Member, bytes: u64) -> bool {
         let word = &self.pool[member.slot].word;
         let old = word.fetch_sub(bytes, self.built.order(Mutant::RelaxedLeave, Ordering::AcqRel));

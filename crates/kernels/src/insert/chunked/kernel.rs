@@ -25,9 +25,9 @@
 //!    padded by the scan, or named as a hole. A chunk that is open where the scan before saw it is
 //!    padded. So an idle session delays no thread: the second scan passes its chunk, and a thread
 //!    that has to pass it scans until it has.
-//! 5. Of two records of which the second names the first in `after`, the second lies above: its
-//!    position in an open chunk is compared, and a new chunk starts at what `reserved` is then,
-//!    which is above every record there is.
+//! 5. If a record names another in `after`, it lies above the other: its position in an open chunk
+//!    is compared, and a new chunk starts at what `reserved` is then, which is above every record
+//!    there is.
 //! 6. A rest is nothing or at least `least` bytes, so that a padding record fits. A chunk never
 //!    grows, even where no thread has reserved behind it: each value of `reserved` is the end of a
 //!    record, and so is the result of a scan.

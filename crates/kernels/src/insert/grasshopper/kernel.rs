@@ -270,7 +270,8 @@ impl Lists {
         }
     }
 
-    /// Advances the frontier as far as `cutoff`, what is reserved, lets it; where it is then.
+    /// Advances the frontier as far as `cutoff`, what is reserved, lets it. Returns the new
+    /// frontier.
     pub(super) fn track(&self, cutoff: u64) -> u64 {
         let mut tracked = self.lock();
         loop {

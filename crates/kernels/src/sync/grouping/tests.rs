@@ -63,8 +63,8 @@ impl Rounds for Reserved {
     }
 }
 
-/// Waits while `append` is called before each sleep, which it may end early; how long the wait
-/// took, and what each sleep was to take.
+/// Waits while `append` is called before each sleep, which it may end early. Returns how long the
+/// wait took, and what each sleep was to take.
 fn waited(
     group: Group,
     log: &Reserved,

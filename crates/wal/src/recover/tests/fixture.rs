@@ -13,8 +13,8 @@ use katydid_kernels::stamp::CommitStamp;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Link of record `number` to others, in each way that the header knows. Of dependencies only the
-/// number is right; their bytes are the payload's.
+/// Link of record `number` to others, in each way that the header knows. Only the number of
+/// dependencies is right; their bytes are the payload's.
 fn chain(number: usize, last: Lsn) -> Chain {
     match number % 3 {
         0 => Chain::Previous(last),

@@ -112,7 +112,7 @@ pub(super) fn after_a_failure_reading_goes_on_and_opening_recovers(make: MakeLog
     log.sync().expect("a new handle has a new gate");
 }
 
-/// Appends until there is no space; how many were appended.
+/// Appends until there is no space. Returns the number of appended records.
 fn fill(log: &Log, session: &mut crate::Session, class: AppendClass, number: &mut u64) -> u64 {
     let before = *number;
     loop {

@@ -14,7 +14,7 @@ fn tiny() -> Sizes {
     sizes
 }
 
-/// Appends until there is no room; how many were appended.
+/// Appends until there is no room. Returns the number of appended records.
 fn fill(session: &mut Session, class: AppendClass, number: &mut u64) -> u64 {
     let before = *number;
     loop {

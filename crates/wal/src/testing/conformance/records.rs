@@ -30,7 +30,7 @@ pub(super) fn read_all(log: &Log) -> Vec<Record> {
 }
 
 /// Checks that each thread's records are there, whole, in the order it wrote them, from its first
-/// to at least `least` of them; how many there are of each.
+/// to at least `least` of them. Returns the number of each thread's records.
 pub(super) fn check_threads(records: &[Record], threads: usize, least: &[u64]) -> Vec<u64> {
     let mut next = vec![0; threads];
     for record in records {
