@@ -3,7 +3,7 @@
 //! A copy of the report gets a script that measures what the browser made of it, and writes that
 //! into the page; the browser prints the page as it is then. The report itself has no script.
 
-use crate::run::{Outcome, cargo, root, run};
+use crate::run::{Outcome, cargo, root, run, target};
 use serde_json::Value;
 use std::error::Error;
 use std::fs;
@@ -16,16 +16,27 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "g
 /// Figures that take a second or two each: on virtual threads, hence equal on every machine.
 const FIGURES: [&str; 6] = ["reproduce", "aether", "--figure", "7,8-left", "--quick", "--again"];
 
-/// Makes a small report, and looks at it.
-pub fn look() -> Outcome {
+/// The program as cargo builds it now.
+pub fn built() -> Command {
+    cargo(["run", "--quiet", "-p", "katydid-cli", "--"])
+}
+
+/// The program as the tests of the workspace left it. Cargo builds the program with other features
+/// of its dependencies if it builds it alone, so all of it a second time.
+pub fn left_by_tests() -> Command {
+    let mut program = Command::new(target().join("debug").join("katydid"));
+    program.current_dir(root());
+    program
+}
+
+/// Makes a small report by this program, and looks at it.
+pub fn look(mut program: Command) -> Outcome {
     let browser = browser()?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
-    let folder = std::path::absolute(target)?.join("report-in-a-browser");
+    let folder = std::path::absolute(target())?.join("report-in-a-browser");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let mut program = cargo(["run", "--quiet", "-p", "katydid-cli", "--"]);
     program.args(FIGURES).arg("--out").arg(&folder);
     run("a report of two figures", &mut program)?;
     let report = folder.join("report.html");

@@ -120,7 +120,7 @@ fn main() -> Outcome {
         Task::Ci => ci::all(),
         Task::Layers => layers::check(),
         Task::Tidy(arguments) => tidy::run(&arguments),
-        Task::Browser => browser::look(),
+        Task::Browser => browser::look(browser::built()),
         Task::Loom => run::run("loom", &mut long::loom()),
         Task::Explore => run::run("explorer", &mut long::explore()),
         Task::Miri { seeds } => long::miri(seeds),
