@@ -66,6 +66,7 @@ impl TakesCheckpoints for Engine {
     fn checkpoint_is_due(&self) -> bool {
         self.schedule.is_due(0, self.log.reserved())
             || self.is_share_taken()
+            || self.lacks_space.load(Ordering::Relaxed)
             || !self.log.is_bounded()
                 && self.log_bytes() > self.options.advanced.log_soft_bytes
                 // Otherwise a checkpoint would make the log only longer.
@@ -77,7 +78,8 @@ impl TakesCheckpoints for Engine {
     }
 
     fn write_checkpoint(&self) -> Result<()> {
-        if self.log.is_bounded() {
+        let lacks_space = self.lacks_space.swap(false, Ordering::Relaxed);
+        if self.log.is_bounded() || lacks_space {
             self.pool.flush_all()?;
             return self.capture();
         }
@@ -115,6 +117,13 @@ impl Engine {
     /// Begin of the last complete checkpoint.
     pub(crate) fn last_checkpoint(&self) -> Lsn {
         Lsn::new(self.checkpoint_begin.load(Ordering::Acquire))
+    }
+
+    /// Called after the device refused space to an operation: has the worker take a checkpoint,
+    /// which gives the log's segments back.
+    pub(crate) fn refused_for_space(&self) {
+        self.lacks_space.store(true, Ordering::Relaxed);
+        self.schedule.worker.notify();
     }
 
     /// Starts the worker, if there is to be one.

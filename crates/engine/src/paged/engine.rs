@@ -86,6 +86,9 @@ pub(crate) struct Engine {
     /// Begin of the last complete checkpoint. Written by the thread that takes the checkpoint and
     /// holds the turn; Release and Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
+    /// True from a refusal for lack of space until the next checkpoint begins, which is due then.
+    /// The refused thread stores it and notifies the worker; relaxed, the notification orders it.
+    pub(crate) lacks_space: AtomicBool,
     /// True if the next checkpoint is the first since the database was compacted. Set by the
     /// opening; cleared by the thread that takes the checkpoint and holds the turn. Relaxed.
     pub(crate) is_rewritten: AtomicBool,

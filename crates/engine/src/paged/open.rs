@@ -183,6 +183,7 @@ fn restart(
         },
         schedule: CheckpointSchedule::new(1, &options),
         checkpoint_begin: AtomicU64::new(begin.get()),
+        lacks_space: AtomicBool::new(false),
         is_rewritten: AtomicBool::new(is_rewritten),
         record_values: AtomicBool::new(options.advanced.record_values || has_feeds(&whole_log)),
         undo_room: UndoRoom::new(&log, page_bytes),

@@ -324,6 +324,9 @@ impl PagedTransaction {
                 if error.is_poisoned() {
                     return Err(self.fail(error));
                 }
+                if error.is_no_space() {
+                    self.inner.engine.refused_for_space();
+                }
                 Err(error)
             }
         }
