@@ -12,7 +12,7 @@ type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Flags that select keys: those that all given flags admit.
 #[derive(Debug, Args)]
 pub struct KeyFlags {
-    /// Only keys that begin so
+    /// Only keys that begin with KEY
     #[arg(long, value_name = "KEY")]
     prefix: Option<String>,
     /// Only keys from this one on

@@ -123,7 +123,7 @@ pub struct Delete {
     /// The key; \xNN stands for a byte, \\ for a backslash
     #[arg(required_unless_present = "prefix")]
     key: Option<String>,
-    /// Remove all keys that begin so
+    /// Remove all keys that begin with KEY
     #[arg(long, value_name = "KEY", conflicts_with = "key")]
     prefix: Option<String>,
     /// Print how many keys were removed as one JSON object

@@ -175,7 +175,7 @@ pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
     match Socket::open(database, dir) {
         Ok(socket) => Some(socket),
         Err(error) => {
-            log::warn!("nobody can look at the database while this command runs: {error}");
+            log::warn!("other programs cannot observe the database while this command runs: {error}");
             None
         }
     }

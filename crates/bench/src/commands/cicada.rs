@@ -1,4 +1,4 @@
-//! `bench cicada`.
+//! `lab cicada`.
 
 use crate::commits::figures::cicada::{Choice, CicadaFigure, GROUP};
 use crate::commits::flags::Common;

@@ -1,4 +1,4 @@
-//! `bench commit`.
+//! `lab commit`.
 
 use crate::commits::figures::Figure;
 use crate::commits::figures::spec::Lists;

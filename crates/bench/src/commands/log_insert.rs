@@ -1,4 +1,4 @@
-//! `bench log-insert`.
+//! `lab log-insert`.
 
 use crate::grid::columns::Setting;
 use crate::grid::flags;

@@ -1,4 +1,4 @@
-//! `bench nvram`.
+//! `lab nvram`.
 
 use crate::commits::figures::nvram::{Choice, NvramFigure};
 use crate::commits::flags::{self, Common};

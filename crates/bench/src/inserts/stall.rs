@@ -66,7 +66,7 @@ pub fn measure(case: &Case, inserter: InserterKind, work: u64, time: Duration) -
     });
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     if found.looks == 0 {
-        return Err(Failure::failed("nobody looked at the frontier: the run was too short"));
+        return Err(Failure::failed("no thread looked at the frontier: the run was too short"));
     }
     Ok(Inserted {
         times: Some(found.times),

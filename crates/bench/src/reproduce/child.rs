@@ -86,7 +86,7 @@ impl Child {
                     Ok(status) => return status.map_err(|error| failed("wait for this program", error)),
                     Err(mpsc::RecvTimeoutError::Timeout) => tick(since.elapsed().as_secs_f64()),
                     Err(mpsc::RecvTimeoutError::Disconnected) => {
-                        return Err(Failure::failed("nobody waits for this program"));
+                        return Err(Failure::failed("no program waits for this one"));
                     }
                 }
             }

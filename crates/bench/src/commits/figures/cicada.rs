@@ -86,7 +86,7 @@ impl CicadaFigure {
                 name: "cicada3",
                 about: "throughput of writing transactions over threads: logging off, one serial log, and ours (Cicada over P-WAL, Figure 3)",
                 saw: "with a serial log throughput hardly grows with the threads; without logging it does",
-                note: "logging off is `buffered`: records go into the log's memory, and nobody waits for them. Serial is one stream with inserter \
+                note: "logging off is `buffered`: records go into the log's memory, and no thread waits for them. Serial is one stream with inserter \
                        mutex, grouped (inline) and per commit, locks released early. `to serial` is to the better of these with the same clients",
                 ..PLAIN
             },
@@ -108,7 +108,7 @@ impl CicadaFigure {
                 name: "cicada6",
                 about: "early release with group commit on a device as quick as NVRAM, against logging off (Cicada over P-WAL, Figure 6)",
                 saw: "hardly any difference",
-                note: "logging off is `buffered`: records go into the log's memory, and nobody waits for them",
+                note: "logging off is `buffered`: records go into the log's memory, and no thread waits for them",
                 ..PLAIN
             },
             CicadaFigure::Readers => Spec {

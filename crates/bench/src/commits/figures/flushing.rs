@@ -43,8 +43,8 @@ pub const TABLE_ONE: Spec = Spec {
     saw: "slotted, the existing scheme, spends 82 % of an insert waiting for the lock at 8 threads; aggregated takes a quarter of the locks and of the \
           syncs there, with 4.4 to 11.4 requests in each",
     note: "means of one commit in us: until it was told; waiting for the lock, if it was the one to sync; in writes and syncs; waiting for \
-           somebody else's, of which slot wait: for the last thread of one's slot. Locks and syncs are of a run; released: told by somebody \
-           else's sync. On the consolidation array with 16 slots, unless another inserter is given",
+           another thread's, of which slot wait: for the last thread of its slot. Locks and syncs are of a run; released: told by another \
+           thread's sync. On the consolidation array with 16 slots, unless another inserter is given",
     varies: &[ListFlag::Threads, ListFlag::Sync],
     method: MethodName::Buffered,
     device: Device::File,
