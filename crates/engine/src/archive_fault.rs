@@ -9,7 +9,7 @@ use std::time::SystemTime;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveFault {
-    /// The archive has nothing of a log.
+    /// The archive is empty.
     #[error("no archived log is there")]
     Empty,
     /// The archive, or a file in it, has the log of another database.
@@ -86,8 +86,8 @@ pub enum ArchiveFault {
         /// The stamp that is wanted.
         wanted: CommitStamp,
     },
-    /// The archive has noted no moment at or before the time that is wanted, or none after it. What
-    /// was committed at that time is not known.
+    /// The archive has noted no moment at or before the wanted time, or none after it. Which
+    /// commits had happened at that time is not known.
     #[error("what was committed at that time is not known: {}", KnownMoments(*first, *last))]
     TimeUnknown {
         /// The first moment that the archive has noted, if there is one.
@@ -104,7 +104,7 @@ pub enum ArchiveFault {
         /// The first record after the compacting.
         at: Lsn,
     },
-    /// The log of the database is in NVRAM, and an archive is of a log in files.
+    /// The log of the database is in NVRAM. Only a log in files can be archived.
     #[error("its log is in NVRAM (kind {log}), and cannot be archived")]
     LogInNvram {
         /// The kind of log.

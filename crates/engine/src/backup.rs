@@ -21,15 +21,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Database {
-    /// Copies the database into directory `to`, while it is used. `to` is created if missing, and
-    /// must be empty.
+    /// Copies the database into directory `to`, while transactions go on. `to` is created if
+    /// missing, and must be empty.
     ///
-    /// The copy is a database of its own, with an id of its own. Its state is that of one moment
+    /// The copy is a database of its own, with an id of its own. It has the state of one moment
     /// after the call has begun: all transactions that were durable when the call began are in it,
-    /// and none in part. It can be opened, or kept and restored ([`Database::restore`]).
+    /// and no transaction is in it in part. It can be opened, or kept and restored
+    /// ([`Database::restore`]).
     ///
-    /// Transactions go on meanwhile, and so do checkpoints; but the log is kept from where it
-    /// begins when the call does, for at most `AdvancedOptions::log_hard_bytes` of it.
+    /// Checkpoints go on too, but the database keeps the log from where it starts at the beginning
+    /// of the call, at most `AdvancedOptions::log_hard_bytes` of it.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -76,17 +77,18 @@ impl Database {
         self.copy_to(to, None, options)
     }
 
-    /// Copies what has changed since the backup in directory `base` into directory `to`: an
-    /// increment, which is restored together with `base`. `base` may be an increment itself. `to`
-    /// is created if missing, and must be empty. Otherwise as [`Database::backup_with`]. The
-    /// increment is checked when it is restored, whatever [`BackupOptions::verify`] says.
+    /// Copies the changes since the backup in directory `base` into directory `to`: an increment,
+    /// which is restored together with `base`. `base` may be an increment itself. `to` is created
+    /// if missing, and must be empty. In all else it is like [`Database::backup_with`], except that
+    /// an increment is checked when it is restored, whatever [`BackupOptions::verify`] is.
     ///
-    /// All pages are read, and those are written that were changed. The memory engine has no
+    /// The call reads all pages, and writes those that were changed. The memory engine has no
     /// increments.
     ///
     /// # Errors
-    /// Those of [`Database::backup_with`]; `Error::Copy` if `base` is no backup of this database. A
-    /// database that was restored is another one, so its first backup is whole.
+    /// Those of [`Database::backup_with`]; `Error::Copy` if `base` is not a backup of this
+    /// database. A database that was restored has a new id, so its first backup must be a whole
+    /// one.
     pub fn backup_changes(
         &self,
         to: impl AsRef<Path>,

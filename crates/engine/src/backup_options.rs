@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A receiver of progress: bytes copied, and bytes to copy as far as that is known. `Break`
-/// cancels.
+/// A receiver of progress. Its arguments are the bytes copied, and the bytes to copy as far as that
+/// is known. Returning `Break` cancels the backup.
 ///
 /// It runs on the thread that copies, between two pieces of at most 1 MiB, and at least ten times a
 /// second while the copying sleeps. It may use the database, and close it.
@@ -19,11 +19,12 @@ pub type BackupProgress = Arc<dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync>
 /// Options of a backup or a restore.
 #[derive(Clone, Default)]
 pub struct BackupOptions {
-    /// Most bytes copied per second, on the average since the begin. Default: none, as fast as the
-    /// device is.
+    /// Maximum number of bytes copied per second, on the average since the beginning. Default:
+    /// none.
     pub bytes_per_second: Option<NonZeroU64>,
     /// Checks the copy afterwards as [`Database::verify_path`](crate::Database::verify_path) does:
-    /// recovers it in memory and reads it whole. Changes nothing of the copy. Default: false.
+    /// recovers it in memory and reads all of it. The check does not change the copy. Default:
+    /// false.
     pub verify: bool,
     /// A receiver of progress. Default: none.
     pub on_progress: Option<BackupProgress>,
@@ -45,9 +46,9 @@ impl fmt::Debug for BackupOptions {
 pub struct BackupReport {
     /// The id of the copy, which no other database has.
     pub id: Id,
-    /// The state of the copy. Paged engine: exactly the commits with this stamp or a lower one are
-    /// in it. Memory engine: no commit with a higher stamp is in it, and those with a lower one
-    /// that were durable at the end are.
+    /// The stamp of the copy. Paged engine: the copy has exactly the commits with this stamp or a
+    /// lower one. Memory engine: the copy has no commit with a higher stamp, and it has all commits
+    /// with a lower stamp that were durable at the end.
     pub stamp: CommitStamp,
     /// Bytes copied.
     pub bytes: u64,

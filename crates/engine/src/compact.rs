@@ -27,13 +27,13 @@ pub struct CompactReport {
 }
 
 impl Database {
-    /// Rewrites the file of a database that is not open without its free pages, so that it shrinks.
-    /// The database must have been closed cleanly, by [`Database::close`]. A database of the memory
-    /// engine has no free pages, and nothing is changed.
+    /// Rewrites the file of a closed database without its free pages, so that it shrinks. The
+    /// database must have been closed cleanly, by [`Database::close`]. A database of the memory
+    /// engine has no free pages, and the call changes nothing.
     ///
-    /// It takes as much room again as the pages in use. A crash at any moment leaves the database
-    /// as it was or rewritten, and whole. The time is that of copying the file. Half-empty pages
-    /// stay as they are. `progress` is told pages done and to be done.
+    /// The call needs as much room again as the pages in use, and takes the time of copying the
+    /// file. Half-empty pages stay as they are. A crash at any moment leaves the database either as
+    /// it was or rewritten, never in between. `progress` gets the pages done and the pages to do.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

@@ -19,8 +19,8 @@ use std::task::{Context, Poll};
 /// A named consumer of the committed transactions. Made by
 /// [`Database::consumer`](crate::Database::consumer).
 ///
-/// Dropping it changes nothing: the consumer stays at the position that it acknowledged last, and
-/// keeps the log from there on, until
+/// Dropping it does not remove the consumer: it stays after its last acknowledgement, and the
+/// database keeps the log from there on, until
 /// [`Database::remove_consumer`](crate::Database::remove_consumer).
 pub struct ChangeConsumer {
     of: Chosen,
@@ -59,41 +59,42 @@ impl ChangeConsumer {
         Ok(ChangeConsumer { of: of.clone(), changes, consumer })
     }
 
-    /// Its name.
+    /// The consumer's name.
     pub fn name(&self) -> &str {
         self.consumer.name()
     }
 
-    /// The next transaction, if one is durable with all before it. Errors as [`Changes::try_next`].
+    /// Returns the next transaction, if it and all before it are durable. Errors as
+    /// [`Changes::try_next`].
     pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
         self.changes.try_next()
     }
 
-    /// The next transaction; blocks until there is one. Errors as [`Changes::next`].
+    /// Returns the next transaction; blocks until there is one. Errors as [`Changes::next`].
     #[expect(clippy::should_implement_trait, reason = "a feed has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<CommittedTransaction> {
         self.changes.next()
     }
 
-    /// The next transaction when there is one. Errors as [`Changes::next_async`].
+    /// Returns the next transaction when there is one. Errors as [`Changes::next_async`].
     pub async fn next_async(&mut self) -> Result<CommittedTransaction> {
         self.changes.next_async().await
     }
 
-    /// The next transaction, or the waker of `context` is called when there may be one. Errors as
-    /// [`Changes::poll_next`].
+    /// Returns the next transaction, or registers the waker of `context`, which is called when
+    /// there may be one. Errors as [`Changes::poll_next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<CommittedTransaction>> {
         self.changes.poll_next(context)
     }
 
-    /// The position after the last transaction that was given.
+    /// The position after the last transaction that was returned.
     pub fn position(&self) -> ChangePosition {
         self.changes.position()
     }
 
-    /// Acknowledges every transaction that was given: a consumer of this name goes on after it, in
-    /// this opening or a later one, and the log need not keep more for it. Durable when this
-    /// returns. It costs one durable write.
+    /// Acknowledges every transaction that was returned. A consumer of this name goes on after
+    /// them, in this opening or a later one, and the database need not keep their log for it. The
+    /// acknowledgement is durable when this returns, which costs one durable write.
     ///
     /// # Errors
     /// [`Error::ChangesGap`] if the consumer was too far behind and the log was trimmed; failures

@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// Most bytes of a segment, and of the reserve, of the log of a database in memory.
 const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
-/// An open database. Cheap to clone; all clones are one database, closed when the last one and the
-/// last transaction, session and commit future are gone, or by [`Database::close`].
+/// An open database. Cheap to clone: all clones are one database. It is closed by
+/// [`Database::close`], or when the last clone, transaction, session and commit future are dropped.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -53,16 +53,16 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in directory `path`, creating it if there is none, and recovering it if
-    /// needed.
+    /// Opens the database in directory `path`. It is created if there is none, and recovered if it
+    /// was not closed cleanly.
     ///
-    /// A process that has a database open must not go on without `exec` in a child of `fork`: the
-    /// child has the database's memory and lock, but none of its threads, and a call there may wait
-    /// for ever.
+    /// A process that has a database open and calls `fork` must not use the database in the child.
+    /// The child has the memory and the lock of the database, but none of its threads, so a call
+    /// there may wait for ever. The child may call `exec`.
     ///
     /// # Errors
     /// `Error::Locked` if it is open elsewhere, `Error::Foreign` if the directory holds something
-    /// else, `Error::Corrupt` if it is damaged; nothing is changed then.
+    /// else, `Error::Corrupt` if it is damaged. After these errors nothing was changed.
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
         Self::open_with(path, Options::default())
     }
@@ -76,15 +76,15 @@ impl Database {
         Self::open_in(Arc::new(directory), options)
     }
 
-    /// Opens the database in directory `path` to look at it, and changes nothing there: no file is
-    /// written, made or removed. What recovery would write is kept in memory, 4 KiB for each block
-    /// of 4 KiB that it changes; the memory engine takes as much memory as it does otherwise.
+    /// Opens the database in directory `path` to read it, and changes nothing there: no file is
+    /// written, made or removed. The writes of recovery are kept in memory, 4 KiB for each block of
+    /// 4 KiB that it changes. The memory engine takes as much memory as it does otherwise.
     ///
     /// Every transaction only reads. Writes, new tables, dropped tables and checkpoints are refused
     /// with `Error::ReadOnly`. No thread is started, and [`Database::close`] writes nothing.
     ///
-    /// Several processes may have the database open to read at a time. None can open it to write
-    /// meanwhile.
+    /// Several processes may have the database open to read at a time. Meanwhile no process can
+    /// open it to write.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -253,14 +253,15 @@ impl Database {
         Call::enter(&self.of)?.rename_table(from, to)
     }
 
-    /// Drops a table and frees its pages; `false` if there is none. Durable when this returns.
-    /// Waits for the transactions that use the table; in the paged engine not for those that only
-    /// read ([`Access::ReadOnly`](crate::Access::ReadOnly)). The pages are used again for other
-    /// tables; the file does not get shorter.
+    /// Drops a table and frees its pages, and returns false if there is no such table. The drop is
+    /// durable when this returns. It waits for the transactions that use the table; in the paged
+    /// engine it does not wait for those that only read
+    /// ([`Access::ReadOnly`](crate::Access::ReadOnly)). Other tables use the pages again; the file
+    /// does not shrink.
     ///
     /// # Errors
-    /// `Error::Conflict` if they did not end in time; `Error::WaitsForItself` if one of them is the
-    /// calling thread's. Nothing is changed then.
+    /// `Error::Conflict` if these transactions did not end in time; `Error::WaitsForItself` if one
+    /// of them belongs to the calling thread. After an error the table is there as before.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         self.check_access()?;
         Call::enter(&self.of)?.drop_table(name)
@@ -328,20 +329,20 @@ impl Database {
         self.begin_with(TransactionOptions { durability, access, ..TransactionOptions::default() })
     }
 
-    /// Runs `body` in a transaction and commits it; runs it again after a conflict, at most
-    /// `AdvancedOptions::retries` times, but not after a time-out: all runs together wait for other
-    /// transactions at most `Options::lock_wait`.
+    /// Runs `body` in a transaction and commits it. After a conflict `body` runs again, at most
+    /// `AdvancedOptions::retries` times. It does not run again after a time-out: all runs together
+    /// wait for other transactions at most `Options::lock_wait`.
     ///
-    /// Use the transaction inside of `body`, not the database: [`Database::get`],
-    /// [`Database::put`], their like and `transact` are refused there. For a transaction apart from
-    /// this one, on purpose, there is [`Database::begin`].
+    /// Use the transaction inside of `body`, not the database: there [`Database::get`],
+    /// [`Database::put`], the like and `transact` return an error. If `body` needs a second,
+    /// independent transaction, it uses [`Database::begin`].
     ///
-    /// Any other error of `body` rolls back and is returned, after a check: what `body` has read
-    /// must have held at one time, and be as durable as a commit would be. If it did not hold,
-    /// which only the memory engine lets happen, `body` is run again. So an error that `body`
-    /// concludes from its reads is as true as what it returns.
+    /// After any other error of `body` the transaction is rolled back and the error is returned, if
+    /// the reads of `body` pass a check: they must have held at one time, and be as durable as a
+    /// commit would be. Only in the memory engine can reads fail to hold; then `body` runs again.
+    /// So an error that `body` concludes from its reads is as reliable as what it returns.
     ///
-    /// A body with an error type of its own goes to [`Database::try_transact`].
+    /// For a body with an error type of its own, use [`Database::try_transact`].
     ///
     /// # Errors
     /// `Error::Nested` inside of another `body`. What `body` or the commit fails with;
@@ -535,20 +536,21 @@ impl Database {
         Call::enter(&self.of)?.sync()
     }
 
-    /// The committed transactions from `from` on, in the order of their commits, and then those to
-    /// come: durable ones only, each with all its changes.
+    /// Returns a feed of the committed transactions from `from` on, in the order of their commits.
+    /// It has those in the log and then those to come, durable ones only, each with all its
+    /// changes.
     ///
-    /// The feed reads the log, as far back as that goes. It does not keep the log from being
-    /// trimmed: a feed that is too slow gets [`Error::ChangesGap`]. Writers do not wait for it, and
-    /// know nothing of it but this: from the first call on, or with
-    /// [`AdvancedOptions::record_values`](crate::AdvancedOptions::record_values), the paged engine
-    /// logs the whole values of updates. For updates that were logged without, the feed has the
-    /// bytes that changed ([`NewValue::Patch`](crate::NewValue::Patch)).
+    /// The feed reads the log, as far back as the log goes. It does not keep the log from being
+    /// trimmed: a feed that is too slow gets [`Error::ChangesGap`]. Writers do not wait for it. The
+    /// paged engine logs the whole values of updates from the first call of this on, or with
+    /// [`AdvancedOptions::record_values`](crate::AdvancedOptions::record_values). For updates that
+    /// were logged before that, the feed has the bytes that changed
+    /// ([`NewValue::Patch`](crate::NewValue::Patch)).
     ///
-    /// A transaction is given after it is durable. One that committed with less than
-    /// [`Durability::Durable`](crate::Durability::Durable) is given when a later commit, or
-    /// [`Database::sync`], has made it so. A transaction is put together in memory; so are the
-    /// changes of transactions that have not ended yet, up to 1 GiB in all.
+    /// The feed returns a transaction after it is durable. A transaction that committed with less
+    /// than [`Durability::Durable`](crate::Durability::Durable) becomes durable with a later
+    /// commit, or with [`Database::sync`]. The feed holds in memory the transaction that it returns
+    /// next, and the changes of transactions that have not ended yet, up to 1 GiB in all.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -574,11 +576,13 @@ impl Database {
         Call::enter(&self.of)?.changes(from)
     }
 
-    /// The consumer of the feed that has this name; a new one, which begins at `from`, if there is
-    /// none. It goes on where it acknowledged last, in this opening and in later ones, and the log
-    /// is kept for it from there on, as long as it is at most `bytes_max` bytes of log behind:
-    /// writers and checkpoints never wait for it, and the log never fills because of it. One that
-    /// is farther behind when a checkpoint trims the log loses its place. [`Stat`] lists the
+    /// Returns the consumer of the feed that has this name. If there is none, it makes one that
+    /// begins at `from`. A consumer goes on after its last acknowledgement, in this opening and in
+    /// later ones.
+    ///
+    /// The database keeps the log for a consumer that is at most `bytes_max` bytes behind. Writers
+    /// and checkpoints never wait for it, and the log never fills because of it. A consumer that is
+    /// farther behind when a checkpoint trims the log loses its place. [`Stat`] lists the
     /// consumers. While a database has consumers, its paged engine logs the whole values of updates
     /// from its opening on.
     ///
@@ -606,8 +610,8 @@ impl Database {
         ChangeConsumer::open(&self.of, name, bytes_max, from)
     }
 
-    /// Forgets the consumer of this name. Returns whether there was one. Durable when this returns.
-    /// What the log has kept for it goes with the next checkpoint.
+    /// Removes the consumer of this name, and returns whether there was one. The removal is durable
+    /// when this returns. The next checkpoint trims the log that was kept for it.
     ///
     /// # Errors
     /// Failures of the device.
@@ -617,31 +621,31 @@ impl Database {
         Ok(call.log().remove_consumer(name)?)
     }
 
-    /// Takes a checkpoint now and trims the log; [`Database::stat`] says where the log starts
-    /// afterwards.
+    /// Takes a checkpoint now and trims the log. Afterwards [`Database::stat`] shows where the log
+    /// starts.
     pub fn checkpoint(&self) -> Result<()> {
         self.check_access()?;
         Call::enter(&self.of)?.checkpoint()
     }
 
-    /// Ends the database: waits for the calls of other threads that are under way, takes a
-    /// checkpoint, closes the log and gives the directory back. Nothing of this opening changes the
+    /// Closes the database: waits for the calls of other threads that are under way, takes a
+    /// checkpoint, closes the log and unlocks the directory. Nothing of this opening changes the
     /// directory after that. The memory engine takes no checkpoint if nothing was committed, if the
-    /// log is short beside what the database holds, or if the device has no room: the next open
+    /// log is short compared with the data, or if the device has no room; then the next opening
     /// reads the log.
     ///
-    /// Calls that begin later, on any clone, fail with `Error::Closed`. So do calls that wait for a
-    /// transaction that is still open, at once, however long `Options::lock_wait` is. Transactions
-    /// that have not committed are lost. Commits whose callbacks or futures are still pending are
-    /// durable, if they asked for that; they are told when the session or future is polled.
+    /// Calls that begin later, on any clone, fail with `Error::Closed`. So do calls that wait for
+    /// an open transaction, at once and whatever `Options::lock_wait` is. Transactions that have
+    /// not committed are lost. Commits whose callbacks or futures are still pending are durable, if
+    /// they asked for that; polling the session or future returns their outcome.
     ///
     /// A second call, also on another clone or at the same time, returns when the first is done,
-    /// with the same outcome. It may be called from a callback of a commit, from the body of
-    /// [`Database::transact`], and from a waker. Dropping the last handle does the same.
+    /// with the same outcome. `close` may be called from a callback of a commit, from the body of
+    /// [`Database::transact`], and from a waker. Dropping the last handle closes the database too.
     ///
     /// # Errors
-    /// What kept the checkpoint from being taken, or the log from becoming durable. The database is
-    /// closed all the same, and the next open recovers it.
+    /// The error that kept the checkpoint from being taken, or the log from becoming durable. The
+    /// database is closed all the same, and the next opening recovers it.
     pub fn close(&self) -> Result<()> {
         self.of.close()
     }

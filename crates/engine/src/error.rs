@@ -67,14 +67,14 @@ pub enum Foreign {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyFault {
-    /// The copy needs an empty directory, and this is in it.
+    /// The directory of the copy must be empty, and this is in it.
     NotEmpty {
         /// The name of a file or folder there.
         name: String,
     },
-    /// The directory holds a copy that was interrupted. It can be removed.
+    /// The directory holds the incomplete copy of a backup that was interrupted. It can be removed.
     Incomplete,
-    /// The log of the database is in NVRAM, and a copy has its log in files.
+    /// The log of the database is in NVRAM. Only a database whose log is in files can be copied.
     LogInNvram {
         /// The kind of log.
         log: wal::LogKind,
@@ -84,28 +84,27 @@ pub enum CopyFault {
     TooSlow,
     /// The receiver of progress has cancelled the copy.
     Cancelled,
-    /// The directory holds a database that no backup has made. Open it, or back it up.
+    /// The directory holds a database that was not made by a backup. Open it, or back it up.
     NoBackup,
-    /// The directory holds an increment to a backup. It is restored with that.
+    /// The directory holds an increment to a backup. Restore it together with that backup.
     Increment,
-    /// The increment is one to another backup than that before it, or none.
+    /// The increment belongs to another backup than the one before it, or is a whole backup.
     WrongBase {
-        /// The backup that the increment belongs to; none of a whole backup.
+        /// The backup that the increment belongs to; none if it is a whole backup.
         base: Option<device::Id>,
         /// The backup that was found before it.
         found: device::Id,
     },
-    /// The base of the increment is no backup of this database.
+    /// The base of the increment is a backup of another database.
     OtherDatabase {
-        /// The database of which it is one.
+        /// That other database.
         database: device::Id,
     },
     /// Backups of the memory engine have no increments: each is whole.
     NoIncrements,
-    /// The database was not closed cleanly: open it, and close it.
+    /// The database was not closed cleanly. Open it and close it.
     NotClosed,
-    /// The backup was opened after it was made: it is a database that is used. Open it, or back it
-    /// up.
+    /// The backup was opened after it was made, and may have changed. Open it, or back it up.
     OpenedSince,
 }
 
@@ -117,8 +116,8 @@ pub enum RepairFault {
     /// whole.
     #[error("its repair was interrupted: run the repair again")]
     Interrupted,
-    /// Databases of the memory engine are not repaired: a checkpoint with damage has no part that
-    /// stands by itself.
+    /// Databases of the memory engine are not repaired: no part of a damaged checkpoint is
+    /// consistent by itself.
     #[error("a database of the memory engine cannot be repaired: restore it from a backup")]
     MemoryEngine,
     /// The log is in NVRAM, and is read only by the program that opens it.
@@ -168,14 +167,14 @@ pub enum Error {
         /// The transaction that the body runs in.
         outer: TxnId,
     },
-    /// The log was trimmed past a feed: transactions after the one of stamp `at` are not in it any
-    /// more. Begin with [`ChangesFrom::Oldest`](crate::ChangesFrom::Oldest), and bring what was
-    /// made of the feed up to date by other means before.
+    /// The log that a feed needs was trimmed: transactions after the one of stamp `at` are not in
+    /// it any more. Bring what was made of the feed up to date by other means, and begin with
+    /// [`ChangesFrom::Oldest`](crate::ChangesFrom::Oldest).
     #[error("the log does not have all changes after stamp {at} any more: it starts at {log_start}")]
     ChangesGap {
         /// The stamp of the last transaction before the gap.
         at: crate::CommitStamp,
-        /// From where on the log has transactions as a whole.
+        /// The position from which on the log has whole transactions.
         log_start: wal::Lsn,
     },
     /// Transactions that have not ended have written more than a feed keeps in memory.
@@ -294,9 +293,10 @@ pub enum Error {
         /// Purpose for which room was needed.
         what: String,
     },
-    /// The log may not grow further before something lets go of its oldest part. Nothing was
-    /// changed. In NVRAM, not even a checkpoint made room, and a transaction that has not ended is
-    /// in the way, perhaps the caller's own: it can still roll back or commit.
+    /// The log may not grow further until its oldest part can be trimmed. The call changed nothing.
+    /// If the log is in NVRAM, a checkpoint did not make room either, because a transaction that
+    /// has not ended needs the log, perhaps the caller's own. That transaction can still roll back
+    /// or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
         /// Pin that keeps the oldest part of the log.
@@ -399,10 +399,10 @@ pub enum Error {
         /// The directory.
         place: String,
     },
-    /// A device error keeps another transaction from being ended: from being rolled back, or from
-    /// freeing what its commit let go of. It keeps its locks and its part of the log, which this
-    /// call needed. It is tried again by each call that needs them: when the device works again, so
-    /// does the same call.
+    /// A device error kept another transaction from being rolled back, or from freeing memory and
+    /// pages after its commit. It keeps its locks and its part of the log, and this call needs one
+    /// of them. Each call that needs them tries again to end it: once the device works again, the
+    /// same call succeeds.
     #[error("transaction {txn} is in the way, which could not be ended so far: {cause}")]
     Unended {
         /// The other transaction.

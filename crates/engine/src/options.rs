@@ -16,10 +16,10 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum LockRelease {
     /// Early lock release (ELR): when the commit record has a place in the log. A transaction that
-    /// reads what it wrote is acknowledged only when that is durable.
+    /// reads its writes is acknowledged only after it is durable.
     #[default]
     Early,
-    /// After the commit is durable (or as far as its own `Durability` asks).
+    /// After the commit is durable, or has reached the `Durability` that it asked for.
     AfterDurable,
 }
 
@@ -66,20 +66,20 @@ impl std::str::FromStr for EngineKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Access {
-    /// Anything.
+    /// Reads and writes.
     #[default]
     ReadWrite,
-    /// Read only. A transaction that only reads is a read view: it sees what the transactions left
-    /// that had committed when it began, among them all that were acknowledged before, and nothing
-    /// of any other. It takes no locks, waits for no transaction, makes none wait and conflicts
-    /// with none, in both engines; together with the transactions that write it is serializable.
-    /// Writes, and reads for update, are refused with `Error::ReadOnly`.
+    /// Reads only. A transaction that only reads is a read view. It reads the state that the
+    /// transactions had left that had committed when it began, all acknowledged ones among them,
+    /// and nothing of any other transaction. In both engines it takes no locks, waits for no
+    /// transaction, delays none and conflicts with none. Together with the transactions that write
+    /// it is serializable. Its writes, and reads for update, fail with `Error::ReadOnly`.
     ///
-    /// The store keeps old values for as long as a view may need them. The paged engine bounds them
+    /// The store keeps old values for as long as a view may need them. The paged engine limits them
     /// (`PagedOptions::view_bytes_max`): a view that would need more fails with
     /// `Error::ViewTooOld`. In the memory engine they count as memory in use.
-    /// [`Database::drop_table`] does not wait for views in the paged engine: their next read of
-    /// that table fails with `Error::TableDropped`. In the memory engine it does.
+    /// [`Database::drop_table`] waits for views in the memory engine. In the paged engine it does
+    /// not, and the next read of that table in a view fails with `Error::TableDropped`.
     ///
     /// [`Database::drop_table`]: crate::Database::drop_table
     ReadOnly,
@@ -89,30 +89,31 @@ pub enum Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Read {
-    /// Also what a transaction wrote whose commit is not durable yet; the reader's own commit then
-    /// waits for it.
+    /// Reads also return the writes of a commit that is not durable yet. The reader's own commit
+    /// then waits for that commit.
     #[default]
     Visible,
-    /// Only what is durable: each read waits until what it saw is.
+    /// Reads return durable rows only: each read waits until the row that it found is durable.
     Durable,
 }
 
 /// Options of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransactionOptions {
-    /// Durability that its commit must have reached when it is acknowledged. Default: durable.
+    /// Durability that the commit must have reached to be acknowledged. Default: durable.
     ///
-    /// Less is an asynchronous commit, and unsafe: it is reported although a crash may take it
-    /// back. A crash of the machine may take back `Written` and `Buffered` commits, the end of the
-    /// process only `Buffered` ones. It takes the last ones, each whole, and never one on which a
-    /// surviving one depends (with inserter `Chunked` also earlier ones, if none that survives has
-    /// seen or replaced what they wrote). A durable commit makes everything durable that it has
-    /// seen or replaced; after [`Database::sync`](crate::Database::sync) everything committed
-    /// before is.
+    /// A commit that asks for less is asynchronous, and unsafe: it is acknowledged although a crash
+    /// may lose it. A crash of the machine may lose `Written` and `Buffered` commits, the end of
+    /// the process only `Buffered` ones. It loses the last commits, each as a whole, and never one
+    /// that a surviving commit depends on. (With inserter `Chunked` it may lose earlier ones too,
+    /// if no surviving commit has seen or replaced their writes.) A durable commit makes all
+    /// commits durable whose writes it has seen or replaced.
+    /// [`Database::sync`](crate::Database::sync) makes all earlier commits durable.
     ///
-    /// In the memory engine a crash takes the last ones of each stream of the log, and what depends
-    /// on them: what has *seen* what they wrote. A transaction that replaces a value without having
-    /// read it does not depend on that one's writer, and makes it no more durable.
+    /// In the memory engine a crash loses the last commits of each stream of the log, and the
+    /// commits that depend on them: those that have *seen* their writes. A transaction that
+    /// replaces a value without having read it does not depend on the writer of that value, and
+    /// does not make it durable.
     pub durability: Durability,
     /// Rows that its reads may return. Default: `Visible`.
     pub read: Read,
@@ -131,7 +132,7 @@ pub enum Phase {
     Analysis,
     /// Repeating what may not have reached its page.
     Redo,
-    /// Undoing what uncommitted transactions did.
+    /// Undoing the changes of uncommitted transactions.
     Undo,
 }
 
@@ -146,10 +147,11 @@ impl fmt::Display for Phase {
     }
 }
 
-/// A receiver of recovery's progress: the phase, how much is done, and how much there is, both in
-/// bytes of log for analysis, redo and undo, and in pages for restoring torn pages. The memory
-/// engine restores in bytes of its checkpoint, and tells of redo from several threads; how much
-/// that is it knows at first only at most, and gives less as it finds where the log's streams end.
+/// A receiver of recovery's progress. Its arguments are the phase, the amount done, and the whole
+/// amount. The unit is bytes of log for analysis, redo and undo, and pages for restoring torn
+/// pages. The memory engine restores in bytes of its checkpoint, and reports redo from several
+/// threads; there the whole amount is an upper bound at first, which gets smaller as the ends of
+/// the log's streams are found.
 pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 
 /// Options for opening a database: five that a program sets, and [`AdvancedOptions`]. Take the
@@ -174,9 +176,9 @@ pub struct Options {
     /// [`TransactionOptions::durability`] says what less means.
     pub durability: Durability,
     /// Maximum time that a call waits for other transactions; then it fails with `Error::Conflict`.
-    /// In a transaction it bounds each wait for one lock (memory engine: for another transaction to
-    /// be decided); in `Database::transact`, `get`, `put` and `delete`, all waits together.
-    /// Default: 10 s.
+    /// In a transaction this limits each wait for one lock (in the memory engine: each wait for the
+    /// outcome of another transaction). In `Database::transact`, `get`, `put` and `delete` it
+    /// limits all waits together. Default: 10 s.
     pub lock_wait: Duration,
     /// Creates a database if there is none. Default: true.
     pub create: bool,
@@ -201,24 +203,24 @@ impl Default for Options {
     }
 }
 
-/// Settings that have good values for nearly every program: when checkpoints are taken, how much
-/// log may be kept, and the log itself. Their names and defaults follow the same promise as all
-/// public items.
+/// Settings whose defaults suit nearly every program: when checkpoints are taken, how much log may
+/// be kept, and the log itself. The promise of compatibility covers their names and defaults like
+/// all public items.
 ///
 /// A new database takes at most 4 MiB on disk with the defaults. The log keeps `spare_segments`
-/// segments prepared ahead, for writes to prepared bytes take half the time of writes that make a
-/// file longer, and segments double from `first_segment_bytes` up to `segment_bytes` as the log
-/// grows. So a database that has written 64 MiB since it was made keeps about 200 MiB of log files.
-/// Smaller `segment_bytes` and `reserve_bytes` of the log make that less.
+/// segments prepared ahead, because writes to prepared bytes take half the time of writes that
+/// extend a file. As the log grows, the sizes of segments double from `first_segment_bytes` up to
+/// `segment_bytes`. So a database that has written 64 MiB since it was made keeps about 200 MiB of
+/// log files. A smaller `segment_bytes` and `reserve_bytes` of the log make that less.
 #[derive(Clone)]
 pub struct AdvancedOptions {
     /// Time at which locks are dropped at commit. Default: early.
     pub lock_release: LockRelease,
     /// Maximum number of times that `Database::transact` runs a transaction again after a conflict
-    /// that is no time-out. Default 100.
+    /// other than a time-out. Default 100.
     pub retries: u32,
-    /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 256 MiB: about a
-    /// second of restart, and few enough checkpoints that they do not get in the way of commits.
+    /// Bytes of log after which a checkpoint is taken. At least 64 KiB, default 256 MiB: that much
+    /// log takes about a second to replay, and checkpoints are rare enough not to delay commits.
     pub checkpoint_bytes: u64,
     /// Bytes of log above which checkpoints follow each other without pause. At least
     /// `checkpoint_bytes`, default 1 GiB.
@@ -226,46 +228,46 @@ pub struct AdvancedOptions {
     /// Bytes of log above which writes are refused with `Error::LogFull`. At least
     /// `log_soft_bytes`, default 16 GiB.
     pub log_hard_bytes: u64,
-    /// Per cent of a log in NVRAM that are taken when a checkpoint begins; in the memory engine, of
-    /// any stream. From 10 to 90, default 70 (the report on NV-Logging). Such a log cannot grow.
-    /// `checkpoint_bytes` counts too, but not the other two limits above: when 90 % are taken, a
+    /// Per cent of a log in NVRAM that are in use when a checkpoint begins; in the memory engine,
+    /// of any stream. From 10 to 90, default 70 (the report on NV-Logging). Such a log cannot grow,
+    /// so the two limits above do not apply, but `checkpoint_bytes` does. When 90 % are in use, a
     /// transaction that begins to write waits for a checkpoint, and fails with `Error::LogFull` if
-    /// that did not help. The rest is for transactions that are writing already. In the paged
-    /// engine the log goes back to the first record of the oldest one of those, so none can be
-    /// larger than the log; in the memory engine a transaction is one record, which must fit its
-    /// stream.
+    /// that made no room. The rest is for transactions that are writing already. The paged engine
+    /// keeps the log from the first record of the oldest of those on, so a transaction cannot be
+    /// larger than the log. In the memory engine a transaction is one record, which must fit into
+    /// its stream.
     pub nvram_checkpoint: u32,
     /// Logs the whole former and new value of each update, for
     /// [`Database::changes`](crate::Database::changes), from the beginning of the opening on. If
-    /// false, the paged engine does so from the first call of that on. Costs log: up to both values
-    /// instead of the bytes in which they differ. The memory engine always logs whole new values.
-    /// Default: false.
+    /// false, the paged engine begins to do so at the first call of `changes`. This costs log: up
+    /// to both values instead of the bytes in which they differ. The memory engine always logs
+    /// whole new values. Default: false.
     pub record_values: bool,
-    /// Times at which a transaction of the memory engine looks for conflicts, and conflicts after
-    /// which it pauses. Default: at validation.
+    /// Rule of the memory engine for when a transaction looks for conflicts, and after which
+    /// conflicts it pauses. Default: at validation.
     pub contention: Contention,
-    /// Time for which the memory engine keeps a version that was replaced. Default: until no
+    /// Rule of the memory engine for how long it keeps a replaced version. Default: until no
     /// transaction can read it.
     pub old_versions: OldVersions,
-    /// The log: its medium, with segments, inserter and sync protocol. Its `method` is also how
-    /// other files travel whose bytes must be durable at once (control files, the double-write
-    /// area, checkpoints of the memory engine), but not pages
-    /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)); its `log_id` becomes the
-    /// id of a new database. Default: the log's own. With inserter `Chunked` commits of different
-    /// threads of which none has seen or replaced what the other wrote have no order: after a crash
-    /// the later one may be there without the earlier, if that was not durable.
+    /// Options of the log: its medium, inserter, sync protocol and more. Its `method` applies also
+    /// to other files whose bytes must be durable at once (control files, the double-write area,
+    /// checkpoints of the memory engine), but not to pages
+    /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)). Its `log_id` becomes the
+    /// id of a new database. Default: the log's own. With inserter `Chunked`, commits of different
+    /// threads have no order unless one has seen or replaced writes of the other: after a crash the
+    /// later one may be there and the earlier one, if it was not durable, may not.
     ///
-    /// Its `medium` is what the log is kept in; the rest of the database is in files whatever that
-    /// is. A log in NVRAM has at least 64 pages, or 64 KiB in the memory engine, whose streams
-    /// share it out (at least 1 MiB each, if it is so large; each a power of two), and
-    /// `reserve_bytes` is at most a sixteenth of it. Such a log can be opened again only after
-    /// every handle, table and transaction of the database is dropped, also if it was closed. With
-    /// fewer sessions (`sessions_max`) than threads that write at once, threads wait for each
-    /// other.
+    /// Its `medium` is that of the log only; the rest of the database is always in files. A log in
+    /// NVRAM has at least 64 pages, or 64 KiB in the memory engine. The streams of the memory
+    /// engine share it out: each is a power of two, and at least 1 MiB if the log is so large.
+    /// `reserve_bytes` is at most a sixteenth of it. Such a log, closed or not, can be opened again
+    /// only after every handle, table and transaction of the database is dropped. If fewer sessions
+    /// (`sessions_max`) than threads write at once, threads wait for each other.
     pub log: wal::Options,
-    /// Age at which an open transaction counts as slow: with the feature `tracing` or `metrics` it
-    /// is told of, with its age and the line of the program that began it, when it ends, and once
-    /// before, by the next checkpoint. In steps of some milliseconds; zero: never. Default 1 s.
+    /// Age from which on an open transaction counts as slow, in steps of some milliseconds; zero:
+    /// never. With the feature `tracing` or `metrics` the database reports a slow transaction, with
+    /// its age and the line of the program that began it, when it ends, and once before that, at
+    /// the next checkpoint. Default 1 s.
     pub slow_transaction: Duration,
     /// Receiver of recovery's progress. Default: none.
     pub on_recovery: Option<RecoveryProgress>,

@@ -11,17 +11,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A bound on the commits that a program has in flight: at most a fixed number of [`Permit`]s can
+/// A limit for the commits that a program has in flight: at most a fixed number of [`Permit`]s can
 /// be held at a time.
 ///
-/// Nothing else bounds them. A transaction that was committed by
+/// Nothing else limits them. A transaction that was committed by
 /// [`Transaction::commit_async`](crate::Transaction::commit_async) or
 /// [`commit_with`](crate::Transaction::commit_with) leaves its future or callback in memory until
-/// the log has come as far as the commit asked, and a body of
+/// the commit is as durable as it asked, and a body of
 /// [`Database::transact_async`](crate::Database::transact_async) waits in memory for a thread. So a
-/// producer that makes them faster than the device takes them takes a permit for each, and drops it
-/// when the commit is acknowledged: a callback owns it, or the task that awaits the future does.
-/// The producer then waits, by blocking or not, or sheds load.
+/// producer that can be faster than the device takes a permit for each commit, and drops it when
+/// the commit is acknowledged: the callback owns the permit, or the task that awaits the future
+/// does. When no permit is left the producer waits, by blocking or not, or sheds load.
 ///
 /// Clones share the permits. They belong to no database.
 ///
@@ -79,9 +79,9 @@ impl Permits {
         self.limit
     }
 
-    /// Takes a permit; blocks until there is one. A thread that has to run or poll what gives
-    /// permits back, such as the callbacks of its own session, waits for itself here: it uses
-    /// [`Permits::try_acquire`].
+    /// Takes a permit; blocks until there is one. A thread must not call it if it is the one that
+    /// gives permits back, such as by running the callbacks of its own session: it would wait for
+    /// itself. Such a thread uses [`Permits::try_acquire`].
     pub fn acquire(&self) -> Permit {
         Permit { _of: self.of.acquire_arc_blocking() }
     }

@@ -35,10 +35,10 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Mode of [`Database::repair`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RepairMode {
-    /// Say what would be done, and change nothing.
+    /// Reports what a repair would do, and changes nothing.
     #[default]
     DryRun,
-    /// Keep the damaged files in quarantine, and make a database of what is sound.
+    /// Keeps the damaged files in quarantine, and makes a database of what is undamaged.
     Apply,
 }
 
@@ -46,9 +46,9 @@ pub enum RepairMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairOutcome {
-    /// Nothing: the database is sound.
+    /// Nothing was done: the database is sound.
     Sound,
-    /// Nothing: it was a dry run, and the database needs repair.
+    /// Nothing was done: it was a dry run, and the database needs repair.
     Needed,
     /// The database was repaired.
     Repaired,
@@ -60,37 +60,37 @@ pub enum RepairOutcome {
 pub struct RepairReport {
     /// Outcome of the repair.
     pub outcome: RepairOutcome,
-    /// Faults that were found, as [`Database::verify_path`] finds them. Empty if a repair goes on
-    /// that was interrupted.
+    /// The faults that were found, as [`Database::verify_path`] finds them. Empty if the call went
+    /// on with a repair that was interrupted.
     pub faults: Vec<Fault>,
-    /// Tables of the repaired database, and rows in each.
+    /// The tables of the repaired database, with the number of rows in each.
     pub kept: Vec<(String, u64)>,
-    /// Losses. Every committed row that is missing, or is an older one, is
-    /// [concerned](Loss::concerns) by one of them, except for damage that no check can notice: an
-    /// older version of a page that a device brings back.
+    /// The losses. Every committed row that is missing, or has an older value, is
+    /// [concerned](Loss::concerns) by one of them, except for damage that no check can detect: a
+    /// device that returns an older version of a page.
     pub losses: Vec<Loss>,
     /// Remarks about how the rows were found.
     pub notes: Vec<String>,
-    /// The folder in the database's directory that has the damaged files, or would get them.
+    /// The folder in the database's directory that holds the damaged files, or would hold them.
     pub quarantine: Option<String>,
 }
 
 impl Database {
-    /// Repairs a database of the paged engine that does not open, or of which
-    /// [`Database::verify_path`] finds damage. By default ([`RepairMode::DryRun`]) nothing is
-    /// changed, and the report says what would be done.
+    /// Repairs a database of the paged engine that does not open, or in which
+    /// [`Database::verify_path`] finds damage. With [`RepairMode::DryRun`] it changes nothing, and
+    /// reports what it would do.
     ///
-    /// Nothing is ever removed: the damaged files are kept in the folder `katydid.damaged-N` in the
-    /// database's directory, and a new database is made of every page that is sound. Pages are
-    /// brought as far as the log can be read; transactions that had not committed are taken back.
-    /// What is not there any more is listed in [`RepairReport::losses`]. Unfinished business of the
-    /// log (named consumers, positions of the feed) begins anew: the new database has an id of its
-    /// own, and its stamps begin anew.
+    /// A repair removes no data: it moves the damaged files to the folder `katydid.damaged-N` in
+    /// the database's directory, and makes a new database of every undamaged page. It replays the
+    /// log on these pages as far as the log can be read, and undoes transactions that had not
+    /// committed. [`RepairReport::losses`] lists what is missing. The new database has an id of its
+    /// own, its stamps begin anew, and it has no named consumers: positions in the feed of the
+    /// damaged database are not valid in it.
     ///
-    /// It takes room for a copy of the files and for the new database, and memory for the keys at
-    /// the borders of all pages. If it is interrupted, the database does not open (`Error::Repair`)
-    /// until it is called again with [`RepairMode::Apply`]; it can be interrupted any number of
-    /// times.
+    /// A repair needs room for a copy of the files and for the new database, and memory for the
+    /// keys at the borders of all pages. If it is interrupted, the database does not open
+    /// (`Error::Repair`) until the repair is called again with [`RepairMode::Apply`]. It can be
+    /// interrupted any number of times.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

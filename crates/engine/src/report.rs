@@ -30,8 +30,8 @@ impl fmt::Display for Fault {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// True if the database had been closed cleanly. If not, and it is not open, the state that
-    /// recovery would produce was checked.
+    /// True if the database had been closed cleanly. If it was neither closed cleanly nor open, the
+    /// check read the state that recovery would produce.
     pub clean: bool,
     /// Pages read.
     pub pages: u64,
@@ -49,8 +49,9 @@ pub struct VerifyReport {
     pub faults: Vec<Fault>,
     /// Remarks that are no faults, such as a torn tail that recovery will cut.
     pub notes: Vec<String>,
-    /// The reason why recovery's result was not checked, if it was not: the database was not closed
-    /// cleanly, and its log is in NVRAM. Then it may be sound or not.
+    /// The reason why the check could not read the state that recovery would produce: the database
+    /// was not closed cleanly, and its log is in NVRAM. Such a database may be sound or not. `None`
+    /// if everything was checked.
     pub unchecked: Option<String>,
 }
 

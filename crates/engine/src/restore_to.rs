@@ -43,8 +43,8 @@ pub enum RestorePoint {
     /// All commits with this stamp or a lower one.
     Stamp(CommitStamp),
     /// All commits that were durable at the last moment that the archive has noted at or before
-    /// this time. What was committed between that moment and the time is left out;
-    /// [`RestoreReport::next_moment`] says how much later the next one is.
+    /// this time. The commits between that moment and this time are left out.
+    /// [`RestoreReport::next_moment`] is the next moment that the archive has noted.
     Time(SystemTime),
     /// Everything that is archived.
     End,
@@ -55,30 +55,31 @@ pub enum RestorePoint {
 #[non_exhaustive]
 pub struct RestoreReport {
     /// The copy. Its stamp is that of the last commit in it, or a greater one below that of the
-    /// next commit. In a database of the memory engine that was restored to a time or to the end it
-    /// is a bound: no commit with a greater stamp is in it, and those that were durable are.
+    /// next commit. If a database of the memory engine was restored to a time or to the end, the
+    /// stamp is a bound: the copy has no commit with a greater stamp, and all commits that were
+    /// durable.
     pub copy: BackupReport,
-    /// A moment when everything in it was durable, as noted by the archive; `None` if the archive
-    /// was not needed.
+    /// A moment, noted by the archive, when everything in the copy was durable; `None` if the
+    /// archive was not needed.
     pub moment: Option<SystemTime>,
-    /// The next moment that the archive has noted, if there is one. What was committed after it is
-    /// not in the database.
+    /// The next moment that the archive has noted, if there is one. Commits after it are not in the
+    /// copy.
     pub next_moment: Option<SystemTime>,
 }
 
 impl Database {
-    /// Makes a database of a backup, increments to it if there are any, and the archived log: as it
-    /// was at `point`. `from` are the backup and its increments, as for
-    /// [`Database::restore_chain`], `archive` is the directory of a
-    /// [`LogArchive`](crate::LogArchive), and `to` is created if missing, and must be empty.
-    /// Nothing in `from` and `archive` is changed. A database of the memory engine is in memory
-    /// while it is restored to a stamp.
+    /// Makes a database in the state that it had at `point`, from a backup, increments to it if
+    /// there are any, and the archived log. `from` are the backup and its increments, as for
+    /// [`Database::restore_chain`]. `archive` is the directory of a
+    /// [`LogArchive`](crate::LogArchive). `to` is created if missing, and must be empty. The call
+    /// changes nothing in `from` and `archive`. Restoring a database of the memory engine to a
+    /// stamp holds all of it in memory.
     ///
     /// # Errors
-    /// [`Error::Archive`] whose [`ArchiveFault`] says why the point cannot be had: it is before the
-    /// end of the backup or after that of the archive, a part of the log is missing or damaged
-    /// (with its file and position), or the database was compacted in between. Those of
-    /// [`Database::restore_chain`].
+    /// [`Error::Archive`] whose [`ArchiveFault`] is the reason why the point cannot be restored: it
+    /// is before the end of the backup or after the end of the archive, a part of the log is
+    /// missing or damaged (with its file and position), or the database was compacted in between.
+    /// Those of [`Database::restore_chain`].
     pub fn restore_to(
         from: &[impl AsRef<Path>],
         archive: impl AsRef<Path>,

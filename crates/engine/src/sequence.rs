@@ -19,11 +19,12 @@ use std::ops::Range;
 /// The first number of a sequence whose key has no value.
 const FIRST: u64 = 1;
 
-/// Numbers that grow and are never given out twice, as SQL's sequences. See [`Database::sequence`].
+/// Numbers that grow and are never returned twice, like SQL's sequences. See
+/// [`Database::sequence`].
 ///
-/// Numbers are reserved several at a time, so most calls of [`Sequence::next`] neither commit nor
-/// wait. Those that are reserved and not given out when the handle is dropped or the process ends
-/// are lost. It keeps the database open.
+/// A sequence reserves several numbers at a time, so most calls of [`Sequence::next`] neither
+/// commit nor wait. Reserved numbers that were not returned when the handle is dropped or the
+/// process ends are lost. A sequence keeps the database open.
 #[derive(Debug)]
 pub struct Sequence {
     database: Database,
@@ -34,12 +35,12 @@ pub struct Sequence {
 }
 
 impl Database {
-    /// The sequence that is kept at `key` in `table`, which should be used for nothing else. Its
-    /// numbers begin with 1, and it reserves `at_once` of them in one durable commit. Nothing is
-    /// read or reserved before the first number is asked for.
+    /// Returns the sequence that is kept at `key` in `table`; use that key for nothing else. The
+    /// numbers begin with 1, and the sequence reserves `at_once` of them in one durable commit. It
+    /// reads and reserves nothing before the first number is asked for.
     ///
-    /// The value at `key` is the first number that is not reserved, in 8 bytes, the greatest first;
-    /// put one there to begin elsewhere.
+    /// The value at `key` is the first number that is not reserved, in 8 bytes, the most
+    /// significant byte first. Put a number there to begin with that one.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -68,12 +69,12 @@ impl Database {
 }
 
 impl Sequence {
-    /// The next number, greater than all that this handle gave before. Other handles on the same
-    /// key may give numbers between.
+    /// Returns the next number, which is greater than all that this handle has returned before.
+    /// Other handles on the same key may return the numbers between.
     ///
-    /// It can be called inside the body of [`Database::transact`], and belongs to no transaction: a
-    /// number that was given to one that rolls back, or whose body runs again, is not given out
-    /// again.
+    /// It can be called inside the body of [`Database::transact`], but is not part of the
+    /// transaction: a number is not returned again if the transaction rolls back, or if the body
+    /// runs again.
     ///
     /// # Errors
     /// `Error::Sequence` if the value at the key is not one of a sequence, or no number is left.

@@ -28,14 +28,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs the callbacks of [`crate::Transaction::commit_with`] and [`crate::Database::transact_with`]
-/// on the thread that calls it. `Send`, not `Sync`: make one for each thread. No callback runs by
-/// itself: [`Session::poll`], [`Session::wait_below`] or [`Session::drain`] run them.
+/// A queue of the callbacks of [`crate::Transaction::commit_with`] and
+/// [`crate::Database::transact_with`]. They run on the thread that calls [`Session::poll`],
+/// [`Session::wait_below`] or [`Session::drain`], and only then. A session is `Send` and not
+/// `Sync`: make one for each thread.
 ///
-/// Dropping it runs the callbacks that are left, and waits for nothing: a commit that is not done
-/// by then tells its callback `Error::SessionDropped`. To hear every outcome, call
-/// [`Session::drain`] before. It keeps the database open. It takes commits of the opening that made
-/// it, and refuses others with `Error::ForeignSession`.
+/// Dropping a session runs the callbacks that are left, and waits for nothing: the callback of a
+/// commit that is not done by then gets `Error::SessionDropped`. To get every outcome, call
+/// [`Session::drain`] before. A session keeps the database open. It takes commits of the opening
+/// that made it, and refuses others with `Error::ForeignSession`.
 #[must_use = "callbacks run when it is polled or drained"]
 pub struct Session {
     pub(crate) opening: OpeningId,
@@ -86,11 +87,11 @@ impl Session {
         self.ready.borrow_mut().push_back((pending, outcome));
     }
 
-    /// Runs the callbacks of all commits that are done when it is called, and returns how many it
-    /// ran itself. Never blocks.
+    /// Runs the callbacks of all commits that are done when it is called, and returns the number
+    /// that it ran itself. Never blocks.
     ///
     /// # Panics
-    /// If a callback does. Those behind it stay pending.
+    /// If a callback panics. The callbacks behind it stay pending.
     pub fn poll(&self) -> usize {
         self.completions.borrow_mut().poll_with(|commit, outcome| self.is_done(commit, outcome));
         self.run_ready()
@@ -101,15 +102,15 @@ impl Session {
         self.completions.borrow().pending() + self.ready.borrow().len()
     }
 
-    /// Blocks until fewer than `limit` (at least 1) commits are pending, running callbacks. Each is
-    /// told its own outcome. Commits that the callbacks make count as well, so it does not return
-    /// while each callback makes another one.
+    /// Runs callbacks, and blocks until fewer than `limit` (at least 1) commits are pending. Each
+    /// callback gets the outcome of its own commit. Commits that callbacks make count too, so the
+    /// call does not return while each callback makes another commit.
     ///
     /// # Errors
     /// `Error::Closed` if the database was closed. The callbacks have run all the same.
     ///
     /// # Panics
-    /// If a callback does. Those behind it stay pending.
+    /// If a callback panics. The callbacks behind it stay pending.
     pub fn wait_below(&self, limit: usize) -> Result<()> {
         let limit = limit.max(1);
         loop {
@@ -124,7 +125,7 @@ impl Session {
         self.engine.check_open()
     }
 
-    /// Blocks until no commit is pending, running callbacks. Errors and panics as
+    /// Runs callbacks, and blocks until no commit is pending. Errors and panics as
     /// [`Session::wait_below`].
     pub fn drain(&self) -> Result<()> {
         self.wait_below(1)

@@ -156,13 +156,13 @@ impl<T: Send, E: From<Error> + Send> Job for Slot<T, E> {
     }
 }
 
-/// The future of [`Database::transact_async`](crate::Database::transact_async), of its form with an
-/// error of its own, and of [`view_async`](crate::Database::view_async). It does nothing before it
-/// is polled.
+/// The future of [`Database::transact_async`](crate::Database::transact_async), of
+/// [`try_transact_async`](crate::Database::try_transact_async), and of
+/// [`view_async`](crate::Database::view_async). It does nothing before it is polled.
 ///
-/// Dropping it before its transaction was submitted rolls that back: a body that waits for a thread
-/// is never run, and one that runs goes on to its end for nothing. Dropping it later changes
-/// nothing about the outcome.
+/// Dropping it before its transaction was submitted rolls the transaction back: a body that waits
+/// for a thread never runs, and one that is running runs to its end without effect. Dropping it
+/// later does not change the outcome.
 #[must_use = "nothing is done before the future is polled"]
 pub struct TransactFuture<T, E = Error> {
     state: State<T, E>,
@@ -179,18 +179,18 @@ enum State<T, E> {
 impl<T, E> Unpin for TransactFuture<T, E> {}
 
 impl Database {
-    /// Runs `body` in a transaction as [`Database::transact`] does, for programs with an executor,
-    /// whichever that is: polling the future never blocks. The body runs on a thread of the
-    /// database, where it may wait for locks and pages; the commit then takes no thread until it is
-    /// as durable as the transaction asks.
+    /// Runs `body` in a transaction as [`Database::transact`] does, for programs with any executor:
+    /// polling the future never blocks. The body runs on a thread of the database, where it may
+    /// wait for locks and pages. After that the commit takes no thread until it is as durable as
+    /// the transaction asks.
     ///
-    /// The body is run again after conflicts, as that of `transact`. Bodies begin in the order in
-    /// which their futures were first polled. A body that waits for a lock or for the device lets
-    /// another one run, up to 256 in all. A body should not wait for anything else, and not for
-    /// another future of this database: it keeps a thread from others meanwhile.
+    /// The body runs again after conflicts, like that of `transact`. Bodies begin in the order in
+    /// which their futures were first polled. While a body waits for a lock or for the device,
+    /// another one may run, up to 256 in all. A body should not wait for anything else, such as
+    /// another future of this database: it keeps a thread from other bodies meanwhile.
     ///
-    /// What happens when the future is dropped is said at [`TransactFuture`]. To bound how many
-    /// bodies and commits are in flight, take a [`Permit`](crate::Permit) for each.
+    /// [`TransactFuture`] says what happens when the future is dropped. To limit the bodies and
+    /// commits in flight, take a [`Permit`](crate::Permit) for each.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {

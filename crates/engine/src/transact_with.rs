@@ -13,11 +13,11 @@ use crate::ticket::Callback;
 use crate::transaction::Transaction;
 
 impl Database {
-    /// Runs `body` in a transaction and submits its commit; runs it again after a conflict, as
-    /// [`Database::transact`] does. It returns what `body` did when the transaction has its place
-    /// in the log. `done` is given what [`Transaction::commit`] would return, by the thread that
-    /// polls `session`, once the commit is as durable as the database asks. So one thread can have
-    /// thousands of commits in flight.
+    /// Runs `body` in a transaction and submits its commit. After a conflict `body` runs again, as
+    /// in [`Database::transact`]. The call returns the result of `body` when the transaction has
+    /// its place in the log. When the commit is as durable as the database asks, the thread that
+    /// polls `session` calls `done` with what [`Transaction::commit`] would return. So one thread
+    /// can have thousands of commits in flight.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -34,8 +34,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Database::transact`], but for what becomes of a commit that was submitted: `done`
-    /// is told that. `Error::ForeignSession` if the session is of another database, or of another
+    /// Those of [`Database::transact`], except that `done` gets the errors of a commit that was
+    /// submitted. `Error::ForeignSession` if the session is of another database, or of another
     /// opening of this one. After an error the transaction is rolled back, and `done` does not run.
     #[track_caller]
     pub fn transact_with<T>(

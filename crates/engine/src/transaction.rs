@@ -34,20 +34,21 @@ use std::fmt;
 use std::panic::Location;
 use std::time::Instant;
 
-/// Reads and writes that happen all or not at all, as if alone. Dropping it rolls it back.
+/// A transaction: its reads and writes happen all or not at all, and as if no other transaction
+/// ran. Dropping it rolls it back.
 ///
-/// The calls of a transaction take `&self`: reads, writes and several ranges can take turns. It may
-/// move to another thread between two calls; two threads cannot use it at once, so it is [`Send`]
-/// and not [`Sync`].
+/// The calls of a transaction take `&self`, so reads, writes and several ranges can take turns. A
+/// transaction may move to another thread between two calls. Two threads cannot use it at once: it
+/// is [`Send`] and not [`Sync`].
 ///
-/// A transaction with [`Access::ReadOnly`] is a read view: it shows one state and locks nothing.
-/// What is said of locks below is about the others.
+/// A transaction with [`Access::ReadOnly`] is a read view: it reads one state and takes no locks.
+/// The remarks on locks below do not apply to it.
 ///
-/// In the memory engine a transaction that may write checks what it has read only when it commits.
-/// Until then its reads may belong to two states, and its commit then fails with `Error::Conflict`.
-/// So act on what was read after the commit, of a transaction that wrote nothing too; or read with
-/// [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which checks the
-/// reads also before it returns an error.
+/// In the memory engine a transaction that may write validates its reads only when it commits.
+/// Until then its reads may belong to two states; then its commit fails with `Error::Conflict`. So
+/// act on what was read only after the commit, also if the transaction wrote nothing; or read with
+/// [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which validates
+/// the reads also before it returns an error.
 pub struct Transaction {
     /// Borrowed for the length of one call, or of one step of a range (invariant 3), so a borrow
     /// never meets another one.
@@ -91,12 +92,12 @@ impl Transaction {
         }
     }
 
-    /// Its number: `Error::Conflict` names transactions by it.
+    /// Its number. `Error::Conflict` names transactions by this number.
     pub fn id(&self) -> TxnId {
         self.of.borrow().id()
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         let key = check_key(table, key.as_ref())?;
@@ -111,10 +112,11 @@ impl Transaction {
         self.of.borrow_mut().contains(&table.of, key)
     }
 
-    /// The value of `key`, locked so that no other transaction can lock it for update or write it;
-    /// `Error::ReadOnly` if this one cannot write it either, and it may go on. The memory engine
-    /// locks nothing: there it is the same as [`Transaction::get`], and of two transactions that
-    /// change what both have read the commit of one fails with `Error::Conflict`.
+    /// Returns the value of `key`, and locks the key so that no other transaction can lock it for
+    /// update or write it. Fails with `Error::ReadOnly` if this transaction cannot write; it may go
+    /// on after that. The memory engine takes no locks: there it is the same as
+    /// [`Transaction::get`], and if two transactions write a key that both have read, the commit of
+    /// one fails with `Error::Conflict`.
     pub fn get_for_update(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -122,16 +124,16 @@ impl Transaction {
         self.of.borrow_mut().get_for_update(&table.of, key)
     }
 
-    /// The first entry in `keys` that no other transaction has locked for update or written, locked
-    /// for update, as SQL's `FOR UPDATE SKIP LOCKED` with a limit of one row; `None` if there is
-    /// none. It waits for no other transaction.
+    /// Returns the first entry in `keys` that no other transaction has locked for update or
+    /// written, and locks it for update, like SQL's `FOR UPDATE SKIP LOCKED` with a limit of one
+    /// row. Returns `None` if there is none. It waits for no other transaction.
     ///
-    /// Several consumers of one queue take different entries, each deletes its own, and a consumer
+    /// Several consumers of one queue get different entries. Each deletes its own, and a consumer
     /// that rolls back leaves its entry to the others. The keys that were passed over are not
-    /// locked: other transactions may add and change entries there, so the result is not that of
-    /// transactions that run one after the other. The memory engine locks nothing: there it is the
-    /// first entry of the range, and of two transactions that take one entry the commit of one
-    /// fails with `Error::Conflict`.
+    /// locked: other transactions may add and change entries there, so this call is not
+    /// serializable. The memory engine takes no locks: there the call returns the first entry of
+    /// the range, and if two transactions take one entry, the commit of one fails with
+    /// `Error::Conflict`.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -164,9 +166,10 @@ impl Transaction {
         self.of.borrow_mut().put(&table.of, key, value)
     }
 
-    /// Sets the value of `key`; `Error::KeyExists` if it has one, and the transaction may go on.
-    /// The memory engine checks everything that the transaction has read before it says so:
-    /// `Error::Conflict` if that was not there at one time.
+    /// Sets the value of `key`, which must have none: otherwise fails with `Error::KeyExists`,
+    /// after which the transaction may go on. Before that error the memory engine validates
+    /// everything that the transaction has read, and returns `Error::Conflict` if it did not hold
+    /// at one time.
     pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -175,7 +178,7 @@ impl Transaction {
         self.of.borrow_mut().insert(&table.of, key, value)
     }
 
-    /// Removes `key`. Returns whether it was there.
+    /// Removes `key`, and returns whether it was there.
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -183,22 +186,23 @@ impl Transaction {
         self.of.borrow_mut().delete(&table.of, key)
     }
 
-    /// The keys in `keys` and their values, in order, from either end. What has been passed over is
-    /// locked: no other transaction can add, change or remove a key there before this one ends. (A
-    /// little more than was taken may be locked.) In the memory engine another one can, and then
-    /// this one's commit fails with `Error::Conflict` if it has to take place later.
+    /// Returns the keys in `keys` and their values, in order, from either end. The keys and gaps
+    /// that it has passed are locked: no other transaction can add, change or remove a key there
+    /// before this one ends. (A little more than was returned may be locked.) In the memory engine
+    /// another transaction can; then the commit of this one fails with `Error::Conflict` if its
+    /// place in the order of commits is after that of the other.
     ///
-    /// Keys are any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds,
+    /// Any [`KeyRange`] will do: `..` for the whole table, `"a".."b"`, a pair of bounds,
     /// [`Prefix`](crate::Prefix).
     pub fn range<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Range<'t> {
         self.walk(table, keys, Purpose::Read)
     }
 
-    /// Reads a range like [`Transaction::range`], and locks each entry for update before what is
-    /// passed over is locked. So transactions that change what they find in a range wait for each
-    /// other in line. If they used `range`, all of them would hold the range, and all but one would
-    /// have to give way when they write. (More than was taken may be locked: up to 128 entries,
-    /// without [`Range::limit`].) In the memory engine it is the same as `range`.
+    /// Reads a range like [`Transaction::range`], and locks each entry for update before it is
+    /// returned. So transactions that change the entries of a range wait for each other in line.
+    /// With `range` all of them would share the locks, and all but one would be rolled back when
+    /// they write. (Without [`Range::limit`], up to 128 entries more than were returned may be
+    /// locked.) In the memory engine it is the same as `range`.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -236,13 +240,13 @@ impl Transaction {
         Range::new(&self.of, Ok(ChosenTransaction::range(&table.of, low, high, purpose)))
     }
 
-    /// The entries in `keys` that no other transaction has locked for update or written, in order,
-    /// each locked for update when it is returned: SQL's `FOR UPDATE SKIP LOCKED`. It waits for no
-    /// other transaction. See [`Transaction::first_unlocked`] for what that means.
+    /// Returns the entries in `keys` that no other transaction has locked for update or written, in
+    /// order, and locks each for update when it is returned, like SQL's `FOR UPDATE SKIP LOCKED`.
+    /// It waits for no other transaction. [`Transaction::first_unlocked`] has the consequences.
     ///
-    /// It remembers how far it has come: an entry that another transaction has locked is looked at
-    /// once. A consumer that goes on in its next transaction begins behind the last entry that it
-    /// was given, and begins from the start when it finds no more.
+    /// The range looks at each entry once, also at one that another transaction has locked. A
+    /// consumer begins its next transaction behind the last entry that it got, and begins from the
+    /// start when it finds no more.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -271,18 +275,18 @@ impl Transaction {
         UnlockedRange::new(&self.of, of)
     }
 
-    /// A point to come back to.
+    /// Returns a point in the transaction to roll back to.
     pub fn savepoint(&self) -> Savepoint {
         let (txn, opening) = (self.id(), self.opening);
         Savepoint { opening, txn, serial: self.of.borrow_mut().savepoint() }
     }
 
-    /// Undoes everything written since `savepoint`, which stays valid; later ones do not. Locks are
-    /// kept.
+    /// Undoes everything written since `savepoint`. The savepoint stays valid, and later ones do
+    /// not. Locks are kept.
     ///
     /// # Errors
-    /// `Error::Savepoint` if it is of another transaction, also one of another database that has
-    /// the same number.
+    /// `Error::Savepoint` if it belongs to another transaction, also if that is one of another
+    /// database with the same number.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         if (savepoint.opening, savepoint.txn) != (self.opening, self.id()) {
             return Err(Error::Savepoint);
@@ -290,14 +294,14 @@ impl Transaction {
         Call::enter(self.of.borrow_mut())?.rollback_to(savepoint.serial)
     }
 
-    /// Commits, and returns its stamp when the commit is as durable as the transaction asks. Stamps
-    /// order the commits of this database that wrote something; the stamp of a transaction that
-    /// wrote nothing has no place in that order.
+    /// Commits, and returns the stamp of the commit when it is as durable as the transaction asks.
+    /// Stamps order the commits of this database that wrote something. The stamp of a transaction
+    /// that wrote nothing has no place in that order.
     ///
     /// # Errors
-    /// `Error::Poisoned`: whether the transaction is committed will be known when the database is
-    /// opened again. Any other error: it is rolled back; among them, from the memory engine,
-    /// `Error::Conflict`.
+    /// `Error::Poisoned`: the transaction may be committed or not; the next opening of the database
+    /// decides. After any other error it is rolled back; in the memory engine `Error::Conflict` is
+    /// one of these.
     pub fn commit(mut self) -> Result<CommitStamp> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {
@@ -321,8 +325,8 @@ impl Transaction {
         (txn.has_changes() && txn.durability() != Durability::Buffered).then(Instant::now)
     }
 
-    /// Commits; the future is ready when the commit is as durable as the transaction asks. Dropping
-    /// the future changes nothing about the outcome. Errors as [`Transaction::commit`].
+    /// Commits. The future is ready when the commit is as durable as the transaction asks. Dropping
+    /// the future does not change the outcome. Errors as [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
         let begun = self.commit_begins();
         match self.enter_last() {
@@ -352,11 +356,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits; `done` runs on the thread that polls `session`, once the commit is as durable as
-    /// the transaction asks. It is given what [`Transaction::commit`] would return. A session of
-    /// another database, or of another opening of this one, waits for another log: then the
-    /// transaction is rolled back here, and that session tells `done` of `Error::ForeignSession`,
-    /// when its turn there comes.
+    /// Commits. When the commit is as durable as the transaction asks, the thread that polls
+    /// `session` calls `done` with what [`Transaction::commit`] would return. A session of another
+    /// database, or of another opening of this one, waits for another log: then the transaction is
+    /// rolled back at once, and that session later calls `done` with `Error::ForeignSession`.
     pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<CommitStamp>) + Send + 'static) {
         let done: Callback = Box::new(done);
         let begun = self.commit_begins();
@@ -397,9 +400,9 @@ impl Transaction {
     /// Undoes everything the transaction wrote.
     ///
     /// # Errors
-    /// `Error::Closed` if the database is being closed or was: then the next opening undoes it. An
-    /// error of the device: in the paged engine it keeps its locks, and is tried again by each call
-    /// that needs them (`Error::Unended`).
+    /// `Error::Closed` if the database is closed or is being closed: then the next opening undoes
+    /// the transaction. An error of the device: in the paged engine the transaction keeps its
+    /// locks, and each call that needs them tries again to undo it (`Error::Unended`).
     pub fn rollback(mut self) -> Result<()> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {

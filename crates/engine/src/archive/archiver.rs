@@ -34,8 +34,8 @@ pub struct LogStretch {
 }
 
 impl LogStretch {
-    /// The first position in it: the end of the stretch before. In the memory engine positions are
-    /// the sums of those in all streams.
+    /// The first position in it, which is the end of the stretch before. In the memory engine a
+    /// position is the sum of the positions in all streams.
     pub fn from(&self) -> Lsn {
         self.at.head.from
     }
@@ -50,22 +50,22 @@ impl LogStretch {
         self.at.head.time()
     }
 
-    /// The name of a file of it, which sorts by its position. A directory of such files is an
-    /// archive.
+    /// The name of the file that an archive keeps it in. Names sort by position. A directory of
+    /// such files is an archive.
     pub fn file_name(&self) -> String {
         self.at.head.file_name()
     }
 
-    /// The content of a file of it, with checksums.
+    /// The content of that file, with checksums.
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.at.encode()[..], &self.bytes].concat()
     }
 
-    /// Reads what [`LogStretch::to_bytes`] has made.
+    /// Decodes the bytes that [`LogStretch::to_bytes`] has made.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with
-    /// [`ArchiveFault::NewerVersion`] of those of a newer version.
+    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] if the bytes are anything else, and with
+    /// [`ArchiveFault::NewerVersion`] if a newer version has made them.
     pub fn from_bytes(bytes: &[u8]) -> Result<LogStretch> {
         let (at, rest) = mark::decode(bytes, bytes.len().saturating_sub(super::format::HEAD) as u64)?;
         let log = rest.get(at.head.table_bytes()..).unwrap_or_default();
@@ -77,17 +77,17 @@ impl LogStretch {
         Ok(LogStretch { bytes: log.to_vec(), at })
     }
 
-    /// The end of an archive whose last stretch this is.
+    /// The mark of an archive that ends with this stretch.
     pub fn mark(&self) -> ArchiveMark {
         ArchiveMark(self.at.clone())
     }
 }
 
-/// Gives the log of a database in stretches, and keeps it until they are acknowledged. Made by
-/// [`Database::log_archiver`].
+/// Reads the durable log of a database in stretches. The database keeps the log until the program
+/// acknowledges them. Made by [`Database::log_archiver`].
 ///
-/// Dropping it changes nothing: the log is kept from the last acknowledgement on until
-/// [`Database::remove_log_archiver`].
+/// Dropping it does not end the archiving: the database keeps the log from the last acknowledgement
+/// on, until [`Database::remove_log_archiver`].
 pub struct LogArchiver {
     of: Chosen,
     consumer: Consumer,
@@ -112,14 +112,16 @@ struct Round {
 }
 
 impl Database {
-    /// The archiver of this name; a new one, which begins at the start of the log, if there is
-    /// none. It goes on where it acknowledged last, in this opening and in later ones. The log is
-    /// kept for it as long as it is at most `bytes_max` bytes of log behind: writers and
-    /// checkpoints never wait for it. One that is farther behind when a checkpoint trims the log
-    /// has a gap, which is an error and never left out in silence.
+    /// Returns the archiver of this name. If there is none, it makes one that begins at the start
+    /// of the log. An archiver goes on after its last acknowledgement, in this opening and in later
+    /// ones.
     ///
-    /// The memory engine's log has streams, and one archiver takes all of them. It waits for one
-    /// sync at each cut that it takes of them.
+    /// The database keeps the log for an archiver that is at most `bytes_max` bytes behind. Writers
+    /// and checkpoints never wait for it. If it is farther behind when a checkpoint trims the log,
+    /// it has a gap, and its calls return an error.
+    ///
+    /// The log of the memory engine has several streams, and one archiver reads all of them. It
+    /// reads up to a cut through all streams, and waits for one sync at each cut.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -149,8 +151,8 @@ impl Database {
         LogArchiver::open(&self.of, name, bytes_max, None)
     }
 
-    /// The archiver of this name, which goes on where an archive ends. What the archive has is
-    /// acknowledged. See [`Database::log_archiver`].
+    /// Returns the archiver of this name, positioned at the end of an archive. Everything before
+    /// that end is acknowledged. See [`Database::log_archiver`].
     ///
     /// # Errors
     /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`]
@@ -170,8 +172,8 @@ impl Database {
         LogArchiver::open(&self.of, name, bytes_max, Some(&archive.0))
     }
 
-    /// Forgets the archiver of this name. Returns whether there was one. Durable when this returns.
-    /// What the log has kept for it goes with the next checkpoint.
+    /// Removes the archiver of this name, and returns whether there was one. The removal is durable
+    /// when this returns. The next checkpoint trims the log that was kept for it.
     ///
     /// # Errors
     /// Failures of the device.
@@ -255,20 +257,20 @@ impl LogArchiver {
         Ok(archiver)
     }
 
-    /// The end of the last stretch that was given; in the memory engine the sum of the positions in
-    /// all streams.
+    /// The end of the last stretch that was returned. In the memory engine it is the sum of the
+    /// positions in all streams.
     pub fn position(&self) -> Lsn {
         Lsn::new(self.at.iter().map(|at| at.get()).fold(0, u64::saturating_add))
     }
 
-    /// Bytes of durable log that were not given yet.
+    /// Bytes of durable log after the last stretch that was returned.
     pub fn left(&self) -> u64 {
         let streams = self.of.log().streams().iter().zip(&self.at);
         streams.map(|(stream, at)| stream.durable().since(*at)).sum()
     }
 
-    /// The next stretch of at most 4 MiB, if more is durable. Does not wait, but in the memory
-    /// engine for a sync.
+    /// Returns the next stretch, of at most 4 MiB, if more log is durable. It does not block,
+    /// except that in the memory engine it may wait for a sync.
     ///
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver was too far behind;
@@ -366,7 +368,7 @@ impl LogArchiver {
         Ok(LogStretch { at: StretchHead { head, parts }, bytes })
     }
 
-    /// The next stretch; blocks until more is durable.
+    /// Returns the next stretch; blocks until more log is durable.
     ///
     /// # Errors
     /// Those of [`LogArchiver::try_next`]. [`Error::Closed`] if the database was closed,
@@ -381,7 +383,7 @@ impl LogArchiver {
         }
     }
 
-    /// Blocks until more is durable than was given.
+    /// Blocks until log after the last returned stretch is durable.
     ///
     /// # Errors
     /// [`Error::Closed`] if the database was closed, [`Error::Poisoned`] if it has failed.
@@ -410,8 +412,9 @@ impl LogArchiver {
         }
     }
 
-    /// Says that every stretch that was given is safe elsewhere, so that the log need not be kept
-    /// for it. Durable when this returns. It costs one durable write.
+    /// Acknowledges every stretch that was returned: the program has them in a safe place, and the
+    /// database need not keep that log. The acknowledgement is durable when this returns, which
+    /// costs one durable write.
     ///
     /// # Errors
     /// [`Error::Archive`] if the archiver was too far behind and the log was trimmed; failures of
@@ -433,13 +436,13 @@ impl LogArchiver {
         })
     }
 
-    /// Gives `give` each finished stretch and acknowledges it when `give` returns, until `give`
-    /// breaks or fails: a hook for programs that keep archives by means of their own. Blocks while
-    /// nothing more is durable.
+    /// Calls `give` with each finished stretch, and acknowledges the stretch when `give` returns.
+    /// Blocks while no more log is durable. Ends when `give` breaks or fails. For programs that
+    /// keep archives by means of their own.
     ///
     /// # Errors
-    /// That of `give`, whose stretch is given again by the next archiver of this name; those of
-    /// [`LogArchiver::next`] and [`LogArchiver::acknowledge`].
+    /// The error of `give`: the next archiver of this name returns that stretch again. The errors
+    /// of [`LogArchiver::next`] and [`LogArchiver::acknowledge`].
     pub fn run<E: From<Error>>(
         &mut self,
         mut give: impl FnMut(&LogStretch) -> std::result::Result<ControlFlow<()>, E>,
@@ -454,9 +457,9 @@ impl LogArchiver {
         }
     }
 
-    /// A stretch of no bytes, which notes that at this moment nothing was durable beyond what was
-    /// given; `None` if something is, or nothing was given yet. A time up to that moment can then
-    /// be restored to.
+    /// Returns a stretch of no bytes, which notes that the log is archived up to this moment;
+    /// `None` if more log is durable, or no stretch was returned yet. With it in the archive, a
+    /// database can be restored to a time up to this moment.
     ///
     /// # Errors
     /// [`Error::Closed`].

@@ -30,8 +30,8 @@ type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 /// A directory in which the log of one database is archived, as files that [`Database::restore_to`]
 /// reads.
 ///
-/// Files whose positions lie below the log of the oldest backup that is kept may be removed.
-/// Nothing else is kept there.
+/// A file may be removed if all its positions lie below the log of the oldest backup that you keep.
+/// The directory holds no other files.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -83,7 +83,7 @@ impl ArchivedFile {
 }
 
 impl LogArchive {
-    /// The archive in directory `path`, which is created if missing.
+    /// Opens the archive in directory `path`, which is created if missing.
     ///
     /// # Errors
     /// [`Error::Locked`] if another process archives there; [`Error::Archive`] if the last file is
@@ -92,7 +92,7 @@ impl LogArchive {
         Self::open_in(Arc::new(FileDirectory::open(path.as_ref())?))
     }
 
-    /// The archive in a directory of any device. See [`LogArchive::open`].
+    /// Opens the archive in a directory of any device. See [`LogArchive::open`].
     ///
     /// # Errors
     /// Those of [`LogArchive::open`].
@@ -124,26 +124,26 @@ impl LogArchive {
         Ok(LogArchive { directory, files, last, _lock: lock })
     }
 
-    /// The end of what is archived; none of an empty archive. In the memory engine the sum of the
-    /// positions in all streams.
+    /// The end of the archived log; `None` if the archive is empty. In the memory engine it is the
+    /// sum of the positions in all streams.
     pub fn end(&self) -> Option<Lsn> {
         self.last.as_ref().map(|last| last.head.to)
     }
 
-    /// The last stamp that a backup can be restored to: the archive has every commit up to it. None
-    /// of an empty archive, and of a memory engine's archive whose last stretch ends between two
-    /// cuts.
+    /// The last stamp that a backup can be restored to: the archive has every commit up to it.
+    /// `None` if the archive is empty, or if the last stretch of a memory engine's archive ends
+    /// between two cuts.
     pub fn stamp(&self) -> Option<CommitStamp> {
         self.last.as_ref().filter(|last| last.is_cut()).map(StretchHead::complete_to)
     }
 
-    /// The end of the archive, for an archiver in another process; none of an empty archive.
+    /// The end of the archive, for an archiver in another process; `None` if the archive is empty.
     pub fn mark(&self) -> Option<ArchiveMark> {
         self.last.clone().map(ArchiveMark)
     }
 
-    /// An archiver that goes on where this archive ends, or for an empty one where the archiver of
-    /// this name was. See [`Database::log_archiver`].
+    /// Returns an archiver that goes on where this archive ends. If the archive is empty, it goes
+    /// on where the archiver of this name was. See [`Database::log_archiver`].
     ///
     /// # Errors
     /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`]
@@ -155,9 +155,9 @@ impl LogArchive {
         }
     }
 
-    /// Archives everything that is durable now and notes the moment. Bytes of log that were
-    /// archived. Files and their names are durable when this returns, and the log need not be kept
-    /// for them any more.
+    /// Archives everything that is durable now, notes the moment, and returns the number of
+    /// archived bytes. When it returns, the files and their names are durable, and the database
+    /// need not keep that log any more.
     ///
     /// # Errors
     /// Those of [`LogArchiver::try_next`] and [`LogArchiver::acknowledge`]; failures of the
@@ -166,7 +166,7 @@ impl LogArchive {
         self.take_with(archiver, &mut |_, _| ())
     }
 
-    /// Archives everything that is durable now and tells how far it is. See [`LogArchive::take`].
+    /// Archives everything that is durable now and reports its progress. See [`LogArchive::take`].
     ///
     /// # Errors
     /// Those of [`LogArchive::take`].
@@ -191,7 +191,8 @@ impl LogArchive {
         Ok(taken)
     }
 
-    /// Archives one stretch, which an archiver of any process gave. Durable when this returns.
+    /// Archives one stretch, which may come from an archiver in another process. The stretch is
+    /// durable when this returns.
     ///
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::Missing`] if it does not begin where the archive

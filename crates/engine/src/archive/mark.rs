@@ -7,9 +7,8 @@ use crate::error::{ArchiveFault, Error, Result};
 /// Name in errors where no file is known.
 const PLACE: &str = "an archived stretch";
 
-/// The end of an archive: how far it has the log, and which records are its last. A
-/// [`LogArchiver`](crate::LogArchiver) that goes on there refuses a database whose log is another
-/// one. It can be kept and sent as bytes.
+/// The end of an archive: its position, and its last records. A [`LogArchiver`](crate::LogArchiver)
+/// that goes on there refuses a database with another log. A mark can be stored and sent as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveMark(pub(super) StretchHead);
 
@@ -25,11 +24,11 @@ impl ArchiveMark {
         self.0.encode()
     }
 
-    /// Reads what [`ArchiveMark::to_bytes`] has made.
+    /// Decodes the bytes that [`ArchiveMark::to_bytes`] has made.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] of other bytes, with
-    /// [`ArchiveFault::NewerVersion`] of those of a newer version.
+    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] if the bytes are anything else, and with
+    /// [`ArchiveFault::NewerVersion`] if a newer version has made them.
     pub fn from_bytes(bytes: &[u8]) -> Result<ArchiveMark> {
         let (head, rest) = decode(bytes, u64::MAX)?;
         if rest.len() != head.head.table_bytes() {

@@ -82,7 +82,7 @@ pub enum Change {
     Row {
         /// The table.
         table: TableId,
-        /// Its name, if it is there still or was created in what the feed has given.
+        /// The table's name, if the table still exists or the feed has returned its creation.
         name: Option<Arc<str>>,
         /// The key.
         key: Vec<u8>,
@@ -151,8 +151,8 @@ pub(crate) trait EngineFeed: Send + fmt::Debug {
     fn position(&self) -> ChangePosition;
 }
 
-/// The committed transactions of a database in the order of their commits, and those to come. Made
-/// by [`Database::changes`](crate::Database::changes).
+/// A feed of the committed transactions of a database, in the order of their commits. Made by
+/// [`Database::changes`](crate::Database::changes).
 ///
 /// It keeps the database open, as a transaction does.
 pub struct Changes {
@@ -166,7 +166,7 @@ impl Changes {
         Changes { feed, log, _open: open }
     }
 
-    /// The next transaction, if one is durable with all before it. Does not wait.
+    /// Returns the next transaction, if it and all before it are durable. Does not block.
     ///
     /// # Errors
     /// `Error::ChangesGap` if the log was trimmed past the feed; `Error::ChangesTooLarge` if
@@ -179,7 +179,7 @@ impl Changes {
         }
     }
 
-    /// The next transaction; blocks until there is one.
+    /// Returns the next transaction; blocks until there is one.
     ///
     /// # Errors
     /// Those of [`Changes::try_next`]; `Error::Closed` if the database was closed and all that is
@@ -190,8 +190,8 @@ impl Changes {
         self.log.block_on(|context| feed.poll_next(Some(context)))
     }
 
-    /// The next transaction when there is one. Dropping the future loses nothing. The waker is
-    /// called by a thread of the log.
+    /// Returns the next transaction when there is one. Dropping the future loses no transaction. A
+    /// thread of the log calls the waker.
     ///
     /// # Errors
     /// Those of [`Changes::next`].
@@ -199,7 +199,8 @@ impl Changes {
         poll_fn(|context| self.feed.poll_next(Some(context))).await
     }
 
-    /// The next transaction, or the waker of `context` is called when there may be one.
+    /// Returns the next transaction, or registers the waker of `context`, which is called when
+    /// there may be one.
     ///
     /// # Errors
     /// Those of [`Changes::next`].
@@ -207,8 +208,8 @@ impl Changes {
         self.feed.poll_next(Some(context))
     }
 
-    /// The position after the last transaction that was given: keep it together with what was made
-    /// of that one, and go on from there with [`ChangesFrom::Position`].
+    /// The position after the last transaction that was returned. Store it together with the
+    /// results of that transaction, and go on from there with [`ChangesFrom::Position`].
     pub fn position(&self) -> ChangePosition {
         self.feed.position()
     }

@@ -58,9 +58,9 @@ trait RowIndex<K, V>: Send + Sync {
 }
 
 impl<K: Key, V: Value, I: Key> Index<K, V, I> {
-    /// The index kept in `table`, which must be used for nothing else. `finds` says what of a row
-    /// it is ordered by: an `Option`, a `Vec` or the like, so that a row may have no entry or
-    /// several. It must find the same in the same row each time.
+    /// Makes an index that is kept in `table`, which must be used for nothing else. `finds` returns
+    /// the terms by which the index finds a row: an `Option`, a `Vec` or the like, so that a row
+    /// may have no entry or several. It must return the same terms for the same row each time.
     pub fn new<J: IntoIterator<Item = I>>(
         table: Table,
         finds: impl Fn(&K, &V) -> J + Send + Sync + 'static,
@@ -69,19 +69,19 @@ impl<K: Key, V: Value, I: Key> Index<K, V, I> {
         Index { entries: TypedTable::new(table), finds: Arc::new(finds) }
     }
 
-    /// The keys of the rows in which `what` is found, in their order. Errors and locks as
+    /// Returns the keys of the rows that have the term `what`, in their order. Errors and locks as
     /// [`Transaction::range`].
     pub fn keys<'t>(&self, txn: &'t Transaction, what: impl AsKey<I>) -> Keys<'t, K, I> {
         Keys { entries: self.entries.range(txn, Prefix((what,))) }
     }
 
-    /// The entries: for each what was found, and the key of the row. Not to be written.
+    /// The table of entries: pairs of a term and the key of its row. Do not write to it.
     pub fn entries(&self) -> &TypedTable<(I, K), ()> {
         &self.entries
     }
 
     /// Makes all entries anew from the rows, for an index that is added to a table with rows, or
-    /// whose function was changed. It is one transaction, which must fit into the log.
+    /// whose function has changed. All of it is one transaction, which must fit into the log.
     pub fn rebuild(&self, txn: &Transaction, rows: &TypedTable<K, V>) -> Result<()> {
         self.entries.delete_range(txn, ..)?;
         for row in rows.range(txn, ..) {
@@ -114,12 +114,12 @@ impl<K: Key, V: Value, I: Key> RowIndex<K, V> for Index<K, V, I> {
 }
 
 impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
-    /// The table, without indexes so far.
+    /// Makes an indexed table without indexes.
     pub fn new(rows: TypedTable<K, V>) -> Self {
         IndexedTable { rows, indexes: Vec::new() }
     }
 
-    /// Keeps this index too. If the table has rows, the index must have been kept while they were
+    /// Adds an index. If the table has rows already, the index must have been kept while they were
     /// written, or be made by [`Index::rebuild`].
     #[must_use]
     pub fn with<I: Key + 'static>(mut self, index: &Index<K, V, I>) -> Self {
@@ -127,7 +127,7 @@ impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
         self
     }
 
-    /// The rows, to be read. What is written there directly is not in the indexes.
+    /// The table of rows, to read from. Writing to it directly does not update the indexes.
     pub fn rows(&self) -> &TypedTable<K, V> {
         &self.rows
     }
@@ -176,7 +176,7 @@ impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
     }
 }
 
-/// The keys of the rows in which an index found something, from either end.
+/// The keys of the rows that have a term of an index, from either end.
 pub struct Keys<'t, K, I> {
     entries: TypedRange<'t, (I, K), ()>,
 }
