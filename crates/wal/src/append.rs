@@ -18,14 +18,15 @@ use katydid_kernels::stamp::CommitStamp;
 pub struct Append<'a> {
     /// The kind of the record, chosen by the program; at least [`Kind::USER`].
     pub kind: Kind,
-    /// Id of the transaction it belongs to; the log only carries it.
+    /// Id of the transaction that the record belongs to. The log stores it and does not read it.
     pub txn: u64,
-    /// The highest record that this one depends on, by its LSN: it is put above. [`Lsn::ZERO`] for
-    /// none. All inserters but [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record
-    /// above everything appended before. `Chunked` does so within a session only; for records of
-    /// other sessions it reads this field.
+    /// The LSN of the last record that this one depends on: the log puts this record above it.
+    /// [`Lsn::ZERO`] if there is none. All inserters but
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything
+    /// appended before. `Chunked` does so within a session only, and reads this field for records
+    /// of other sessions.
     pub after: Lsn,
-    /// The payload, in pieces that are joined. At most 64 MiB less the header's 48 bytes.
+    /// The payload, in pieces that the log joins. At most 64 MiB less the header's 48 bytes.
     pub payload: &'a [&'a [u8]],
     /// Permission to use the reserve.
     pub class: AppendClass,
@@ -38,42 +39,42 @@ pub struct Append<'a> {
 }
 
 impl<'a> Append<'a> {
-    /// A record of transaction 0 with no previous one, admitted normally.
+    /// Makes a record of transaction 0 that has no previous record and may not use the reserve.
     pub fn new(kind: Kind, payload: &'a [&'a [u8]]) -> Self {
         let (after, class, chain) = (Lsn::ZERO, AppendClass::Normal, Chain::NONE);
         Append { kind, txn: 0, after, payload, class, chain, dependencies: None }
     }
 
-    /// The record, of this transaction.
+    /// Sets the transaction of the record.
     pub fn txn(self, txn: u64) -> Self {
         Append { txn, ..self }
     }
 
-    /// The record, with this previous record of its transaction. The log carries its LSN, and puts
-    /// this record above it. [`Lsn::ZERO`]: there is none.
+    /// Sets the previous record of the transaction. The log stores its LSN, and puts this record
+    /// above it. [`Lsn::ZERO`] if there is none.
     pub fn prev(self, prev: Lsn) -> Self {
         Append { chain: Chain::Previous(prev), dependencies: None, ..self }
     }
 
-    /// The record, as the only one of a transaction that has this stamp; it names no previous
-    /// record. The log only carries the stamp.
+    /// Makes the record the only one of a transaction with this stamp; it has no previous record.
+    /// The log stores the stamp.
     pub fn stamp(self, stamp: CommitStamp) -> Self {
         Append { chain: Chain::Commit { stamp, dependencies: 0 }, dependencies: None, ..self }
     }
 
-    /// The record, as the only one of a transaction that has this stamp and depends on these
-    /// positions. Those that are not durable when it is appended are written before its payload, 16
-    /// bytes each, and recovery keeps it only if they have survived.
+    /// Makes the record the only one of a transaction with this stamp and these dependencies. The
+    /// log writes those that are not durable at the append before the payload, 16 bytes each.
+    /// Recovery keeps the record only if they have survived.
     pub fn commit(self, stamp: CommitStamp, dependencies: &'a Dependencies) -> Self {
         Append { dependencies: Some(dependencies).filter(|set| !set.is_empty()), ..self.stamp(stamp) }
     }
 
-    /// The record, above this record, on which it depends.
+    /// Sets the record that this one depends on, and lies above.
     pub fn depends_on(self, after: Lsn) -> Self {
         Append { after, ..self }
     }
 
-    /// The record, admitted so.
+    /// Sets the permission to use the reserve.
     pub fn class(self, class: AppendClass) -> Self {
         Append { class, ..self }
     }
@@ -85,10 +86,10 @@ impl<'a> Append<'a> {
     }
 }
 
-/// Positions of an appended record.
+/// The positions of an appended record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// The stream that it is in.
+    /// The stream that the record is in.
     pub stream: StreamId,
     /// Start of its first fragment. Trimming up to here keeps the record.
     pub first: Lsn,

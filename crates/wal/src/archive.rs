@@ -33,7 +33,7 @@ use std::sync::Arc;
 pub struct Stretch {
     /// The first position.
     pub from: Lsn,
-    /// The exclusive end.
+    /// The exclusive end position.
     pub to: Lsn,
     /// The place and the checksum of the last physical record in it.
     pub last: RecordMark,
@@ -61,21 +61,21 @@ impl RecordMark {
 }
 
 impl Stream {
-    /// The durable records from `from` on, as bytes: about `bytes_max`, and at least one record if
-    /// there is one. `from` is the start of the log, or the end of a stretch. `None` if nothing
-    /// more is durable.
+    /// Reads the durable records from `from` on as bytes: about `bytes_max` of them, and at least
+    /// one record if there is one. `from` is the start of the log, or the end of a stretch. Returns
+    /// `None` if no more records are durable.
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with
-    /// [`ReadError::BeyondEnd`] if it ends below, with [`ReadError::Corrupt`] if a record is
-    /// damaged; [`Error::NotInFiles`] of a log in NVRAM.
+    /// [`ReadError::BeyondEnd`] if it ends below, and with [`ReadError::Corrupt`] if a record is
+    /// damaged; [`Error::NotInFiles`] if the log is in NVRAM.
     pub fn stretch(&self, from: Lsn, bytes_max: usize) -> Result<Option<Stretch>> {
         self.stretch_until(from, Lsn::LIMIT, bytes_max)
     }
 
-    /// The durable records between `from` and `until`, as bytes: about `bytes_max`, and at least
-    /// one record if there is one. `until` is the end of a record, or behind everything. See
-    /// [`Stream::stretch`].
+    /// Reads the durable records between `from` and `until` as bytes: about `bytes_max` of them,
+    /// and at least one record if there is one. `until` is the end of a record, or beyond the end
+    /// of the log. See [`Stream::stretch`].
     ///
     /// # Errors
     /// Those of [`Stream::stretch`].
@@ -177,7 +177,7 @@ fn whole_records(
     Ok(WholeRecords { end, last, stamp_max })
 }
 
-/// Bytes of a stream that follow those of a copy, from an archive.
+/// The bytes of a stream that follow those of a copy, read from an archive.
 pub trait ArchivedBytes: Send + Sync + Debug {
     /// Reads from `at` on; fewer bytes only at the end of what there is.
     ///
@@ -218,8 +218,8 @@ impl Source for Joined {
     }
 }
 
-/// A log that is not open and was not opened since it was made by a copy, with archived bytes that
-/// go on from the end of each of its streams.
+/// The log of a copy that was not opened since it was made, with archived bytes that continue each
+/// of its streams.
 #[derive(Debug)]
 pub struct ExtendedLog {
     streams: Vec<(Arc<Joined>, Part)>,
@@ -230,25 +230,25 @@ pub struct ExtendedLog {
 pub struct Cut {
     /// The end of the last record.
     pub end: Lsn,
-    /// Number of openings of the log before that record was written.
+    /// Incarnation of the log that wrote that record.
     pub incarnation: u32,
 }
 
 impl ExtendedLog {
-    /// Ends of the streams of the log of a copy in `copy`.
+    /// Returns the ends of the streams of the log in `copy`.
     ///
     /// # Errors
-    /// Those with which opening the copy's log would refuse it.
+    /// The errors with which the copy's log would refuse to open.
     pub fn ends_of_copy<E: From<Error> + From<OpenError>>(
         copy: &Arc<dyn Directory>,
     ) -> std::result::Result<Vec<Lsn>, E> {
         folders_of(copy)?.iter().map(|folder| Ok(unopened::<E>(folder.as_ref())?.1.to)).collect()
     }
 
-    /// The log of a copy in `copy`, and `archived` from its end on.
+    /// Opens the log in `copy`, continued by `archived`.
     ///
     /// # Errors
-    /// Those with which opening the copy's log would refuse it.
+    /// The errors with which the copy's log would refuse to open.
     ///
     /// # Panics
     /// If `archived` does not have bytes for each stream.
@@ -266,11 +266,13 @@ impl ExtendedLog {
         Ok(ExtendedLog { streams })
     }
 
-    /// The end of the last record of a stream that ends where `is_within` says, which is so for all
-    /// before it. `visit` sees the records between the copy's end and there, in order.
+    /// Finds the end of the last record of a stream for which `is_within` is true; it must be true
+    /// for all records before it. `visit` is called with the records from the copy's end to there,
+    /// in order.
     ///
     /// # Errors
-    /// Those of `visit`; [`ReadError::Corrupt`] with file and place of what is no record.
+    /// The errors of `visit`; [`ReadError::Corrupt`] with file and position of bytes that are not a
+    /// record.
     ///
     /// # Panics
     /// If there is no such stream.
@@ -315,11 +317,12 @@ impl ExtendedLog {
         self.parts(cuts).map(|(_, part)| u64::from(part.incarnation)).sum()
     }
 
-    /// Makes a log of the copy's and of what follows it, up to a cut of each stream. `step` is
-    /// called after each piece with its bytes, and ends the copying with its error.
+    /// Makes a log of the copy's records and the archived ones, up to a cut of each stream. `step`
+    /// is called with the bytes of each piece after the piece is copied; its error ends the
+    /// copying.
     ///
     /// # Errors
-    /// Those of `step`; [`Error::Read`], [`Error::Device`].
+    /// The errors of `step`; [`Error::Read`], [`Error::Device`].
     ///
     /// # Panics
     /// If there is not a cut for each stream.

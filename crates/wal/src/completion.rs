@@ -27,17 +27,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A future that resolves when a position, and all that it depends on, have got to a level. Made by
+/// A future that is ready when a position, and all that it depends on, are at a durability. Made by
 /// [`Log::wait_async`](crate::Log::wait_async) and [`Stream::wait_async`].
 ///
-/// The requests were made when the future was: dropping it, before or after it was polled, changes
-/// nothing about the log.
+/// The log was asked for that durability when the future was made: dropping the future, polled or
+/// not, does not change what the log does.
 ///
-/// Wakers are called by a worker thread of the log, which leads nothing and holds nothing, one
-/// after another. A waker may use the log, wait for it, or drop its last handle. One that blocks
-/// delays the wakers behind it, on this stream only, and no commit. One that panics delays nothing.
-/// The first future that has to wait starts the thread; polling blocks instead if the system has no
-/// thread left.
+/// A worker thread of the log calls the wakers, one after another. The thread holds no latch of the
+/// log, and never writes or syncs for others. A waker may use the log, wait for it, or drop its
+/// last handle. A waker that blocks delays the wakers behind it on this stream, and no commit. A
+/// waker that panics delays nothing. The first future that has to wait starts the thread; if the
+/// system cannot start one, polling blocks instead.
 #[must_use = "a future does nothing unless polled; drop it to not be told"]
 pub struct Completion {
     /// The stream and the end that are waited for now.
@@ -134,7 +134,7 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// Callback that [`Session::on_complete`](crate::Session::on_complete) queues.
+/// A callback that [`Session::on_complete`](crate::Session::on_complete) queues.
 pub type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
 #[derive(Debug)]
@@ -215,12 +215,12 @@ fn outcome(core: &Core, end: Lsn, level: Durability) -> Option<Result<()>> {
     core.check_reserved(end).err().map(Err).or_else(|| core.poll(end, level))
 }
 
-/// A queue of things to be told about, owned by one thread at a time; in order. Made by
+/// A queue of notifications, in order, owned by one thread at a time. Made by
 /// [`Log::completions`](crate::Log::completions) and [`Stream::completions`].
 ///
-/// `T` is what is handed back when its position and all that it depends on have got to its level: a
-/// [`Callback`], or a plain value with [`Completions::poll_with`]. Those still queued when the
-/// queue is dropped are dropped untold.
+/// The queue returns a `T` when its position and all that it depends on are at its durability. `T`
+/// is a [`Callback`], or a plain value with [`Completions::poll_with`]. Dropping the queue drops
+/// those that are left, without a call.
 pub struct Completions<T = Callback> {
     log: Arc<OpenLog>,
     queue: VecDeque<Queued<T>>,
@@ -238,8 +238,8 @@ impl<T> Completions<T> {
     }
 
     /// Queues `payload` until the position and all that it depends on are at `durability`, and asks
-    /// for that. What lies beyond the end of its stream is handed back with an error as soon as it
-    /// is looked at.
+    /// the log for that. A position beyond the end of its stream is returned with an error at the
+    /// next poll.
     ///
     /// # Panics
     /// If there is no such stream.
@@ -264,7 +264,7 @@ impl<T> Completions<T> {
         self.queue.len()
     }
 
-    /// Hands those that are ready to `told`, in order; how many. Never blocks.
+    /// Calls `told` with those that are ready, in order, and returns their number. Never blocks.
     pub fn poll_with(&mut self, mut told: impl FnMut(T, Result<()>)) -> usize {
         let mut ran = 0;
         let mut last = None;
@@ -281,15 +281,15 @@ impl<T> Completions<T> {
         ran
     }
 
-    /// Takes everything out of the queue, ready or not, in order. The log goes on with what was
-    /// asked for.
+    /// Takes everything out of the queue, ready or not, in order. The log still makes durable what
+    /// was asked for.
     pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.queue).into_iter().map(|queued| queued.payload)
     }
 
-    /// Hands out those that are ready, and blocks until fewer than `limit` (at least 1) are queued.
-    /// With [`SyncKind::Inline`](crate::SyncKind::Inline) it writes the group first, if that is
-    /// complete.
+    /// Calls `told` with those that are ready, and blocks until fewer than `limit` (at least 1) are
+    /// queued. With [`SyncKind::Inline`](crate::SyncKind::Inline) it writes the group first, if the
+    /// group is complete.
     pub fn wait_below_with(&mut self, limit: usize, mut told: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);
         // Where committing threads write by themselves, this is when they do.
@@ -326,7 +326,7 @@ impl<T> Completions<T> {
         farthest
     }
 
-    /// Hands out all of them, blocking until each is ready.
+    /// Calls `told` with all of them, and blocks until each is ready.
     pub fn drain_with(&mut self, told: impl FnMut(T, Result<()>)) {
         self.wait_below_with(1, told);
     }
@@ -349,7 +349,7 @@ fn settled<T>(memory: &mut Memory, log: &OpenLog, queued: &Queued<T>) -> Option<
 }
 
 impl<F: FnOnce(Result<()>)> Completions<F> {
-    /// Runs the callbacks that are ready, in order; how many. Never blocks.
+    /// Runs the callbacks that are ready, in order, and returns their number. Never blocks.
     pub fn poll(&mut self) -> usize {
         self.poll_with(|callback, outcome| callback(outcome))
     }

@@ -16,23 +16,22 @@ const NAME_BYTES_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConsumerStat {
-    /// Its name.
+    /// The consumer's name.
     pub name: String,
-    /// Mark that the consumer gave with its last acknowledged position.
+    /// The number that the consumer gave with its last acknowledged position.
     pub mark: u64,
-    /// That place, in each stream.
+    /// The acknowledged position in each stream.
     pub from: Vec<Lsn>,
     /// Maximum lag in bytes.
     pub bytes_max: u64,
     /// Lag in bytes, over all streams.
     pub behind: u64,
-    /// True if the consumer fell too far behind, so that the log does not have everything from its
-    /// place on.
+    /// True if the consumer was too far behind, so that the log was trimmed above its position.
     pub is_lost: bool,
 }
 
-/// A named consumer of a log. Made by [`Log::consumer`]. Dropping it changes nothing: the consumer
-/// stays, and its pin, until [`Log::remove_consumer`].
+/// A named consumer of a log. Made by [`Log::consumer`]. Dropping it does not remove the consumer,
+/// which pins the log until [`Log::remove_consumer`].
 #[derive(Debug, Clone)]
 pub struct Consumer {
     log: Log,
@@ -40,12 +39,13 @@ pub struct Consumer {
 }
 
 impl Log {
-    /// The consumer of this name; a new one, which begins at `from`, if there is none. It pins the
-    /// log from its place on, in this and every later opening, up to `bytes_max` behind the end of
-    /// the log (see [`Log::pin`]). Durable when this returns.
+    /// Returns the consumer of this name. If there is none, it makes one that begins at `from`. A
+    /// consumer pins the log from its position on, in this and every later opening, up to
+    /// `bytes_max` behind the end of the log (see [`Log::pin`]). It is durable when this returns.
     ///
-    /// A place is the start of a record in each stream, or
-    /// [`Stream::durable`](crate::Stream::durable), with a number `mark` of the caller's.
+    /// Each position in `from` is the start of a record, or
+    /// [`Stream::durable`](crate::Stream::durable). `mark` is a number of the caller's that is
+    /// stored with them.
     ///
     /// ```
     /// use katydid_wal::{Append, Kind, Log, Options};
@@ -87,7 +87,7 @@ impl Log {
         Ok(Consumer { log: self.clone(), name: name.to_owned() })
     }
 
-    /// The consumers, by name.
+    /// Returns the consumers, sorted by name.
     pub fn consumers(&self) -> Vec<ConsumerStat> {
         let kept = locked(&self.inside().consumers.kept);
         kept.iter().map(|(name, kept)| self.stat_of(name, kept)).collect()
@@ -106,8 +106,8 @@ impl Log {
         }
     }
 
-    /// Forgets the consumer of this name. Returns whether there was one. Durable when this returns.
-    /// What it kept is trimmed by the owner's next trim.
+    /// Removes the consumer of this name, and returns whether there was one. The removal is durable
+    /// when this returns. The owner's next trim drops the log that the consumer kept.
     ///
     /// # Errors
     /// Failures of the device.
@@ -124,12 +124,12 @@ impl Log {
 }
 
 impl Consumer {
-    /// Its name.
+    /// The consumer's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The consumer's place and state.
+    /// The consumer's position and state.
     ///
     /// # Errors
     /// [`Error::ConsumerGone`] if it was removed.
@@ -143,9 +143,9 @@ impl Consumer {
         Error::ConsumerGone { name: self.name.clone() }
     }
 
-    /// Moves the consumer's place: what lies below `from` is not needed any more, and `mark` is
-    /// remembered with it. Durable when this returns. A place below the present one, in any stream,
-    /// changes nothing in that stream.
+    /// Moves the consumer to `from`: it does not need the log below that any more. `mark` is stored
+    /// with it. The move is durable when this returns. In a stream whose position in `from` is
+    /// below the consumer's, the consumer stays where it is.
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`]

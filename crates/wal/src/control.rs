@@ -41,8 +41,8 @@ use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The version of the log's files that this program reads and writes. Files of every other version
-/// are refused.
+/// The version of the log's files that this program reads and writes. It refuses files of every
+/// other version.
 pub const FORMAT_VERSION: u32 = 2;
 /// The name of the NVRAM region in the log's directory.
 pub(crate) const REGION_NAME: &str = "log.nvram";

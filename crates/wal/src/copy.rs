@@ -63,13 +63,14 @@ pub(crate) struct Part {
 }
 
 impl Log {
-    /// An end in each stream, such that the records below the ends are a state the log may have
-    /// after a crash: everything below is durable, and with each record everything that it depends
-    /// on, or the record names what is missing. Whatever was durable before the call is below.
+    /// Returns an end in each stream such that the records below the ends are a state that the log
+    /// may have after a crash: all of them are durable, and for each record, everything that it
+    /// depends on is below the ends too, or the record names what is missing. Everything that was
+    /// durable before the call is below the ends.
     ///
-    /// A record does not name what was durable when it was appended. So the ends are taken so that
-    /// nothing above one of them was durable when the last of them was taken. That takes some
-    /// loads; where a write to the device has ended between them, they are done again.
+    /// A record does not name dependencies that were durable when it was appended. So the ends must
+    /// be such that nothing above one of them was durable when the last of them was read. Reading
+    /// them takes some loads; if a write to the device ended between these, they are read again.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -91,12 +92,12 @@ impl Log {
         Ok(ends)
     }
 
-    /// Copies the records between `from` and `to` of each stream. `from` is where records begin
-    /// that are not trimmed meanwhile, `to` a cut. `step` is called after each piece with its
-    /// bytes, and ends the copying with its error.
+    /// Copies the records between `from` and `to` of each stream. `from` is the start of records
+    /// that no trim drops meanwhile, and `to` is a cut. `step` is called with the bytes of each
+    /// piece after the piece is copied; its error ends the copying.
     ///
     /// # Errors
-    /// Those of `step`; [`Error::NotInFiles`] of a log in NVRAM; [`Error::Read`],
+    /// The errors of `step`; [`Error::NotInFiles`] if the log is in NVRAM; [`Error::Read`],
     /// [`Error::Device`].
     ///
     /// # Panics
@@ -123,11 +124,11 @@ impl Log {
     }
 }
 
-/// Copies a log that is not open and was not opened since it was made by a copy: from its start to
-/// where its control files say that it was durable.
+/// Copies the log of a copy that was not opened since it was made, from its start to the end that
+/// its control files name as durable.
 ///
 /// # Errors
-/// Those of `step`; of the log as opening it would refuse it; [`Error::NotInFiles`],
+/// The errors of `step`; those with which the log would refuse to open; [`Error::NotInFiles`],
 /// [`Error::Device`].
 pub fn copy_unopened<E: From<Error> + From<OpenError>>(
     source: &Arc<dyn Directory>,
@@ -139,10 +140,11 @@ pub fn copy_unopened<E: From<Error> + From<OpenError>>(
     copy_streams(&parts, target, step)
 }
 
-/// The incarnation of each stream of a log that is not open: of how many openings it has seen.
+/// Returns the incarnation of each stream of a log that is not open, which is its number of
+/// openings.
 ///
 /// # Errors
-/// Those with which opening it would refuse it.
+/// The errors with which the log would refuse to open.
 pub fn incarnations(source: &Arc<dyn Directory>) -> Result<Vec<u32>, OpenError> {
     folders_of(source)?.iter().map(|folder| Ok(control_state(folder.as_ref())?.incarnation)).collect()
 }

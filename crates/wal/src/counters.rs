@@ -4,7 +4,7 @@
 use katydid_kernels::counter::Counter;
 use katydid_kernels::sync::SyncTally;
 
-/// A look at the counters; each only grows.
+/// The values of the counters at one moment. Each counter only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counters {
@@ -16,10 +16,10 @@ pub struct Counters {
     pub bytes_written: u64,
     /// Bytes of the log that became durable.
     pub bytes_synced: u64,
-    /// Blocked callers that another thread's write or sync released: with `syncs`, how many each
-    /// aggregated.
+    /// Blocked callers that another thread's write or sync released. Divided by `syncs`, the number
+    /// that each write or sync released.
     pub released: u64,
-    /// Times a blocked caller got to write or sync itself: it took the sync lock, or led.
+    /// Number of times that a blocked caller wrote or synced itself: it took the sync lock, or led.
     pub sync_locks: u64,
     /// Nanoseconds that those callers had waited for the sync lock or the baton.
     pub sync_lock_ns: u64,
@@ -27,11 +27,11 @@ pub struct Counters {
     pub completion_ns: u64,
     /// Queues of requests that one thread synced for (`Aggregated`).
     pub sync_queues: u64,
-    /// Requests in those queues: by `sync_queues`, how many a sync aggregated.
+    /// Requests in those queues. Divided by `sync_queues`, the number that a sync aggregated.
     pub sync_queued: u64,
     /// Slots in which committers met before the write (`Slotted`, and `Aggregated` with slots).
     pub slots: u64,
-    /// Threads in those slots: by `slots`, how many a slot consolidated.
+    /// Threads in those slots. Divided by `slots`, the number that a slot consolidated.
     pub slot_threads: u64,
     /// Nanoseconds that threads had waited for the thread that syncs for their slot. They are part
     /// of `completion_ns`.
@@ -39,9 +39,9 @@ pub struct Counters {
     /// Nanoseconds of the writes and syncs that made something durable. Writes in flight at the
     /// same time count each.
     pub sync_ns: u64,
-    /// Bytes of the log on their way to durability, integrated over time: by `bytes_synced`, the
-    /// mean nanoseconds from a byte's reservation to its durability (Little's law). Looked at with
-    /// each durable write or sync.
+    /// Bytes of the log on their way to durability, integrated over time. Divided by
+    /// `bytes_synced`, the mean nanoseconds from a byte's reservation to its durability (Little's
+    /// law). Updated at each durable write or sync.
     pub byte_ns: u64,
     /// Maximum writes in flight.
     pub depth: u32,

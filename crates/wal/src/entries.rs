@@ -22,10 +22,10 @@ use std::ops::Range;
 pub enum EntryStep {
     /// The entry of this number.
     Entry(u64),
-    /// From here on entries below this number are not needed, and the next one has at least this
+    /// Entries below this number are not needed from here on, and the next entry has at least this
     /// number.
     TrimBefore(u64),
-    /// No entry.
+    /// The record is not an entry.
     Other,
 }
 
@@ -33,7 +33,7 @@ pub enum EntryStep {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
-    /// The numbers have a gap, or one comes twice.
+    /// A number was left out, or came twice.
     #[error("entry {found} at {at} follows where entry {expected} should")]
     OutOfOrder {
         /// Number of the entry.
@@ -54,7 +54,7 @@ impl From<ReadError> for EntryError {
     }
 }
 
-/// The positions of entries by their numbers: see the head of this file.
+/// An index from the numbers of entries to their positions: see the head of this file.
 ///
 /// ```
 /// use katydid_wal::{Append, EntryIndex, EntryStep, Kind, Log, Options};
@@ -94,13 +94,13 @@ struct EntryPosition {
 }
 
 impl EntryIndex {
-    /// An empty index, whose first entry may have any number.
+    /// Makes an empty index, whose first entry may have any number.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The index of the entries that the stream has, written or not. `step` says what each record
-    /// is.
+    /// Makes the index of the entries that the stream has, written or not. `step` returns the
+    /// meaning of each record.
     ///
     /// # Errors
     /// [`EntryError::OutOfOrder`] if the numbers do not follow each other; [`EntryError::Log`].
@@ -122,14 +122,14 @@ impl EntryIndex {
         Ok(index)
     }
 
-    /// The numbers of the entries. If there is none, both ends are the number of the next one, or 0
-    /// if any will do.
+    /// The range of the entries' numbers. If there are no entries, both ends are the number of the
+    /// next one, or 0 if that may have any number.
     pub fn numbers(&self) -> Range<u64> {
         let first = self.first.unwrap_or(0);
         first..first + self.positions.len() as u64
     }
 
-    /// The number of the next entry; none if any will do.
+    /// The number of the next entry; `None` if it may have any number.
     pub fn next_number(&self) -> Option<u64> {
         self.first.map(|first| first + self.positions.len() as u64)
     }
@@ -139,12 +139,12 @@ impl EntryIndex {
         self.positions.len()
     }
 
-    /// Returns true if there is none.
+    /// Returns true if the index has no entries.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// The LSN of the entry, for [`Stream::read`].
+    /// Returns the LSN of the entry, for [`Stream::read`].
     pub fn get(&self, number: u64) -> Option<Lsn> {
         self.position(number).map(|position| position.lsn)
     }
@@ -172,8 +172,9 @@ impl EntryIndex {
         Ok(())
     }
 
-    /// Forgets the entry `number` and all later ones. Where the stream is to be truncated for that
-    /// ([`Stream::truncate_after`]); none if there are no such entries.
+    /// Removes the entry `number` and all later ones from the index. Returns the position at which
+    /// the stream must be truncated for that ([`Stream::truncate_after`]); `None` if there are no
+    /// such entries.
     pub fn truncate_from(&mut self, number: u64) -> Option<Lsn> {
         let number = number.max(self.first?);
         let position = self.get(number)?;
@@ -181,8 +182,9 @@ impl EntryIndex {
         Some(position)
     }
 
-    /// Forgets the entries below `number`, and expects that number next if none is left. Where the
-    /// first entry that is left begins, to which the stream can be trimmed; none if none is left.
+    /// Removes the entries below `number`; if none is left, `number` is the next one. Returns the
+    /// position at which the first entry that is left begins, to which the stream can be trimmed;
+    /// `None` if none is left.
     pub fn trim_before(&mut self, number: u64) -> Option<Lsn> {
         let numbers = self.numbers();
         if number >= numbers.end || self.first.is_none() {

@@ -17,15 +17,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An earlier write or sync failed. Nothing is acknowledged any more; reads go on; opening
-    /// again recovers.
+    /// An earlier write or sync failed. No commit is acknowledged any more, and reads go on.
+    /// Opening the log again recovers it.
     #[error("the log was shut by an earlier failure: {cause}")]
     Poisoned {
         /// That first failure.
         #[source]
         cause: device::Error,
     },
-    /// The device has no room for more segments. Clears by itself when there is room again.
+    /// The device has no room for more segments. Calls succeed again when there is room.
     #[error("the log's device has no space left")]
     NoSpace,
     /// A record of more bytes than the format allows, or than the ring of a log in NVRAM holds.
@@ -52,7 +52,7 @@ pub enum Error {
         /// Most sessions at once.
         limit: usize,
     },
-    /// A position that must be durable, or at least in the log, is beyond its end.
+    /// The position is beyond the end of the log, or not durable although the call needs it to be.
     #[error("position {at} is beyond {end}, the end of what is allowed here")]
     BeyondEnd {
         /// Requested position.
@@ -89,7 +89,7 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// A device call failed without shutting the log.
+    /// A device call failed, and the log goes on.
     #[error(transparent)]
     Device(device::Error),
     /// Reading the log failed.
@@ -97,13 +97,12 @@ pub enum Error {
     Read(#[from] ReadError),
 }
 
-/// A record that was not appended. Nothing of it is in the log.
+/// The reason why a record was not appended. No part of it is in the log.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
-    /// No prepared space is left for this record. Try again: it clears when the device has room or
-    /// the log is trimmed. It does not clear when the log has come to
-    /// [`Lsn::LIMIT`](crate::Lsn::LIMIT), where no log goes on.
+    /// No prepared space is left for this record. Try again when the device has room or the log was
+    /// trimmed. At [`Lsn::LIMIT`](crate::Lsn::LIMIT) trying again is in vain: a log ends there.
     #[error("the log has no prepared space left")]
     NoSpace,
     /// The record is larger than the format allows, or than the ring of a log in NVRAM holds.
@@ -155,17 +154,17 @@ impl From<AppendError> for Error {
     }
 }
 
-/// A log that could not be opened. Nothing was changed, unless the variant says so.
+/// The reason why a log could not be opened. Nothing was changed, unless the variant says so.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// An option is out of range.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The device failed: no judgement about the log's content. Opening again is safe.
+    /// The device failed. The log itself may be sound, and opening it again is safe.
     #[error(transparent)]
     Device(#[from] device::Error),
-    /// Segments without a control file.
+    /// There are segments without a control file.
     #[error("the log has segments (such as {segment}) but no control file {file}")]
     MissingControl {
         /// The missing file.
@@ -173,7 +172,7 @@ pub enum OpenError {
         /// A segment that is there.
         segment: String,
     },
-    /// Neither slot of the control file is sound.
+    /// Both slots of the control file are damaged.
     #[error("the control file {file} is corrupt: {reason}")]
     CorruptControl {
         /// The control file.
@@ -222,7 +221,7 @@ pub enum OpenError {
         /// The fault.
         reason: &'static str,
     },
-    /// A record that was known to be durable is damaged: cutting the log there would lose
+    /// A record that was known to be durable is damaged. Cutting the log there would lose
     /// acknowledged records.
     #[error("the log is corrupt at {at} in {file}, below {durable}, up to which it was durable")]
     CorruptBelowDurable {
@@ -257,8 +256,8 @@ pub enum OpenError {
         /// [`Options::streams`](crate::Options::streams) of the opening.
         asked: u16,
     },
-    /// One of the log's streams could not be opened. What other streams wrote meanwhile changes
-    /// none of their records.
+    /// One of the log's streams could not be opened. Other streams may have been written to
+    /// meanwhile, but none of their records has changed.
     #[error("stream {directory}: {source}")]
     Stream {
         /// Its folder.
@@ -274,7 +273,7 @@ pub enum OpenError {
         /// The kind of [`Options::medium`](crate::Options::medium).
         asked: LogKind,
     },
-    /// The log was opened four thousand million times.
+    /// The log was opened 2^32 times, and has no number for one more incarnation.
     #[error("the log has used up its incarnation numbers")]
     IncarnationsExhausted,
 }
@@ -285,7 +284,8 @@ impl OpenError {
         OpenError::OtherVersion { directory, file, found, supported: FORMAT_VERSION }
     }
 
-    /// The kind of log that is there, if another one was asked for and that is why opening failed.
+    /// Returns the kind of log that the directory holds, if opening failed because another kind was
+    /// asked for.
     pub fn other_kind(&self) -> Option<LogKind> {
         match self {
             OpenError::OtherKind { found, .. } => Some(*found),
@@ -295,7 +295,7 @@ impl OpenError {
     }
 }
 
-/// A record that could not be read.
+/// The reason why a record could not be read.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -310,7 +310,7 @@ pub enum ReadError {
         /// Present start of the log.
         start: Lsn,
     },
-    /// The position is at or beyond the end of what has been written.
+    /// The position is at or beyond the end of the written log.
     #[error("position {at} is not before {end}, the end of the written log")]
     BeyondEnd {
         /// Requested position.
@@ -318,9 +318,9 @@ pub enum ReadError {
         /// The written frontier.
         end: Lsn,
     },
-    /// The position lies in what [`Stream::truncate_after`](crate::Stream::truncate_after) has
-    /// dropped. A follower gets this once for what was dropped of the records that it has given,
-    /// and then goes on above.
+    /// The position lies in a part that [`Stream::truncate_after`](crate::Stream::truncate_after)
+    /// has dropped. A follower returns this error once if records were dropped that it has returned
+    /// before, and then goes on above them.
     #[error("position {at} was truncated: the records from {from} up to {to} were dropped")]
     Truncated {
         /// Requested position, or the position of the follower.
@@ -330,8 +330,8 @@ pub enum ReadError {
         /// Position at which the log goes on.
         to: Lsn,
     },
-    /// No valid record starts at this position, though it is inside the log. Where the position
-    /// came from the log itself the log is damaged; otherwise the position may be wrong.
+    /// The position is inside the log, and no valid record starts there. If the position came from
+    /// the log itself, the log is damaged; otherwise the position may be wrong.
     #[error("no valid record at {at} in {file}: {reason}")]
     Corrupt {
         /// Position at which the record should start.

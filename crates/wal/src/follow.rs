@@ -53,8 +53,8 @@ impl Extent for Durable {
     }
 }
 
-/// Reads the durable records of one stream in the order of their LSNs, and waits for more. Made by
-/// [`Stream::follow`].
+/// A reader of the durable records of one stream in the order of their LSNs, which can wait for
+/// more. Made by [`Stream::follow`].
 ///
 /// ```
 /// use katydid_wal::{Append, Kind, Log, Options};
@@ -80,17 +80,17 @@ pub struct Follower {
 }
 
 impl Stream {
-    /// A follower of the durable records from `from` on: the start of a record, or
-    /// [`Stream::durable`].
+    /// Returns a follower of the durable records from `from` on. `from` is the start of a record,
+    /// or [`Stream::durable`].
     ///
-    /// Records that [`Stream::truncate_after`] has dropped are passed over. A follower that stands
-    /// above the beginning of what is dropped meanwhile is told so by [`ReadError::Truncated`],
-    /// once, at its next call: what it has given from there on counts no more.
+    /// A follower passes over records that [`Stream::truncate_after`] has dropped. If it has
+    /// returned some of them before, its next call returns [`ReadError::Truncated`] once: the
+    /// records from there on do not count any more.
     ///
     /// # Errors
-    /// [`Error::Read`] if `from` is outside of what is durable. [`ReadError::Truncated`] if it is
-    /// inside of what was dropped before: a consumer that stopped there has seen records that count
-    /// no more, and follows from the beginning of that range.
+    /// [`Error::Read`] if `from` is outside of the durable log. [`ReadError::Truncated`] if `from`
+    /// is inside of a part that was dropped before: a consumer that stopped there has read records
+    /// that do not count any more, and must follow from the beginning of that part.
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
         let source = self.core().medium.source();
         let truncations = &self.core().truncations;
@@ -105,19 +105,20 @@ impl Stream {
 }
 
 impl Follower {
-    /// Position at which the next record is looked for: the end of the last record that was given,
-    /// or of what was skipped after it.
+    /// The position at which the follower looks for the next record: the end of the last record
+    /// that it returned, or of the part that it skipped after that.
     pub fn position(&self) -> Lsn {
         self.reader.position()
     }
 
-    /// The next record if it is durable; never waits for one.
+    /// Returns the next record if it is durable. Never blocks.
     ///
     /// # Errors
-    /// Those of [`Reader::next_record`], as [`Error::Read`]: [`ReadError::Trimmed`] if the log was
-    /// trimmed past the follower. The position stays. [`ReadError::Truncated`] once for what was
-    /// truncated below the position; call again to go on. [`Error::Closed`] if the log was closed
-    /// and the record cannot be read any more: the next opening may have trimmed it.
+    /// Those of [`Reader::next_record`], as [`Error::Read`], after which the position stays.
+    /// [`ReadError::Trimmed`] if the log was trimmed past the follower. [`ReadError::Truncated`]
+    /// once for a part below the position that was dropped; call again to go on. [`Error::Closed`]
+    /// if the log was closed and the record cannot be read any more: the next opening may have
+    /// trimmed it.
     pub fn try_next(&mut self) -> Result<Option<RecordRef<'_>>> {
         let (truncations, at) = (&self.stream.core().truncations, self.position());
         let made = truncations.made();
@@ -131,11 +132,11 @@ impl Follower {
         self.reader.next_record().map_err(|error| self.stream.found(error))
     }
 
-    /// The next record; blocks until it is durable.
+    /// Returns the next record; blocks until it is durable.
     ///
     /// # Errors
     /// Those of [`Follower::try_next`]. [`Error::Closed`] or [`Error::Poisoned`] if the log has
-    /// ended and all that is durable was given.
+    /// ended and every durable record was returned.
     #[expect(clippy::should_implement_trait, reason = "a log has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<Record> {
         loop {
@@ -146,7 +147,7 @@ impl Follower {
         }
     }
 
-    /// The next record when it is durable. Dropping the future loses nothing.
+    /// Returns the next record when it is durable. Dropping the future loses no record.
     ///
     /// # Errors
     /// Those of [`Follower::next`].
@@ -159,7 +160,7 @@ impl Follower {
         }
     }
 
-    /// Blocks until something above [`Follower::position`] is durable.
+    /// Blocks until the log above [`Follower::position`] is durable.
     ///
     /// # Errors
     /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
@@ -168,9 +169,9 @@ impl Follower {
         block_on(&log, |context| self.poll_more(context))
     }
 
-    /// Ready when something above [`Follower::position`] is durable, perhaps only a record of the
-    /// log's own; otherwise the waker is called when it is. A waker that was given before is
-    /// forgotten.
+    /// Returns ready when the log above [`Follower::position`] is durable, even if that is only a
+    /// record of the log's own. Otherwise it registers the waker, in place of one that was
+    /// registered before.
     ///
     /// # Errors
     /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
@@ -264,33 +265,34 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
     }
 }
 
-/// Knowledge about the dependencies of a stamped record that is durable itself.
+/// The fate of a durable stamped record, as far as its dependencies are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyStatus {
     /// All that it depends on is durable.
     Kept,
-    /// Something that it depends on was lost in a crash, and so is it.
+    /// A dependency was lost in a crash, so the record is dropped.
     Dropped,
-    /// Something that it depends on is not durable yet.
+    /// A dependency is not durable yet.
     Undecided,
 }
 
-/// The parts of a stamped record's body.
+/// The parts of the body of a stamped record.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamped<'a> {
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
-    /// Present knowledge about its dependencies.
+    /// The fate of the record, as far as it is known now.
     pub status: DependencyStatus,
-    /// Payload, without dependencies.
+    /// The payload, without dependencies.
     pub payload: &'a [u8],
 }
 
 impl Log {
-    /// Takes the body of a stamped record of `stream` apart, as a follower gave it.
+    /// Splits the body of a stamped record of `stream`, which a follower has returned, into its
+    /// parts.
     ///
     /// # Errors
-    /// [`ReadError::Corrupt`] if it is no stamped record of such a log.
+    /// [`ReadError::Corrupt`] if the body is not that of a stamped record.
     pub fn stamped<'a>(
         &self,
         stream: StreamId,
@@ -321,14 +323,15 @@ impl Log {
         Ok(Stamped { stamp: head.stamp, status: worst, payload: head.payload })
     }
 
-    /// Has a waker called by the thread that calls those of futures, once a follower has waited:
-    /// the caller may hold what a waker must not meet.
+    /// Passes a waker to the thread that calls the wakers of futures, if a follower has waited
+    /// before. For a caller that holds a latch which the waker might take.
     #[doc(hidden)]
     pub fn call(&self, waker: Waker) {
         self.first().core().wakers.hand_over(waker);
     }
 
-    /// Blocks until `poll` is ready, in the place of background threads if the log has none.
+    /// Blocks until `poll` is ready. If the log has no background threads, this thread does their
+    /// work meanwhile.
     #[doc(hidden)]
     pub fn block_on<T>(&self, poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         block_on(self.inside(), poll)

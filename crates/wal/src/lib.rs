@@ -52,8 +52,7 @@ pub use follow::{DependencyStatus, Follower, Stamped};
 pub use inspect::{
     Inspection, Records, SegmentReport, SegmentState, StreamInspection, StreamRecord, Survival, inspect,
 };
-/// The crate of directories and devices: everything that [`Log::open_in`] and [`inspect()`] may be
-/// given has its name there.
+/// The crate of directories and devices. [`Log::open_in`] and [`inspect()`] take its types.
 pub use katydid_device as device;
 pub use katydid_device::nvram::{Form, Persistence};
 pub use katydid_device::{

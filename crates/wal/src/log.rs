@@ -28,15 +28,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open log of one or more streams. Clones share it; it is closed when the last clone, stream,
+/// An open log of one or more streams. Clones share it. It is closed when the last clone, stream,
 /// session and future is dropped.
 ///
-/// Dropping makes everything appended durable, if it can; call [`Log::close`] to learn whether it
-/// could.
+/// Dropping the log makes everything appended durable, if possible. Call [`Log::close`] to learn
+/// whether it was.
 ///
-/// In a log of several streams a transaction is one record in one stream. It is durable when its
-/// record is, and so is everything it depends on: the positions that [`Dependencies`] holds. After
-/// a crash, exactly those records are replayed of which that can be said.
+/// In a log of several streams a transaction is one record in one stream. The transaction is
+/// durable when that record is, and everything that it depends on: the positions in its
+/// [`Dependencies`]. After a crash exactly these transactions are replayed.
 ///
 /// ```
 /// use katydid_wal::{Append, CommitStamp, Dependencies, Durability, Kind, Log, Options};
@@ -62,15 +62,16 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log in the folder at `path`, which is created if missing, and recovers each of its
-    /// streams.
+    /// Opens the log in the folder at `path`, and recovers each of its streams. The folder is
+    /// created if missing.
     ///
-    /// A process that has a log open must not go on without `exec` in a child of `fork`: the child
-    /// has the log's memory and lock, but none of its threads, and a call there may wait for ever.
+    /// A process that has a log open and calls `fork` must not use the log in the child. The child
+    /// has the memory and the lock of the log, but none of its threads, so a call there may wait
+    /// for ever. The child may call `exec`.
     ///
     /// # Errors
-    /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has it
-    /// open; [`OpenError::OtherStreams`] if it has another number of streams than
+    /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has the
+    /// log open; [`OpenError::OtherStreams`] if it has another number of streams than
     /// [`Options::streams`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Log, OpenError> {
         let directory = FileDirectory::open(path.as_ref())?;
@@ -92,7 +93,7 @@ impl Log {
         Self::open_watched(watch.before(directory), options, watch)
     }
 
-    /// Opens the log in a directory before which `watch` stands already.
+    /// Opens the log in a directory whose calls `watch` observes already.
     ///
     /// # Errors
     /// Those of [`Log::open`].
@@ -106,9 +107,9 @@ impl Log {
         Self::open_guarded(directory, &options, Guards { gate, owner: GateOwner::Log, watch }, &open_one)
     }
 
-    /// Opens the log in a directory before which `gate` and `watch` stand already, perhaps for more
-    /// than the log. The caller closes the gate after the log was closed, and holds a lock until
-    /// then that keeps others from opening the log.
+    /// Opens the log in a directory whose calls pass `gate` and `watch` already, perhaps for more
+    /// than the log. The caller must close the gate after closing the log, and must hold a lock
+    /// until then that keeps other programs from opening the log.
     ///
     /// # Errors
     /// Those of [`Log::open`].
@@ -139,12 +140,12 @@ impl Log {
         &self.open
     }
 
-    /// The log's id: that of the options, or a random one, from when it was made.
+    /// The log's id, which it got when it was made: the one in the options, or a random one.
     pub fn id(&self) -> Id {
         self.open.id
     }
 
-    /// A number that is larger after each opening: the largest incarnation of any stream.
+    /// A number that grows with each opening: the largest incarnation of any stream.
     pub fn epoch(&self) -> u32 {
         self.open.streams.iter().map(|stream| stream.report.incarnation).max().unwrap_or(0)
     }
@@ -155,17 +156,17 @@ impl Log {
         &self.streams
     }
 
-    /// The first stream, which is the only one unless [`Options::streams`] asked for more.
+    /// The first stream. It is the only one unless [`Options::streams`] asks for more.
     #[inline]
     pub fn first(&self) -> &Stream {
         &self.streams[0]
     }
 
-    /// A session to append with: to each of the streams in turn. [`Stream::session`] is one of a
-    /// certain stream.
+    /// Returns a session to append with. Sessions are given to the streams in turn;
+    /// [`Stream::session`] returns one of a certain stream.
     ///
     /// # Errors
-    /// [`Error::SessionsExhausted`] if too many are open on that stream.
+    /// [`Error::SessionsExhausted`] if that stream has as many open sessions as it may.
     pub fn session(&self) -> Result<Session, Error> {
         let turn = self.open.turn.fetch_add(1, Ordering::Relaxed);
         self.streams[turn % self.streams.len()].session()
@@ -173,10 +174,10 @@ impl Log {
 
     // ---- waiting
 
-    /// Returns whether the position is durable, by one load.
+    /// Returns whether the position is durable. Costs one load.
     ///
     /// # Panics
-    /// If there is no such stream; so do all functions that take a position.
+    /// If there is no such stream; this is so for all functions that take a position.
     #[inline]
     pub fn is_durable(&self, at: StreamLsn) -> bool {
         self.open.durable(at.stream) >= at.end
@@ -193,13 +194,13 @@ impl Log {
         self.open.is_settled(at, dependencies, durability)
     }
 
-    /// Blocks until the position, and then all that it depends on, are at `durability`; may write
-    /// and sync on this thread. `Buffered` returns at once. In a log of one stream [`Stream::wait`]
-    /// is the same.
+    /// Blocks until the position, and all that it depends on, are at `durability`. This thread may
+    /// write and sync for that. For `Buffered` it returns at once. In a log of one stream
+    /// [`Stream::wait`] does the same.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended
-    /// there.
+    /// [`Error::Poisoned`] if the log has failed before that, [`Error::BeyondEnd`] if the position
+    /// is beyond the end of its stream.
     pub fn wait(
         &self,
         at: StreamLsn,
@@ -209,15 +210,16 @@ impl Log {
         self.open.wait(at, dependencies, durability)
     }
 
-    /// Asks that the position and all that it depends on get to `durability`, and returns at once.
+    /// Asks the log to bring the position and all that it depends on to `durability`, and returns
+    /// at once.
     pub fn request(&self, at: StreamLsn, dependencies: &Dependencies, durability: Durability) {
         for at in std::iter::once(at).chain(dependencies.iter()) {
             self.open.core(at.stream).request(at.end, durability);
         }
     }
 
-    /// A future of what [`Log::wait`] waits for. The request is made now. Wakers are called by a
-    /// worker thread of the log: see [`Completion`].
+    /// Returns a future that is ready when [`Log::wait`] would return. The log is asked at once,
+    /// not at the first poll. A worker thread of the log calls the wakers: see [`Completion`].
     pub fn wait_async(
         &self,
         at: StreamLsn,
@@ -227,19 +229,19 @@ impl Log {
         Completion::new(self.streams[at.stream.index()].clone(), at.end, dependencies.clone(), durability)
     }
 
-    /// An empty queue of things to be told about: see [`Completions`].
+    /// Makes an empty queue of notifications: see [`Completions`].
     pub fn completions<T>(&self) -> Completions<T> {
         Completions::new(&self.open)
     }
 
     // ---- all of it
 
-    /// Everything that was appended so far and is not durable: a transaction that depends on this
-    /// depends on all that is there (P-WAL's rule).
+    /// Returns everything that was appended so far and is not durable. A transaction with these
+    /// dependencies depends on all records in the log (P-WAL's rule).
     ///
-    /// In a log where a wait is over at once, because each append has persisted its record, there
-    /// is nothing to depend on. Reserved positions that are not appended yet must not be named
-    /// there: no thread has waited for them, and they may be missing after a crash.
+    /// Empty if each append of this log persists its record before it returns. Positions that are
+    /// reserved and not appended yet must not be among the dependencies then: no thread has waited
+    /// for them, and they may be missing after a crash.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();
@@ -266,9 +268,9 @@ impl Log {
         })
     }
 
-    /// Drops each stream below its position in `to`, as far as no pin holds it; see
-    /// [`Stream::trim`]. A crash meanwhile leaves some trimmed and others not, so that what is read
-    /// later begins at `to`, or a later cut: see [`Log::replay`].
+    /// Trims each stream to its position in `to`, as far as no pin holds it; see [`Stream::trim`].
+    /// After a crash meanwhile some streams may be trimmed and others not. So the next replay must
+    /// begin at `to`, or at a later cut: see [`Log::replay`].
     ///
     /// # Errors
     /// Those of [`Stream::trim`].
@@ -281,12 +283,12 @@ impl Log {
     }
 
     /// Keeps each stream from its position in `from` on: no trim goes above, until the pin is
-    /// dropped, or is more than `bytes_max` behind the end of the log when the log's owner trims
-    /// and no other pin keeps that part. In NVRAM it is lost also when a quarter of the log or more
-    /// is taken after a trim.
+    /// dropped. A pin is lost if it is more than `bytes_max` behind the end of the log when the
+    /// log's owner trims, and no other pin keeps that part. In NVRAM it is lost also when a quarter
+    /// of the log or more is in use after a trim.
     ///
-    /// A position is the start of a record, such as [`Stream::start`] or the end of a record that
-    /// was read, or [`Stream::durable`].
+    /// Each position is the start of a record, such as [`Stream::start`] or the end of a record
+    /// that was read, or it is [`Stream::durable`].
     ///
     /// ```
     /// use katydid_wal::{Append, Kind, Log, Options};
@@ -319,24 +321,26 @@ impl Log {
         pin.map_err(|(stream, start)| ReadError::Trimmed { at: from[stream], start }.into())
     }
 
-    /// Keeps all that the log has at this moment: [`Log::pin`] of where each stream starts.
+    /// Pins everything that the log has at this moment, like [`Log::pin`] with the start of each
+    /// stream.
     pub fn pin_all(&self, bytes_max: u64) -> Pin {
         self.open.retention.pin_all(bytes_max)
     }
 
-    /// Bytes that pins keep of what the log's owner has trimmed ([`Stream::trimmed_to`]).
+    /// Bytes below [`Stream::trimmed_to`], the position that the owner has trimmed to, which pins
+    /// keep.
     pub fn pinned_bytes(&self) -> u64 {
         self.open.retention.kept()
     }
 
-    /// Does what background threads would have done by now, on a log that was opened without them;
-    /// otherwise nothing.
+    /// Does the work that background threads would have done by now, on a log that was opened
+    /// without them. On other logs it does nothing.
     #[doc(hidden)]
     pub fn run_background(&self) {
         self.streams.iter().for_each(|stream| stream.core().run_background());
     }
 
-    /// Use of space, of all streams together.
+    /// The use of space of all streams together.
     pub fn space(&self) -> Space {
         let none = Space { live: 0, prepared: 0, reserve: 0, on_disk: 0 };
         self.streams.iter().map(Stream::space).fold(none, |sum, space| Space {
@@ -347,7 +351,7 @@ impl Log {
         })
     }
 
-    /// Counters of all streams together; of `depth` the largest.
+    /// The sums of the counters of all streams; `depth` is the largest of any stream.
     pub fn counters(&self) -> Counters {
         self.streams
             .iter()
@@ -357,31 +361,32 @@ impl Log {
     }
 
     /// Device calls that took longer than [`Options::stall_after`], and the one that is taking so
-    /// long now, if any.
+    /// much time now, if any.
     pub fn device_stalls(&self) -> device::Stalls {
         self.open.guards.watch.stalls()
     }
 
-    /// The first failure of any stream, after which nothing is acknowledged any more.
+    /// The first failure of any stream, if one has failed. After it no commit is acknowledged any
+    /// more.
     pub fn poisoned(&self) -> Option<Error> {
         self.open.failure()
     }
 
-    /// Refuses further appends, makes everything appended durable, remembers that, ends the
-    /// background threads, and gives the directory back (a log in NVRAM keeps its memory, and can
-    /// be opened again, when the last handle, session, reader and future of this one is dropped).
-    /// Reading goes on. What other threads are appending at this very moment may or may not be in
-    /// the log; they are told.
+    /// Closes the log: refuses further appends, makes everything appended durable, notes a clean
+    /// end, ends the background threads, and unlocks the directory. (A log in NVRAM keeps its
+    /// memory, and can be opened again when the last handle, session, reader and future of this one
+    /// is dropped.) Records that other threads are appending at this moment may be in the log or
+    /// not; their calls return which. Reading goes on.
     ///
-    /// When this returns, no call of this log reaches the directory any more: those under way have
-    /// ended, later ones get [`Error::Closed`]. A second call waits for the first and has its
-    /// outcome.
+    /// When this returns, no call of this log uses the directory any more: calls under way have
+    /// ended, and later ones fail with [`Error::Closed`]. A second call waits for the first and has
+    /// the same outcome.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if not everything could be made durable; the first stream's, and the
-    /// others are closed all the same. [`Error::Device`] if this thread is inside a device call of
-    /// the log, as a logger or a panic hook may be: it would wait for itself, and nothing is
-    /// closed.
+    /// [`Error::Poisoned`] if not everything could be made durable. It is the error of the first
+    /// such stream; the others are closed all the same. [`Error::Device`] if this thread is inside
+    /// a device call of the log, as a logger or a panic hook may be: it would wait for itself, so
+    /// nothing is closed.
     pub fn close(&self) -> Result<(), Error> {
         self.open.close()
     }

@@ -9,7 +9,8 @@ use katydid_kernels::record::HEADER_BYTES;
 use katydid_kernels::sync::SyncDesign;
 use katydid_kernels::words;
 
-/// Storage of a log. A directory remembers the kind of its log, and refuses another.
+/// Storage of a log. A directory remembers the kind of its log, and cannot be opened with another
+/// kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LogKind {
@@ -24,14 +25,14 @@ pub enum LogKind {
     /// disk, and persists what all have filled. Ours.
     NvRing,
     /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the
-    /// records are persisted. Positions count entries, each 8, not bytes; there is no inserter to
-    /// choose. A commit does as in `NvRing`, and a hole is as long as one store. Ours, after
-    /// NV-Logging.
+    /// records are persisted. Positions count entries, 8 for each, not bytes. There is no choice of
+    /// an inserter. A commit waits as in `NvRing`, and a hole lasts as long as one store. Ours,
+    /// after NV-Logging.
     NvEntries,
-    /// Heap and entries as in `NvEntries`, used as NV-Logging does: an append persists its record
-    /// and then sets and persists its entry, and a commit moves the tail from entry to entry. Head
-    /// and tail are in NVRAM, so a checkpoint writes no file. A hole lasts as long as an append
-    /// persists.
+    /// Heap and entries as in `NvEntries`, used as in NV-Logging: an append persists its record and
+    /// then sets and persists its entry, and a commit moves the tail from entry to entry. Head and
+    /// tail are in NVRAM, so a checkpoint writes no file. A hole lasts as long as it takes to
+    /// persist an append.
     NvLogging,
 }
 
@@ -71,7 +72,7 @@ impl LogKind {
 /// A medium and its settings.
 ///
 /// `LogKind::NvRing.into()` is that medium with default settings, and `FileOptions { .. }.into()`
-/// are files.
+/// is a log in files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediumOptions {
     /// See [`LogKind::Disk`].
@@ -125,8 +126,8 @@ pub struct FileOptions {
     pub spare_segments: usize,
     /// Size of the log buffer, the ring in memory where records wait to be written. A power of two
     /// from 16 KiB to 1 GiB. Default: [`FileOptions::ring_bytes_for`] this machine's processors. A
-    /// program that sets it sets [`run_ahead_bytes`](crate::Options::run_ahead_bytes) too, whose
-    /// default is for the default ring.
+    /// program that sets it should set [`run_ahead_bytes`](crate::Options::run_ahead_bytes) too,
+    /// whose default suits the default ring.
     pub ring_bytes: usize,
     /// The inserter, which puts records into memory, and its settings. Default: `Marks`.
     pub inserter: InserterDesign,
@@ -154,8 +155,8 @@ impl Default for FileOptions {
 }
 
 impl FileOptions {
-    /// The default ring of a log that this number of processors fills: 256 KiB for each; at least
-    /// 2 MiB, of which one half is filled while the other is written, and at most 64 MiB.
+    /// The default ring size for a log that this number of processors appends to: 256 KiB for each,
+    /// at least 2 MiB and at most 64 MiB. One half is filled while the other is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         BufferSizes::ring_bytes_for(processors)
     }
@@ -166,10 +167,10 @@ impl FileOptions {
 pub struct NvramOptions {
     /// Bytes of the ring, or of the heap of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]: the
     /// maximum that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB to
-    /// 16 GiB. Only a new log takes it.
+    /// 16 GiB. It counts when the log is made; an existing log keeps its size.
     pub bytes: u64,
-    /// Kind of memory. Default `Auto`: real where there is such, else emulated. An emulated latency
-    /// is at most 1 s.
+    /// Kind of memory. Default `Auto`: real NVRAM if the machine has it, otherwise emulated. An
+    /// emulated latency is at most 1 s.
     pub want: Persistence,
 }
 
@@ -179,8 +180,8 @@ impl Default for NvramOptions {
     }
 }
 
-/// Settings of every medium, from which [`MediumSettings::medium`] takes those of one. For a
-/// program that takes the kind of the log as a parameter.
+/// Settings of every medium. [`MediumSettings::medium`] takes those of one. For a program that
+/// takes the kind of the log as a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MediumSettings {
     /// Settings of files. A ring in NVRAM takes the inserter.
@@ -193,7 +194,7 @@ pub struct MediumSettings {
 }
 
 impl MediumSettings {
-    /// The medium of this kind with the settings that it has.
+    /// The medium of this kind, with these settings.
     pub const fn medium(self, kind: LogKind) -> MediumOptions {
         let MediumSettings { files, memory, entries } = self;
         match kind {
@@ -277,7 +278,7 @@ impl MediumOptions {
         }
     }
 
-    /// The settings of files, to be changed, if the medium is files.
+    /// The settings of files for changing them, if the medium is files.
     pub const fn files_mut(&mut self) -> Option<&mut FileOptions> {
         match self {
             MediumOptions::Files(files) => Some(files),
@@ -299,7 +300,7 @@ impl MediumOptions {
         }
     }
 
-    /// The memory, to be changed, if the medium is NVRAM.
+    /// The memory for changing it, if the medium is NVRAM.
     pub const fn memory_mut(&mut self) -> Option<&mut NvramOptions> {
         match self {
             MediumOptions::Files(_) => None,
@@ -310,7 +311,7 @@ impl MediumOptions {
         }
     }
 
-    /// The inserter, if the medium leaves a choice.
+    /// The inserter, if the medium has a choice of inserters.
     pub const fn inserter(&self) -> Option<InserterDesign> {
         match *self {
             MediumOptions::Files(FileOptions { inserter, .. })
@@ -320,7 +321,7 @@ impl MediumOptions {
         }
     }
 
-    /// The inserter, to be changed, if the medium leaves a choice.
+    /// The inserter for changing it, if the medium has a choice of inserters.
     pub const fn inserter_mut(&mut self) -> Option<&mut InserterDesign> {
         match self {
             MediumOptions::Files(FileOptions { inserter, .. })
@@ -330,8 +331,9 @@ impl MediumOptions {
         }
     }
 
-    /// Returns whether a record lies above all records that any session appended before it. If it
-    /// does not, appends name what they come after ([`Append::after`](crate::Append::after)).
+    /// Returns whether a record lies above all records that any session has appended before. If
+    /// not, an append must name the record that it comes after
+    /// ([`Append::after`](crate::Append::after)).
     pub const fn keeps_order(&self) -> bool {
         match self.inserter() {
             Some(inserter) => inserter.keeps_order(),

@@ -11,15 +11,15 @@ use katydid_kernels::insert::{BufferSizes, OutOfRange};
 use katydid_kernels::record::RECORD_ALIGNMENT;
 use std::time::Duration;
 
-/// The thread that does what no caller waits for: preparing segments, and writing and syncing what
-/// was requested without blocking.
+/// The thread that does the work that no caller waits for: preparing segments, and writing and
+/// syncing for requests that do not block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Background {
     /// Threads of the log's own.
     #[default]
     Threads,
-    /// The caller, when it says so or cannot go on without: for tests that must do the same in
-    /// every run.
+    /// The caller, when it calls [`Log::run_background`](crate::Log::run_background) or cannot go
+    /// on without that work. For tests that must do the same in every run.
     Caller,
 }
 
@@ -35,10 +35,10 @@ pub enum Background {
 pub struct Options {
     /// Medium of the log, with its settings. Default: files.
     pub medium: MediumOptions,
-    /// Streams of the log: each has its own ring, files, sessions and syncs, so the sizes below
-    /// count once for each. Default 1; from 1 to 1,024. Fixed when the log is created: another
-    /// number is refused. Appends to different streams share no word. Recovery orders records of
-    /// different streams only by what they say of each other
+    /// Number of streams of the log: each has its own ring, files, sessions and syncs, so the sizes
+    /// below apply to each. Default 1; from 1 to 1,024. Fixed when the log is created: opening it
+    /// with another number fails. Appends to different streams share no word. Recovery orders
+    /// records of different streams only by their dependencies
     /// ([`Append::commit`](crate::Append::commit)).
     pub streams: u16,
     /// Maximum distance of reservations from the filled frontier, in positions. Default: an eighth
@@ -50,13 +50,13 @@ pub struct Options {
     /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says
     /// which one is in use. See [`Options::device`].
     pub method: Method,
-    /// Most sessions open at once. Default 1,024; from 1 to 65,536. Each costs 128 bytes of memory
-    /// for its mark.
+    /// Maximum number of open sessions. Default 1,024; from 1 to 65,536. Each takes 128 bytes of
+    /// memory for its mark.
     pub sessions_max: usize,
     /// Prepared bytes that only critical appends may use: those that finish or undo what is already
-    /// in the log. Default: 16 MiB. In a young log it is at most 256 KiB and three times the bytes
-    /// that were ever appended, because what is not in the log needs no record that undoes it. At
-    /// most 1,024 times `segment_bytes`, or in NVRAM a quarter of the ring or heap. `NvEntries` and
+    /// in the log. Default: 16 MiB. In a young log it is at most 256 KiB plus three times the bytes
+    /// that were ever appended, because only what is in the log may have to be undone. At most
+    /// 1,024 times `segment_bytes`, or in NVRAM a quarter of the ring or heap. `NvEntries` and
     /// `NvLogging` also keep entries for critical appends: as many as there may be records in this
     /// number of bytes, at most half of all.
     pub reserve_bytes: u64,
@@ -64,8 +64,8 @@ pub struct Options {
     /// `katydid::device`) and in [`Log::device_stalls`](crate::Log::device_stalls). Default: 1 s.
     /// Zero: never. It has no other effect.
     pub stall_after: Duration,
-    /// The id of a new log. Default none: a random one. Set it where files must come out the same
-    /// in every run.
+    /// Id of a new log. Default none: a random one. Set it for files that must be the same in every
+    /// run.
     pub log_id: Option<Id>,
     /// Thread that performs background work. For tests that must do the same in every run.
     #[doc(hidden)]
@@ -108,7 +108,7 @@ impl From<OutOfRange> for OptionsError {
     }
 }
 
-/// Most streams of a log.
+/// Maximum number of streams of a log.
 pub const STREAMS_MAX: u16 = 1024;
 
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 8 << 10;
@@ -125,7 +125,8 @@ fn check(good: bool, option: &'static str, value: u64, range: &'static str) -> R
 }
 
 impl Options {
-    /// These options with other settings of the files. A log that is not in files stays as it is.
+    /// Returns these options with other settings of files. Options of a log that is not in files
+    /// are returned unchanged.
     ///
     /// ```
     /// use katydid_wal::{FileOptions, Options};
@@ -139,9 +140,10 @@ impl Options {
         self
     }
 
-    /// These options with the method that suits a device, and, for a log in files, with its write
-    /// size. Choose the medium before: a later choice replaces these settings. The number of writes
-    /// in flight stays: see [`SyncDesign::Adaptive`](crate::SyncDesign::Adaptive).
+    /// Returns these options with the method that suits a device, and, for a log in files, with its
+    /// write size. Choose the medium before, because choosing it later replaces these settings. The
+    /// number of writes in flight is unchanged: see
+    /// [`SyncDesign::Adaptive`](crate::SyncDesign::Adaptive).
     ///
     /// ```no_run
     /// use katydid_wal::{Device, Log, Options};
@@ -158,7 +160,7 @@ impl Options {
     /// Refuses settings outside their documented ranges.
     ///
     /// # Errors
-    /// Names the first option found out of range, its value and its range.
+    /// The first option that is out of range, with its value and its range.
     pub fn validate(&self) -> Result<(), OptionsError> {
         let streams = self.streams;
         check((1..=STREAMS_MAX).contains(&streams), "streams", streams.into(), "from 1 to 1024")?;

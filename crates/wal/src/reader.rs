@@ -62,20 +62,20 @@ impl Extent for FixedExtent {
     }
 }
 
-/// A logical record, with a payload of its own.
+/// A logical record that owns its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its identity: where its last fragment starts; for records without fragments, where it
-    /// starts.
+    /// The LSN that identifies the record: the start of its last fragment, or of the record if it
+    /// has no fragments.
     pub lsn: Lsn,
     /// Start of the record's first fragment; equal to `lsn` for records without fragments. Trimming
     /// up to here keeps the record.
     pub first: Lsn,
-    /// Exclusive end: the record is durable when the durable frontier has got here.
+    /// Exclusive end. The record is durable when the durable frontier has reached it.
     pub end: Lsn,
     /// Kind of the record.
     pub kind: Kind,
-    /// Transaction, as given when it was appended.
+    /// The transaction, as given when the record was appended.
     pub txn: u64,
     /// The transaction's previous record, or its commit stamp and number of dependencies, as given
     /// when the record was appended.
@@ -85,10 +85,10 @@ pub struct Record {
     pub payload: Vec<u8>,
 }
 
-/// A logical record whose payload is still in the reader. See [`Record`] for the fields.
+/// A logical record whose payload is borrowed from the reader. See [`Record`] for the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordRef<'a> {
-    /// Its identity.
+    /// The LSN that identifies the record.
     pub lsn: Lsn,
     /// Start of its first fragment.
     pub first: Lsn,
@@ -96,7 +96,7 @@ pub struct RecordRef<'a> {
     pub end: Lsn,
     /// Kind of the record.
     pub kind: Kind,
-    /// Transaction, as given when it was appended.
+    /// The transaction, as given when the record was appended.
     pub txn: u64,
     /// The transaction's previous record, or its commit stamp and number of dependencies, as given
     /// when the record was appended.
@@ -112,7 +112,7 @@ impl<'a> RecordRef<'a> {
         RecordRef { lsn, first, end: header.end(), kind, txn, chain, payload }
     }
 
-    /// A copy with a payload of its own.
+    /// Returns a copy that owns its payload.
     pub fn to_record(&self) -> Record {
         let RecordRef { lsn, first, end, kind, txn, chain, payload } = *self;
         Record { lsn, first, end, kind, txn, chain, payload: payload.to_vec() }
@@ -128,11 +128,11 @@ pub(crate) enum RecordFilter {
     All,
 }
 
-/// Reads records in the order of their LSNs.
+/// A reader of records in the order of their LSNs.
 ///
 /// Use it as an iterator, or call [`Reader::next_record`], which copies no payload. At the end of
-/// what is written it gives `None`; asked again later it goes on with what has been written since.
-/// As an iterator it stops for good after an error.
+/// the written log it returns `None`; a later call goes on with records written since. After an
+/// error the iterator has ended.
 #[derive(Debug)]
 pub struct Reader {
     source: Arc<dyn Source>,
@@ -169,7 +169,7 @@ impl Reader {
     }
 
     /// Reads ahead what has been written so far, on threads that end with the reader. For a caller
-    /// that reads much of the log.
+    /// that reads a large part of the log.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
         // All else is in memory.
@@ -184,7 +184,7 @@ impl Reader {
         damage(self.source.as_ref(), self.extent.as_ref(), at, reason)
     }
 
-    /// Position at which the next record is looked for.
+    /// The position at which the reader looks for the next record.
     pub fn position(&self) -> Lsn {
         self.at
     }
@@ -194,12 +194,12 @@ impl Reader {
         self.incarnation
     }
 
-    /// The next record, or `None` at the end of what has been written.
+    /// Returns the next record, or `None` at the end of the written log.
     ///
     /// # Errors
-    /// [`ReadError::Corrupt`] where the bytes are no record, [`ReadError::Trimmed`] if the log was
-    /// trimmed past the reader, [`ReadError::Device`] if they cannot be read. The position stays,
-    /// so the call can be repeated.
+    /// [`ReadError::Corrupt`] if the bytes are not a record, [`ReadError::Trimmed`] if the log was
+    /// trimmed past the reader, [`ReadError::Device`] if the bytes cannot be read. The position
+    /// stays, so the call can be repeated.
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, ReadError> {
         loop {
             self.skip_truncated();

@@ -154,11 +154,11 @@ impl Retention {
     }
 }
 
-/// Keeps a log from being trimmed above the positions that it names, until dropped. Made by
+/// A hold on a log: while it exists, no trim goes above its positions. Made by
 /// [`Log::pin`](crate::Log::pin) and [`Log::pin_all`](crate::Log::pin_all).
 ///
-/// It does not keep the log open, and it is in memory only: an opening begins without pins. What it
-/// held is trimmed by the owner's next trim, not when it is dropped.
+/// A pin does not keep the log open, and is not stored: an opening begins without pins. Dropping it
+/// trims nothing; the owner's next trim does.
 #[must_use = "dropping the pin lets the log be trimmed"]
 #[derive(Debug)]
 pub struct Pin {
@@ -168,13 +168,13 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// The position of each stream from which on the pin keeps records.
+    /// The position in each stream from which on the pin keeps records.
     pub fn from(&self) -> &[Lsn] {
         &self.from
     }
 
-    /// Returns whether the log still has everything that is pinned. False once the pin was more
-    /// than its bytes behind when the log's owner trimmed; it stays false.
+    /// Returns whether the log still has everything that is pinned. It is false from the moment
+    /// when the log's owner trimmed and the pin was too far behind.
     pub fn is_held(&self) -> bool {
         locked(&self.retention.state).pins.get(&self.number).is_some_and(|held| !held.is_lost)
     }

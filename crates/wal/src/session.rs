@@ -38,12 +38,12 @@ impl Session {
         Ok(Session { stream, slot, completions: None, _not_sync: PhantomData })
     }
 
-    /// Appends a record. When this returns, it is in the log's memory ([`Durability::Buffered`]);
-    /// it becomes durable when a caller waits for that or asks for it. Never waits for a sync, but
-    /// may wait for a write when the ring is full.
+    /// Appends a record. When this returns, the record is in the log's memory
+    /// ([`Durability::Buffered`]). It becomes durable when a caller waits or asks for that. Never
+    /// waits for a sync, but may wait for a write if the ring is full.
     ///
     /// # Errors
-    /// See [`AppendError`]. Nothing of the record is in the log then.
+    /// See [`AppendError`]. After an error no part of the record is in the log.
     #[inline]
     pub fn append(&mut self, append: &Append<'_>) -> Result<Appended, AppendError> {
         match append.dependencies {
@@ -101,14 +101,15 @@ impl Session {
             .append(self.slot, &Append { chain, payload: pieces, dependencies: None, ..*append })
     }
 
-    /// The stream that it appends to.
+    /// The stream that the session appends to.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Runs `callback` on a later [`Session::poll`], [`Session::wait_below`] or [`Session::drain`]
-    /// of this session, once everything of its stream below `end` is at `durability` (or never will
-    /// be). Asks for that. Callbacks run in the order given.
+    /// Queues `callback`. A later [`Session::poll`], [`Session::wait_below`] or [`Session::drain`]
+    /// of this session runs it, once everything of its stream below `end` is at `durability`, or
+    /// never will be. Asks the log for that durability. Callbacks run in the order in which they
+    /// were queued.
     pub fn on_complete(
         &mut self,
         end: Lsn,
@@ -119,7 +120,7 @@ impl Session {
         self.completions().push(at, &Dependencies::default(), durability, Box::new(callback));
     }
 
-    /// Runs the callbacks that are ready; how many. Never blocks.
+    /// Runs the callbacks that are ready, and returns their number. Never blocks.
     pub fn poll(&mut self) -> usize {
         self.completions.as_mut().map_or(0, Completions::poll)
     }
@@ -129,14 +130,14 @@ impl Session {
         self.completions.as_ref().map_or(0, Completions::pending)
     }
 
-    /// Runs ready callbacks, and blocks until fewer than `limit` are pending (at least 1).
+    /// Runs callbacks that are ready, and blocks until fewer than `limit` (at least 1) are pending.
     pub fn wait_below(&mut self, limit: usize) {
         if let Some(completions) = &mut self.completions {
             completions.wait_below(limit);
         }
     }
 
-    /// Runs all callbacks, blocking until each is ready.
+    /// Runs all callbacks, and blocks until each is ready.
     pub fn drain(&mut self) {
         self.wait_below(1);
     }

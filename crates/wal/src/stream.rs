@@ -25,8 +25,8 @@ use std::sync::Arc;
 /// Share of a log in NVRAM, per mille, that may be taken after a trim before pins are lost.
 const PINNED_SHARE: u32 = 250;
 
-/// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream.
-/// The log stays open while there is one.
+/// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream. A
+/// handle keeps the log open.
 #[derive(Clone)]
 pub struct Stream {
     core: Arc<Core>,
@@ -73,7 +73,7 @@ impl Stream {
         self.core.stream
     }
 
-    /// The position of this stream below `end`.
+    /// Returns the position `end` together with this stream's number.
     pub fn at(&self, end: Lsn) -> StreamLsn {
         StreamLsn { stream: self.core.stream, end }
     }
@@ -87,7 +87,7 @@ impl Stream {
         &self.log.streams[self.core.stream.index()]
     }
 
-    /// The recovery's report of the stream, from when the log was opened.
+    /// The report of the stream's recovery when the log was opened.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.opened().report
     }
@@ -104,9 +104,10 @@ impl Stream {
     }
 
     /// Maximum bytes of records, the reserve included, between [`Stream::start`] and
-    /// [`Stream::reserved`], if it is fixed: in NVRAM only [`Stream::trim`] makes room. A log whose
-    /// records lie apart ([`LogKind::lies_apart`]) holds at least this number of bytes and often
-    /// some more, but fewer bytes of short records if it has few entries.
+    /// [`Stream::reserved`]. `None` if it is not fixed: only in NVRAM it is, where only
+    /// [`Stream::trim`] makes room. A log whose records lie apart ([`LogKind::lies_apart`]) holds
+    /// at least this number of bytes and often some more, but fewer bytes of short records if it
+    /// has few entries.
     pub fn capacity(&self) -> Option<u64> {
         self.core().capacity()
     }
@@ -116,10 +117,10 @@ impl Stream {
         self.capacity().is_some()
     }
 
-    /// Used part of a log in NVRAM, per mille of what appends that are not critical may take. None
-    /// for logs in files, which can grow. At 1,000 such appends get
-    /// [`AppendError::NoSpace`](crate::AppendError::NoSpace); it is more if critical appends took
-    /// more, or if room was set aside since. For logs whose records lie apart
+    /// Used part of a log in NVRAM, per mille of what appends that are not critical may take.
+    /// `None` for logs in files, which can grow. At 1,000 such appends fail with
+    /// [`AppendError::NoSpace`](crate::AppendError::NoSpace). It is above 1,000 if critical appends
+    /// took more, or if the reserve was raised since. For logs whose records lie apart
     /// ([`LogKind::lies_apart`]) it is the used part of the entries or of the heap, whichever is
     /// greater. A chunk of the heap counts as used from its first record on, until all its records
     /// are trimmed.
@@ -127,48 +128,48 @@ impl Stream {
         self.core().fullness()
     }
 
-    /// I/O method in use; [`device::Method::Direct`] and `Uring` may have fallen back. Has no
-    /// meaning in NVRAM.
+    /// I/O method in use. It may differ from the option if [`device::Method::Direct`] or `Uring`
+    /// fell back. Has no meaning in NVRAM.
     pub fn method(&self) -> device::Method {
         self.opened().method
     }
 
-    /// A session to append to this stream with.
+    /// Returns a session to append to this stream.
     ///
     /// # Errors
-    /// [`Error::SessionsExhausted`] if too many are open.
+    /// [`Error::SessionsExhausted`] if the stream has as many open sessions as it may.
     pub fn session(&self) -> Result<Session, Error> {
         Session::new(self.clone())
     }
 
-    /// Blocks until everything below `end` is at `durability`; may write and sync on this thread.
-    /// `Buffered` returns at once. With [`LogKind::NvDirect`] what has been appended is durable
-    /// already; others' appends below `end` may still be under way then.
+    /// Blocks until everything below `end` is at `durability`. This thread may write and sync for
+    /// that. For `Buffered` it returns at once. With [`LogKind::NvDirect`] it returns although
+    /// appends of other threads below `end` may be under way: a finished append is durable there.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if that cannot be any more, [`Error::BeyondEnd`] if nothing was appended
-    /// there.
+    /// [`Error::Poisoned`] if the log has failed before that, [`Error::BeyondEnd`] if `end` is
+    /// beyond the end of the stream.
     pub fn wait(&self, end: Lsn, durability: Durability) -> Result<(), Error> {
         self.core().wait(end, durability)
     }
 
-    /// A future of what [`Stream::wait`] waits for. The request is made now. Wakers are called by a
-    /// worker thread of the log: see [`Completion`].
+    /// Returns a future that is ready when [`Stream::wait`] would return. The log is asked at once,
+    /// not at the first poll. A worker thread of the log calls the wakers: see [`Completion`].
     pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
         Completion::new(self.clone(), end, Dependencies::default(), durability)
     }
 
-    /// An empty queue of things to be told about: see [`Completions`].
+    /// Makes an empty queue of notifications: see [`Completions`].
     pub fn completions<T>(&self) -> Completions<T> {
         Completions::new(&self.log)
     }
 
-    /// Asks that everything below `end` gets to `durability`, and returns at once.
+    /// Asks the log to bring everything below `end` to `durability`, and returns at once.
     pub fn request(&self, end: Lsn, durability: Durability) {
         self.core().request(end, durability);
     }
 
-    /// Makes everything appended before this call durable; returns up to where.
+    /// Makes everything appended before this call durable, and returns its end.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -179,11 +180,11 @@ impl Stream {
         Ok(end)
     }
 
-    /// Separates appends in the log: everything whose append ended before this call lies below what
-    /// it returns, everything whose append begins after it returned lies there or above. Writes
-    /// nothing and waits for no device. Free but for
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks:
-    /// call it rarely then.
+    /// Returns a position that separates appends: every record whose append ended before this call
+    /// lies below it, and every record whose append begins after this call lies there or above. It
+    /// writes nothing and waits for no device. It costs little, except with
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks;
+    /// there it should be called rarely.
     pub fn barrier(&self) -> Lsn {
         self.core().barrier()
     }
@@ -193,8 +194,9 @@ impl Stream {
         self.core().medium.start()
     }
 
-    /// The greatest position that [`Stream::trim`] was asked for, by this opening; before that,
-    /// where the stream started. Not below [`Stream::start`], which pins may keep lower.
+    /// The greatest position that [`Stream::trim`] was called with in this opening; before the
+    /// first call, the start of the stream. Never below [`Stream::start`], which pins may keep
+    /// lower.
     pub fn trimmed_to(&self) -> Lsn {
         self.log.retention.owner(self.core.stream.index())
     }
@@ -214,38 +216,40 @@ impl Stream {
         reader::check_record(core.medium.source().as_ref(), core, at).map_err(Error::from)
     }
 
-    /// Position at which the next record will start. With
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) everything appended so far lies
-    /// below, and some later records may lie below as well.
+    /// The position at which the next record will start. With
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) every record appended so far lies
+    /// below it, and some later records may lie below it as well.
     pub fn reserved(&self) -> Lsn {
         self.core().frontiers().reserved()
     }
 
-    /// Everything below is in memory. The last known value; it moves when a thread writes.
+    /// Everything below this position is in memory. It is the last known value, which moves when a
+    /// thread writes.
     pub fn filled(&self) -> Lsn {
         self.core().frontiers().filled()
     }
 
-    /// Everything below was handed to the operating system. In NVRAM the same as
-    /// [`Stream::durable`].
+    /// Everything below this position was handed to the operating system. In NVRAM it is the same
+    /// as [`Stream::durable`].
     pub fn written(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().written()
     }
 
-    /// Everything below is on the device, or persisted. It moves when a caller waits or asks for
-    /// it.
+    /// Everything below this position is on the device, or persisted. It moves when a caller waits
+    /// or asks for durability.
     pub fn durable(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().durable()
     }
 
-    /// A reader of the records from `from` on: everything that was appended before this call, and
-    /// what is written later.
+    /// Returns a reader of the records from `from` on: those that were appended before this call,
+    /// and those that are written later.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] or [`Error::Closed`] if `from` was appended and never written because
-    /// the log failed or was closed before; [`Error::Read`] if it is outside the log.
+    /// [`Error::Poisoned`] or [`Error::Closed`] if the record at `from` was appended and never
+    /// written because the log failed or was closed before; [`Error::Read`] if `from` is outside
+    /// the log.
     pub fn reader(&self, from: Lsn) -> Result<Reader, Error> {
         self.make_readable(self.reserved())?;
         let core = &self.core;
@@ -269,7 +273,7 @@ impl Stream {
         Reader::new(core.medium.source(), Arc::new(found), from, RecordFilter::Users)
     }
 
-    /// The record whose identity is `lsn`.
+    /// Reads the record that `lsn` identifies.
     ///
     /// # Errors
     /// Those of [`Stream::reader`].
@@ -302,10 +306,10 @@ impl Stream {
         }
     }
 
-    /// Says that the owner of the log needs the stream only from `to` on, the start of a record or
-    /// [`Stream::durable`]. What lies below that, and below what pins hold
-    /// ([`Log::pin`](crate::Log::pin)), is dropped: the segments entirely below are recycled, or in
-    /// NVRAM their bytes. Durable when this returns. Pins that are too far behind are lost.
+    /// Trims the stream: its owner needs it only from `to` on, which is the start of a record or
+    /// [`Stream::durable`]. The log below `to`, as far as no pin ([`Log::pin`](crate::Log::pin))
+    /// holds it, is dropped: segments that lie below entirely are reused, or in NVRAM their bytes.
+    /// The trim is durable when this returns. Pins that are too far behind are lost.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
@@ -345,12 +349,13 @@ impl Stream {
     }
 
     /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is
-    /// dropped; of a log whose records lie apart ([`LogKind::lies_apart`]) also entries for as many
-    /// records as there may be in them. Waits for segments to be prepared if need be. What other
-    /// threads are appending at this moment may still take from it.
+    /// dropped. In a log whose records lie apart ([`LogKind::lies_apart`]) it also sets aside
+    /// entries for as many records as there may be in these bytes. It may wait for segments to be
+    /// prepared. Records that other threads are appending at this moment may still take some of
+    /// that space.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if the room is smaller.
+    /// [`Error::NoSpace`] if there is not enough room.
     pub fn raise_reserve(&self, bytes: u64) -> Result<ReserveGuard, Error> {
         let core = self.core();
         let change = |change: &dyn Fn(u64) -> u64| {
@@ -371,7 +376,7 @@ impl Stream {
         Space { live, prepared, reserve, on_disk: core.medium.bytes() }
     }
 
-    /// Counts of the stream's work so far.
+    /// The counters of the stream.
     pub fn counters(&self) -> Counters {
         self.core().counters()
     }
@@ -388,7 +393,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Space set aside by [`Stream::raise_reserve`], until dropped.
+/// Space that [`Stream::raise_reserve`] has set aside, until this guard is dropped.
 #[must_use = "dropping the guard gives the space back"]
 #[derive(Debug)]
 pub struct ReserveGuard {

@@ -22,34 +22,36 @@ use crate::truncated::Range;
 use katydid_kernels::durability::Durability;
 use katydid_kernels::lsn::Lsn;
 
-/// A truncation that is durable. See [`Stream::truncate_after`].
+/// A durable truncation. See [`Stream::truncate_after`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Truncation {
-    /// The records from here on were dropped ...
+    /// Start of the dropped records.
     pub from: Lsn,
-    /// ... up to here, exclusively.
+    /// Exclusive end of the dropped records.
     pub to: Lsn,
     /// Positions of the kept records, in their order. All are at `to` or above.
     pub kept: Vec<Appended>,
 }
 
 impl Stream {
-    /// Drops every record that starts at `position` or above and was appended before this call,
-    /// then returns. `position` is the exclusive end of what stays: the start of a record
-    /// ([`Appended::lsn`]), the end of the last record to be kept, or [`Stream::durable`]. Durable
-    /// when this returns: no crash brings a dropped record back. Blocks for a sync; rare by nature.
+    /// Drops every record that starts at `position` or above and was appended before this call.
+    /// `position` is the start of the first record to drop ([`Appended::lsn`]), the end of the last
+    /// record to keep, or [`Stream::durable`]. The truncation is durable when this returns: no
+    /// crash brings a dropped record back. It blocks for a sync, so it should be rare.
     ///
-    /// The records of `kept` are appended in the same step: after a crash either none of the suffix
-    /// is dropped, or all of it is and the kept records are there. They carry what must outlive the
-    /// suffix, such as the vote of a Raft log whose last copy lies in it.
+    /// The records of `kept` are appended in the same step: after a crash either no record is
+    /// dropped, or all of them are and the kept records are there. `kept` is for records that must
+    /// survive the truncation, such as the vote of a Raft log whose last copy is among the dropped
+    /// records.
     ///
     /// Positions are not used again: the next record starts above everything that was dropped.
-    /// Readers pass over it, and [`Stream::read`] gives [`ReadError::Truncated`]. A follower that
-    /// has given such a record is told by that error once ([`Stream::follow`]). Pins and named
-    /// consumers stay where they are. The space is given back when the log is trimmed above.
+    /// Readers pass over dropped records, and [`Stream::read`] returns [`ReadError::Truncated`] for
+    /// them. A follower that has returned such a record gets that error once ([`Stream::follow`]).
+    /// Pins and named consumers stay where they are. The space becomes free when the log is trimmed
+    /// above.
     ///
-    /// An append under way in another thread may be dropped or not.
+    /// A record that another thread is appending at the same time may be dropped or not.
     ///
     /// ```
     /// use katydid_wal::{Append, Durability, Kind, Log, Options};
@@ -71,12 +73,12 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::NotTruncatable`] unless the log is in files and has one stream.
-    /// [`Error::BeyondEnd`] if nothing was appended below `position`; [`Error::Read`] with
-    /// [`ReadError::Trimmed`], [`ReadError::Corrupt`] if no record starts there, or
-    /// [`ReadError::Truncated`] if it lies in what was dropped before. Those of
-    /// [`Session::append`](crate::Session::append) for `kept`, of which the first ones may be in
-    /// the log then, and [`Error::Poisoned`]: whether the suffix was dropped is known after the
-    /// next opening then.
+    /// [`Error::BeyondEnd`] if `position` is beyond the end of the log. [`Error::Read`] with
+    /// [`ReadError::Trimmed`], with [`ReadError::Corrupt`] if no record starts there, or with
+    /// [`ReadError::Truncated`] if it lies in a part that was dropped before. Those of
+    /// [`Session::append`](crate::Session::append) for `kept`; the first records of `kept` may be
+    /// in the log then. [`Error::Poisoned`]: the next opening decides whether the records were
+    /// dropped.
     pub fn truncate_after(&self, position: Lsn, kept: &[Append<'_>]) -> Result<Truncation> {
         let core = self.core();
         let streams = self.log().streams.len();

@@ -31,19 +31,19 @@ use std::convert::Infallible;
 pub struct Inspection {
     /// The log's id.
     pub id: Id,
-    /// True if all streams were made. Otherwise nothing was ever appended, and the missing streams
-    /// are not in `streams`.
+    /// True if all streams were made. If false, nothing was ever appended, and `streams` lacks
+    /// those that were not made.
     pub is_complete: bool,
     /// The streams, by their numbers.
     pub streams: Vec<StreamInspection>,
 }
 
-/// Fate of a record when the log is opened.
+/// The fate of a record when the log is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
-    /// It is replayed.
+    /// Recovery replays it.
     Kept,
-    /// It is not: this position, on which it depends, did not survive.
+    /// Recovery drops it: this position, on which it depends, did not survive.
     Dropped(StreamLsn),
 }
 
@@ -53,7 +53,7 @@ pub enum Survival {
 pub struct StreamRecord {
     /// The stream.
     pub stream: StreamId,
-    /// The record, whose payload is what was appended, without the dependencies.
+    /// The record. Its payload is the one that was appended, without the dependencies.
     pub record: Record,
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
@@ -64,18 +64,18 @@ pub struct StreamRecord {
 }
 
 impl Inspection {
-    /// The first stream, which is the only one of most logs; none if the log has several and was
-    /// not made whole.
+    /// The first stream, which is the only one of most logs. `None` if the log has several streams
+    /// and was not made completely.
     pub fn first(&self) -> Option<&StreamInspection> {
         self.streams.first()
     }
 
-    /// All valid records of users: those of one stream in its order, and of the next ones of all
-    /// streams always the one with the least stamp. After an error, which ends one stream, those of
-    /// the others follow. `from` is what it is for [`Log::replay`](crate::Log::replay); without it,
-    /// the start of each stream: then, if a crash has cut a trim short, records that a checkpoint
-    /// has made needless may be told of wrongly. A record without a stamp is an error:
-    /// [`StreamInspection::records`] reads those too.
+    /// Returns all valid records of users. Those of a log with one stream come in its order; of
+    /// several streams, the one with the least stamp comes next. An error ends its stream, and
+    /// those of the others follow. `from` is the same as for [`Log::replay`](crate::Log::replay).
+    /// Without it records are read from the start of each stream; then, if a crash has interrupted
+    /// a trim, [`Survival`] may be wrong for records that a checkpoint has made unnecessary. A
+    /// record without a stamp is an error: [`StreamInspection::records`] reads those too.
     ///
     /// # Errors
     /// If a position is outside its stream.
@@ -158,12 +158,12 @@ impl Iterator for Records {
     }
 }
 
-/// Looks at the log in a directory and changes nothing.
+/// Reads the log in a directory and changes nothing there.
 ///
 /// # Errors
-/// Where nothing can be said of the whole: there is no sound file that says which streams there
-/// are, or one of them is missing, foreign, or cannot be looked at. Everything else that is wrong
-/// with a stream is in its [`StreamInspection`].
+/// If the log as a whole is unknown: no undamaged file names its streams, or one of them is
+/// missing, belongs to another log, or cannot be read. All other faults of a stream are in its
+/// [`StreamInspection`].
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {
     let Some(state) = StreamsState::read(directory)? else {
         if !folders::has_only_stream(directory)? {

@@ -27,11 +27,11 @@ pub struct StreamInspection {
     pub version: u32,
     /// Number of times the log was opened for writing.
     pub incarnation: u32,
-    /// Everything below was trimmed.
+    /// Start of the log. Everything below was trimmed.
     pub start: Lsn,
     /// End of the valid records.
     pub end: Lsn,
-    /// The log is known to have been durable at least up to here.
+    /// A position up to which the log is known to have been durable.
     pub durable: Lsn,
     /// Kind of log. A log in NVRAM has no segments. A log of kind `NvDirect` shows only what lies
     /// below the first hole, until it has been opened.
@@ -71,10 +71,11 @@ impl Extent for InspectedExtent {
 }
 
 impl StreamInspection {
-    /// All valid records from the start on that were not truncated, the log's own ones included.
+    /// Returns all valid records from the start on that were not truncated, the log's own records
+    /// included.
     ///
     /// # Errors
-    /// None as of now; the reader itself meets those of reading.
+    /// None at present. Reading from the reader may fail.
     pub fn records(&self) -> Result<Reader, ReadError> {
         self.reader(self.start, RecordFilter::All)
     }

@@ -20,29 +20,29 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentState {
-    /// Holds part of the log.
+    /// The file holds part of the log.
     Live,
-    /// Ready for what comes next; nothing of the log is in it.
+    /// The file is prepared for later records, and holds none.
     Prepared,
-    /// Below the log's start, kept for reuse.
+    /// The file lies below the log's start, and is kept for reuse.
     Trimmed,
-    /// Damaged: why.
+    /// The file is damaged, for this reason.
     Corrupt(&'static str),
     /// The file belongs to another log, with this id.
     Foreign(Id),
-    /// A version of the format that the program does not read.
+    /// The file has a version of the format that this program does not read.
     OtherVersion(u32),
 }
 
-/// One segment file.
+/// The report of one segment file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentReport {
     /// File name.
     pub file: String,
-    /// First position it holds by its name.
+    /// The first position that the file holds, according to its name.
     pub base: Lsn,
-    /// Incarnation of the log when it was prepared, if the header could be read.
+    /// The incarnation of the log that prepared the file, if the header could be read.
     pub incarnation: Option<u32>,
     /// State of the file.
     pub state: SegmentState,

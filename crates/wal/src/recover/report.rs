@@ -7,22 +7,23 @@ use katydid_kernels::lsn::Lsn;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// There was no log: a new one was made, or the making of one finished.
+    /// There was no log: this opening made one, or finished making one.
     Created,
-    /// Nothing was being written when the log was last used, or nothing of it arrived.
+    /// No write was interrupted when the log was last used, or nothing of it reached the device.
     CleanEnd {
         /// True if the log had been closed.
         closed: bool,
     },
-    /// A crash cut what was being written. None of it had been acknowledged as durable; it is gone.
+    /// A crash interrupted a write. What was written of it is cut off; no record there was
+    /// acknowledged as durable.
     TornTail {
         /// End of the valid log.
         at: Lsn,
         /// Number of valid records beyond that, which had nothing to stand on.
         dropped: u64,
     },
-    /// A crash left holes between records that were acknowledged, as it may in a log of kind
-    /// [`LogKind::NvDirect`](crate::LogKind::NvDirect). They are padding now.
+    /// A crash left holes between records that were acknowledged, as may happen in a log of kind
+    /// [`LogKind::NvDirect`](crate::LogKind::NvDirect). Recovery has made them padding.
     Holes {
         /// Position of the first hole.
         at: Lsn,
@@ -39,16 +40,16 @@ pub struct RecoveryReport {
     pub log_id: Id,
     /// Start of the log. Everything below was trimmed.
     pub start: Lsn,
-    /// End of the valid log. Every record below was made durable before it was believed. The
-    /// internal Restart record lies here now.
+    /// End of the valid log, where the internal Restart record is. Recovery made every record below
+    /// durable before it relied on it.
     pub end: Lsn,
     /// The incarnation that begins with this opening.
     pub incarnation: u32,
     /// Finding about the log's end.
     pub finding: Finding,
-    /// Number of physical records walked, internal ones included.
+    /// Number of physical records that were read, internal ones included.
     pub records: u64,
-    /// Bytes read to find the end.
+    /// Number of bytes that were read to find the end.
     pub scanned_bytes: u64,
     /// Size of each segment file, or of the ring in NVRAM, in bytes.
     pub segment_bytes: u64,

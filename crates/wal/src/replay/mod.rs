@@ -41,7 +41,7 @@ enum Wanted {
     Undecided,
 }
 
-/// A record that survived, with everything it depends on.
+/// A record that survived together with everything it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replayed<'a> {
     /// The transaction's place in the order of commits.
@@ -60,11 +60,11 @@ pub struct Replayed<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ReplayReport {
-    /// Records given to the visitor.
+    /// Number of records that the visitor got.
     pub records: u64,
-    /// Records that depend on something that did not survive.
+    /// Number of records that depend on one that did not survive.
     pub dropped: u64,
-    /// Bytes of the streams that were read.
+    /// Number of bytes that were read from the streams.
     pub bytes: u64,
     /// The greatest stamp of any record, the dropped ones included; zero if there is none.
     pub stamp_max: CommitStamp,
@@ -81,11 +81,11 @@ impl ReplayReport {
     }
 }
 
-/// A replay that has not come to its end.
+/// The reason why a replay was not completed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError<E> {
-    /// A stream could not be read, or does not go back so far.
+    /// A stream could not be read, or starts above the wanted position.
     #[error("stream {stream}: {source}")]
     Read {
         /// The stream.
@@ -99,18 +99,19 @@ pub enum ReplayError<E> {
 }
 
 impl Log {
-    /// Gives every record to `visit` that this opening found at or above its stream's position in
-    /// `from`, and that survived with everything it depends on. Several threads call it at once;
-    /// the order is any. `progress` is told now and then how many bytes have been read since it was
-    /// last called, by each thread.
+    /// Calls `visit` with every record at or above its stream's position in `from` that this
+    /// opening found, and that survived with everything it depends on. Several threads call it at
+    /// once, in any order. Each thread calls `progress` now and then with the bytes that it has
+    /// read since its last call.
     ///
-    /// `from` is the start of each stream, if nothing was ever trimmed; or a cut: positions that
-    /// were all durable at some moment of one and the same opening, and at or above where that
-    /// opening began. What lies below a cut is taken to be there.
+    /// If nothing was ever trimmed, `from` is the start of each stream. Otherwise it is a cut:
+    /// positions that were all durable at some moment of one opening, and at or above the positions
+    /// where that opening began. Dependencies below the cut count as survived.
     ///
     /// # Errors
-    /// The first that a thread met, and then the others stop. See [`ReplayError`]. A record without
-    /// a commit stamp is one of them: a log that has such records is read by [`Stream::reader`].
+    /// The first error that a thread met, after which the others stop. See [`ReplayError`]. A
+    /// record without a commit stamp is an error: read a log that has such records with
+    /// [`Stream::reader`].
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.

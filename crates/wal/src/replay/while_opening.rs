@@ -36,14 +36,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Treatment of the records that an opening finds.
 pub struct Replay<'a, E> {
-    /// From where on they are wanted: a cut, as [`Log::replay`] explains. `None`: from the start of
-    /// each stream.
+    /// The positions from which on records are wanted: a cut, as [`Log::replay`] explains. `None`:
+    /// from the start of each stream.
     pub from: Option<&'a [Lsn]>,
-    /// Given each record once that survived, in batches, by several threads at once, in any order.
-    /// Nothing of what it does may count before the opening has succeeded.
+    /// Called once for each record that survived, in batches, by several threads at once, in any
+    /// order. Its effects must not count before the opening has succeeded.
     pub visit: &'a (dyn Fn(&Batch) -> Result<(), E> + Sync),
-    /// Told now and then how many bytes have been read, and of how many: at most, for where a
-    /// stream ends is known only there.
+    /// Called now and then with the bytes that have been read, and the bytes to read. The latter is
+    /// an upper bound, because the end of a stream is not known before it is reached.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -54,9 +54,9 @@ impl<E> std::fmt::Debug for Replay<'_, E> {
 }
 
 impl Log {
-    /// Does what [`Log::open_behind`] does, and replays on the way what is found. A replay that
-    /// fails does not make the opening fail: so a log that cannot be opened is told from one that
-    /// can, but whose records are refused.
+    /// Opens a log like [`Log::open_behind`], and replays the records that it finds on the way. The
+    /// opening succeeds although a replay fails: so the caller can tell a log that cannot be opened
+    /// from one whose records were refused.
     ///
     /// # Errors
     /// Those of [`Log::open`] and of [`Log::replay`].
