@@ -31,9 +31,8 @@ pub struct ReplicaOptions {
     pub transport: Arc<dyn Transport>,
     /// Time between two heartbeats of a leader. Default: 100 ms.
     pub heartbeat: Duration,
-    /// Base of the time without a leader after which a replica stands for election. openraft adds
-    /// the leader's lease to a random time: 3 to 4 times this in all. At least three times
-    /// `heartbeat`. Default: 500 ms.
+    /// Time without a leader during which no replica stands for election. One stands after a random
+    /// time between 1.4 times and twice this. At least three times `heartbeat`. Default: 500 ms.
     pub election: Duration,
     /// Entries of the Raft log between two points from which it can be purged; the engine is synced
     /// once at each. Default: 50,000.
@@ -98,8 +97,12 @@ impl ReplicaOptions {
         let config = openraft::Config {
             cluster_name: format!("{:032x}", u128::from_be_bytes(self.cluster)),
             heartbeat_interval: ms(self.heartbeat),
-            election_timeout_min: ms(self.election),
-            election_timeout_max: 2 * ms(self.election),
+            // A follower stands when two times have passed: the leader's lease, which is as long as
+            // the longest time-out, and a random time-out. Together they are 1.4 to 2 times
+            // `election`. openraft gives a vote the shortest time-out, which must exceed a
+            // heartbeat.
+            election_timeout_min: ms(self.election) * 2 / 5,
+            election_timeout_max: ms(self.election),
             install_snapshot_timeout: ms(self.install_wait),
             max_payload_entries: 1024,
             replication_lag_threshold: u64::MAX,
