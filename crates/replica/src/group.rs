@@ -111,6 +111,13 @@ impl Group {
         Error::NoQuorum { replica: self.waiting.replica, reason: reason.to_owned() }
     }
 
+    /// The vote in the log.
+    #[cfg(test)]
+    pub(crate) async fn saved_vote(&self) -> Option<crate::types::Vote> {
+        let mut log = self.log.clone();
+        openraft::RaftLogReader::read_vote(&mut log).await.expect("the vote is in memory")
+    }
+
     pub(crate) fn status(&self) -> Status {
         Status::of(&self.raft().metrics().borrow_watched())
     }

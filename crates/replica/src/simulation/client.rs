@@ -106,7 +106,9 @@ impl Client {
         loop {
             let options = WriteOptions { durability, wait: WAIT };
             match self.caller.write(id, set.clone(), options).await {
-                Ok(_) => return locked(&self.oracle).acknowledge(self.number, id.sequence),
+                Ok(committed) => {
+                    return locked(&self.oracle).acknowledge_at(self.number, id.sequence, committed.index);
+                }
                 Err(Error::Unknown { .. }) if self.random.bool() => return self.resolve(id).await,
                 Err(Error::Unknown { .. }) => is_unknown = true,
                 // The cluster is the clients' own, their sets are small, and their sessions few.

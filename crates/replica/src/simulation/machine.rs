@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::group::Group;
 use crate::options::ReplicaOptions;
 use crate::status::Status;
+use crate::types::Vote;
 use katydid::testing::Background;
 use katydid::{EngineKind, MemoryOptions, PagedOptions};
 use katydid_raft_log::wal;
@@ -132,6 +133,12 @@ impl Machine {
 
     pub fn group(&self) -> Option<&Arc<Group>> {
         self.running.as_ref().map(|running| &running.group)
+    }
+
+    /// The vote that the replica has found in its log, or has saved since.
+    pub fn vote(&self) -> Option<Vote> {
+        let Running { group, runtime } = self.running.as_ref()?;
+        runtime.block_on(group.saved_vote())
     }
 
     pub fn status(&self) -> Option<Status> {

@@ -17,7 +17,10 @@
 //!    applied twice, which would take a register back.
 //! 3. A write that was reported as not committed is never seen. A write is seen whole or not at
 //!    all.
-//! 4. When all faults have ended the clients can write, and all members have the same rows.
+//! 4. A replica that starts again remembers the greatest vote that it has sent to a candidate.
+//! 5. A leader has every entry in its log that was acknowledged before its term began (leader
+//!    completeness).
+//! 6. When all faults have ended the clients can write, and all members have the same rows.
 //!
 //! A failure prints what happened and the command that replays it. A seed names a run exactly where
 //! the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas` does; elsewhere

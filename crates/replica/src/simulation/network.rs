@@ -12,7 +12,11 @@
 //! | crash of a host | its connections reset, or, if it is silent, its peers hear nothing more |
 //! | slow link | everything between two hosts takes longer |
 
+use crate::frame::FrameCodec;
+use crate::message::{Message, Reply};
 use crate::transport::{Connection, Listener, Transport};
+use crate::types::Vote;
+use bytes::BytesMut;
 use fastrand::Rng;
 use futures_util::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +25,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_util::codec::Decoder;
 
 /// Number of a host: of a replica its own, of clients and operators larger ones.
 pub type Host = u64;
@@ -50,6 +55,8 @@ struct Inside {
     arriving: Vec<(Micros, String, End)>,
     cut: BTreeSet<(Host, Host)>,
     slow: BTreeMap<(Host, Host), Micros>,
+    /// The greatest vote that each host has sent to a candidate.
+    given: BTreeMap<Host, Vote>,
     network: std::sync::Weak<Network>,
 }
 
@@ -98,6 +105,7 @@ impl Network {
                 arriving: Vec::new(),
                 cut: BTreeSet::new(),
                 slow: BTreeMap::new(),
+                given: BTreeMap::new(),
                 network: network.clone(),
             }))
         })
@@ -147,6 +155,11 @@ impl Network {
     /// Makes everything between two hosts, in one direction, take this much longer.
     pub fn slow(&self, from: Host, to: Host, by: Micros) {
         self.inside().slow.insert((from, to), by);
+    }
+
+    /// The greatest vote that a host has sent to a candidate.
+    pub fn given_vote(&self, host: Host) -> Option<Vote> {
+        self.inside().given.get(&host).copied()
     }
 
     /// Ends all cuts and slow links. Half of the connections that were cut break.
@@ -253,6 +266,16 @@ impl Pipe {
     }
 }
 
+/// The vote that bytes give to a candidate, if they are a reply that does. A replica writes each
+/// reply at once.
+fn given_vote(bytes: &[u8]) -> Option<Vote> {
+    let frame = FrameCodec::default().decode(&mut BytesMut::from(bytes)).ok().flatten()?;
+    match Reply::from_frame(&frame).ok()? {
+        Reply::Vote(reply) if reply.vote_granted => Some(reply.vote),
+        _ => None,
+    }
+}
+
 fn reset() -> io::Error {
     io::ErrorKind::ConnectionReset.into()
 }
@@ -313,6 +336,12 @@ impl AsyncWrite for End {
         pipe.last_at = pipe.last_at.max(now + delay);
         pipe.in_flight.push_back((pipe.last_at, buf.to_vec()));
         pipe.bytes += buf.len();
+        if let Some(vote) = given_vote(buf) {
+            let given = inside.given.entry(self.host).or_insert(vote);
+            if vote > *given {
+                *given = vote;
+            }
+        }
         Poll::Ready(Ok(buf.len()))
     }
 

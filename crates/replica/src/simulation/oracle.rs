@@ -28,6 +28,10 @@ pub struct Oracle {
     registers: BTreeMap<Number, Register>,
     /// Term and replica of each leadership, and the life of the replica in which it leads.
     leaders: BTreeMap<(u64, ReplicaId), u64>,
+    /// The greatest term of any replica so far.
+    term: u64,
+    /// The greatest index of a write that was acknowledged, by the greatest term at that time.
+    acknowledged_at: BTreeMap<u64, u64>,
     pub acknowledged: u64,
     pub refused: u64,
     pub reads: u64,
@@ -39,6 +43,13 @@ pub type Floors = BTreeMap<Number, u64>;
 impl Oracle {
     pub fn begin(&mut self, client: Number, number: u64) {
         self.registers.entry(client).or_default().begun = number;
+    }
+
+    /// A write was acknowledged with the index of its entry.
+    pub fn acknowledge_at(&mut self, client: Number, number: u64, index: u64) {
+        let at = self.acknowledged_at.entry(self.term).or_default();
+        *at = index.max(*at);
+        self.acknowledge(client, number);
     }
 
     pub fn acknowledge(&mut self, client: Number, number: u64) {
@@ -80,10 +91,26 @@ impl Oracle {
         assert!(!register.refused.contains(&number), "client {client}: {number} is there, and was refused");
     }
 
-    /// A replica says that it leads, in a life that it began with this number.
-    pub fn lead(&mut self, term: u64, replica: ReplicaId, life: u64) {
-        let led = *self.leaders.entry((term, replica)).or_insert(life);
-        assert_eq!(led, life, "replica {replica} leads in term {term} again after a restart");
+    /// A replica has this term.
+    pub fn hear_term(&mut self, term: u64) {
+        self.term = self.term.max(term);
+    }
+
+    /// A replica says that it leads, in a life that it began with this number, and with a log up to
+    /// this index.
+    pub fn lead(&mut self, term: u64, replica: ReplicaId, life: u64, last_index: u64) {
+        let led = self.leaders.get(&(term, replica)).copied();
+        if let Some(led) = led {
+            assert_eq!(led, life, "replica {replica} leads in term {term} again after a restart");
+            return;
+        }
+        self.leaders.insert((term, replica), life);
+        // An entry was committed in a term that some replica had by then.
+        let needed = self.acknowledged_at.range(..term).map(|(_, index)| *index).max();
+        assert!(
+            needed.is_none_or(|index| index <= last_index),
+            "replica {replica} leads in term {term} with a log up to {last_index}, and {needed:?} was acknowledged before"
+        );
     }
 
     /// Number of leaderships.

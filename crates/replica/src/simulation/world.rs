@@ -280,9 +280,10 @@ impl World {
     fn look(&mut self, at: usize) {
         let Some(status) = self.machines[at].status() else { return };
         let host = self.machines[at].host;
+        locked(&self.oracle).hear_term(status.term);
         if status.role == Role::Leader {
             let life = self.machines[at].lives;
-            locked(&self.oracle).lead(status.term, host, life);
+            locked(&self.oracle).lead(status.term, host, life, status.last_index);
         }
         let before = self.terms.insert(host, status.term);
         if before != Some(status.term) {
@@ -391,6 +392,11 @@ impl World {
             if let Err(error) = self.machine(host).start() {
                 panic!("replica {host} does not start: {error}");
             }
+            let (given, found) = (self.network.given_vote(host), self.machine(host).vote());
+            assert!(
+                given.is_none() || found >= given,
+                "replica {host} gave {given:?} and remembers {found:?}"
+            );
         }
     }
 
