@@ -11,6 +11,8 @@ mod grid;
 mod host;
 mod inserts;
 mod manycore;
+#[cfg(feature = "replica")]
+mod replication;
 mod reproduce;
 mod workloads;
 

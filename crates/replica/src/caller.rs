@@ -31,7 +31,7 @@ use tokio_util::codec::Framed;
 /// twice that.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most connections that are kept.
-const KEPT_MAX: usize = 64;
+const KEPT_MAX: usize = 512;
 
 /// See the head of this file.
 pub(crate) struct Caller {

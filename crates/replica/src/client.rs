@@ -5,7 +5,7 @@
 
 use crate::caller::{Caller, Rows, done, range, rows};
 use crate::client_message::{ClientCall, ReadAt};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, UnknownReason};
 use crate::ids::{ReplicaId, RequestId};
 use crate::options::WriteOptions;
 use crate::status::Status;
@@ -163,6 +163,24 @@ impl Client {
         self.run(|caller, _| async move { caller.write(id, set, options).await })
     }
 
+    /// Writes as [`Client::write`] does, and calls `done` with the outcome, on the client's own
+    /// thread. Each write under way has a connection for itself. If the last clone of the client is
+    /// dropped before, the outcome is [`Error::Unknown`].
+    pub fn write_with(
+        &self,
+        id: RequestId,
+        set: WriteSet,
+        options: WriteOptions,
+        done: impl FnOnce(Result<Committed>) + Send + 'static,
+    ) {
+        let Some(runtime) = &self.shared.runtime else { return done(Err(Error::Closed)) };
+        let (caller, told) = (self.shared.caller.clone(), Told { id, done: Some(done) });
+        runtime.spawn(async move {
+            let outcome = caller.write(id, set, options).await;
+            told.tell(outcome);
+        });
+    }
+
     /// The outcome of a request, for good: see [`Replica::resolve`](crate::Replica::resolve).
     ///
     /// # Errors
@@ -263,6 +281,28 @@ impl Client {
         self.run(
             |caller, wait| async move { done(&caller.call_at(&address, &ClientCall::Snapshot, wait).await?) },
         )
+    }
+}
+
+/// A callback, called once also if the task that has it is dropped.
+struct Told<F: FnOnce(Result<Committed>)> {
+    id: RequestId,
+    done: Option<F>,
+}
+
+impl<F: FnOnce(Result<Committed>)> Told<F> {
+    fn tell(mut self, outcome: Result<Committed>) {
+        if let Some(done) = self.done.take() {
+            done(outcome);
+        }
+    }
+}
+
+impl<F: FnOnce(Result<Committed>)> Drop for Told<F> {
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            done(Err(Error::Unknown { id: self.id, reason: UnknownReason::TimedOut }));
+        }
     }
 }
 

@@ -42,6 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "katydid-wal",
             "katydid",
             "katydid-observe",
+            "katydid-replica",
             "katydid-workload",
             "katydid-manycore",
             "katydid-command",

@@ -25,6 +25,32 @@ pub struct Entry {
     pub finished: bool,
 }
 
+impl Entry {
+    /// The entry of what is called `name`, from its text.
+    pub fn parse(name: &str, text: &[u8]) -> Result<Entry> {
+        let value: Value = serde_json::from_slice(text).map_err(|error| {
+            Failure::failed(format_args!("the entry of {name:?} in table {LEDGER}: {error}"))
+        })?;
+        Ok(Entry {
+            shape: value["shape"].as_str().unwrap_or_default().to_owned(),
+            tables: names(&value["tables"]),
+            seed: value["seed"].as_u64().unwrap_or_default(),
+            next: value["next"].as_u64().unwrap_or_default(),
+            count: value["count"].as_u64().unwrap_or_default(),
+            finished: value["finished"].as_bool().unwrap_or_default(),
+        })
+    }
+
+    /// The entry as text.
+    pub fn text(&self) -> String {
+        let Entry { shape, tables, seed, next, count, finished } = self;
+        let value = json!({
+            "shape": shape, "tables": tables, "seed": seed, "next": next, "count": count, "finished": finished,
+        });
+        value.to_string()
+    }
+}
+
 /// The table that says what was filled how far.
 #[derive(Debug)]
 pub struct Ledger {
@@ -32,7 +58,8 @@ pub struct Ledger {
     table: Table,
 }
 
-const LEDGER: &str = "katydid_bench";
+/// Name of the table of entries.
+pub const LEDGER: &str = "katydid_bench";
 
 impl Ledger {
     /// The ledger of a database, created if need be.
@@ -42,27 +69,13 @@ impl Ledger {
 
     /// The record of `name`.
     pub fn read(&self, name: &str) -> Result<Option<Entry>> {
-        let Some(bytes) = self.database.get(&self.table, name)? else { return Ok(None) };
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            Failure::failed(format_args!("the entry of {name:?} in table {LEDGER}: {error}"))
-        })?;
-        Ok(Some(Entry {
-            shape: value["shape"].as_str().unwrap_or_default().to_owned(),
-            tables: names(&value["tables"]),
-            seed: value["seed"].as_u64().unwrap_or_default(),
-            next: value["next"].as_u64().unwrap_or_default(),
-            count: value["count"].as_u64().unwrap_or_default(),
-            finished: value["finished"].as_bool().unwrap_or_default(),
-        }))
+        let bytes = self.database.get(&self.table, name)?;
+        bytes.map(|bytes| Entry::parse(name, &bytes)).transpose()
     }
 
     /// Writes what is known of what is called `name`, durably.
     pub fn write(&self, name: &str, entry: &Entry) -> Result<()> {
-        let Entry { shape, tables, seed, next, count, finished } = entry;
-        let value = json!({
-            "shape": shape, "tables": tables, "seed": seed, "next": next, "count": count, "finished": finished,
-        });
-        self.database.put(&self.table, name, value.to_string())?;
+        self.database.put(&self.table, name, entry.text())?;
         Ok(self.database.sync().map(drop)?)
     }
 

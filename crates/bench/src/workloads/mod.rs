@@ -5,6 +5,8 @@ mod hlog;
 pub mod insert;
 mod ledger;
 pub mod oltp;
+#[cfg(feature = "replica")]
+mod replicas;
 mod report;
 mod runner;
 mod setup;

@@ -8,14 +8,14 @@ use katydid_command::bytes::grouped;
 use katydid_command::failure::{Failure, Result};
 use katydid_command::progress::Progress;
 use katydid_command::signals;
-use katydid_workload::KatydidStore;
 use katydid_workload::drive::{self, DriveError, Outcome, Plan, Workload};
+use katydid_workload::{KatydidStore, Store};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Tables with more keys than this are not counted afterwards.
-const COUNTED_MAX: u64 = 5_000_000;
+pub const COUNTED_MAX: u64 = 5_000_000;
 
 /// Time of a run if nothing else is said.
 pub const TIME: Duration = Duration::from_secs(10);
@@ -45,9 +45,7 @@ pub struct Runner {
 impl Runner {
     /// Opens the database. The first signal stops the phase under way.
     pub fn new(setup: &Setup) -> Result<Runner> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
-        signals::on_stop(move || asked.store(true, std::sync::atomic::Ordering::Relaxed))?;
+        let stop = stop_flag()?;
         let opened = setup.open()?;
         let ledger = Ledger::open(&opened.database)?;
         Ok(Runner { store: KatydidStore::new(opened.database.clone()), ledger, opened, stop })
@@ -61,26 +59,7 @@ impl Runner {
         workload: &Arc<W>,
         plan: &Plan,
     ) -> Result<(Outcome, Duration)> {
-        let mut progress = Progress::new(name);
-        let mut last = (Duration::ZERO, 0);
-        let mut rate = 0.0;
-        let before = processor_time();
-        let outcome = drive::drive(&self.store, tables, workload, plan, &self.stop, &mut |now| {
-            let time = (now.elapsed.saturating_sub(last.0)).as_secs_f64();
-            if time > 0.1 {
-                rate = (now.transactions - last.1) as f64 / time;
-                last = (now.elapsed, now.transactions);
-            }
-            progress.show(Some(now.fraction()), || {
-                format!("{} transactions, {} a second", grouped(now.transactions), grouped(rate as u64))
-            });
-        });
-        let cpu = processor_time().saturating_sub(before);
-        match outcome {
-            Ok(outcome) => Ok((outcome, cpu)),
-            Err(error @ DriveError::Plan(_)) => Err(Failure::usage(error)),
-            Err(error) => Err(Failure::failed(error)),
-        }
+        phase(&self.store, name, tables, workload, plan, &self.stop)
     }
 
     /// The record of an earlier run under `name`, to go on with, or `None` if the data has to be
@@ -91,23 +70,9 @@ impl Runner {
             self.ledger.forget(name, tables)?;
         }
         let advice = format!("use --fresh to load it anew, or another --dir than {}", setup.dir.display());
-        let refuse = |why: std::fmt::Arguments<'_>| Err(Failure::failed(format_args!("{why}; {advice}")));
-        match self.ledger.read(name)? {
-            Some(entry) if !entry.finished => {
-                return refuse(format_args!("an earlier run on {name:?} did not finish"));
-            }
-            Some(entry) if entry.shape != shape => {
-                return refuse(format_args!("{name:?} was loaded for other records ({})", entry.shape));
-            }
-            Some(entry) => return Ok(Some(entry)),
-            None => {}
-        }
-        for table in tables {
-            if self.opened.database.open_table(table)?.is_some() {
-                return refuse(format_args!("table {table:?} was not made by this bench"));
-            }
-        }
-        Ok(None)
+        let is_there =
+            |table: &str| -> Result<bool> { Ok(self.opened.database.open_table(table)?.is_some()) };
+        usable(self.ledger.read(name)?, name, tables, shape, &advice, is_there)
     }
 
     /// Loads to the end, or says that it was stopped.
@@ -117,15 +82,7 @@ impl Runner {
         workload: &Arc<W>,
         plan: &Plan,
     ) -> Result<(Outcome, Duration)> {
-        let loaded = self.phase("load", tables, workload, plan)?;
-        if loaded.0.stopped {
-            let all = workload.transactions().map_or(String::new(), |all| format!(" of {all}"));
-            let done = loaded.0.transactions;
-            return Err(Failure::failed(format_args!(
-                "stopped by a signal after {done}{all} transactions that load"
-            )));
-        }
-        Ok(loaded)
+        load(&self.store, tables, workload, plan, &self.stop)
     }
 
     /// Counts the keys of a table, unless there are very many.
@@ -144,23 +101,116 @@ impl Runner {
         drop((store, ledger));
         let (limit, machine, nvram) = (opened.limit.clone(), opened.machine.clone(), opened.nvram);
         let data = opened.close(setup)?;
-        let report = Report { measured, nvram, limit, machine, data };
-        let measured = &report.measured;
-        if let Some(file) = &setup.json {
-            report.write_json(file)?;
+        conclude(setup, &Report { measured, nvram, limit, machine, data })
+    }
+}
+
+/// A flag that the first signal sets.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    signals::on_stop(move || asked.store(true, std::sync::atomic::Ordering::Relaxed))?;
+    Ok(stop)
+}
+
+/// Runs one phase on a store, until its end or until `stop` is set: its outcome, and the processor
+/// time of this process.
+pub fn phase<S: Store, W: Workload>(
+    store: &S,
+    name: &str,
+    tables: &[&str],
+    workload: &Arc<W>,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<(Outcome, Duration)> {
+    let mut progress = Progress::new(name);
+    let mut last = (Duration::ZERO, 0);
+    let mut rate = 0.0;
+    let before = processor_time();
+    let outcome = drive::drive(store, tables, workload, plan, stop, &mut |now| {
+        let time = (now.elapsed.saturating_sub(last.0)).as_secs_f64();
+        if time > 0.1 {
+            rate = (now.transactions - last.1) as f64 / time;
+            last = (now.elapsed, now.transactions);
         }
-        if let Some(file) = &setup.hdr {
-            let head = report.nvram.map_or(String::new(), |form| format!(" on {form}"));
-            hlog::write(file, &(measured.workload.clone() + &head), &measured.outcome)?;
+        progress.show(Some(now.fraction()), || {
+            format!("{} transactions, {} a second", grouped(now.transactions), grouped(rate as u64))
+        });
+    });
+    let cpu = processor_time().saturating_sub(before);
+    match outcome {
+        Ok(outcome) => Ok((outcome, cpu)),
+        Err(error @ DriveError::Plan(_)) => Err(Failure::usage(error)),
+        Err(error) => Err(Failure::failed(error)),
+    }
+}
+
+/// Loads a store to the end. A signal before the end is an error.
+pub fn load<S: Store, W: Workload>(
+    store: &S,
+    tables: &[&str],
+    workload: &Arc<W>,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<(Outcome, Duration)> {
+    let loaded = phase(store, "load", tables, workload, plan, stop)?;
+    if loaded.0.stopped {
+        let all = workload.transactions().map_or(String::new(), |all| format!(" of {all}"));
+        let done = loaded.0.transactions;
+        return Err(Failure::failed(format_args!(
+            "stopped by a signal after {done}{all} transactions that load"
+        )));
+    }
+    Ok(loaded)
+}
+
+/// The entry of an earlier run that can be used again; `None` if there was no run and no table.
+/// Everything else is an error, which ends with `advice`.
+pub fn usable(
+    entry: Option<Entry>,
+    name: &str,
+    tables: &[&str],
+    shape: &str,
+    advice: &str,
+    is_there: impl Fn(&str) -> Result<bool>,
+) -> Result<Option<Entry>> {
+    let refuse = |why: std::fmt::Arguments<'_>| Err(Failure::failed(format_args!("{why}; {advice}")));
+    match entry {
+        Some(entry) if !entry.finished => {
+            return refuse(format_args!("an earlier run on {name:?} did not finish"));
         }
-        report.print()?;
-        match measured.counted {
-            Some(Counted { what, found, expected, .. }) if found != expected => Err(Failure::failed(
-                format_args!("there are {found} {what}, but {expected} were acknowledged: this is a bug"),
-            )),
-            _ if measured.outcome.stopped => Err(Failure::failed("stopped by a signal")),
-            _ => Ok(()),
+        Some(entry) if entry.shape != shape => {
+            return refuse(format_args!("{name:?} was loaded for other records ({})", entry.shape));
         }
+        Some(entry) => return Ok(Some(entry)),
+        None => {}
+    }
+    for table in tables {
+        if is_there(table)? {
+            return refuse(format_args!("table {table:?} was not made by this bench"));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes and prints a report. Fails if the number of keys differs from the number of
+/// acknowledged ones, or if a signal ended the run.
+pub fn conclude(setup: &Setup, report: &Report) -> Result<()> {
+    let measured = &report.measured;
+    if let Some(file) = &setup.json {
+        report.write_json(file)?;
+    }
+    if let Some(file) = &setup.hdr {
+        let head = report.nvram.map_or(String::new(), |form| format!(" on {form}"));
+        hlog::write(file, &(measured.workload.clone() + &head), &measured.outcome)?;
+    }
+    report.print()?;
+    match measured.counted {
+        Some(Counted { what, found, expected, .. }) if found != expected => Err(Failure::failed(
+            format_args!("there are {found} {what}, but {expected} were acknowledged: this is a bug"),
+        )),
+        _ if measured.outcome.stopped => Err(Failure::failed("stopped by a signal")),
+        _ => Ok(()),
     }
 }
 

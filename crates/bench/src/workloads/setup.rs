@@ -329,7 +329,8 @@ impl Setup {
     }
 }
 
-fn latency_from(from: LatencyFrom) -> &'static str {
+/// Word for where latencies are measured from.
+pub fn latency_from(from: LatencyFrom) -> &'static str {
     match from {
         LatencyFrom::Intended => "intended start",
         LatencyFrom::Actual => "actual start",

@@ -1,6 +1,8 @@
 //! `bench ycsb`.
 
 use super::ledger::Entry;
+#[cfg(feature = "replica")]
+use super::replicas::{ReplicaFlags, ReplicatedRun};
 use super::report::{Kinds, Loaded, Measured};
 use super::runner::{Runner, TIME, load_plan};
 use super::setup::{Setup, THREADS};
@@ -18,13 +20,16 @@ use std::time::Duration;
 /// The workload is a YCSB properties file; -p and flags override what it says. Each request is one
 /// transaction, and each commit is acknowledged only when it is durable, unless --durability asks
 /// for less. Without limits in the file or on the command line it runs for 10 seconds. A folder
-/// that is loaded already is used again if it was loaded for the same records.
+/// that is loaded already is used again if it was loaded for the same records. With --replicas the
+/// requests go to a group of replicas that runs (`katydid replica`): each client has a session, an
+/// update reads the record and writes it in two calls, and an insert does not look for its key.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   katydid bench ycsb --workload workloads/ycsb/workloada
   katydid bench ycsb --workload workloads/ycsb/workloadb --threads 2 --in-flight 1000 --seconds 30 --json b.json
-  katydid bench ycsb -p recordcount=1000000 -p requestdistribution=uniform --dir /mnt/fast/bench")]
+  katydid bench ycsb -p recordcount=1000000 -p requestdistribution=uniform --dir /mnt/fast/bench
+  katydid bench ycsb --replicas 10.0.0.1:7101,10.0.0.2:7101,10.0.0.3:7101 --threads 32")]
 pub struct Ycsb {
     /// YCSB properties file [default: workload A]
     #[arg(long, value_name = "FILE")]
@@ -35,6 +40,9 @@ pub struct Ycsb {
     /// Records to load, whatever the file says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     records: Option<u64>,
+    #[cfg(feature = "replica")]
+    #[command(flatten)]
+    replicas: ReplicaFlags,
     #[command(flatten)]
     setup: Setup,
 }
@@ -45,14 +53,15 @@ const ASSUMED_RATE: f64 = 50_000.0;
 
 impl Ycsb {
     pub fn run(self) -> Result<()> {
+        #[cfg(feature = "replica")]
+        if self.replicas.are_given() {
+            return self.on_replicas();
+        }
         self.setup.each().iter().try_for_each(|setup| self.on(setup))
     }
 
     fn on(&self, setup: &Setup) -> Result<()> {
         let settings = self.settings()?;
-        if !settings.ignored.is_empty() {
-            eprintln!("without effect here: {}", settings.ignored.join(", "));
-        }
         let plan = self.plan(setup, &settings);
         let runner = Runner::new(setup)?;
         let table = settings.table.as_str();
@@ -64,9 +73,7 @@ impl Ycsb {
         };
         let (outcome, cpu) = if settings.do_transactions {
             runner.ledger.write(table, &Entry { finished: false, ..entry.clone() })?;
-            let assumed = || (plan.time.unwrap_or(TIME).as_secs_f64() * ASSUMED_RATE) as u64;
-            let expected = plan.transactions.unwrap_or_else(assumed);
-            let run = YcsbRun::new(&settings, entry.next, expected);
+            let run = YcsbRun::new(&settings, entry.next, expected(&plan));
             let (outcome, cpu) = runner.phase("run", &[table], &run, &plan)?;
             entry.count += run.next_record() - entry.next;
             entry.next = run.next_record();
@@ -118,7 +125,26 @@ impl Ycsb {
         if let Some(records) = self.records {
             properties.set("recordcount", records.to_string());
         }
-        Settings::from_properties(&properties).map_err(|error| wrong(&error))
+        let settings = Settings::from_properties(&properties).map_err(|error| wrong(&error))?;
+        if !settings.ignored.is_empty() {
+            eprintln!("without effect here: {}", settings.ignored.join(", "));
+        }
+        Ok(settings)
+    }
+
+    /// Runs the workload on a group of replicas.
+    #[cfg(feature = "replica")]
+    fn on_replicas(&self) -> Result<()> {
+        let settings = self.settings()?;
+        let plan = self.plan(&self.setup, &settings);
+        let group =
+            ReplicatedRun { flags: &self.replicas, setup: &self.setup, settings: &settings, plan: &plan };
+        let mut measured =
+            group.measure(&shape(&settings), expected(&plan), load_plan_of(&settings, &plan))?;
+        measured.workload = format!("YCSB {} on replicas", self.name());
+        measured.options.insert(0, ("workload", self.name().into()));
+        measured.options.extend(described(&settings));
+        group.report(measured)
     }
 
     fn plan(&self, setup: &Setup, settings: &Settings) -> Plan {
@@ -154,14 +180,22 @@ impl Ycsb {
             ..Entry::default()
         };
         runner.ledger.write(table, &entry)?;
-        let plan = Plan {
-            failure_retries: (settings.insertion_retries, settings.insertion_retry_wait),
-            ..load_plan(plan)
-        };
+        let plan = load_plan_of(settings, plan);
         let loaded = runner.load(&[table], &YcsbLoad::new(settings), &plan)?;
         entry.finished = true;
         Ok((entry, Some(loaded)))
     }
+}
+
+fn load_plan_of(settings: &Settings, plan: &Plan) -> Plan {
+    let failure_retries = (settings.insertion_retries, settings.insertion_retry_wait);
+    Plan { failure_retries, ..load_plan(plan) }
+}
+
+/// Number of requests that a run will make, as far as it is known.
+fn expected(plan: &Plan) -> u64 {
+    let assumed = || (plan.time.unwrap_or(TIME).as_secs_f64() * ASSUMED_RATE) as u64;
+    plan.transactions.unwrap_or_else(assumed)
 }
 
 /// Words that tell loaded records from others.

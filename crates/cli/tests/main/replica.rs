@@ -158,3 +158,61 @@ fn a_replica_with_certificates_serves_only_clients_with_certificates() {
     ask(&tls("none", "authority")).expect_error(1, "none.pem");
     replica.end(rustix::process::Signal::TERM);
 }
+
+#[test]
+fn ycsb_drives_a_group_and_counts_what_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let replica = Running::start(&configure(dir.path(), "127.0.0.1:0"));
+    let address = replica.address.clone();
+    run(["replica", "init", "--at", &address, &format!("5={address}")]).expect(0);
+    let report = dir.path().join("report.json");
+    let ycsb = |words: &str| {
+        let group =
+            ["bench", "ycsb", "--threads", "2", "--replicas", &address, "--json", report.to_str().unwrap()];
+        run(group.into_iter().chain(words.split(' ')))
+    };
+    let read = || -> Value { serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap() };
+
+    let out = ycsb("--records 300 --operations 400").expect(0);
+    assert!(
+        out.contains("loaded 300 records") && out.contains("300 keys, as many as were acknowledged"),
+        "{out}"
+    );
+    let told = read();
+    assert_eq!((&told["transactions"], &told["check"]["keys"]), (&400.into(), &300.into()), "{told}");
+    let (reads, commits) = (&told["reads"]["count"], &told["commits"]["count"]);
+    assert_eq!(
+        reads.as_u64().zip(commits.as_u64()).map(|(reads, commits)| reads + commits),
+        Some(400),
+        "{told}"
+    );
+    let options = &told["options"];
+    assert_eq!((&options["replicated"], &options["leader"]), (&"quorum".into(), &5.into()), "{told}");
+
+    // The records are used again; many inserts under way are all there afterwards.
+    let mix = "-p readproportion=0 -p updateproportion=0 -p scanproportion=0.1 -p insertproportion=0.9";
+    let out = ycsb(&format!("--records 300 --operations 500 --in-flight 16 --all {mix}")).expect(0);
+    assert!(out.contains("loaded by an earlier run"), "{out}");
+    let told = read();
+    let inserts = told["commits"]["count"].as_u64().unwrap();
+    assert!(inserts > 300, "{told}");
+    assert_eq!(told["check"]["keys"].as_u64(), Some(300 + inserts), "{told}");
+    assert_eq!(told["options"]["replicated"], "all", "{told}");
+    run(["replica", "delete", "--at", &address, "usertable", &first_key(&address)]).expect(0);
+    ycsb("--records 300 --operations 1 -p readproportion=0 -p updateproportion=0 -p insertproportion=1")
+        .expect_error(1, "were acknowledged: this is a bug");
+
+    ycsb("--records 200").expect_error(1, "was loaded for other records");
+    let out = ycsb("--records 20 --operations 20 --fresh").expect(0);
+    assert!(out.contains("loaded 20 records") && out.contains("20 keys, as many as"), "{out}");
+    ycsb("--records 20 --dir elsewhere").expect_error(2, "cannot be used with");
+    ycsb("--records 20 --engine memory").expect_error(2, "cannot be used with");
+    run(["bench", "ycsb", "--all"]).expect_error(2, "--replicas");
+    replica.end(rustix::process::Signal::TERM);
+}
+
+/// The first key of the records.
+fn first_key(address: &str) -> String {
+    let out = run(["replica", "scan", "--at", address, "usertable"]).expect(0);
+    out.split('\t').next().unwrap().to_owned()
+}
