@@ -216,3 +216,50 @@ fn first_key(address: &str) -> String {
     let out = run(["replica", "scan", "--at", address, "usertable"]).expect(0);
     out.split('\t').next().unwrap().to_owned()
 }
+
+/// SIGSTOP stops the leader, as moving a virtual machine does. The others elect one of themselves.
+/// A read that is sent to the first when it goes on has what was acknowledged meanwhile.
+#[test]
+fn a_leader_that_was_paused_does_not_answer_from_its_old_state() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let dir = tempfile::tempdir().unwrap();
+    let start = |id: u64| {
+        let folder = dir.path().join(id.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let config = configure(&folder, "127.0.0.1:0");
+        let text = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, text.replace("id = 5", &format!("id = {id}")) + "election = \"300ms\"\n")
+            .unwrap();
+        Running::start(&config)
+    };
+    let replicas = [start(1), start(2), start(3)];
+    let members = (1..).zip(&replicas).map(|(id, replica)| format!("{id}={}", replica.address));
+    let init = ["replica", "init", "--at", &replicas[0].address].map(str::to_owned);
+    run(init.into_iter().chain(members)).expect(0);
+    let at = |command: &str, addresses: &str, rest: &[&str]| {
+        run(["replica", command, "--at", addresses].iter().chain(rest)).expect(0)
+    };
+    let all = replicas.each_ref().map(|replica| replica.address.as_str()).join(",");
+    at("put", &all, &["fruit", "apple", "red"]);
+    let status = at("status", &all, &["--json"]);
+    let told: Vec<Value> = status.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let leader = told.iter().position(|member| member["role"] == "leader").unwrap();
+    let paused = Pid::from_child(&replicas[leader].child);
+
+    kill_process(paused, Signal::STOP).unwrap();
+    let others: Vec<&str> =
+        (0..3).filter(|at| *at != leader).map(|at| replicas[at].address.as_str()).collect();
+    at("put", &others.join(","), &["fruit", "apple", "green"]);
+    kill_process(paused, Signal::CONT).unwrap();
+    assert_eq!(at("get", &replicas[leader].address, &["fruit", "apple"]), "apple\tgreen\n");
+    let status = at("status", &all, &["--json"]);
+    let terms = |status: &str| {
+        status.lines().next().map(|line| serde_json::from_str::<Value>(line).unwrap()["term"].as_u64())
+    };
+    assert!(terms(&status) > Some(told[0]["term"].as_u64()), "{status}");
+    at("put", &replicas[leader].address, &["fruit", "apple", "yellow"]);
+    assert_eq!(at("get", &others.join(","), &["fruit", "apple"]), "apple\tyellow\n");
+    for replica in replicas {
+        replica.end(Signal::TERM);
+    }
+}
