@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::ids::ReplicaId;
 use crate::transport::{Tcp, Transport};
 use katydid_raft_log::wal;
+use katydid_raft_log::wal::device::Directory;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +28,9 @@ pub struct ReplicaOptions {
     pub engine: katydid::Options,
     /// The Raft log: one stream in files. Default: the log's own.
     pub log: wal::Options,
+    /// Directory of the Raft log, in place of `log` in [`ReplicaOptions::folder`]: another device,
+    /// or one with a delay, for measurements. Default: none.
+    pub log_directory: Option<Arc<dyn Directory>>,
     /// The way to the other replicas. Default: [`Tcp`], without encryption.
     pub transport: Arc<dyn Transport>,
     /// Time between two heartbeats of a leader. Default: 100 ms.
@@ -64,6 +68,7 @@ impl ReplicaOptions {
             address: address.into(),
             engine: katydid::Options::default(),
             log: wal::Options::default(),
+            log_directory: None,
             transport: Arc::new(Tcp),
             heartbeat: Duration::from_millis(100),
             election: Duration::from_millis(500),

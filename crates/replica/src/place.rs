@@ -31,23 +31,28 @@ pub(crate) trait Place: Send + Sync {
     fn remove_store(&self, number: u64) -> Result<()>;
 }
 
-/// A folder of a file system: the Raft log in `log`, the state in `state`.
-#[derive(Debug)]
-pub(crate) struct Folder(pub(crate) PathBuf);
+/// A folder of a file system: the Raft log in `log`, or in another directory, the state in `state`.
+pub(crate) struct Folder {
+    pub(crate) path: PathBuf,
+    pub(crate) log: Option<Arc<dyn Directory>>,
+}
 
 impl Folder {
     fn state(&self) -> PathBuf {
-        self.0.join("state")
+        self.path.join("state")
     }
 }
 
 impl Place for Folder {
     fn describe(&self) -> String {
-        self.0.display().to_string()
+        self.path.display().to_string()
     }
 
     fn open_log(&self, options: wal::Options) -> Result<RaftLog<Types>> {
-        Ok(RaftLog::open(self.0.join("log"), options)?)
+        Ok(match &self.log {
+            Some(directory) => RaftLog::open_in(directory.clone(), options)?,
+            None => RaftLog::open(self.path.join("log"), options)?,
+        })
     }
 
     fn stores(&self) -> Result<Vec<u64>> {

@@ -75,7 +75,8 @@ impl Replica {
             .build()
             .map_err(|error| Error::io("the runtime of the replica", error))?;
         let handle = runtime.handle().clone();
-        let place = Arc::new(Folder(options.folder.clone()));
+        let place = Folder { path: options.folder.clone(), log: options.log_directory.clone() };
+        let place = Arc::new(place);
         match run(&handle, Group::start(options, place)) {
             Ok(group) => {
                 let shared = Arc::new(Shared { group, handle, runtime: Mutex::new(Some(runtime)) });

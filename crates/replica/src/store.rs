@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn place(folder: &Path) -> Arc<dyn Place> {
-        Arc::new(Folder(folder.to_owned()))
+        Arc::new(Folder { path: folder.to_owned(), log: None })
     }
 
     fn open(folder: &Path) -> Store {

@@ -211,8 +211,12 @@ mod tests {
 
     fn transaction(folder: &std::path::Path) -> Transaction {
         let identity = Identity { cluster: [1; 16], replica: 1 };
-        let store = Store::open(Arc::new(Folder(folder.to_owned())), katydid::Options::default(), identity)
-            .expect("open");
+        let store = Store::open(
+            Arc::new(Folder { path: folder.to_owned(), log: None }),
+            katydid::Options::default(),
+            identity,
+        )
+        .expect("open");
         let set = WriteSet::default().put("t", "b", "old").put("t", "d", "old").put("t", "f", "old");
         store.apply(&AppliedState::default(), &set.writes, &[], &AppliedState::default()).expect("apply");
         Transaction::new(store.view().expect("view"))

@@ -7,8 +7,12 @@ mod dependences;
 mod log_commit;
 mod log_insert;
 mod nvram;
+#[cfg(feature = "replica")]
+mod replication;
 
 use crate::manycore::Manycore;
+#[cfg(feature = "replica")]
+use crate::replication::server::ReplicaServer;
 use crate::reproduce::Reproduce;
 use crate::workloads::{insert, oltp, ycsb};
 use clap::Subcommand;
@@ -72,6 +76,11 @@ pub enum Lab {
     LogCommit(Box<log_commit::LogCommit>),
     LogInsert(Box<log_insert::LogInsert>),
     Dependences(dependences::Dependences),
+    #[cfg(feature = "replica")]
+    Replication(Box<replication::Replication>),
+    #[cfg(feature = "replica")]
+    #[command(hide = true)]
+    ReplicaServer(ReplicaServer),
     #[command(subcommand)]
     Manycore(Manycore),
 }
@@ -90,6 +99,10 @@ impl Lab {
             Lab::LogCommit(command) => command.run(),
             Lab::LogInsert(command) => command.run(),
             Lab::Dependences(command) => command.run(),
+            #[cfg(feature = "replica")]
+            Lab::Replication(command) => command.run(),
+            #[cfg(feature = "replica")]
+            Lab::ReplicaServer(command) => command.run(),
             Lab::Manycore(command) => command.run(),
         }
     }

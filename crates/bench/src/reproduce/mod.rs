@@ -154,6 +154,8 @@ impl Reproduce {
         let of_papers: Vec<Experiment> = papers::experiments()
             .into_iter()
             .filter(|experiment| papers.contains(&experiment.paper))
+            // A program without replicas does not have their command.
+            .filter(|experiment| cfg!(feature = "replica") || !experiment.command.contains("lab replication"))
             .collect();
         let known: Vec<&str> = of_papers.iter().map(|experiment| experiment.figure).collect();
         if let Some(unknown) = self.figure.iter().find(|figure| !known.contains(&figure.as_str())) {

@@ -27,6 +27,8 @@ mod oltp;
 mod repair;
 #[cfg(feature = "replica")]
 mod replica;
+#[cfg(feature = "replica")]
+mod replication;
 mod reproduce;
 mod shell;
 mod verify;

@@ -1,0 +1,104 @@
+//! The process of one server: a replica of the paper's replication, or a member of a Raft group.
+//!
+//! It opens its database or its Raft log on a device of its own, which may be memory, with a delay
+//! added to each sync. It says where it listens in one line, and ends when its standard input does,
+//! so it never outlives the program that measures.
+
+use crate::host::device::Device;
+use crate::replication::case::Scheme;
+use clap::Args;
+use katydid::{Database, EngineOptions, PagedOptions};
+use katydid_command::failure::{Failure, Result};
+use katydid_command::flags::delay;
+use katydid_command::output::say;
+use katydid_device::{DelayedDirectory, Directory, FileDirectory, MemoryDirectory, Waiting};
+use katydid_replica::client_driven::{AnswerTable, Server, ServerOptions, paper_options};
+use katydid_replica::{Replica, ReplicaOptions};
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Word before the address in the line that a server prints.
+pub const LISTENS: &str = "listens at ";
+/// The Raft group's cluster.
+const CLUSTER: [u8; 16] = *b"katydid lab raft";
+/// Bytes of pages in memory: everything.
+const CACHE_BYTES: usize = 256 << 20;
+/// Bytes of log before a checkpoint: none falls into a run.
+const CHECKPOINT_BYTES: u64 = 2 << 30;
+
+/// One server of `lab replication`.
+#[derive(Debug, Args)]
+pub struct ReplicaServer {
+    /// Sync protocol of the paper's replication, or raft-quorum or raft-all, which are one here
+    #[arg(long, value_name = "SCHEME")]
+    scheme: String,
+    /// Number in a Raft group
+    #[arg(long, value_name = "N", default_value = "1")]
+    id: u64,
+    /// Folder of its own
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Device of the log
+    #[arg(long, value_enum, default_value = "memory")]
+    device: Device,
+    /// Added to each sync
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
+    delay: Duration,
+    /// Added to each request, half before it and half behind it
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = delay)]
+    network: Duration,
+}
+
+impl ReplicaServer {
+    /// Serves until standard input ends.
+    ///
+    /// # Errors
+    /// That of opening the database, or of closing it.
+    pub fn run(self) -> Result<()> {
+        let files = || FileDirectory::open(&self.folder).map_err(Failure::failed);
+        let inner: Arc<dyn Directory> = match self.device {
+            Device::File => Arc::new(files()?),
+            Device::Memory => Arc::new(MemoryDirectory::new()),
+        };
+        let directory: Arc<dyn Directory> = Arc::new(DelayedDirectory::new(inner, self.delay, Waiting::Auto));
+        match self.scheme.parse::<Scheme>()? {
+            Scheme::ClientDriven(sync) => {
+                let paged = PagedOptions { cache_bytes: CACHE_BYTES, ..PagedOptions::default() };
+                let mut options = paper_options(EngineOptions::from(paged), sync);
+                options.advanced.checkpoint_bytes = CHECKPOINT_BYTES;
+                options.advanced.log_soft_bytes = options.advanced.log_soft_bytes.max(CHECKPOINT_BYTES);
+                options.advanced.log_hard_bytes = options.advanced.log_hard_bytes.max(CHECKPOINT_BYTES);
+                let database = Database::open_in(directory, options)?;
+                let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::failed)?;
+                // The paper's transactions write no row about themselves.
+                let options = ServerOptions {
+                    answers: AnswerTable::Volatile,
+                    network_delay: self.network,
+                    ..ServerOptions::default()
+                };
+                let server = Server::start(database, listener, options).map_err(Failure::failed)?;
+                say(format!("replica {LISTENS}{}", server.address()))?;
+                until_input_ends();
+                server.stop().map_err(Failure::failed)
+            }
+            Scheme::RaftQuorum | Scheme::RaftAll => {
+                let mut options = ReplicaOptions::new(&self.folder, CLUSTER, self.id, "127.0.0.1:0");
+                let paged = PagedOptions { cache_bytes: CACHE_BYTES, ..PagedOptions::default() };
+                options.engine.engine = paged.into();
+                options.log_directory = Some(directory);
+                let replica = Replica::open(options).map_err(Failure::failed)?;
+                say(format!("replica {LISTENS}{}", replica.address()))?;
+                until_input_ends();
+                replica.close().map_err(Failure::failed)
+            }
+        }
+    }
+}
+
+fn until_input_ends() {
+    let mut nothing = [0; 64];
+    while std::io::stdin().read(&mut nothing).is_ok_and(|count| count > 0) {}
+}

@@ -1,0 +1,96 @@
+//! `lab replication`: rows of servers that are processes, and what is refused.
+
+use crate::program::run;
+use std::collections::BTreeMap;
+
+/// The lines of a CSV file without quotes, by the names of its columns.
+fn rows(text: &str) -> Vec<BTreeMap<&str, &str>> {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    // The machine's name has commas in quotes.
+    let fields = |line: &'_ str| -> Vec<(usize, usize)> {
+        let (mut cut, mut from, mut quoted) = (Vec::new(), 0, false);
+        for (at, byte) in line.bytes().enumerate() {
+            match byte {
+                b'"' => quoted = !quoted,
+                b',' if !quoted => {
+                    cut.push((from, at));
+                    from = at + 1;
+                }
+                _ => {}
+            }
+        }
+        cut.push((from, line.len()));
+        cut
+    };
+    lines
+        .map(|line| {
+            names.iter().copied().zip(fields(line).into_iter().map(|(from, to)| &line[from..to])).collect()
+        })
+        .collect()
+}
+
+fn measure(words: &str) -> (String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, csv) = (dir.path().join("work"), dir.path().join("rows.csv"));
+    let flags = ["--dir", work.to_str().unwrap(), "--csv", csv.to_str().unwrap()];
+    let out = run(["lab", "replication"].into_iter().chain(words.split(' ')).chain(flags)).expect(0);
+    assert!(!work.exists(), "the folder is left as it was");
+    (out, std::fs::read_to_string(csv).unwrap())
+}
+
+fn number(row: &BTreeMap<&str, &str>, column: &str) -> f64 {
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
+
+#[test]
+fn inserts_are_the_same_at_all_servers_of_each_scheme() {
+    let (out, csv) = measure(
+        "--figure flushing7 --quick --threads 4 --replicas 1,3 --sync slotted,aggregated,raft-quorum,raft-all --network 0",
+    );
+    let rows = rows(&csv);
+    let cases: Vec<(&str, &str)> = rows.iter().map(|row| (row["replicas"], row["sync"])).collect();
+    let schemes = ["slotted", "aggregated", "raft-quorum", "raft-all"];
+    let expected: Vec<_> =
+        schemes[..3].iter().map(|sync| ("1", *sync)).chain(schemes.map(|sync| ("3", sync))).collect();
+    assert_eq!(cases, expected, "{out}");
+    for row in &rows {
+        assert!(number(row, "commits") > 0.0, "{row:?}");
+        assert_eq!(row["commits"], row["checked"], "{row:?}");
+        match row["sync"].starts_with("raft") {
+            true => assert_eq!((row["server_us"], row["syncs"]), ("", ""), "{row:?}"),
+            false => {
+                let times = ["sync_us_per_commit", "server_us", "slowest_server_us", "mean_us"];
+                let times = times.map(|column| number(row, column));
+                assert!(times.is_sorted() && times[0] > 0.0, "{row:?}");
+                assert!(number(row, "syncs") > 0.0, "{row:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn transactions_of_sysbench_leave_rows_and_index_whole() {
+    let (out, csv) = measure(
+        "--figure flushing8 --quick --threads 3 --replicas 2 --sync aggregated --keys 150 --network 0",
+    );
+    let rows = rows(&csv);
+    assert_eq!(rows.len(), 1, "{out}");
+    // 150 rows, and an entry of the index for each.
+    assert_eq!((rows[0]["work"], rows[0]["checked"]), ("sysbench-write", "300"), "{out}");
+    assert!(number(&rows[0], "commits") > 0.0, "{out}");
+}
+
+#[test]
+fn unknown_schemes_and_what_raft_does_not_run_are_refused() {
+    run(["lab", "replication", "--sync", "raft"]).expect_error(2, "no scheme \"raft\"");
+    run(["lab", "replication", "--figure", "flushing9"]).expect_error(2, "no figure");
+    run(["lab", "replication", "--replicas", "0"]).expect_error(2, "from 1 to 9");
+    let dir = tempfile::tempdir().unwrap();
+    let words =
+        ["lab", "replication", "--figure", "flushing8", "--sync", "raft-all", "--replicas", "2", "--quick"];
+    run(words.into_iter().chain(["--dir", dir.path().to_str().unwrap()]))
+        .expect_error(2, "process of the leader");
+    std::fs::write(dir.path().join("kept"), "").unwrap();
+    run(["lab", "replication", "--dir", dir.path().to_str().unwrap()]).expect_error(1, "is not empty");
+}
