@@ -17,7 +17,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The alignment, in bytes, that [`AlignedBuffer`] has and direct files ask for.
+/// The alignment in bytes of an [`AlignedBuffer`], which direct files ask for.
 pub const ALIGNMENT: usize = 4096;
 
 /// A boxed byte slice whose first byte lies at a multiple of [`ALIGNMENT`].
@@ -35,13 +35,13 @@ unsafe impl Send for AlignedBuffer {}
 unsafe impl Sync for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// `len` zero bytes. Aborts, as every allocation of the standard library does, when there is no
-    /// memory.
+    /// Makes a buffer of `len` zero bytes. Aborts if there is no memory, as every allocation of the
+    /// standard library does.
     ///
     /// # Panics
     ///
-    /// If `len` is above `isize::MAX` less one block. Check a length that comes from a device
-    /// before it gets here.
+    /// If `len` is above `isize::MAX` less one block. A caller that gets a length from a device
+    /// must check it before this call.
     pub fn new_zeroed(len: usize) -> Self {
         if len == 0 {
             return AlignedBuffer { base: Self::dangling(), len, chunk: None };
@@ -63,16 +63,16 @@ impl AlignedBuffer {
         AlignedBuffer { base, len, chunk: Some(chunk) }
     }
 
-    /// A copy of `bytes`.
+    /// Makes a copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> Self {
         let mut buffer = Self::new_zeroed(bytes.len());
         buffer.copy_from_slice(bytes);
         buffer
     }
 
-    /// The address of the first byte. Writing through it is allowed while no slice of the buffer is
-    /// alive and the writers keep out of each other's way: that is the caller's own `unsafe` to
-    /// justify (the log's ring does).
+    /// The address of the first byte. The caller may write through it while no slice of the buffer
+    /// is alive and no two writers write the same bytes. The caller's own `unsafe` has to justify
+    /// that, as the log's ring does.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }

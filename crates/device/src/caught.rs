@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 impl Cause {
-    /// The cause that names what a caught panic said.
+    /// Makes the cause that holds the message of a caught panic.
     pub fn from_panic(payload: Box<dyn Any + Send>) -> Cause {
         let said = match payload.downcast_ref::<&str>() {
             Some(said) => said,

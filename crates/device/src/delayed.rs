@@ -29,21 +29,23 @@ use std::time::{Duration, Instant};
 /// Method of waiting out a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Waiting {
-    /// On the processor: as exact as the clock, and one processor less for all other threads.
+    /// Spins on the processor: as exact as the clock, but other threads have one processor less.
     Spin,
-    /// Asleep (`clock_nanosleep`, with the calling thread's timer slack lowered to a nanosecond for
-    /// good), as a real device is waited for. Wakes up late by what the kernel takes for it: some
-    /// microseconds on bare metal, 25 to 40 us where this was tried, a virtual machine.
+    /// Sleeps, as a thread that waits for a real device does (`clock_nanosleep`, with the calling
+    /// thread's timer slack lowered to a nanosecond for good). The thread wakes up late by the time
+    /// that the kernel takes for it: some microseconds on bare metal, 25 to 40 us on the virtual
+    /// machine where it was measured.
     Timer,
-    /// Asleep until [`Waiting::TAIL`] before the end, then on the processor: exact, and long delays
-    /// are hardly noticed by others. Delays no longer than that are spent on the processor alone.
+    /// Sleeps until [`Waiting::TAIL`] before the end, and spins for the rest: exact, and a long
+    /// delay takes little from other threads. Delays of at most [`Waiting::TAIL`] are spun for as a
+    /// whole.
     #[default]
     Auto,
 }
 
 impl Waiting {
-    /// The end of a delay that [`Waiting::Auto`] spends on the processor: longer than a sleeper
-    /// wakes up late.
+    /// The end of a delay for which [`Waiting::Auto`] spins: longer than a sleeping thread wakes up
+    /// late.
     pub const TAIL: Duration = Duration::from_micros(50);
 
     /// Blocks the calling thread for `delay`.
@@ -90,8 +92,8 @@ impl Delay {
     }
 }
 
-/// A directory whose durable writes and syncs take longer. See the rules above; with no delay
-/// everything passes through.
+/// A directory whose durable writes and syncs take longer, by the rules above. With no delay every
+/// call passes through.
 ///
 /// ```
 /// use katydid_device::{DelayedDirectory, MemoryDirectory, Waiting};

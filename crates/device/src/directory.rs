@@ -25,15 +25,15 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Method {
-    /// Through the page cache; durable by `fdatasync`.
+    /// Through the page cache. Durable by `fdatasync`.
     Buffered,
-    /// Past the page cache (`O_DIRECT`), durable per write (`O_DSYNC` semantics). Falls back to
-    /// `Buffered` where the file system refuses; [`File::method`] says which is in use.
+    /// Bypassing the page cache (`O_DIRECT`), durable per write (`O_DSYNC` semantics). Falls back
+    /// to `Buffered` where the file system refuses; [`File::method`] returns the method in use.
     #[default]
     Direct,
-    /// `Direct` through a ring of the kernel (io_uring), which takes several pieces of a large
-    /// write at once. Falls back to `Direct`, and then possibly to `Buffered`, where the kernel has
-    /// no rings or refuses them.
+    /// Like `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a
+    /// large write at once. Falls back to `Direct`, and then possibly to `Buffered`, where the
+    /// kernel has no rings or refuses them.
     Uring,
 }
 
@@ -41,7 +41,7 @@ impl Method {
     /// Every method.
     pub const ALL: [Method; 3] = [Method::Buffered, Method::Direct, Method::Uring];
 
-    /// Its name in options and reports.
+    /// The name of the method in options and reports.
     pub fn name(self) -> &'static str {
         match self {
             Method::Buffered => "buffered",
@@ -50,9 +50,9 @@ impl Method {
         }
     }
 
-    /// Returns whether a durable write past the page cache is the cheap way to make bytes durable:
-    /// the write is durable by itself and waits for no other bytes. Otherwise write, then
-    /// [`File::sync`].
+    /// Returns whether a durable write is the cheap way to make bytes durable: a write that
+    /// bypasses the page cache is durable by itself and waits for no other bytes. With other
+    /// methods, write and then call [`File::sync`].
     pub fn durable_writes(self) -> bool {
         match self {
             Method::Buffered => false,
@@ -67,7 +67,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// A word that names no [`Method`].
+/// A word that is not the name of a [`Method`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMethod(pub String);
 
@@ -91,11 +91,11 @@ impl FromStr for Method {
 /// Permission to create the file when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Create {
-    /// The file must exist.
+    /// Opens an existing file.
     Never,
-    /// Created empty if missing.
+    /// Opens the file, and creates it empty if it is missing.
     IfMissing,
-    /// Created; an existing file is an error.
+    /// Creates the file, and fails if it exists.
     New,
 }
 
@@ -111,7 +111,7 @@ pub enum WriteMode {
 /// A caller's advice about the reads that it is going to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advice {
-    /// Reads come in no order, so reading ahead by the system's own guess is of no use.
+    /// Reads come in random order, so that reading ahead is of no use.
     Random,
     /// These bytes will be read soon.
     Soon {
@@ -122,16 +122,16 @@ pub enum Advice {
     },
 }
 
-/// Held for as long as the directory is in use; dropping it releases the lock.
+/// A lock of a directory, held while the directory is in use. Dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync + Debug {}
 
 /// A flat directory of files.
 pub trait Directory: Send + Sync + Debug {
     /// Opens a file for reading and writing.
     fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>>;
-    /// Opens a file for reading only; nothing about it is changed.
+    /// Opens a file for reading only, without changing it.
     fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>>;
-    /// The names of all plain files, sorted.
+    /// Returns the names of all plain files, sorted.
     fn list(&self) -> Result<Vec<String>>;
     /// Renames a file, replacing any file of the new name.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
@@ -139,41 +139,42 @@ pub trait Directory: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<()>;
     /// Makes created, renamed and removed names durable.
     fn sync(&self) -> Result<()>;
-    /// Takes the directory for this process; `Cause::Locked` if another has it, or reads it under
-    /// [`Directory::lock_to_read`].
+    /// Locks the directory for this process. Fails with `Cause::Locked` if another process holds
+    /// the lock, or reads the directory under [`Directory::lock_to_read`].
     fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
-    /// Keeps every process from taking the directory while it is only read; `Cause::Locked` if one
-    /// has it. A directory of files is not changed, and several may read it; one that never had a
-    /// lock is not guarded. Other directories take their ordinary lock.
+    /// Locks the directory for reading: no process can take [`Directory::lock`] meanwhile. Fails
+    /// with `Cause::Locked` if one holds that lock. In a directory of files this changes nothing,
+    /// and several processes may read; a directory that was never locked is not guarded. Other
+    /// kinds of directories take their ordinary lock.
     fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
         self.lock()
     }
-    /// A directory inside this one, created (and its entry synced) if missing.
+    /// Returns a directory inside this one. It is created, and its entry synced, if missing.
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>>;
-    /// A directory inside this one if it exists; creates nothing.
+    /// Returns a directory inside this one if it exists. Creates nothing.
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>>;
-    /// Opens the region of non-volatile memory of this name. Makes it, of `bytes` zeros, if there
-    /// is none; durably, all or nothing. It is listed like a file. As long as a handle of it
+    /// Opens the region of non-volatile memory of this name. If there is none, makes one of `bytes`
+    /// zeros, durably and all or nothing. A region is listed like a file. While a handle of it
     /// exists, a second opening fails with `Cause::Locked`.
     ///
-    /// A region fails no store, so nothing stands before it: no gate, no watch, no added delay, no
-    /// stripes.
+    /// A store to a region cannot fail. So gates, watches, added delays and stripes do not apply to
+    /// regions.
     fn nvram(&self, name: &str, _bytes: u64, _want: Persistence) -> Result<Arc<NvRegion>> {
         Err(Error::from_io(Verb::Map, name, io::ErrorKind::Unsupported.into()))
     }
-    /// One line for reports: path and kind of device.
+    /// One line for reports, with path and kind of device.
     fn describe(&self) -> String;
 }
 
-/// One file. All methods take `&self` and may be called from several threads.
+/// One file. All methods take `&self` and may be called from several threads at once.
 pub trait File: Send + Sync + Debug {
-    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file. `buffer`
-    /// needs no alignment.
+    /// Reads up to `buffer.len()` bytes at `offset`, and fewer only at the end of the file.
+    /// `buffer` needs no alignment.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize>;
     /// Writes all of `parts`, one after the other, at `offset`. With [`Method::Direct`] and
-    /// [`Method::Uring`], parts whose address or length is no multiple of [`File::alignment`] are
-    /// copied through an aligned buffer, and a write whose `offset` or total length is none goes
-    /// through the page cache: both are correct, neither is quick.
+    /// [`Method::Uring`] these cases are correct, but slow: a part whose address or length is not a
+    /// multiple of [`File::alignment`] is copied through an aligned buffer, and a write whose
+    /// `offset` or total length is not a multiple goes through the page cache.
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64, mode: WriteMode) -> Result<()>;
     /// Makes all bytes written so far durable (`fdatasync`).
     fn sync(&self) -> Result<()>;
@@ -184,19 +185,19 @@ pub trait File: Send + Sync + Debug {
         Ok(self.len()? == 0)
     }
     /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes that
-    /// durable. If the device has no room the error is `Cause::NoSpace` with `Verb::Prepare`: the
-    /// gate stays open, the growth is given back, and the file stays usable, but old bytes from
-    /// `from` on may be zeros. Meanwhile no thread may write at or after `from`.
+    /// durable. If the device has no room the error is `Cause::NoSpace` with `Verb::Prepare`. Then
+    /// the gate stays open, the file has its former length and stays usable, but old bytes from
+    /// `from` on may be zeros. No thread may write at or after `from` during the call.
     fn prepare(&self, from: u64, to: u64) -> Result<()>;
-    /// Cuts the file to `length` bytes, durably once a later `sync` returned. A file shorter than
-    /// that is an error.
+    /// Cuts the file to `length` bytes, which is durable once a later `sync` has returned. It is an
+    /// error if the file is shorter than that.
     fn truncate(&self, length: u64) -> Result<()>;
-    /// Forgets cached clean bytes so that the next read comes from the device. Call after `sync`,
-    /// at open.
+    /// Drops cached clean bytes, so that the next read comes from the device. To be called after
+    /// `sync`, when a file is opened.
     fn drop_cache(&self) -> Result<()>;
-    /// Tells the system of coming reads. It starts to read what is needed soon into the page cache,
-    /// and does not wait for it. Changes no result, and does nothing for files past the page cache
-    /// and where the system takes no advice.
+    /// Advises the system of coming reads. The system begins to read what is needed soon into the
+    /// page cache, and the call does not wait for that. It changes no result. It does nothing for
+    /// files that bypass the page cache, and on systems that take no advice.
     fn advise(&self, _advice: Advice) {}
     /// The method in use.
     fn method(&self) -> Method;

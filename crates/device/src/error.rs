@@ -64,28 +64,28 @@ impl fmt::Display for Verb {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The device or a quota has no room, or the file may not grow. Never latched by the gate when
-    /// met while preparing space ahead.
+    /// The device or a quota has no room, or the file may not grow. If preparing space ahead fails
+    /// with it, the gate stays open.
     NoSpace,
-    /// No such file.
+    /// The file does not exist.
     NotFound,
     /// The file exists already.
     AlreadyExists,
     /// Another process (its id, where known) holds the directory.
     Locked(Option<u32>),
-    /// The simulated device has crashed: nothing reaches it until it is opened again.
+    /// The simulated device has crashed: no call reaches it until it is opened again.
     Crashed,
-    /// An earlier write or sync failed and shut the gate; that first failure.
+    /// An earlier write or sync failed and shut the gate. This is that first failure.
     Poisoned(Arc<Error>),
-    /// The gate that the call goes through was closed: the directory may be another opening's by
+    /// The gate that the call goes through was closed. Another opening may use the directory by
     /// now.
     Closed,
-    /// A directory or file does not belong where it was found in a striped set.
+    /// A directory or file does not belong in this place of a striped set.
     Stripes(StripesFault),
-    /// A file is not the region of non-volatile memory that was asked for, or cannot be one.
+    /// A file is not the requested region of non-volatile memory, or cannot be a region.
     Nvram(NvramFault),
-    /// The code of the directory or file panicked; its message. The call's effect is unknown, as
-    /// after an I/O error.
+    /// The code of the directory or file panicked, with this message. The effect of the call is
+    /// unknown, as after an I/O error.
     Panicked(Arc<str>),
     /// Any other failure of the operating system or of the simulated device.
     Io(Arc<io::Error>),
@@ -95,34 +95,35 @@ pub enum Cause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StripesFault {
-    /// The directory has no label, though the set is complete: it is another one, or was emptied.
+    /// The directory has no label although the set is complete: it is the wrong directory, or was
+    /// emptied.
     Missing,
-    /// It has no label and is not empty, so that no set can be made with it.
+    /// The directory has no label and is not empty, so a set cannot be made with it.
     NotEmpty,
-    /// It belongs to another set.
+    /// The directory or file belongs to another set.
     Foreign {
         /// The set of the first directory.
         expected: Id,
         /// The set it belongs to.
         found: Id,
     },
-    /// It belongs to this set, in another place.
+    /// The directory or file belongs to another place of this set.
     Misplaced {
         /// Place in which it was given, from 0.
         given: usize,
         /// Place to which it belongs.
         belongs: usize,
     },
-    /// The set has another number of directories than were given.
+    /// The set has another number of directories than the caller gave.
     Count {
         /// Number of directories that were given.
         given: usize,
         /// Number of directories of the set.
         count: usize,
     },
-    /// Its label or header cannot be read.
+    /// The label or header cannot be read.
     Damaged,
-    /// It was written by a newer version.
+    /// The label or header was written by a newer version.
     Newer(u32),
 }
 
@@ -152,33 +153,33 @@ impl fmt::Display for StripesFault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NvramFault {
-    /// It does not begin as a region's file does.
+    /// The file does not begin like the file of a region.
     Foreign,
-    /// Its header cannot be read.
+    /// The header of the file cannot be read.
     Damaged,
-    /// It was written by a newer version.
+    /// The file was written by a newer version.
     Newer(u32),
-    /// The file has another length than its header says: it was cut, or something was appended.
+    /// The file has another length than its header says: it was cut, or bytes were appended.
     Cut {
         /// Bytes that the file should have.
         expected: u64,
         /// Bytes that it has.
         found: u64,
     },
-    /// The region has another length than was asked for.
+    /// The region has another length than the caller asked for.
     Length {
         /// Bytes that were asked for.
         expected: u64,
         /// Bytes that it has.
         found: u64,
     },
-    /// No region has this number of bytes: it is no multiple of a cache line, zero, or more than
-    /// can be mapped.
+    /// No region can have this number of bytes: it is not a multiple of a cache line, or zero, or
+    /// more than can be mapped.
     Bytes(u64),
-    /// Real persistence was asked for, and the file system (its kind) does not map files with
-    /// `MAP_SYNC`.
+    /// The caller asked for real persistence, and the file system, of this kind, does not map files
+    /// with `MAP_SYNC`.
     NoDax(&'static str),
-    /// Real persistence was asked for, and there is no instruction for it on this processor.
+    /// The caller asked for real persistence, and this processor has no instruction for it.
     NoInstruction,
 }
 
@@ -209,16 +210,16 @@ impl fmt::Display for NvramFault {
 /// A failed device call.
 #[derive(Debug, Clone)]
 pub struct Error {
-    /// Operation that failed.
+    /// The operation that failed.
     pub verb: Verb,
-    /// The file or directory it was done to, with the byte range where there is one.
+    /// The file or directory of the call, with the byte range if there is one.
     pub subject: String,
     /// Cause of the failure.
     pub cause: Cause,
 }
 
 impl Error {
-    /// A failure of the operating system, sorted into a [`Cause`].
+    /// Makes the error of a failure of the operating system, which becomes a [`Cause`].
     pub fn from_io(verb: Verb, subject: impl Into<String>, error: io::Error) -> Self {
         let cause = match error.kind() {
             // A file that may not grow has no room, whatever the device has: a file system or
@@ -233,7 +234,7 @@ impl Error {
         Error { verb, subject: subject.into(), cause }
     }
 
-    /// A failure with a known cause.
+    /// Makes an error with a known cause.
     pub fn new(verb: Verb, subject: impl Into<String>, cause: Cause) -> Self {
         Error { verb, subject: subject.into(), cause }
     }
@@ -243,7 +244,7 @@ impl Error {
         matches!(self.cause, Cause::NoSpace)
     }
 
-    /// The failure that everything later goes back to: of a refusal by the gate, what shut it;
+    /// Returns the first failure: if the gate refused the call, the failure that shut the gate, and
     /// otherwise this one.
     pub fn into_first(self) -> Error {
         match self.cause {
@@ -252,8 +253,9 @@ impl Error {
         }
     }
 
-    /// Returns whether the device had no room for what is made ahead of use. Then nothing was lost,
-    /// and the gate stays open. A write or a sync that finds no room is a failure like any other.
+    /// Returns whether the device had no room for bytes that are prepared ahead. Then nothing was
+    /// lost, and the gate stays open. A write or a sync that finds no room is a failure like any
+    /// other.
     pub fn is_no_space_ahead(&self) -> bool {
         self.is_no_space() && matches!(self.verb, Verb::Prepare | Verb::Open | Verb::Rename)
     }

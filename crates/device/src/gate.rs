@@ -65,8 +65,8 @@ struct Shared {
 }
 
 impl Gate {
-    /// Puts a new gate before `directory`: all files and directories opened through the returned
-    /// one share it.
+    /// Puts a new gate before `directory`, and returns the directory behind it. All files and
+    /// directories that are opened through that one share the gate.
     pub fn wrap(directory: Arc<dyn Directory>) -> (Arc<dyn Directory>, Gate) {
         let gate = Gate::default();
         (gate.before(directory), gate)
@@ -77,7 +77,7 @@ impl Gate {
         Arc::new(GatedDirectory { gate: self.clone(), inner: caught::before(directory) })
     }
 
-    /// The failure that shut it.
+    /// The failure that shut the gate, if it is shut.
     pub fn failure(&self) -> Option<Error> {
         self.shared.first.get().map(|first| Error::clone(first))
     }
@@ -87,7 +87,8 @@ impl Gate {
         self.shared.first.get().is_some()
     }
 
-    /// Shuts it for a reason found above the device. The first reason stays.
+    /// Shuts the gate because of a failure found above the device. If it is shut already, the first
+    /// failure stays.
     pub fn shut(&self, error: Error) {
         // A refusal by a gate is not a new cause.
         if !matches!(error.cause, Cause::Poisoned(_) | Cause::Closed) {
@@ -95,12 +96,12 @@ impl Gate {
         }
     }
 
-    /// Refuses, from now on, every call that changes something, with [`Cause::Closed`]; waits until
-    /// those inside have returned; then drops `lock`. Reads, lengths and listings go on. Closing
-    /// again is allowed, waits as the first does, and drops its own `lock`.
+    /// Closes the gate: from now on every call that changes something fails with [`Cause::Closed`].
+    /// Waits until the calls inside have returned, then drops `lock`. Reads, lengths and listings
+    /// go on. A second call waits like the first, and drops its own `lock`.
     ///
-    /// A thread that is itself inside a call, as a logger or a panic hook run by the device is,
-    /// does not wait for itself: the last call inside drops `lock` when it returns.
+    /// If the calling thread is itself inside a call of the gate, as a logger or a panic hook that
+    /// the device runs is, it does not wait: the last call inside drops `lock` when it returns.
     pub fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
         self.shared.calls.close(lock);
     }
@@ -110,7 +111,7 @@ impl Gate {
         self.shared.calls.is_closed()
     }
 
-    /// Returns whether this thread is inside a call of this gate. Then it must not wait for the
+    /// Returns whether this thread is inside a call of this gate. If so, it must not wait for the
     /// gate's calls to return.
     pub fn is_inside(&self) -> bool {
         self.shared.calls.is_inside()

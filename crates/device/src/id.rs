@@ -5,9 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 
 /// The id of a striped set, a log, or a database: 128 bits, shown as 32 hexadecimal digits.
 ///
-/// It is made of two words. A `u128` would give 16 bytes of alignment to every error and option
-/// that holds one, and rustc 1.95 has compiled the copy of such an error into an aligned store to
-/// an address that is not aligned, which ends the process.
+/// It consists of two words. A `u128` would give an alignment of 16 bytes to every error and option
+/// that holds an id. The compiler rustc 1.95 has compiled the copy of such an error into an aligned
+/// store to an address that was not aligned, which ended the process.
 ///
 /// ```
 /// use katydid_device::Id;
@@ -23,7 +23,7 @@ pub struct Id {
 }
 
 impl Id {
-    /// The id of this number.
+    /// The id with this number.
     pub const fn new(number: u128) -> Id {
         Id { high: (number >> 64) as u64, low: number as u64 }
     }
@@ -33,19 +33,19 @@ impl Id {
         (self.high as u128) << 64 | self.low as u128
     }
 
-    /// An id that no other set, log or database has: 128 random bits.
+    /// Makes an id that no other set, log or database has, from 128 random bits.
     pub fn random() -> Id {
         // The standard library seeds each of these from the operating system.
         let word = || RandomState::new().hash_one(std::time::SystemTime::now());
         Id { high: word(), low: word() }
     }
 
-    /// The bytes of the id, the least first, as files hold them.
+    /// The bytes of the id as files hold them, the least significant first.
     pub const fn to_le_bytes(self) -> [u8; 16] {
         self.get().to_le_bytes()
     }
 
-    /// The id of these bytes, the least first.
+    /// The id with these bytes, the least significant first.
     pub const fn from_le_bytes(bytes: [u8; 16]) -> Id {
         Id::new(u128::from_le_bytes(bytes))
     }

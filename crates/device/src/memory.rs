@@ -24,7 +24,8 @@ use std::time::Duration;
 
 const CHUNK_BYTES: usize = if cfg!(miri) { 4 << 10 } else { 64 << 10 };
 
-/// A directory in memory. Clones share the same files, so that one kept aside can be opened again.
+/// A directory in memory. Clones share the same files, so a program that keeps a clone can open
+/// them again.
 #[derive(Clone, Default)]
 pub struct MemoryDirectory {
     inner: Arc<Inner>,
@@ -46,12 +47,12 @@ struct Names {
 }
 
 impl MemoryDirectory {
-    /// An empty directory.
+    /// Makes an empty directory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes that all files of this directory (not of those inside it) hold.
+    /// Bytes in all files of this directory, without those of directories inside it.
     pub fn bytes(&self) -> u64 {
         self.names().files.values().map(|contents| contents.read().length).sum()
     }

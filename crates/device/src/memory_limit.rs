@@ -18,8 +18,8 @@
 /// Limits from here on mean none: version 1 writes "no limit" as a number near 2^63.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Bytes of memory that this process may use. `None` where the system does not say: everywhere but
-/// on Linux.
+/// Bytes of memory that this process may use. `None` if the system does not say, as on all but
+/// Linux.
 pub fn memory_limit() -> Option<u64> {
     if cfg!(not(target_os = "linux")) || cfg!(miri) {
         return None;

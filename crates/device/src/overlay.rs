@@ -28,7 +28,7 @@ const BLOCK: usize = 4096;
 /// More than this is refused rather than allocated: no file of a store comes near it.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
-/// See the head of this file. Clones are the same directory.
+/// An overlay: see the head of this file. Clones are the same directory.
 ///
 /// ```
 /// use katydid_device::{Create, Directory, MemoryDirectory, Method, OverlayDirectory};
@@ -66,14 +66,14 @@ struct Names {
 }
 
 impl OverlayDirectory {
-    /// A directory that shows what `beneath` has.
-    /// The overlay has a lock of its own, so the caller keeps `beneath` from changing meanwhile.
+    /// Makes an overlay over `beneath`. It has a lock of its own, so the caller must keep other
+    /// programs from changing `beneath`.
     pub fn over(beneath: Arc<dyn Directory>) -> Self {
         Self::of(Some(beneath), false, Arc::default())
     }
 
-    /// A directory that shows what `beneath` has. The holder of its lock shares the lock of
-    /// `beneath` with other readers ([`Directory::lock_to_read`]), so that no process writes there.
+    /// Makes an overlay over `beneath`. The holder of its lock also holds the lock of `beneath` for
+    /// reading ([`Directory::lock_to_read`]), so that no process writes there.
     pub fn guarding(beneath: Arc<dyn Directory>) -> Self {
         Self::of(Some(beneath), true, Arc::default())
     }
@@ -84,8 +84,8 @@ impl OverlayDirectory {
         OverlayDirectory { inner: Arc::new(inner) }
     }
 
-    /// From now on every write fails, here and in the folders inside: for a store that is not to
-    /// write back what is thrown away.
+    /// Makes every later write fail, here and in the folders inside. For a database that must not
+    /// write back pages that are about to be thrown away.
     pub fn seal(&self) {
         self.inner.sealed.store(true, Ordering::Release);
     }

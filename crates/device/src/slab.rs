@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Bytes of a chunk at most.
 const CHUNK_MAX: usize = 16 << 20;
 
-/// Hands out aligned buffers of one length.
+/// An allocator of aligned buffers of one length.
 pub struct Slab {
     piece: usize,
     chunk_bytes: usize,
@@ -30,7 +30,8 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// Pieces of `piece` bytes, a multiple of [`ALIGNMENT`], of which about `pieces` will be taken.
+    /// Makes an allocator of pieces of `piece` bytes, a multiple of [`ALIGNMENT`], of which about
+    /// `pieces` will be taken.
     ///
     /// # Panics
     ///
@@ -41,8 +42,8 @@ impl Slab {
         Slab { piece, chunk_bytes, chunk: None, used: 0 }
     }
 
-    /// One more piece, zeroed. Aborts, as every allocation of the standard library does, when there
-    /// is no memory.
+    /// Returns one more piece, zeroed. Aborts if there is no memory, as every allocation of the
+    /// standard library does.
     pub fn take(&mut self) -> AlignedBuffer {
         let full = self.used + self.piece > self.chunk_bytes;
         let chunk = match &self.chunk {

@@ -2,15 +2,15 @@
 //!
 //! Pure; any thread.
 
-/// Fate of unsynced bytes at a crash.
+/// The fate of unsynced bytes at a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Survival {
-    /// The seed decides, sector by sector and name by name: kept, dropped, torn or reordered.
+    /// The seed decides for each sector and name: kept, dropped, torn or reordered.
     #[default]
     Random,
     /// Nothing un-synced survives.
     DropAll,
-    /// Everything un-synced survives, as if it was synced in the last moment.
+    /// Everything un-synced survives, as if it had been synced in the last moment.
     KeepAll,
     /// The first un-synced sectors of each file survive, and the seed decides their number. So each
     /// place at which a long write can be cut is as likely as any other. Names survive as with

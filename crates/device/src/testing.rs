@@ -12,8 +12,8 @@ use fastrand::Rng;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The seed for random tests: from `KATYDID_SEED`, else chosen and, since the test prints its
-/// output when it fails, shown.
+/// The seed of random tests: the value of `KATYDID_SEED`, or a random number that the test prints.
+/// The output shows if the test fails.
 pub fn seed() -> u64 {
     let given = std::env::var("KATYDID_SEED").ok().and_then(|text| text.trim().parse().ok());
     let seed = given.unwrap_or_else(|| fastrand::u64(..));
@@ -21,7 +21,7 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// Checks every rule, each in a directory of its own.
+/// Checks every rule of directories, each in a directory of its own.
 pub fn conformance(make: impl Fn() -> Arc<dyn Directory>) {
     names_are_flat_and_checked(&*make());
     creating_follows_its_mode(&*make());

@@ -20,7 +20,8 @@
 
 use std::fmt;
 
-/// Bytes of a cache line, which is what is written back; regions have a multiple of it.
+/// Bytes of a cache line, the unit in which memory is written back. The length of a region is a
+/// multiple of it.
 pub const LINE_BYTES: u64 = 64;
 
 /// Instruction that writes a cache line back.
@@ -41,7 +42,7 @@ pub enum Instruction {
 }
 
 impl Instruction {
-    /// Its name, and the fence's.
+    /// The name of the instruction and of its fence.
     pub fn name(self) -> &'static str {
         match self {
             Instruction::Clwb => "clwb + sfence",

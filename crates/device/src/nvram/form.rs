@@ -7,13 +7,13 @@ use std::time::Duration;
 /// Request for a kind of memory when a region is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Persistence {
-    /// Real where there is such, else emulated without added latency;
-    /// [`NvRegion::form`](super::NvRegion::form) says which.
+    /// Real persistence if the machine has it, otherwise emulation without added latency.
+    /// [`NvRegion::form`](super::NvRegion::form) tells which.
     #[default]
     Auto,
-    /// Real; an error where there is none.
+    /// Real persistence, and an error if the machine has none.
     Real,
-    /// Emulated, also where real would be possible.
+    /// Emulation, even if the machine has real persistence.
     Emulated {
         /// Time that is added to each fence, on the processor; 0 to 10 us in the papers'
         /// experiments.
@@ -21,16 +21,16 @@ pub enum Persistence {
     },
 }
 
-/// Memory below a region that is not real.
+/// The memory of an emulated region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Medium {
     /// A file mapped without `MAP_SYNC`, on a file system of this kind.
     File(&'static str),
-    /// Memory of this process alone.
+    /// Memory of this process.
     Memory,
 }
 
-/// The way in which a region persists. Show it, by its `Display`, with every figure that was
+/// The way in which a region persists bytes. Print it, by its `Display`, with every figure that was
 /// measured on the region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
@@ -51,7 +51,7 @@ pub enum Form {
         /// Time that is added to each fence.
         latency: Duration,
     },
-    /// By [`SimNvram`](super::SimNvram).
+    /// A simulation, by [`SimNvram`](super::SimNvram).
     Simulated,
 }
 

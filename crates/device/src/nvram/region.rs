@@ -66,22 +66,22 @@ unsafe impl Send for NvRegion {}
 unsafe impl Sync for NvRegion {}
 
 impl NvRegion {
-    /// Opens the region at `path`, or makes it, of `bytes` zeros, if there is none. Its folder must
-    /// be there.
+    /// Opens the region at `path`. If there is none, makes one of `bytes` zeros. The folder must
+    /// exist.
     ///
-    /// Making it is all or nothing, whenever the machine crashes, and reserves all of its room. A
-    /// second opening fails until the region is dropped.
+    /// Making a region is all or nothing if the machine crashes meanwhile, and reserves all of its
+    /// room. A second opening fails until the region is dropped.
     ///
     /// # Errors
-    /// `Cause::Nvram` if the file is no region or has another length, if no region can have this
-    /// number of bytes (a multiple of [`LINE_BYTES`]), or if real persistence was asked for and the
-    /// file system has none; `Cause::Locked` if it is in use; `Cause::NoSpace` with `Verb::Prepare`
-    /// if there is no room.
+    /// `Cause::Nvram` if the file is not a region or has another length, if no region can have this
+    /// number of bytes (a multiple of [`LINE_BYTES`]), or if the caller asked for real persistence
+    /// and the file system has none. `Cause::Locked` if the region is in use. `Cause::NoSpace` with
+    /// `Verb::Prepare` if there is no room.
     pub fn open(path: impl AsRef<Path>, bytes: u64, want: Persistence) -> Result<NvRegion> {
         Ok(Self::mapped(file::open(path.as_ref(), Some(bytes), want)?))
     }
 
-    /// Opens the region at `path`, which must be there, of whatever length.
+    /// Opens the region at `path`, of any length. It must exist.
     ///
     /// # Errors
     /// As [`NvRegion::open`], and `Cause::NotFound`.
@@ -89,7 +89,8 @@ impl NvRegion {
         Ok(Self::mapped(file::open(path.as_ref(), None, want)?))
     }
 
-    /// A region of `bytes` zeros in memory of this process; nothing of it survives.
+    /// Makes a region of `bytes` zeros in memory of this process, which does not survive the
+    /// process.
     ///
     /// # Panics
     /// If no region can have this number of bytes. Aborts when there is no memory.
@@ -97,7 +98,7 @@ impl NvRegion {
         Self::memory_with_latency(bytes, Duration::ZERO)
     }
 
-    /// A region as [`NvRegion::memory`] makes it, with `latency` added to each fence.
+    /// Makes a region like [`NvRegion::memory`], with `latency` added to each fence.
     ///
     /// # Panics
     /// As [`NvRegion::memory`].
@@ -121,19 +122,19 @@ impl NvRegion {
         NvRegion { base, bytes, instruction, delay, form, keeper }
     }
 
-    /// Bytes of it.
+    /// Length of the region in bytes.
     #[expect(clippy::len_without_is_empty, reason = "no region is empty")]
     pub fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Description of the region, to be shown with every figure measured on it.
+    /// The form of the region. Print it with every figure measured on the region.
     pub fn form(&self) -> &Form {
         &self.form
     }
 
-    /// Returns whether it is simulated and has crashed. Then stores and fences have no more effect
-    /// on what survives.
+    /// Returns whether the region is simulated and has crashed. After that, stores and fences do
+    /// not change the bytes that survive.
     pub fn is_crashed(&self) -> bool {
         match &self.keeper {
             Keeper::Simulated(shared) => shared.is_crashed(),
@@ -151,7 +152,7 @@ impl NvRegion {
         unsafe { self.base.as_ptr().add(at as usize) }
     }
 
-    /// Copies `bytes` to offset `at`. They are not persisted by it.
+    /// Copies `bytes` to offset `at`, without persisting them.
     ///
     /// # Safety
     /// The caller owns these bytes of the region (rule 1 of the module's head: no other thread

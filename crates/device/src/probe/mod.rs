@@ -20,18 +20,18 @@ const AUTO_BYTES: u64 = 8 << 20;
 /// For how long it makes each of its 13 measurements.
 const AUTO_TIME: Duration = Duration::from_millis(45);
 
-/// Recommended use of a device, from measurements of it.
+/// The recommended use of a device, from measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Device {
-    /// Recommended I/O method.
+    /// The recommended I/O method.
     pub method: Method,
-    /// Bytes of one durable write that reach nearly the device's best rate: larger ones only take
-    /// longer.
+    /// Bytes of one durable write that reach nearly the device's best rate. Larger writes take
+    /// longer and reach no better rate.
     pub write_bytes: usize,
     /// Number of durable writes in flight up to which the rate rises; 1 if it does not.
     pub depth: usize,
-    /// Median time of a durable 4 KiB write, the least that a blocking commit takes.
+    /// Median time of a durable 4 KiB write, which is the least time of a blocking commit.
     pub write_time: Duration,
     /// Bytes a second of durable writes of `write_bytes`, one at a time.
     pub bytes_per_second: f64,
@@ -41,9 +41,9 @@ impl Device {
     /// Measures the device that a folder is on, for about a second, or for as long as 13 durable
     /// writes (and 8 MiB of zeros, twice) take if that is longer. The folder is created if missing.
     ///
-    /// It writes to a file that has no name, so nothing is left behind, whatever happens. On a
-    /// machine that does other things meanwhile the outcome varies; a device that varies (a shared
-    /// disk, a laptop) is measured better by `katydid bench-disk`, longer.
+    /// It writes to a file without a name, so a crash leaves nothing behind. The result varies if
+    /// other programs use the device meanwhile. A device that varies by itself (a shared disk, a
+    /// laptop) is measured better, and longer, by `katydid bench-disk`.
     ///
     /// # Errors
     /// Those of creating, preparing and writing a file of 8 MiB; `Cause::NoSpace` if it has no
@@ -79,12 +79,13 @@ impl fmt::Display for Device {
 /// are.
 #[derive(Debug, Clone)]
 pub struct Trials {
-    /// Durable writes of [`Trials::SMALL`] and of [`Trials::LARGE`] bytes, one at a time, by each
-    /// method that the device takes.
+    /// Times of durable writes of [`Trials::SMALL`] and of [`Trials::LARGE`] bytes, one at a time,
+    /// for each method that the device supports.
     pub methods: Vec<(Method, Samples, Samples)>,
-    /// By the best method, one at a time, by their bytes, ascending.
+    /// Times with the best method, one write at a time, for each size in ascending order.
     pub sizes: Vec<(usize, Samples)>,
-    /// By the best method, of [`Trials::SMALL`] bytes, by how many are in flight, ascending.
+    /// Times with the best method, of [`Trials::SMALL`] bytes, for each number of writes in flight
+    /// in ascending order.
     pub depths: Vec<(usize, Samples)>,
 }
 
@@ -93,15 +94,16 @@ impl Trials {
     pub const SMALL: usize = 4 << 10;
     /// Bytes of a write that a busy log makes.
     pub const LARGE: usize = 256 << 10;
-    /// The sizes that are tried.
+    /// The sizes that are measured.
     pub const SIZES: [usize; 5] = [Trials::SMALL, 16 << 10, 64 << 10, Trials::LARGE, 1 << 20];
-    /// The depths that are tried.
+    /// The numbers of writes in flight that are measured.
     pub const DEPTHS: [usize; 5] = [1, 2, 4, 8, 16];
-    /// Bytes that the file must have at least.
+    /// Minimum size of the file in bytes.
     pub const FILE_BYTES_MIN: u64 = 1 << 20;
 
     /// Measures in a scratch file of `bytes` on the device of a folder, each trial for `time`.
-    /// `told` hears before each what it is, and how much of all is done, from 0 to 1.
+    /// Before each trial it calls `told` with the trial's name and the share of all trials that is
+    /// done, from 0 to 1.
     ///
     /// # Errors
     /// Those of the device, and `InvalidInput` for a file smaller than [`Trials::FILE_BYTES_MIN`].
@@ -154,7 +156,7 @@ impl Trials {
         found.map_or_else(Default::default, |(_, small, large)| (small.clone(), large.clone()))
     }
 
-    /// Recommended use of the device.
+    /// Returns the recommended use of the device.
     pub fn device(&self) -> Device {
         let rate = |(bytes, samples): &(usize, Samples)| (*bytes, samples.per_second() * *bytes as f64);
         let rates: Vec<(usize, f64)> = self.sizes.iter().map(rate).collect();

@@ -28,13 +28,13 @@ const PASS_BYTES: usize = 1 << 20;
 /// State of a file's blocks before they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileState {
-    /// Zeros were written ahead, once: a new segment of a log.
+    /// Zeros were written ahead, once, as in a new segment of a log.
     ZeroFilled,
-    /// Written before: a segment used again.
+    /// The blocks were written before, as in a segment that is used again.
     Overwritten,
-    /// Not there: each write makes the file longer.
+    /// The blocks do not exist: each write makes the file longer.
     Appended,
-    /// Reserved (`fallocate`) and never written.
+    /// The blocks were reserved (`fallocate`) and never written.
     Allocated,
 }
 
@@ -43,7 +43,7 @@ impl FileState {
     pub const ALL: [FileState; 4] =
         [FileState::ZeroFilled, FileState::Overwritten, FileState::Appended, FileState::Allocated];
 
-    /// Its name in reports.
+    /// The name of the state in reports.
     pub fn name(self) -> &'static str {
         match self {
             FileState::ZeroFilled => "zero-filled",
@@ -57,28 +57,28 @@ impl FileState {
 /// Method of making one write durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SyncMethod {
-    /// By itself ([`WriteMode::Durable`]).
+    /// The write itself is durable ([`WriteMode::Durable`]).
     Durable,
-    /// By a sync of the file after it.
+    /// A sync of the file follows the write.
     Synced,
 }
 
-/// One measurement.
+/// The settings of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// I/O method; one of [`Scratch::methods`].
     pub method: Method,
     /// Method of making each write durable.
     pub sync: SyncMethod,
-    /// Bytes of each, a multiple of 4 KiB.
+    /// Bytes of each write, a multiple of 4 KiB.
     pub block_bytes: usize,
     /// Number of writes in flight, each by its own thread.
     pub depth: usize,
-    /// For how long; less if the file ends before, longer if one write takes longer.
+    /// Duration of the measurement: less if the file ends before, longer if one write takes longer.
     pub time: Duration,
 }
 
-/// Times of the durable writes.
+/// The times of durable writes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Samples {
     nanos: Vec<u64>,
@@ -91,24 +91,25 @@ impl Samples {
         Samples { nanos, elapsed }
     }
 
-    /// Nanoseconds of each, ascending.
+    /// Nanoseconds of each write, ascending.
     pub fn nanos(&self) -> &[u64] {
         &self.nanos
     }
 
-    /// Writes made durable in a second, all together.
+    /// Writes of all threads that became durable in a second.
     pub fn per_second(&self) -> f64 {
         self.nanos.len() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// The time that this share of them took at most, from 0 to 1; zero if there are none.
+    /// The time within which this share of the writes, from 0 to 1, was done; zero if there are
+    /// none.
     pub fn quantile(&self, share: f64) -> Duration {
         let at = (self.nanos.len() as f64 * share) as usize;
         let nanos = self.nanos.get(at).or(self.nanos.last());
         Duration::from_nanos(nanos.copied().unwrap_or_default())
     }
 
-    /// The median.
+    /// The median time.
     pub fn median(&self) -> Duration {
         self.quantile(0.5)
     }
@@ -124,8 +125,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a file that has, or can grow to, `bytes` in a folder on the device, which is created
-    /// if missing.
+    /// Makes a file in a folder on the device. The file has, or can grow to, `bytes`. The folder is
+    /// created if missing.
     ///
     /// # Errors
     /// `Cause::Io` of kind `Unsupported` if the file system reserves no blocks and the state is
@@ -153,17 +154,17 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The methods that this file takes, at least one.
+    /// The methods that this file supports, at least one.
     pub fn methods(&self) -> Vec<Method> {
         self.files.iter().map(|file| file.method()).collect()
     }
 
-    /// Makes durable writes, each thread one after the other: in a part of the file of its own,
-    /// again and again if the blocks' state allows.
+    /// Makes durable writes. Each thread writes one block after the other in a part of the file of
+    /// its own, and begins again at its start if the state of the blocks allows.
     ///
     /// # Errors
-    /// Those of the device; `InvalidInput` for a method that the file does not take, or a file too
-    /// small for the load.
+    /// Those of the device; `InvalidInput` if the file does not support the method, or is too small
+    /// for the load.
     pub fn measure(&self, load: &Load) -> Result<Samples> {
         let wrong = |what: &str| {
             Error::from_io(Verb::Write, &*self.place, io::Error::new(io::ErrorKind::InvalidInput, what))

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Failure of one call.
+/// The failure of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
@@ -15,11 +15,12 @@ pub enum Fault {
     Io,
     /// No space. A write changes nothing; a sync fails as with [`Fault::SyncIo`].
     NoSpace,
-    /// A write whose first sectors, this number of them, take effect (un-synced) before an I/O
-    /// error; 0 is as [`Fault::Io`].
+    /// A write of which the first sectors, this number of them, take effect (un-synced) before an
+    /// I/O error; 0 is the same as [`Fault::Io`].
     ShortWrite(u64),
-    /// The write takes effect and its sync fails: each dirty sector reached the device or is lost,
-    /// and no later sync brings it there, though reads show it until the cache is dropped.
+    /// The write takes effect and its sync fails: each dirty sector has reached the device or is
+    /// lost, and no later sync brings it there, although reads return it until the cache is
+    /// dropped.
     SyncIo,
     /// The device crashes at this call, as by [`SimDevice::crash_at`](crate::SimDevice::crash_at).
     Crash,

@@ -77,7 +77,8 @@ pub struct SimDevice {
 }
 
 impl SimDevice {
-    /// An empty device. `seed` decides what failing syncs lose; crashes have their own seed.
+    /// Makes an empty device. `seed` decides what failing syncs lose; crashes have a seed of their
+    /// own.
     pub fn new(seed: u64) -> Self {
         let mut world = World::new(seed);
         world.folders.push(Folder::default());
@@ -104,25 +105,25 @@ impl SimDevice {
         SimDevice { shared: self.shared.clone(), regions: Arc::default() }
     }
 
-    /// The simulated memory behind a region that was opened in a directory of this device, by its
-    /// path from the root. It crashes with the device, and the device with it, and is reopened with
-    /// it. Its steps are counted by itself.
+    /// Returns the simulated memory behind a region that was opened in a directory of this device,
+    /// by its path from the root. Memory and device crash together and are reopened together, but
+    /// count their steps separately.
     pub fn nvram(&self, path: &str) -> Option<SimNvram> {
         self.regions.find(path)
     }
 
-    /// Its root directory.
+    /// The root directory of the device.
     pub fn directory(&self) -> Arc<dyn Directory> {
         Arc::new(SimDirectory { device: self.clone(), number: 0, prefix: String::new() })
     }
 
-    /// Steps taken so far; the number of the next one.
+    /// Number of steps so far, which is the number of the next step.
     pub fn steps(&self) -> u64 {
         self.shared.lock().steps
     }
 
-    /// Crashes at step number `step`: it takes effect partly at most and fails, as every later call
-    /// does, with [`Cause::Crashed`](crate::Cause::Crashed).
+    /// Crashes at the step of this number. That step takes effect in part at most. It fails, as
+    /// every later call does, with [`Cause::Crashed`](crate::Cause::Crashed).
     pub fn crash_at(&self, step: u64) {
         self.shared.lock().crash_at = Some(step);
     }
@@ -138,9 +139,9 @@ impl SimDevice {
         self.shared.lock().crashed
     }
 
-    /// The device after a crash of the machine, [`Survival::Random`] with `seed`; this one is
-    /// frozen if it was not. May be called again, with other seeds too. Steps count from 0 again;
-    /// faults are gone, the capacity stays.
+    /// Returns the device after a crash of the machine, by [`Survival::Random`] with `seed`. This
+    /// device is frozen if it was not. May be called again, with other seeds too. The steps of the
+    /// new device count from 0; it has no planned faults, and the same capacity.
     pub fn reopen_after_crash(&self, seed: u64) -> SimDevice {
         self.reopen_with(seed, Survival::Random)
     }
@@ -152,8 +153,9 @@ impl SimDevice {
         self.with_regions(Self::of(world), |region| region.reopen_with(seed, survival))
     }
 
-    /// The device after the process alone was killed: nothing is lost, and what was un-synced still
-    /// is. This device is frozen; open handles of files without a name are closed.
+    /// Returns the device after the process alone was killed: nothing is lost, and bytes that were
+    /// not synced are still not synced. This device is frozen, and open handles of files without a
+    /// name are closed.
     pub fn reopen_after_kill(&self) -> SimDevice {
         self.freeze();
         let world = {
@@ -168,31 +170,31 @@ impl SimDevice {
         self.shared.lock().plan.at(step, fault);
     }
 
-    /// Asks `predicate` about every step: what is done, the file's path from the root (a
-    /// directory's ends with `/`, the root's is empty), the step's number. It runs under the
-    /// device's latch and must not call the device.
+    /// Calls `predicate` for every step, to ask for a fault. It gets the operation, the file's path
+    /// from the root (a directory's path ends with `/`, and the root's is empty), and the number of
+    /// the step. It runs under the device's latch and must not call the device.
     pub fn fail_when(&self, predicate: impl FnMut(Verb, &str, u64) -> Option<Fault> + Send + 'static) {
         self.shared.lock().plan.when(Some(Box::new(predicate)));
     }
 
-    /// Makes reads that touch these bytes of the file with this path fail.
+    /// Makes reads fail that touch these bytes of the file with this path.
     pub fn fail_reads(&self, path: &str, bytes: Range<u64>) {
         self.shared.lock().plan.unreadable(path, bytes);
     }
 
-    /// Asks `predicate` about every read, by the file's path and the bytes, whether it fails. As
-    /// with [`SimDevice::fail_when`].
+    /// Calls `predicate` for every read, with the file's path and the bytes, to ask whether it
+    /// fails. The rules are those of [`SimDevice::fail_when`].
     pub fn fail_reads_when(&self, predicate: impl FnMut(&str, Range<u64>) -> bool + Send + 'static) {
         self.shared.lock().plan.unreadable_when(Box::new(predicate));
     }
 
-    /// Forgets every planned fault, unreadable range and predicate.
+    /// Removes every planned fault, unreadable range and predicate.
     pub fn heal(&self) {
         self.shared.lock().plan.clear();
     }
 
-    /// Limits the sum of all files' lengths to `bytes`; growing beyond it is `NoSpace`. May be
-    /// raised and lowered.
+    /// Limits the sum of all files' lengths to `bytes`: a call that would exceed it fails with
+    /// `NoSpace`. The limit may be raised and lowered.
     pub fn set_capacity(&self, bytes: u64) {
         self.shared.lock().capacity = bytes;
     }
@@ -217,21 +219,21 @@ impl SimDevice {
         }
     }
 
-    /// Calls now waiting because of [`SimDevice::stall_writes`].
+    /// Number of calls that wait now because of [`SimDevice::stall_writes`].
     pub fn stalled(&self) -> usize {
         self.shared.lock().stalled
     }
 
-    /// Writes to files of [`Method::Direct`](crate::Method::Direct) or `Uring` whose offset, or
-    /// whose parts' address or length, was no multiple of
-    /// [`File::alignment`](crate::File::alignment): correct, but a real device would not have taken
-    /// them as they were.
+    /// Writes to files of [`Method::Direct`](crate::Method::Direct) or `Uring` whose offset, or the
+    /// address or length of a part, was not a multiple of
+    /// [`File::alignment`](crate::File::alignment). They are correct here, but a real device would
+    /// have needed a copy.
     pub fn unaligned_writes(&self) -> u64 {
         self.shared.lock().unaligned
     }
 
-    /// Changes a byte of the file with this path, as a decaying device would: cached and durable.
-    /// `false` if there is no such byte.
+    /// Changes a byte of the file with this path, in the cache and on the device, as a decaying
+    /// device would. Returns false if there is no such byte.
     pub fn corrupt(&self, path: &str, offset: u64, xor: u8) -> bool {
         let world = self.shared.lock();
         match find(&world, path) {
@@ -253,7 +255,7 @@ impl SimDevice {
         files(&worst).map(|(path, inode)| (path, inode.content().image.contents())).collect()
     }
 
-    /// One line for each file, for the message of a failed test.
+    /// One line about each file, for the message of a failed test.
     pub fn dump(&self) -> String {
         let world = self.shared.lock();
         let state = if world.crashed { "crashed" } else { "alive" };

@@ -77,9 +77,9 @@ impl CrashPeer for SimDevice {
 }
 
 impl SimNvram {
-    /// This memory, in one machine with `device`: when one crashes the other has crashed too, at
-    /// the latest at its next step. To be called before any thread uses the memory, and never under
-    /// the device's latch (see [`SimDevice::fail_when`]).
+    /// Puts this memory into one machine with `device`: when one of them crashes, the other has
+    /// crashed too, at the latest at its next step. To be called before any thread uses the memory,
+    /// and never under the device's latch (see [`SimDevice::fail_when`]).
     #[must_use]
     pub fn beside(self, device: &SimDevice) -> SimNvram {
         self.in_machine(Arc::new(device.clone()))

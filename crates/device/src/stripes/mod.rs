@@ -80,10 +80,10 @@ fn refused(reason: &str) -> Error {
 
 /// Several directories as one. See the head of this file.
 ///
-/// A set may be open more than once, in one process and in several. A file gets parts in the other
-/// directories with the first write or preparation beyond one unit. That call fails with
-/// `Cause::Locked` while another opening has the lock of the directory ([`Directory::lock`]), or is
-/// giving parts to a file of it. A caller that keeps the lock is never refused.
+/// A set may be open more than once, in one process and in several. The first write or preparation
+/// beyond one unit gives a file parts in the other directories. That call fails with
+/// `Cause::Locked` while another opening holds the lock of the directory ([`Directory::lock`]), or
+/// is giving parts to a file of it. It never fails so if the caller holds that lock.
 ///
 /// ```
 /// use katydid_device::{Directory, MemoryDirectory, StripedDirectory};
@@ -104,12 +104,13 @@ impl StripedDirectory {
     /// ELEDA's unit.
     pub const UNIT_BYTES: u64 = 512 << 10;
 
-    /// Opens a set of directories, in their order, or makes one of empty directories. `unit_bytes`
-    /// is for a new set (a power of two from 4 KiB to 1 GiB); an existing one keeps its own.
+    /// Opens a set of directories, given in their order, or makes one of empty directories.
+    /// `unit_bytes` is the unit of a new set (a power of two from 4 KiB to 1 GiB); an existing set
+    /// keeps its own.
     ///
     /// # Errors
-    /// `Cause::Stripes` names the directory that is missing from the set, of another one, in
-    /// another's place, or not empty. From 1 to 64 directories can be a set.
+    /// `Cause::Stripes` names a directory that is missing from the set, belongs to another set or
+    /// place, or is not empty. A set has 1 to 64 directories.
     pub fn open(directories: Vec<Arc<dyn Directory>>, unit_bytes: u64) -> Result<StripedDirectory> {
         if !is_unit(unit_bytes) {
             return Err(refused("a unit is a power of two from 4096 to 1073741824 bytes"));
@@ -120,10 +121,11 @@ impl StripedDirectory {
         Self::made(directories, unit_bytes, Arc::default(), Arc::default())
     }
 
-    /// Opens a set that exists. Nothing is written.
+    /// Opens an existing set, and writes nothing.
     ///
     /// # Errors
-    /// As [`StripedDirectory::open`]; a set whose making was not finished is `Cause::NotFound`.
+    /// Those of [`StripedDirectory::open`]; `Cause::NotFound` if the making of the set was not
+    /// finished.
     pub fn open_existing(directories: Vec<Arc<dyn Directory>>) -> Result<StripedDirectory> {
         if !is_count(directories.len()) {
             return Err(refused("from 1 to 64 directories can be striped"));

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counted.
+/// The system's allocator, which counts allocated bytes.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -50,15 +50,15 @@ fn count(bytes: usize) {
     MOST.fetch_max(now, Ordering::Relaxed);
 }
 
-/// Begins to measure. Returns the bytes allocated now.
+/// Begins to measure, and returns the bytes that are allocated now.
 pub fn begin() -> usize {
     let now = NOW.load(Ordering::Relaxed);
     MOST.store(now, Ordering::Relaxed);
     now
 }
 
-/// The most that was allocated beyond `before` at any moment since [`begin`] returned that, in
-/// bytes.
+/// Returns the maximum number of bytes allocated beyond `before` at any moment since the call of
+/// [`begin`] that returned `before`.
 pub fn most_since(before: usize) -> usize {
     MOST.load(Ordering::Relaxed).saturating_sub(before)
 }

@@ -35,15 +35,15 @@ use through::WatchedDirectory;
 
 const TARGET: &str = "katydid::device";
 
-/// Counts of a watch since it was made.
+/// The counts of a watch since it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stalls {
     /// Calls that took longer than the threshold, those under way included.
     pub count: u64,
-    /// The longest of them, so far.
+    /// The duration of the longest of them, so far.
     pub longest: Duration,
-    /// The one under way that began first.
+    /// The call under way that began first.
     pub under_way: Option<Stall>,
 }
 
@@ -51,11 +51,11 @@ pub struct Stalls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stall {
-    /// Operation in progress.
+    /// The operation of the call.
     pub verb: Verb,
-    /// The file or directory it is done to, with the byte range where there is one.
+    /// The file or directory of the call, with the byte range if there is one.
     pub subject: String,
-    /// For how long so far.
+    /// The duration of the call so far.
     pub lasts: Duration,
 }
 
@@ -85,7 +85,7 @@ pub struct HandClock {
 }
 
 impl HandClock {
-    /// Moves it forward.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
         self.now.fetch_add(by, Ordering::Relaxed);
@@ -119,7 +119,7 @@ struct Reports {
     told: Vec<(u64, u64)>,
 }
 
-/// See the head of this file. Clones are the same watch; it ends with the last of them.
+/// A watch: see the head of this file. Clones are the same watch, which ends with the last of them.
 #[derive(Clone)]
 pub struct Watch {
     owner: Arc<Owner>,
@@ -131,12 +131,12 @@ struct Owner {
 }
 
 impl Watch {
-    /// A watch for calls that take `threshold` or longer. Zero: nothing is watched.
+    /// Makes a watch for calls that take `threshold` or longer. Zero: it watches nothing.
     pub fn new(threshold: Duration) -> Watch {
         Self::with_clock(threshold, Clock::Real(Instant::now()))
     }
 
-    /// A watch whose clock a test moves; see [`Watch::check`].
+    /// Makes a watch whose clock a test moves; see [`Watch::check`].
     pub fn by_hand(threshold: Duration) -> (Watch, HandClock) {
         let clock = HandClock::default();
         (Self::with_clock(threshold, Clock::Hand(clock.now.clone())), clock)
@@ -156,11 +156,11 @@ impl Watch {
         Watch { owner: Arc::new(Owner { shared: Arc::new(shared), thread: Mutex::default() }) }
     }
 
-    /// Starts the thread that reports stalls while they last. Without it only those are noticed
-    /// that [`Watch::check`] or [`Watch::stalls`] meets. Starting twice is no error.
+    /// Starts the thread that reports stalls while they last. Without that thread, only calls of
+    /// [`Watch::check`] and [`Watch::stalls`] notice stalls. Starting twice is no error.
     ///
     /// # Errors
-    /// The system has no thread to give.
+    /// If the system cannot start a thread.
     pub fn start(&self) -> std::io::Result<()> {
         let mut thread = lock(&self.owner.thread);
         if thread.is_none() && self.owner.shared.threshold > 0 {
@@ -195,7 +195,7 @@ impl Watch {
         Stalls { count: reports.count, longest: Duration::from_nanos(reports.longest), under_way }
     }
 
-    /// Does what the watcher does when it wakes up: reports every call that is due by now.
+    /// Reports every call that is due by now, as the watcher does when it wakes up.
     pub fn check(&self) {
         self.owner.shared.check();
     }

@@ -65,7 +65,7 @@ impl FileDirectory {
         Ok(FileDirectory { path: found })
     }
 
-    /// Absolute path of the file.
+    /// Absolute path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

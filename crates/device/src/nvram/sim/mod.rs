@@ -39,13 +39,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-/// Counts of the calls of a simulated memory.
+/// Numbers of calls of a simulated memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Calls that wrote something back.
+    /// Calls that wrote at least a line back.
     pub write_backs: u64,
-    /// Lines that they wrote back.
+    /// Lines that these calls wrote back.
     pub lines: u64,
     /// Fences.
     pub fences: u64,
@@ -53,8 +53,8 @@ pub struct Counts {
 
 /// A simulated memory. Clones are the same memory.
 ///
-/// Steps, which are write-backs (of at least a byte) and fences, are numbered from 0, so a test
-/// runs its work once, asks [`SimNvram::steps`], and runs it again for each number below that with
+/// Write-backs (of at least a byte) and fences are steps, which are numbered from 0. So a test runs
+/// its work once, asks [`SimNvram::steps`], and runs it again for each number below that with
 /// [`SimNvram::crash_at`].
 #[derive(Debug, Clone)]
 pub struct SimNvram {
@@ -62,7 +62,7 @@ pub struct SimNvram {
 }
 
 impl SimNvram {
-    /// A memory of `bytes` zeros.
+    /// Makes a memory of `bytes` zeros.
     ///
     /// # Panics
     /// If no region can have this number of bytes (a multiple of [`LINE_BYTES`]).
@@ -92,19 +92,19 @@ impl SimNvram {
         SimNvram { shared: Arc::new(Shared { memory, bytes, state: Mutex::new(state) }) }
     }
 
-    /// The region of all its bytes, as programs use it. May be called again, as one program after
-    /// the other opens a region.
+    /// Returns the region of all bytes of the memory, as programs use it. May be called again, as
+    /// if one program after the other opened a region.
     pub fn region(&self) -> NvRegion {
         NvRegion::simulated(self.shared.clone())
     }
 
-    /// Steps taken so far; the number of the next one.
+    /// Number of steps so far, which is the number of the next step.
     pub fn steps(&self) -> u64 {
         self.shared.state().steps
     }
 
-    /// Crashes at step number `step`, which has no effect, as nothing has after it: stores and what
-    /// persists them go on without a sign, but that [`NvRegion::is_crashed`] says so.
+    /// Crashes at the step of this number, which has no effect, like everything after it: stores,
+    /// write-backs and fences go on without an error, and only [`NvRegion::is_crashed`] tells.
     pub fn crash_at(&self, step: u64) {
         self.shared.state().crash_at = Some(step);
     }
@@ -120,28 +120,29 @@ impl SimNvram {
         self.shared.is_crashed()
     }
 
-    /// Counts of its calls before it crashed.
+    /// Numbers of calls before the crash, or so far.
     pub fn counts(&self) -> Counts {
         self.shared.state().counts
     }
 
-    /// The memory after a crash of the machine, [`Survival::Random`] with `seed`; this one is
-    /// frozen if it was not. May be called again, with other seeds too. Steps count from 0 again;
-    /// no device is beside it.
+    /// Returns the memory after a crash of the machine, by [`Survival::Random`] with `seed`. This
+    /// memory is frozen if it was not. May be called again, with other seeds too. The steps of the
+    /// new memory count from 0, and it belongs to no device.
     pub fn reopen_after_crash(&self, seed: u64) -> SimNvram {
         self.reopen_with(seed, Survival::Random)
     }
 
-    /// Crashes and reopens like [`SimNvram::reopen_after_crash`], with the given [`Survival`]. Its
-    /// sectors are the lines here; `Prefix` is in order of addresses and cuts between words.
+    /// Crashes and reopens like [`SimNvram::reopen_after_crash`], with the given [`Survival`].
+    /// Lines take the place of sectors; `Prefix` is in the order of addresses and cuts between
+    /// words.
     pub fn reopen_with(&self, seed: u64, survival: Survival) -> SimNvram {
         self.freeze();
         let survivors = self.shared.state().lines.survivors(survival, &mut Rng::with_seed(seed));
         Self::of(memory_of(&survivors), Lines::new(survivors))
     }
 
-    /// The memory after the process alone was killed: nothing is lost, and what was not persisted
-    /// still is not. This one is frozen.
+    /// Returns the memory after the process alone was killed: nothing is lost, and bytes that were
+    /// not persisted are still not persisted. This memory is frozen.
     pub fn reopen_after_kill(&self) -> SimNvram {
         self.freeze();
         let lines = self.shared.state().lines.clone();
@@ -154,7 +155,7 @@ impl SimNvram {
         bytes_of(&state.lines.survivors(Survival::DropAll, &mut Rng::with_seed(0)))
     }
 
-    /// One line for the message of a failed test.
+    /// One line about the memory for the message of a failed test.
     pub fn dump(&self) -> String {
         let state = self.shared.state();
         let alive = if state.crashed { "crashed" } else { "alive" };
