@@ -13,9 +13,9 @@ pub use std::thread::{JoinHandle, spawn};
 
 /// Checks `body`; `preemptions` bounds what the explorer tries (none: everything).
 ///
-/// Everything within the bound has to be tried, and at least half as many runs as `explored.txt`
-/// says: fewer means that the body does not do any more what it did. `KATYDID_EXPLORED=FILE` writes
-/// down the numbers of a run: one line for each body.
+/// The checker must try everything within the bound, and at least half as many runs as
+/// `explored.txt` names: fewer runs mean that the body does less than it did. With
+/// `KATYDID_EXPLORED=FILE` it writes the numbers of runs to that file, one line for each body.
 #[cfg(katydid_explore)]
 pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let explorer = crate::explore::Explorer { preemptions, ..Default::default() };
@@ -76,26 +76,26 @@ pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> boo
     crate::explore::catches(&explorer, body)
 }
 
-/// Returns whether loom finds a failure of `body`. A run that never ends counts as one: sound
-/// bodies have none.
+/// Returns whether loom finds a failure of `body`. A run that never ends counts as a failure: sound
+/// bodies have no such run.
 #[cfg(all(loom, not(katydid_explore)))]
 pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
     // On a thread of its own, which keeps what loom leaves behind.
     std::thread::spawn(move || check(Some(preemptions), body)).join().is_err()
 }
 
-/// Checkers that notice a mutant.
+/// The checkers that notice a mutant.
 #[cfg(any(loom, katydid_explore))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detectors {
     /// Loom and the explorer.
     Both,
-    /// Loom 0.7 does not: it tries fewer of the values that accesses allow.
+    /// The explorer only: loom 0.7 tries fewer of the values that accesses allow.
     Explorer,
 }
 
-/// Checks that each mutant that this build's checker is said to notice is noticed: `caught` says
-/// so.
+/// Checks that this build's checker notices each mutant that it is said to notice. `caught` returns
+/// whether it does.
 #[cfg(any(loom, katydid_explore))]
 pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, Detectors)], caught: impl Fn(M) -> bool) {
     for &(mutant, detectors) in table {

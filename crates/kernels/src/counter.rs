@@ -4,7 +4,7 @@
 
 use crate::sync_shim::{AtomicU64, Ordering};
 
-/// One number that only grows.
+/// A number that only grows.
 #[derive(Debug)]
 pub struct Counter(AtomicU64);
 
@@ -21,7 +21,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
     }
 
-    /// Adds `amount`; any thread.
+    /// Adds `amount`. May be called by any thread.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);

@@ -51,7 +51,7 @@ pub struct StreamLsn {
     pub end: Lsn,
 }
 
-/// A set of positions: durable when each stream has come that far.
+/// A set of positions. It is durable when each stream is durable up to its position.
 ///
 /// ```
 /// use katydid_kernels::dependencies::{Dependencies, StreamLsn, StreamId};
@@ -83,7 +83,7 @@ impl Dependencies {
         others.iter().for_each(|at| self.join(at));
     }
 
-    /// Takes a position out of the set.
+    /// Removes a position from the set and returns it.
     pub fn pop(&mut self) -> Option<StreamLsn> {
         self.positions.pop()
     }
@@ -93,17 +93,17 @@ impl Dependencies {
         self.positions.retain(|at| keep(*at));
     }
 
-    /// The positions, by stream.
+    /// The positions, in the order of their streams.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = StreamLsn> + '_ {
         self.positions.iter().copied()
     }
 
-    /// Returns true if there are none.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// The number of streams in it.
+    /// The number of streams that have a position in the set.
     pub fn len(&self) -> usize {
         self.positions.len()
     }

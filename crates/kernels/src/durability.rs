@@ -2,8 +2,8 @@
 //!
 //! Pure.
 
-/// Progress of a record before its caller is acknowledged. Ordered: each level includes those
-/// before it.
+/// Durability of a record, or the durability that a caller waits for. The levels are ordered: each
+/// includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Durability {
     /// In this process's memory: lost when the process ends.

@@ -26,10 +26,10 @@ use crate::lsn::Lsn;
 use crate::sync_shim::{AtomicU64, Ordering, raise};
 use crossbeam_utils::CachePadded;
 
-/// The four cursors, each on cache lines of its own.
+/// The four frontiers, each on cache lines of its own.
 #[derive(Debug)]
 pub struct Frontiers {
-    /// Inserters reserve here; see `insert/`.
+    /// The end of all reservations, which inserters move; see `insert/`.
     pub reserved: CachePadded<AtomicU64>,
     filled: CachePadded<AtomicU64>,
     written: CachePadded<AtomicU64>,
@@ -37,7 +37,7 @@ pub struct Frontiers {
 }
 
 impl Frontiers {
-    /// All four at `end`.
+    /// Makes all four frontiers with the value `end`.
     pub fn at(end: Lsn) -> Self {
         let cursor = || CachePadded::new(AtomicU64::new(end.get()));
         Frontiers { reserved: cursor(), filled: cursor(), written: cursor(), durable: cursor() }
@@ -77,8 +77,8 @@ impl Frontiers {
         }
     }
 
-    /// Advances the filled frontier to the result of a scan. Any thread. Returns the frontier
-    /// afterwards.
+    /// Advances the filled frontier to the result of a scan, and returns the frontier afterwards.
+    /// May be called by any thread.
     #[inline]
     pub fn advance_filled(&self, to: u64) -> Lsn {
         let before = self.filled.load(Ordering::Acquire);
@@ -90,7 +90,8 @@ impl Frontiers {
         Lsn::new(before.max(to))
     }
 
-    /// Under the `mutex` inserter's lock: records are filled as they are reserved.
+    /// Advances both frontiers, under the lock of the `mutex` inserter, which fills records as it
+    /// reserves them.
     #[inline]
     pub fn advance_reserved_and_filled(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
@@ -100,14 +101,15 @@ impl Frontiers {
         self.validate();
     }
 
-    /// By inserters that reserve under a latch, one thread at a time. Sequentially consistent: a
-    /// request left after this is served (`sync/waiters.rs`).
+    /// Advances the reserved frontier, for inserters that reserve under a latch, one thread at a
+    /// time. Sequentially consistent, so that a request that is left after this is served
+    /// (`sync/waiters.rs`).
     #[inline]
     pub fn advance_reserved(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
     }
 
-    /// By inserters that fill in order, one thread at a time.
+    /// Advances the filled frontier, for inserters that fill in order. One thread at a time.
     #[inline]
     pub fn advance_filled_alone(&self, to: u64) {
         debug_assert!(to >= self.filled().get(), "filled only grows");
@@ -115,21 +117,22 @@ impl Frontiers {
         self.validate();
     }
 
-    /// One thread at a time.
+    /// Advances the written frontier. One thread at a time.
     pub fn advance_written(&self, to: Lsn) {
         debug_assert!(to >= self.written(), "written only grows");
         self.written.store(to.get(), Ordering::Release);
         self.validate();
     }
 
-    /// One thread at a time.
+    /// Advances the durable frontier. One thread at a time.
     pub fn advance_durable(&self, to: Lsn) {
         debug_assert!(to >= self.durable(), "durable only grows");
         self.durable.store(to.get(), Ordering::Release);
         self.validate();
     }
 
-    /// Advances the frontiers of a log whose appends persist to the result of a scan. Any thread.
+    /// Advances the frontiers of a log whose appends persist their records to the result of a scan.
+    /// May be called by any thread.
     pub fn advance_persisted(&self, to: Lsn) {
         raise(&self.written, to.get(), Ordering::AcqRel);
         raise(&self.durable, to.get(), Ordering::AcqRel);

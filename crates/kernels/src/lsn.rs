@@ -18,13 +18,13 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(u64);
 
-/// The unit of writing: blocks of the log, of files and of the ring all start at multiples of this
-/// many bytes.
+/// The unit of writing. Blocks of the log, of files and of the ring all start at multiples of this
+/// number of bytes.
 pub const BLOCK_BYTES: u64 = 4096;
 
 impl Lsn {
-    /// The start of the log. No user's record is ever here (a new log begins with an internal one),
-    /// so it also stands for "no record" where a link to a record is optional.
+    /// The start of the log. A new log begins with an internal record, so no user's record is ever
+    /// here. So this value also means "no record" where a link to a record is optional.
     pub const ZERO: Lsn = Lsn(0);
     /// No position of a log is above this one. Files that claim more are corrupt.
     pub const LIMIT: Lsn = Lsn(1 << 62);

@@ -27,7 +27,7 @@ impl Default for Notification {
 }
 
 impl Notification {
-    /// None is pending.
+    /// Makes one that is not pending.
     pub fn new() -> Self {
         Notification { pending: AtomicBool::new(false) }
     }
@@ -38,7 +38,7 @@ impl Notification {
         !self.pending.swap(true, Ordering::AcqRel)
     }
 
-    /// Takes what is pending. The worker looks at what it works on after this.
+    /// Takes the pending notification. The worker reads its work after this.
     pub fn take(&self) {
         self.pending.swap(false, Ordering::AcqRel);
     }

@@ -60,8 +60,8 @@ impl PageMeta {
         (lowest != NONE).then(|| Lsn::new(lowest))
     }
 
-    /// The holder of the exclusive latch is about to append a record that changes the page; it will
-    /// lie above `floor`. Whether the page was clean.
+    /// Called by the holder of the exclusive latch before it appends a record that changes the
+    /// page. The record will lie above `floor`. Returns whether the page was clean.
     #[inline]
     pub fn begin_change(&self, floor: impl FnOnce() -> Lsn) -> bool {
         let was_clean = self.rec_lsn.load(Ordering::Relaxed) == NONE;
@@ -71,8 +71,8 @@ impl PageMeta {
         was_clean
     }
 
-    /// The holder of the exclusive latch, after `begin_change`, knows that the record begins at
-    /// `lsn`.
+    /// Called by the holder of the exclusive latch after `begin_change`, when it knows the start of
+    /// the record.
     #[inline]
     pub fn lower_recovery_lsn(&self, lsn: Lsn) {
         debug_assert_ne!(self.rec_lsn.load(Ordering::Relaxed), NONE, "a change that was not begun");
@@ -81,14 +81,15 @@ impl PageMeta {
         }
     }
 
-    /// The holder of the exclusive latch takes a change back that it has begun and not made, if the
-    /// page was clean. Whether it was.
+    /// Called by the holder of the exclusive latch to take back a change that it has begun and not
+    /// made. Returns whether the page was clean before.
     pub fn forget_change(&self) -> bool {
         self.rec_lsn.swap(NONE, Ordering::AcqRel) != NONE
     }
 
-    /// The flusher has copied the page, and holds its latch. Whether it was dirty. `begun` is
-    /// called where the page is said to be written back and not yet to be clean.
+    /// Called by the flusher, which has copied the page and holds its latch. Returns whether the
+    /// page was dirty. `begun` is called when the page is marked as being written back, and not yet
+    /// as clean.
     pub fn begin_flush(&self, begun: impl FnOnce()) -> bool {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
@@ -100,7 +101,7 @@ impl PageMeta {
         rec_lsn != NONE
     }
 
-    /// The copy is durable in place.
+    /// Called when the copy is durable in its place.
     pub fn finish_flush(&self) {
         self.flushing.store(NONE, Ordering::Release);
     }

@@ -38,9 +38,9 @@ use std::fmt;
 pub const HEADER_BYTES: usize = 48;
 /// Records start at multiples of this.
 pub const RECORD_ALIGNMENT: usize = 8;
-/// Most bytes of one record, header and payload: 64 MiB. Larger ones are refused.
+/// Maximum bytes of one record, header and payload: 64 MiB. Larger records are refused.
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
-/// Most bytes of one physical record, header and payload, whatever the options: 64 KiB.
+/// Maximum bytes of one physical record, header and payload, whatever the options: 64 KiB.
 pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
 /// Bytes of each dependency between a stamped record's header and its payload. The log of several
 /// streams defines what is in them.
@@ -53,7 +53,7 @@ const SUMMED_FROM: usize = 16;
 pub struct Kind(u8);
 
 impl Kind {
-    /// The first kind of those that users may give any meaning.
+    /// The first kind whose meaning users define, like that of all kinds above it.
     pub const USER: Kind = Kind(16);
     /// First record after every recovery: from here on a larger incarnation is valid.
     pub const RESTART: Kind = Kind(1);
@@ -75,7 +75,7 @@ impl Kind {
         self.0
     }
 
-    /// Returns whether users may append it.
+    /// Returns whether users may append records of this kind.
     pub const fn is_user(self) -> bool {
         self.0 >= Self::USER.0
     }
@@ -127,12 +127,12 @@ impl Part {
     }
 }
 
-/// Link of a record to others: to those of its transaction, or, if it is the whole transaction, to
-/// other commits.
+/// The link of a record to other records: to those of its transaction, or, if it is the whole
+/// transaction, to other commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
-    /// The record may be one of several of its transaction: this is the LSN of the previous one, as
-    /// its appender names it. [`Lsn::ZERO`]: there is none.
+    /// The record may be one of several of its transaction. This is the LSN of the previous one, as
+    /// its appender names it; [`Lsn::ZERO`] if there is none.
     Previous(Lsn),
     /// The record is the only one of its transaction.
     Commit {
@@ -149,7 +149,7 @@ impl Chain {
     /// The flag, where `flags` lies in a header.
     const STAMPED: u8 = 1 << 4;
 
-    /// The previous record of the transaction, if the record names one: the record lies above it.
+    /// The previous record of the transaction, if the record names one. The record lies above it.
     #[inline]
     pub const fn previous(self) -> Option<Lsn> {
         match self {
@@ -158,7 +158,7 @@ impl Chain {
         }
     }
 
-    /// The commit stamp, of a record that has one.
+    /// The commit stamp, if the record has one.
     #[inline]
     pub const fn stamp(self) -> Option<CommitStamp> {
         match self {
@@ -204,9 +204,9 @@ pub enum Layout {
     /// At its position, and it takes as many positions as it has bytes.
     #[default]
     InLine,
-    /// In line, in memory of which single words may arrive (rule 5).
+    /// In line, in memory to which single words may arrive alone (rule 5).
     InMemory,
-    /// Elsewhere. What lies at its position names the place, and is [`RECORD_ALIGNMENT`] long (rule
+    /// Elsewhere. The bytes at its position name the place, and are [`RECORD_ALIGNMENT`] long (rule
     /// 6).
     Apart,
 }
@@ -289,7 +289,7 @@ pub struct PreparedRecord {
 }
 
 impl PreparedRecord {
-    /// The header, once the position is known.
+    /// Returns the header for this position.
     #[inline(always)]
     pub fn header(&self, lsn: Lsn) -> [u8; HEADER_BYTES] {
         let [mut front, what, txn, chain, durable] = self.words;
@@ -377,7 +377,7 @@ pub struct Header {
     pub txn: u64,
     /// Link of the record, as its appender gave it.
     pub chain: Chain,
-    /// The log was known to be durable up to here when the record was made.
+    /// Position up to which the log was known to be durable when the record was made.
     pub durable: Lsn,
     layout: Layout,
 }
@@ -394,7 +394,7 @@ impl Header {
     }
 }
 
-/// A physical record found valid.
+/// A valid physical record.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoded<'a> {
     /// Header of the record.
@@ -410,18 +410,19 @@ impl Decoded<'_> {
     }
 }
 
-/// Reason why bytes are no valid record.
+/// The reason why bytes are not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invalid {
-    /// Cannot be told before this many bytes are there.
+    /// At least this number of bytes is needed to decide.
     Short(usize),
-    /// The position in it is not where it is: nothing of this use of the file was written here.
+    /// The position in the record is not where the record is, so it was not written here in this
+    /// use of the file.
     Position,
-    /// A length no record has.
+    /// No record has this length.
     Length,
     /// The sum does not match.
     Sum,
-    /// The sum matches, but a field has a value this version does not know.
+    /// The checksum matches, but a field has a value that this version does not know.
     Field,
 }
 
@@ -438,8 +439,9 @@ impl Invalid {
     }
 }
 
-/// Decodes the physical record at the start of `bytes`, which were read at `at` where records lie
-/// so. One that says that it lies otherwise is none: what follows it would be looked for elsewhere.
+/// Decodes the physical record at the start of `bytes`, which were read at `at` from a log of this
+/// layout. A record that names another layout is invalid: its follower would be looked for in the
+/// wrong place.
 pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Invalid> {
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
     // First the test that nearly everything fails which is no record: it makes searching for

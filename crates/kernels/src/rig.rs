@@ -33,7 +33,7 @@ pub struct Rig {
     used: Mutex<Box<[bool]>>,
 }
 
-/// A session of a [`Rig`], which is used by one thread at a time: two would write over each other's
+/// A session of a [`Rig`]. One thread at a time may use it: two would overwrite each other's
 /// records.
 #[derive(Debug)]
 pub struct RigSession<'a> {
@@ -42,7 +42,7 @@ pub struct RigSession<'a> {
 }
 
 impl Rig {
-    /// For sessions `0..sessions`, with a log buffer of these sizes.
+    /// Makes a rig for sessions `0..sessions`, with a log buffer of these sizes.
     pub fn new(design: &InserterDesign, sizes: &BufferSizes, sessions: usize) -> Rig {
         let rig = Rig {
             buffer: LogBuffer {
@@ -60,7 +60,7 @@ impl Rig {
         rig
     }
 
-    /// The session of this number, until it is dropped.
+    /// Returns the session of this number, which is in use until it is dropped.
     ///
     /// # Panics
     /// If there is no such session, or it is in use.
@@ -79,12 +79,13 @@ impl Rig {
         self.buffer.frontiers.reserved().get()
     }
 
-    /// Finds out how far the log is filled.
+    /// Scans how far the log is filled, and returns that position.
     pub fn filled(&self) -> u64 {
         self.inserter.scan(&self.buffer).filled
     }
 
-    /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
+    /// Bytes by which crawling and hopping have advanced the filled frontier, in the design that
+    /// does so.
     pub fn travelled(&self) -> (u64, u64) {
         let effort = self.inserter.effort();
         (effort.crawled, effort.hopped)
@@ -95,7 +96,7 @@ impl Rig {
         self.inserter.tracker().is_some()
     }
 
-    /// Finds out what is filled, and makes room there, whenever much was inserted; until
+    /// Scans how far the log is filled, and makes room there, whenever much was inserted, until
     /// [`Rig::stop_tracking`].
     pub fn track(&self) {
         insert::track(&*self.inserter, &self.buffer, || {
@@ -174,8 +175,8 @@ impl Rig {
 }
 
 impl RigSession<'_> {
-    /// Inserts a record with this payload; what does not fit one physical record goes as fragments,
-    /// as in the log.
+    /// Inserts a record with this payload. A payload that does not fit into one physical record is
+    /// split into fragments, as in the log.
     pub fn insert(&mut self, payload: &[u8]) {
         let (rig, number) = (self.rig, self.number);
         if HEADER_BYTES + payload.len() <= rig.physical_bytes_max {

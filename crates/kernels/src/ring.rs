@@ -48,10 +48,10 @@ pub trait NvramRing: Debug + Send + Sync {
 pub enum RecordMemory {
     /// In a ring in memory, until they are written to the device.
     Ring(Ring),
-    /// In a ring in NVRAM. Nothing is read back from it: opening does that by itself.
+    /// In a ring in NVRAM. The log does not read it back through this; opening reads it by other
+    /// means.
     Nvram(Arc<dyn NvramRing>),
-    /// Apart from their positions, each where its own inserter puts it (`nv_entries`,
-    /// `nv_logging`).
+    /// Apart from their positions: their own inserter places each (`nv_entries`, `nv_logging`).
     Apart,
 }
 
@@ -66,7 +66,7 @@ impl RecordMemory {
     }
 }
 
-/// The ring in memory. All clones are one ring.
+/// The ring in memory. Clones are the same ring.
 #[derive(Debug, Clone)]
 pub struct Ring {
     memory: Arc<RingMemory>,
@@ -124,7 +124,7 @@ impl Ring {
         }
     }
 
-    /// The bytes `[from, to)` as at most two slices (the second is empty unless they wrap).
+    /// Returns the bytes `[from, to)` as at most two slices; the second is empty unless they wrap.
     ///
     /// # Safety
     /// They are filled (rule 2), and `written` stays at or below `from` rounded up to a block while

@@ -5,9 +5,9 @@
 /// Sizes of records, in bytes, headers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizes {
-    /// All the same.
+    /// All records have this size.
     Fixed(usize),
-    /// This number of small records, then a large one, and again.
+    /// A number of small records, then a large one, and so on.
     Bimodal {
         /// Bytes of a small record.
         small: usize,

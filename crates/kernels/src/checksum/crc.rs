@@ -10,9 +10,9 @@ const SHORT_BYTES: usize = 512;
 
 /// A CRC-32C over bytes that come in several slices.
 ///
-/// A record's pieces are short and apart: gathering them for one call of the library took 38 ns for
-/// a 120-byte record, one call for each piece 22 ns, and the processor's instruction, where there
-/// is one, takes 9 ns.
+/// The pieces of a record are short and lie apart. For a 120-byte record, gathering them for one
+/// call of the library took 38 ns, one call for each piece 22 ns, and the processor's instruction,
+/// where there is one, 9 ns.
 #[derive(Debug)]
 pub struct Sum {
     /// Not yet inverted.

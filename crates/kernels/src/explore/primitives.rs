@@ -60,7 +60,7 @@ impl Atomic {
 
 macro_rules! atomic {
     ($name:ident, $type:ty) => {
-        /// The type of the same name in std, explored.
+        /// The type of the same name in std, for explored executions.
         #[derive(Debug)]
         pub struct $name(Atomic);
 
@@ -98,7 +98,7 @@ macro_rules! atomic {
                 self.0.modify(order, order, |old| Some(old & value as u64)) as $type
             }
             /// # Errors
-            /// The value found, if it was not `current`.
+            /// Returns the value found as an error if it was not `current`.
             pub fn compare_exchange(
                 &self,
                 current: $type,
@@ -111,7 +111,8 @@ macro_rules! atomic {
                 if old == current as u64 { Ok(old as $type) } else { Err(old as $type) }
             }
             /// # Errors
-            /// The value found, if it was not `current`. Never fails spuriously here.
+            /// Returns the value found as an error if it was not `current`. Never fails spuriously
+            /// here.
             pub fn compare_exchange_weak(
                 &self,
                 current: $type,
@@ -129,7 +130,7 @@ atomic!(AtomicU64, u64);
 atomic!(AtomicU32, u32);
 atomic!(AtomicUsize, usize);
 
-/// The type of the same name in std, explored.
+/// The type of the same name in std, for explored executions.
 #[derive(Debug)]
 pub struct AtomicBool(Atomic);
 
@@ -169,8 +170,8 @@ pub fn fence(order: Ordering) {
     });
 }
 
-/// Says that plain bytes are about to be read or written, so that races are found. Bytes that are
-/// always accessed together may share one.
+/// A mark for plain bytes, which announces that they are about to be read or written, so that the
+/// explorer finds races. Bytes that are always accessed together may share one.
 #[derive(Debug)]
 pub struct PlainAccess(OnceLock<usize>);
 
@@ -186,14 +187,14 @@ impl PlainAccess {
         PlainAccess(OnceLock::new())
     }
 
-    /// The bytes are read now.
+    /// Announces a read of the bytes.
     pub fn read(&self) {
         self.access("plain read", |world, cell, me| {
             world.memory.plain_read(cell, me, &mut world.threads[me].views)
         });
     }
 
-    /// The bytes are written now.
+    /// Announces a write of the bytes.
     pub fn write(&self) {
         self.access("plain write", |world, cell, me| {
             world.memory.plain_write(cell, me, &mut world.threads[me].views)
@@ -216,7 +217,7 @@ impl PlainAccess {
     }
 }
 
-/// The thread spins: it goes on once another thread has changed something.
+/// Lets the thread spin: it goes on once another thread has changed something.
 pub fn spin_loop() {
     yield_now();
 }
@@ -258,7 +259,7 @@ impl Thread {
     }
 }
 
-/// Waits for [`Thread::unpark`]. Spurious returns are explored by callers' loops, not made up here.
+/// Waits for [`Thread::unpark`]. It never returns spuriously: the loops of callers explore that.
 pub fn park() {
     with(|execution, me| {
         if !execution.step(me, "park", |world| take_token(world, me)) {
@@ -309,7 +310,7 @@ pub(super) struct MutexState {
     views: ThreadViews,
 }
 
-/// The type of the same name in std, explored.
+/// The type of the same name in std, for explored executions.
 #[derive(Debug)]
 pub struct Mutex<T> {
     number: OnceLock<usize>,

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Failure of an execution, with the picks that lead there again.
+/// The failure of an execution, with the picks that lead to it again.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// Message of the panic, the race, or the deadlock.
@@ -30,12 +30,13 @@ pub struct Report {
 /// Bounds of an exploration.
 #[derive(Debug, Clone)]
 pub struct Explorer {
-    /// At most this many times may a thread that could go on be put aside for another. `None` tries
-    /// all.
+    /// Maximum number of times that a thread which could go on is suspended in favour of another.
+    /// `None` tries all.
     pub preemptions: Option<u32>,
-    /// Stop after this many executions.
+    /// Maximum number of executions.
     pub executions_max: u64,
-    /// A run longer than this many steps is reported as a failure (a loop that never yields).
+    /// Maximum number of steps of a run. A longer run is reported as a failure (a loop that never
+    /// yields).
     pub steps_max: u32,
 }
 
@@ -323,10 +324,10 @@ fn advance(path: &mut Vec<Pick>) -> bool {
 }
 
 impl Explorer {
-    /// Runs `body` along every path. The first failure ends it.
+    /// Runs `body` along every path, and stops at the first failure.
     ///
     /// # Errors
-    /// The [`Failure`] with the path that [`Explorer::replay`] takes.
+    /// The [`Failure`], with the path for [`Explorer::replay`].
     pub fn check(&self, body: impl Fn() + Send + Sync + 'static) -> Result<Report, Failure> {
         let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);
         let mut fibers = Fibers::default();
@@ -347,7 +348,7 @@ impl Explorer {
     /// Runs `body` once along a recorded path.
     ///
     /// # Errors
-    /// The same [`Failure`], if it is still there.
+    /// The same [`Failure`], if it still happens.
     pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
         // The numbers of alternatives are found again by running: unknown ones are taken as
         // "whatever is there".
@@ -407,7 +408,7 @@ impl Explorer {
     }
 }
 
-/// Returns whether exploring `body` finds a failure: for lists of deliberately broken variants.
+/// Returns whether exploring `body` finds a failure. For lists of deliberately broken variants.
 pub fn catches(explorer: &Explorer, body: impl Fn() + Send + Sync + 'static) -> bool {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

@@ -39,7 +39,7 @@ use crate::sync_shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
 
-/// Least bytes that a reservation by `fetch_add` may have in every log.
+/// Number of bytes up to which a reservation by `fetch_add` is allowed in every log.
 pub const ADD_BYTES: u64 = 1024;
 /// Maximum bytes of such a reservation, if a quarter of the ring has room for [`ADDERS`] of them.
 const ADD_BYTES_MAX: u64 = 16 << 10;
@@ -50,8 +50,8 @@ const ADDERS: u64 = 64;
 const YOUNG_BYTES: u64 = 256 << 10;
 const YOUNG_TIMES: u64 = 3;
 
-/// Most bytes of the reserve, and of the ring, that a log in files keeps prepared while it ends at
-/// `position`.
+/// Maximum bytes of the reserve, and of the ring, that a log in files keeps prepared while it ends
+/// at `position`.
 pub fn young_bytes(position: u64) -> u64 {
     YOUNG_BYTES.saturating_add(position.saturating_mul(YOUNG_TIMES))
 }
@@ -59,7 +59,7 @@ pub fn young_bytes(position: u64) -> u64 {
 /// Permission to use the last of the prepared space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AppendClass {
-    /// Leaves the reserve alone: refused with `NoSpace` when only that is left.
+    /// May not use the reserve: refused with `NoSpace` when only the reserve is left.
     #[default]
     Normal,
     /// May use the reserve. For records that finish or undo what is already in the log.
@@ -78,7 +78,7 @@ struct Limits {
     shut: AtomicBool,
 }
 
-/// Limits of reservations.
+/// The limits of reservations.
 #[derive(Debug)]
 pub struct Admission {
     limits: CachePadded<Limits>,
@@ -105,7 +105,8 @@ struct Reserve {
 }
 
 impl Admission {
-    /// Admission to a log buffer of these sizes. Nothing is admitted before [`Admission::refresh`].
+    /// Makes the admission to a log buffer of these sizes. It admits nothing before
+    /// [`Admission::refresh`].
     pub fn new(sizes: &BufferSizes) -> Self {
         let ring_bytes = sizes.ring_bytes as u64;
         let add_bytes = (ring_bytes / 4 / ADDERS).clamp(ADD_BYTES, ADD_BYTES_MAX);
@@ -113,13 +114,14 @@ impl Admission {
         Self::of(sizes, Layout::InLine, ring_bytes, adders, add_bytes)
     }
 
-    /// Admission to a log whose standing reserve grows with it (invariant 6).
+    /// Makes the admission to a log whose standing reserve grows with it (invariant 6).
     pub fn growing(sizes: &BufferSizes) -> Self {
         let standing_first = sizes.reserve_bytes.min(YOUNG_BYTES);
         Admission { standing_first, ..Self::new(sizes) }
     }
 
-    /// For records that lie apart; the ring of `sizes` is that of their entries (invariant 5).
+    /// Makes the admission for records that lie apart. The ring of `sizes` is that of their entries
+    /// (invariant 5).
     pub fn of_entries(sizes: &BufferSizes) -> Self {
         const ENTRY: usize = RECORD_ALIGNMENT;
         Self::of(sizes, Layout::Apart, Lsn::LIMIT.get(), sizes.ring_bytes / 16 / ENTRY, ENTRY as u64)
@@ -247,7 +249,7 @@ impl Admission {
         self.kept(self.reserve())
     }
 
-    /// Changes what is kept beside the standing reserve by computing it from what it is.
+    /// Changes the reserve beside the standing one, by a function of its present value.
     pub fn change_reserve(&self, frontiers: &Frontiers, prepared_end: Lsn, change: impl FnOnce(u64) -> u64) {
         let mut reserve = self.lock();
         reserve.raised = change(reserve.raised);
@@ -265,8 +267,8 @@ impl Admission {
         end.saturating_add(self.slack()).saturating_add(reserve) <= prepared_end.get()
     }
 
-    /// Position up to which must be written before `bytes` at `reserved` fit into the ring; zero if
-    /// they do.
+    /// The position up to which the log must be written before `bytes` at `reserved` fit into the
+    /// ring; zero if they fit now.
     pub fn written_needed(&self, reserved: u64, bytes: u64) -> Lsn {
         Lsn::new((reserved + bytes + self.slack()).saturating_sub(self.ring_bytes)).ceil_block()
     }

@@ -10,32 +10,33 @@ use crate::record::{PHYSICAL_BYTES_MAX, PreparedRecord};
 use crate::ring::{NvramRing, RecordMemory};
 use crate::sync_shim::{AtomicU64, Ordering, spin_loop};
 
-/// The record was not admitted: the ring, the prepared space or the run-ahead is used up. Nothing
-/// was reserved.
+/// The record was not admitted, because the ring, the prepared space or the run-ahead is used up.
+/// Nothing was reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalled;
 
-/// The log buffer: the end of the log in memory, where records wait to be written. What inserters
-/// work on.
+/// The log buffer, on which inserters work: the end of the log in memory, where records wait to be
+/// written.
 #[derive(Debug)]
 pub struct LogBuffer {
     /// Frontiers up to which the log is reserved, filled, written and durable.
     pub frontiers: Frontiers,
-    /// Memory of its records.
+    /// The memory of the log's records.
     pub memory: RecordMemory,
-    /// Limits of reservations.
+    /// The limits of reservations.
     pub admission: Admission,
 }
 
-/// A physical record on its way in: a header without its position, and the payload behind it.
+/// A physical record on its way into the log: a header without its position, and the payload behind
+/// it.
 #[derive(Debug)]
 pub struct PhysicalRecord<'a> {
     /// Its header, complete but for the position.
     pub prepared: &'a PreparedRecord,
     /// Its payload, in order.
     pub payload: &'a [&'a [u8]],
-    /// It lies above this record; zero for none. Designs that reserve per record, in the order of
-    /// the calls, need not look.
+    /// The record above which this one must lie; zero for none. Designs that reserve for each
+    /// record, in the order of the calls, need not read it.
     pub after: Lsn,
 }
 
@@ -47,7 +48,7 @@ impl PhysicalRecord<'_> {
         self.prepared.padded() as u64
     }
 
-    /// The record's bytes as if it were at `lsn`, one part after the other; together
+    /// Calls `put` with the record's bytes, part by part, as if the record were at `lsn`; together
     /// [`PhysicalRecord::bytes`].
     #[inline(always)]
     pub fn each_part(&self, lsn: Lsn, mut put: impl FnMut(&[u8])) {
@@ -57,8 +58,8 @@ impl PhysicalRecord<'_> {
         put(&[0; 8][..self.prepared.padded() - self.prepared.len()]);
     }
 
-    /// Copies the record, stamped with its position, into the ring; of `nv_direct` it is persisted
-    /// when this returns.
+    /// Copies the record, stamped with its position, into the ring. In `nv_direct` the record is
+    /// persisted when this returns.
     ///
     /// # Safety
     /// The caller keeps the rules of [`Ring::fill`](crate::ring::Ring::fill) for
@@ -100,8 +101,8 @@ impl PhysicalRecord<'_> {
     }
 }
 
-/// The log as designs reserve in it, for records of one slot that are admitted in one way; small
-/// models in tests.
+/// The log as designs see it when they reserve for records of one slot and class. Tests implement
+/// it by small models.
 pub trait Admitted {
     /// The end of the last reservation.
     fn reserved(&self) -> &AtomicU64;
@@ -149,18 +150,18 @@ pub struct BufferSizes {
     pub run_ahead_bytes: usize,
     /// Bytes that only [`AppendClass::Critical`] reservations may use, to begin with.
     pub reserve_bytes: u64,
-    /// Most sessions of callers open at once.
+    /// Maximum number of open sessions.
     pub sessions: usize,
 }
 
 impl BufferSizes {
-    /// The default ring of a log that this number of processors fills: 256 KiB for each; at least 2
-    /// MiB, of which one half is filled while the other is written, and at most 64 MiB.
+    /// The default ring size for a log that this number of processors appends to: 256 KiB for each,
+    /// at least 2 MiB and at most 64 MiB. One half is filled while the other is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
     }
 
-    /// The most bytes, header included, that one physical record takes; longer records travel as
+    /// The maximum bytes, header included, of one physical record; longer records are split into
     /// fragments. An eighth of the ring, so that a large record cannot fill it, and never above
     /// [`PHYSICAL_BYTES_MAX`].
     pub fn physical_bytes_max(&self) -> usize {

@@ -14,26 +14,26 @@ use crate::lsn::Lsn;
 /// Design by which threads put records into the log's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum InserterKind {
-    /// One lock around reservation and copy: no holes, nothing to find.
+    /// One lock around reservation and copy. There are no holes.
     Mutex,
-    /// Threads that meet at the lock reserve as a group and copy side by side; one group at a time
-    /// (Aether's C).
+    /// Threads that meet at the lock reserve as a group and copy at the same time, one group at a
+    /// time (Aether's C).
     Consolidated,
     /// The lock is held for the reservation only; copies are released in order (Aether's D).
     Decoupled,
-    /// Groups, and copies released in order (Aether's CD).
+    /// Groups as in `Consolidated`, and copies released in order as in `Decoupled` (Aether's CD).
     Hybrid,
-    /// `Hybrid`, except that a thread may leave its range to the owner of the one before to release
-    /// (Aether's CDME).
+    /// Like `Hybrid`, except that a thread may leave its range to the owner of the range before,
+    /// which releases it (Aether's CDME).
     Delegated,
     /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's
     /// GRASSHOPPER).
     Grasshopper,
     /// One `fetch_add` reserves; a bit for each byte tells what is filled (ELEDA's slow rival).
     Bitmap,
-    /// A session reserves a chunk at a time. A thread that needs to pass an idle chunk fills it up.
-    /// A record may lie below older records of other sessions unless its append says what it comes
-    /// after (`Append::after`).
+    /// A session reserves a chunk at a time. A thread that needs to pass an idle chunk fills it
+    /// with padding. A record may lie below older records of other sessions, unless its append
+    /// names the record that it comes after (`Append::after`).
     Chunked,
     /// One `fetch_add` reserves; per-session marks tell where holes are.
     #[default]
@@ -68,8 +68,8 @@ impl InserterKind {
         InserterKind::Marks,
     ];
 
-    /// Returns whether a record lies above all records appended before it, by any session. If it
-    /// does not, appends name what they come after (`Append::after`, `Log::barrier`).
+    /// Returns whether a record lies above all records that any session has appended before. If
+    /// not, an append must name the record that it comes after (`Append::after`, `Log::barrier`).
     pub const fn keeps_order(self) -> bool {
         !matches!(self, InserterKind::Chunked)
     }
@@ -126,7 +126,7 @@ pub enum InserterDesign {
     Marks,
 }
 
-/// Settings of all inserters, from which [`InserterSettings::design`] takes those of one.
+/// Settings of all inserters. [`InserterSettings::design`] takes those of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InserterSettings {
     /// Consolidation slots of `Consolidated`, `Hybrid` and `Delegated`. Default: 4.
@@ -152,7 +152,7 @@ impl Default for InserterSettings {
 }
 
 impl InserterSettings {
-    /// The design of this kind with the settings that it has.
+    /// The design of this kind, with these settings.
     pub const fn design(self, kind: InserterKind) -> InserterDesign {
         let InserterSettings { consolidation_slots, hop_bytes, chunk_bytes, chunk_always } = self;
         match kind {
@@ -211,7 +211,7 @@ impl InserterDesign {
     /// Refuses values outside their documented ranges.
     ///
     /// # Errors
-    /// Names the value and its range.
+    /// The first value that is out of range, with its name and its range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
         let (good, option, value, range) = match *self {
             InserterDesign::Consolidated { consolidation_slots: slots }
@@ -235,8 +235,8 @@ impl InserterDesign {
         if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
     }
 
-    /// The inserter of this design, for a log of these sizes that ends at `end`. Paddings carry
-    /// `incarnation`.
+    /// Makes the inserter of this design, for a log of these sizes that ends at `end`. The padding
+    /// that it writes carries `incarnation`.
     #[doc(hidden)]
     pub fn inserter(&self, sizes: &BufferSizes, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
         match *self {

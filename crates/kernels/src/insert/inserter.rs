@@ -9,7 +9,7 @@ use super::tracker::Tracker;
 use crate::lsn::Lsn;
 use std::fmt::Debug;
 
-/// A design of putting records into the ring.
+/// A design by which threads put records into the ring.
 pub trait Inserter: Send + Sync + Debug {
     /// Slot `slot` is going to be used. The caller serialises these calls.
     fn open(&self, slot: usize);
@@ -54,10 +54,10 @@ pub trait Inserter: Send + Sync + Debug {
 /// Byte counts that some designs keep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Effort {
-    /// Reserved and filled with padding.
+    /// Bytes that were reserved and filled with padding.
     pub padding: u64,
-    /// By which the filled frontier was advanced in crawling.
+    /// Bytes by which crawling has advanced the filled frontier.
     pub crawled: u64,
-    /// By which it was advanced in hopping.
+    /// Bytes by which hopping has advanced the filled frontier.
     pub hopped: u64,
 }

@@ -197,8 +197,8 @@ impl Tracker {
     }
 }
 
-/// The tracker's thread, for an inserter that wants one: returns when it is stopped. Calls `found`
-/// when much was found, and before it rests.
+/// Runs the tracker's thread, for an inserter that needs one, until it is stopped. Calls `found`
+/// when a large part was found filled, and before it rests.
 pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut()) {
     let Some(tracker) = inserter.tracker() else { return };
     let much = 1 << tracker.shift;

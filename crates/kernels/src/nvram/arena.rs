@@ -33,7 +33,7 @@ pub struct Open {
     pub chunk: u64,
     /// Bytes that are taken, from its beginning.
     pub used: u64,
-    /// All its records end at or below this position.
+    /// Position at or below which all its records end.
     pub until: u64,
 }
 
@@ -60,11 +60,11 @@ struct Pool {
     own: Option<Open>,
 }
 
-/// There is no place. Nothing was taken.
+/// There is no free place. Nothing was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// A place in the heap, and the arena that it is in.
+/// A place in the heap, in one arena.
 #[derive(Debug)]
 pub struct Allocation<'a> {
     arena: MutexGuard<'a, Option<Open>>,
@@ -78,7 +78,8 @@ impl Allocation<'_> {
         self.at
     }
 
-    /// The place holds a record that ends at this position. Otherwise it is given back.
+    /// Keeps the place, for a record that ends at this position. Without this call, dropping it
+    /// frees the place.
     #[inline]
     pub fn keep(&mut self, until: u64) {
         if let Some(open) = &mut *self.arena {
@@ -94,8 +95,8 @@ impl Arenas {
         slots.min((chunks / 8).max(1) as usize)
     }
 
-    /// Arenas of a heap whose chunks hold what `used` says, in any order, for a log that starts at
-    /// `start`. All other chunks are free.
+    /// Makes the arenas of a heap whose chunks hold what `used` names, in any order, for a log that
+    /// starts at `start`. All other chunks are free.
     pub fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
         let mut taken = vec![false; chunks as usize];
         used.iter().for_each(|open| taken[open.chunk as usize] = true);
@@ -131,11 +132,11 @@ impl Arenas {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// A place of `bytes`, at most a chunk's, for the one appender of `slot`. `kept` says how many
-    /// free chunks must stay.
+    /// Returns a place of `bytes`, at most a chunk's, for the one appender of `slot`. `kept`
+    /// returns the number of free chunks that must stay free.
     ///
     /// # Errors
-    /// [`Full`]: there is no such place.
+    /// [`Full`] if there is no such place.
     #[inline]
     pub fn place(&self, slot: usize, bytes: u64, kept: impl FnOnce() -> u64) -> Result<Allocation<'_>, Full> {
         let mut arena = self.arena(slot);
@@ -209,10 +210,10 @@ impl Arenas {
         Err(Full)
     }
 
-    /// A place for a record of an opening, that ends at `until`.
+    /// Returns a place for a record of an opening that ends at `until`.
     ///
     /// # Errors
-    /// [`Full`]: the openings' own chunk has no room left.
+    /// [`Full`] if the openings' own chunk has no room left.
     pub fn place_own(&self, bytes: u64, until: u64) -> Result<u64, Full> {
         let mut pool = held(&self.pool);
         let own = pool.own.as_mut().filter(|own| own.used + bytes <= self.chunk_bytes).ok_or(Full)?;
@@ -226,8 +227,8 @@ impl Arenas {
         held(&self.pool).free.len() as u64 > kept || self.place_anywhere(bytes).is_ok()
     }
 
-    /// Frees the chunks that had only records below `start`: those records are gone, and no thread
-    /// reads them any more (rule 2).
+    /// Frees the chunks whose records all lie below `start`: these records are trimmed, and no
+    /// thread reads them any more (rule 2).
     pub fn release(&self, start: u64) {
         raise(&self.released, start, Ordering::AcqRel);
         for arena in &self.arenas {

@@ -56,7 +56,7 @@ impl Default for Committer {
 }
 
 impl Committer {
-    /// The committer of one log. No thread has the turn.
+    /// Makes the committer of one log. No thread has the turn.
     pub fn new() -> Self {
         Committer { taken: CachePadded::new(AtomicBool::new(false)) }
     }
@@ -67,8 +67,9 @@ impl Committer {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Has `persist` persist what is filled and not durable, and says then that it is; not if
-    /// another thread has the turn. `persist` says whether it did.
+    /// Persists what is filled and not durable, by `persist`, and then advances the durable
+    /// frontier. `persist` returns whether it did. If another thread has the turn, `pass` does
+    /// nothing.
     pub fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
         if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;

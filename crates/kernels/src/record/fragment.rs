@@ -43,8 +43,8 @@ impl Link {
         bytes
     }
 
-    /// Splits a fragment's body into link and part of the payload; `None` if the two contradict
-    /// each other.
+    /// Splits a fragment's body into its link and its part of the payload. Returns `None` if the
+    /// two contradict each other.
     pub fn decode(part: Part, body: &[u8]) -> Option<(Self, &[u8])> {
         let (link, piece) = body.split_at_checked(Self::BYTES)?;
         let link = Link {
@@ -75,7 +75,7 @@ pub struct Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// The pieces of the caller's slices this fragment holds, in order.
+    /// The pieces of the caller's slices that this fragment holds, in order.
     pub fn slices(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let (from, to) = (self.offset, self.offset + self.bytes);
         let mut at = 0;
@@ -87,8 +87,8 @@ impl<'a> Fragment<'a> {
         })
     }
 
-    /// The physical record, complete but for its position. `previous` is where the fragment before
-    /// it was put.
+    /// Makes the physical record, complete but for its position. `previous` is the position of the
+    /// fragment before it.
     pub fn prepare(&self, fields: &HeaderFields, previous: Lsn) -> PreparedRecord {
         let link = (self.part != Part::Whole).then_some(Link {
             previous,

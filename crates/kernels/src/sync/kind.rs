@@ -22,25 +22,27 @@ const FLUSH_SLOTS: u32 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum SyncKind {
-    /// The first waiter writes and syncs for all that wait, and hands over to the next.
+    /// The first waiter writes and syncs for all waiters, and hands over to the next.
     #[default]
     Adaptive,
-    /// A thread of its own does (Aether's flush pipelining, ELEDA's flusher). See [`Group`].
+    /// A thread of the log writes and syncs (Aether's flush pipelining, ELEDA's flusher). See
+    /// [`Group`].
     Pipelined,
-    /// Requests queue up; the thread that wins the sync lock syncs for all of them (Efficient
+    /// Requests are queued, and the thread that gets the sync lock syncs for all of them (Efficient
     /// flushing, section 3.1).
     Aggregated,
-    /// Each takes the sync lock and looks whether the log is synced up to its record already.
+    /// Each thread takes the sync lock, and syncs unless the log is durable up to its record by
+    /// then.
     Grouped,
-    /// Threads that meet before the write form a slot, whose last thread writes and syncs for it; a
-    /// thread that another one's sync covered syncs again, unless its record is older than the
-    /// other one's (the existing scheme of Efficient flushing, section 2.2).
+    /// Threads that meet before the write form a slot, whose last thread writes and syncs for it. A
+    /// thread that another thread's sync has covered syncs again, unless its record is older than
+    /// the other one's (the existing scheme of Efficient flushing, section 2.2).
     Slotted,
-    /// Each writes and syncs for itself, in turn: the papers' baseline.
+    /// Each thread writes and syncs for itself, in turn: the baseline of the papers.
     PerCommit,
-    /// The thread that commits writes and syncs by itself when its group is complete (group commit
-    /// of Cicada with P-WAL, section III-B.2). See [`Group`]. Threads with commits in flight do so
-    /// in `wait_below` and `drain`; what is left after the group's time a thread of the log writes.
+    /// The committing thread writes and syncs by itself when its group is complete (group commit of
+    /// Cicada with P-WAL, section III-B.2). See [`Group`]. A thread with commits in flight does so
+    /// in `wait_below` and `drain`. A thread of the log writes the rest after the group's time.
     Inline,
 }
 
@@ -158,17 +160,17 @@ impl From<SyncKind> for SyncDesign {
 }
 
 impl SyncDesign {
-    /// `Adaptive` with at most `depth` writes in flight.
+    /// Makes `Adaptive` with at most `depth` writes in flight.
     pub const fn adaptive(depth: u32) -> Self {
         SyncDesign::Adaptive { depth, heuristics: Heuristics::ALL }
     }
 
-    /// `Pipelined` with this condition that begins a round.
+    /// Makes `Pipelined` with this condition to begin a round.
     pub const fn pipelined(group: Group) -> Self {
         SyncDesign::Pipelined { group, heuristics: Heuristics::ALL }
     }
 
-    /// This design with these heuristics, if it has any.
+    /// Returns this design with these heuristics, if it has any.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_heuristics(self, heuristics: Heuristics) -> Self {
@@ -215,7 +217,7 @@ impl SyncDesign {
         }
     }
 
-    /// The protocol, for one log.
+    /// Makes the protocol, for one log.
     #[doc(hidden)]
     pub fn protocol(&self) -> Box<dyn SyncProtocol> {
         match *self {

@@ -16,7 +16,7 @@ use crate::sync_shim::pause;
 #[derive(Debug)]
 struct Persisted;
 
-/// The protocol, for one log.
+/// Makes the protocol, for one log.
 pub fn persisted() -> Box<dyn SyncProtocol> {
     Box::new(Requested::new(Persisted))
 }

@@ -12,15 +12,16 @@ use std::time::Duration;
 pub struct Ask {
     /// Level that is waited or asked for.
     pub level: Durability,
-    /// Position that the asking thread waits for itself; a hole below it is waited for, briefly.
+    /// The position that the asking thread itself waits for. It waits for a hole below that
+    /// position, for a short time.
     pub own: Lsn,
-    /// Writes no further than `own`.
+    /// True if the write must not go beyond `own`.
     pub only_own: bool,
-    /// Most writes under way, this one included; at least 1.
+    /// Maximum number of writes under way, this one included; at least 1.
     pub depth: u32,
 }
 
-/// A write that was decided on, and is under way from then on. It must be performed.
+/// A write that was decided on, and counts as under way from then on. The caller must perform it.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
@@ -28,24 +29,24 @@ pub struct Planned {
     pub from: Lsn,
     /// End; within a block if it writes the tail of the log.
     pub to: Lsn,
-    /// Up to where the log was filled then: the end of a record.
+    /// The position up to which the log was filled then: the end of a record.
     pub filled: Lsn,
-    /// Everything that had been reserved before is in it, or in those before it.
+    /// True if this write and those before it have everything that had been reserved before.
     pub all: bool,
-    /// It is durable by itself, once those before it are.
+    /// True if the write is durable by itself, once those before it are.
     pub durable: bool,
-    /// Others may be planned while it is under way.
+    /// True if other writes may be planned while it is under way.
     pub parallel: bool,
 }
 
-/// Bytes to be written next.
+/// Decision about the next write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// This.
+    /// The caller must perform this write.
     Write(Planned),
     /// The filled bytes have to wait until a write in flight has ended.
     Blocked,
-    /// Nothing now.
+    /// There is nothing to write now.
     Nothing {
         /// Not even holes: everything reserved before is in a write.
         all: bool,
@@ -56,7 +57,7 @@ pub enum Plan {
     },
 }
 
-/// Log as a protocol drives it. Implemented by the log, and by small models in tests.
+/// The log as a protocol sees it. Implemented by the log, and by small models in tests.
 pub trait Rounds {
     /// Decides on the next write.
     fn plan(&self, ask: Ask) -> Plan;

@@ -9,15 +9,16 @@ pub struct SyncTally {
     pub durable_bytes: Counter,
     /// Bytes of the log on their way to durability, integrated over time.
     pub byte_ns: Counter,
-    /// Time in writes and syncs that made something durable; side by side they count twice.
+    /// Time in writes and syncs that made bytes durable. Writes in flight at the same time count
+    /// each.
     pub sync_ns: Counter,
     /// Blocked callers that were released by another thread's write or sync.
     pub released: Counter,
-    /// Times a blocked caller got to write or sync itself.
+    /// Number of times that a blocked caller wrote or synced itself.
     pub locks: Counter,
-    /// Time that those had waited for that.
+    /// Time that those callers had waited until they could.
     pub lock_ns: Counter,
-    /// Time that the others had waited.
+    /// Time that the other callers had waited.
     pub completion_ns: Counter,
     /// Queues that a thread synced for (`aggregated`).
     pub queues: Counter,
@@ -33,39 +34,41 @@ pub struct SyncTally {
 }
 
 impl SyncTally {
-    /// `callers` blocked callers are being released.
+    /// Counts `callers` blocked callers that are being released.
     pub fn told(&self, callers: u64) {
         if callers > 0 {
             self.released.add(callers);
         }
     }
 
-    /// A thread has synced for a queue of this many requests, its own included.
+    /// Counts a queue of this number of requests that a thread has synced for, its own request
+    /// included.
     pub fn aggregated(&self, requests: u64) {
         self.queues.add(1);
         self.queued.add(requests);
         self.told(requests.saturating_sub(1));
     }
 
-    /// A slot of this many threads was closed.
+    /// Counts a slot of this number of threads that was closed.
     pub fn consolidated(&self, threads: u64) {
         self.slots.add(1);
         self.slot_threads.add(threads);
     }
 
-    /// A thread has waited for `nanoseconds` for the one that syncs for its slot.
+    /// Counts `nanoseconds` that a thread has waited for the one that syncs for its slot.
     pub fn waited_for_slot(&self, nanoseconds: u64) {
         self.slot_wait_ns.add(nanoseconds);
         self.waited(nanoseconds, false);
     }
 
-    /// A blocked caller that has waited for `nanoseconds` writes and syncs itself from now on.
+    /// Counts a blocked caller that has waited for `nanoseconds`, and writes and syncs itself from
+    /// now on.
     pub fn got_lock(&self, nanoseconds: u64) {
         self.locks.add(1);
         self.lock_ns.add(nanoseconds);
     }
 
-    /// A blocked caller has waited for `nanoseconds`, and was released, or leads.
+    /// Counts `nanoseconds` that a blocked caller has waited before it was released, or leads.
     pub fn waited(&self, nanoseconds: u64, leads: bool) {
         if leads {
             self.got_lock(nanoseconds);

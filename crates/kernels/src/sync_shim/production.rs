@@ -8,8 +8,8 @@ pub use std::sync::{Mutex, MutexGuard};
 pub use std::thread::{Thread, current, park, yield_now};
 pub use std::time::Instant;
 
-/// Says to a checker that plain (not atomic) bytes are read or written now, so that it can find
-/// races. Nothing here.
+/// A mark for plain (not atomic) bytes, which tells a checker that they are read or written now, so
+/// that it can find races. It does nothing in production.
 #[derive(Debug, Default)]
 pub struct PlainAccess;
 
@@ -19,11 +19,11 @@ impl PlainAccess {
         PlainAccess
     }
 
-    /// The bytes are read now.
+    /// Announces a read of the bytes.
     #[inline(always)]
     pub fn read(&self) {}
 
-    /// The bytes are written now.
+    /// Announces a write of the bytes.
     #[inline(always)]
     pub fn write(&self) {}
 }

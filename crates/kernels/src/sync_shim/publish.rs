@@ -13,8 +13,8 @@
 //!
 //! Under loom and the explorer this does nothing: their clock is an atomic like the others.
 
-/// Waits until all processors see what this thread has stored so far with sequentially consistent
-/// ordering, and only then lets it read the clock.
+/// Waits until all processors see everything that this thread has stored so far with sequentially
+/// consistent ordering. The thread may read the clock after that.
 #[inline(always)]
 pub fn publish_stores() {
     #[cfg(all(target_arch = "aarch64", not(any(miri, loom, katydid_explore))))]

@@ -8,7 +8,7 @@ pub use loom::sync::{Mutex, MutexGuard};
 pub use loom::thread::{Thread, current, park, yield_now};
 pub use std::time::Instant;
 
-/// Says to loom that plain (not atomic) bytes are read or written now.
+/// A mark for plain (not atomic) bytes, which tells loom that they are read or written now.
 #[derive(Debug)]
 pub struct PlainAccess(loom::cell::UnsafeCell<()>);
 
@@ -18,12 +18,12 @@ impl PlainAccess {
         PlainAccess(loom::cell::UnsafeCell::new(()))
     }
 
-    /// The bytes are read now.
+    /// Announces a read of the bytes.
     pub fn read(&self) {
         self.0.with(|_| ());
     }
 
-    /// The bytes are written now.
+    /// Announces a write of the bytes.
     pub fn write(&self) {
         self.0.with_mut(|_| ());
     }

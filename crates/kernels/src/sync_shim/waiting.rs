@@ -5,8 +5,7 @@
 use super::current;
 use super::{spin_loop, yield_now};
 
-/// True under a checker: sizes that a checker can reach must be small, those of production need not
-/// be.
+/// True under a checker, which can reach small sizes only.
 pub const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));
 
 /// Copies a record's bytes into the ring.
@@ -19,17 +18,18 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
-/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may not
-/// be the log's: the waker of a program's own executor that runs on this thread and parks too may
-/// have left it. The executor would never wake up again; a token too many makes it look once more.
+/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may
+/// belong to the waker of a program's own executor, which runs on this thread and parks too.
+/// Without its token that executor would never wake up again. One token too many makes it look once
+/// more.
 pub fn return_token() {
     // A token more would be a step more for the checkers, in which only the log parks.
     #[cfg(not(any(loom, katydid_explore)))]
     current().unpark();
 }
 
-/// One step of waiting for a thread that is running, or about to: first yields, then, should that
-/// take long, short sleeps. Nothing that is idle calls this.
+/// Does one step of a wait for a thread that is running, or about to run: yields at first, and
+/// sleeps for short times if the wait is long. Idle threads do not call this.
 pub fn rest(step: u32) {
     if CHECKED || step < 200 {
         yield_now();
@@ -39,9 +39,9 @@ pub fn rest(step: u32) {
     }
 }
 
-/// One step of waiting for a thread that will act in less time than a thread switch takes, while
-/// other threads queue behind the caller. It spins a little first, and sleeps much later than
-/// [`rest`], because a sleeper would delay all of them.
+/// Does one step of a wait for a thread that will act in less time than a thread switch takes,
+/// while other threads queue behind the caller. It spins a little first, and sleeps much later than
+/// [`rest`], because a sleeping thread would delay all of them.
 #[inline]
 pub fn pause(step: u32) {
     const SPINS: u32 = 32;

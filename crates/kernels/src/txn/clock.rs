@@ -19,17 +19,17 @@ use std::time::Duration;
 const SLOT_BITS: u32 = 12;
 const TICK_BITS: u32 = 6;
 
-/// The greatest number of slots: one less than the low bits tell apart.
+/// The maximum number of slots: one less than the low bits of a timestamp can tell apart.
 pub const SLOTS_MAX: usize = (1 << SLOT_BITS) - 1;
 
-/// Time of a transaction in the one order of all. Zero is before everything.
+/// The time of a transaction in the one order of all. Zero is before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// Before every transaction.
+    /// The timestamp before every transaction.
     pub const ZERO: Timestamp = Timestamp(0);
-    /// After every transaction.
+    /// The timestamp after every transaction.
     pub const MAX: Timestamp = Timestamp(u64::MAX);
 
     /// The timestamp of this number.
@@ -47,7 +47,7 @@ impl Timestamp {
         Timestamp(tick << SLOT_BITS | slot as u64)
     }
 
-    /// Time at which it was made, in ticks of the clock.
+    /// The time at which it was made, in ticks of the clock.
     pub const fn tick(self) -> u64 {
         self.0 >> SLOT_BITS
     }
@@ -57,19 +57,18 @@ impl Timestamp {
         (self.0 & ((1 << SLOT_BITS) - 1)) as usize
     }
 
-    /// The next greater one; the greatest has none and stays.
+    /// The next greater timestamp; the greatest has none and is returned itself.
     pub const fn next(self) -> Self {
         Timestamp(self.0.saturating_add(1))
     }
 
-    /// The next lower one; zero has none and stays.
+    /// The next lower timestamp; zero has none and is returned itself.
     pub const fn before(self) -> Self {
         Timestamp(self.0.saturating_sub(1))
     }
 }
 
-/// A clock that tests move. It moves on by itself as it is read, so that no thread waits for it in
-/// vain.
+/// A clock that tests move. Each reading moves it on, so that no thread waits for it in vain.
 #[derive(Debug, Clone)]
 pub struct HandClock {
     readings: Arc<AtomicU64>,
@@ -77,7 +76,7 @@ pub struct HandClock {
 }
 
 impl HandClock {
-    /// One tick for every `per_tick` readings.
+    /// Makes a clock that advances by one tick for every `per_tick` readings.
     pub fn new(per_tick: u64) -> Self {
         HandClock { readings: Arc::new(AtomicU64::new(per_tick)), per_tick }
     }
@@ -114,13 +113,12 @@ impl Clock {
         Clock { source, base: AtomicU64::new(1) }
     }
 
-    /// Moves the clock beyond `known`, which a transaction of an earlier incarnation had (invariant
-    /// 3).
+    /// Moves the clock beyond `known`, a timestamp of an earlier incarnation (invariant 3).
     pub fn set_base(&self, known: Timestamp) {
         raise(&self.base, known.tick() + 1, Ordering::SeqCst);
     }
 
-    /// Now, as a tick.
+    /// The present time as a tick.
     #[inline]
     pub fn now(&self) -> u64 {
         let since = match &self.source {
@@ -130,7 +128,8 @@ impl Clock {
         self.base.load(Ordering::Relaxed) + since
     }
 
-    /// Now, but not before the tick `passed` is over: at most one tick's wait, by invariant 1.
+    /// The present time, at a moment when the tick `passed` is over: waits at most one tick, by
+    /// invariant 1.
     #[inline]
     pub fn after(&self, passed: u64) -> u64 {
         loop {

@@ -3,7 +3,7 @@
 use parking_lot::{Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// End of a wait; never, if it lies beyond the range of the clock.
+/// The end of a wait; never, if it lies beyond the range of the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
@@ -18,7 +18,7 @@ impl Deadline {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Sleeps until notified. Returns whether the wait is over instead.
+    /// Sleeps until notified. Returns true if the wait is over before that.
     pub fn sleep<T>(self, notified: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
         match self.0 {
             Some(end) => notified.wait_until(guard, end).timed_out(),

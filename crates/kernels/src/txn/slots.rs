@@ -106,7 +106,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// `count` slots, and [`SLOTS_MAX`] at most.
+    /// Makes `count` slots, and [`SLOTS_MAX`] at most.
     pub fn new(count: usize) -> Self {
         Slots {
             slots: (0..count.min(SLOTS_MAX)).map(|_| Slot::new()).collect(),
@@ -139,12 +139,12 @@ impl Slots {
         Some(free)
     }
 
-    /// Maximum of open transactions.
+    /// Maximum number of open transactions.
     pub fn count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Takes a slot; none if none gets free in time.
+    /// Takes a slot; returns `None` if none gets free in time.
     #[inline]
     pub fn take(&self, at_most: Duration, log: &(impl Waits + ?Sized)) -> Option<usize> {
         if let Some(slot) = self.take_any() {
@@ -167,15 +167,15 @@ impl Slots {
         slot
     }
 
-    /// Ends every wait for a slot, now and from now on, as if its time was over: open transactions
-    /// may never end any more.
+    /// Ends every wait for a slot, now and later, as if its time was over: open transactions may
+    /// never end any more.
     pub fn shut(&self) {
         let _asleep_or_awake = self.latch.lock();
         self.is_shut.store(true, SeqCst);
         self.freed.notify_all();
     }
 
-    /// Gives the slot back: its owner reads and writes nothing any more.
+    /// Gives the slot back. Its owner must not read or write any more.
     #[inline]
     pub fn give_back(&self, slot: usize) {
         let own = &self.slots[slot];
@@ -190,7 +190,7 @@ impl Slots {
 
     // ---- writers
 
-    /// A timestamp for a writer that begins in `slot`, which from now on reads below it.
+    /// Returns a timestamp for a writer that begins in `slot`, which from now on reads below it.
     #[inline]
     pub fn begin_write(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];
@@ -200,8 +200,8 @@ impl Slots {
         timestamp
     }
 
-    /// Another timestamp for a writer that has no version in place. Its reads are kept for it as
-    /// before.
+    /// Returns another timestamp for a writer that has no version in place. The versions that it
+    /// reads are kept as before.
     #[inline]
     pub fn renew(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];
@@ -228,13 +228,13 @@ impl Slots {
         own.compare_exchange(word_of(Phase::Reading), word_of(Phase::Installing), SeqCst, SeqCst).is_ok()
     }
 
-    /// All its versions are in place.
+    /// Announces that all versions of this writer are in place.
     #[inline]
     pub fn installed(&self, timestamp: Timestamp) {
         self.slots[timestamp.slot()].word.store(word(timestamp.tick(), Phase::Installed), SeqCst);
     }
 
-    /// The owner of `slot` reads nothing any more.
+    /// Announces that the owner of `slot` reads nothing any more.
     #[inline]
     pub fn read_all(&self, slot: usize) {
         self.slots[slot].reads_at.store(u64::MAX, SeqCst);
@@ -242,11 +242,11 @@ impl Slots {
 
     // ---- readers
 
-    /// The number of a reader that begins in `slot`, and the bound below which it reads (invariant
-    /// 2).
+    /// Returns the number of a reader that begins in `slot`, and the bound below which it reads
+    /// (invariant 2).
     ///
     /// # Errors
-    /// A writer that it must wait for does not come to an end in time.
+    /// [`Stuck`] if a writer that the reader must wait for does not end in time.
     pub fn begin_read(
         &self,
         slot: usize,
@@ -304,7 +304,8 @@ impl Slots {
 
     // ---- what all scan for
 
-    /// `timestamp` is about to be acknowledged: readers that begin from now on see it.
+    /// Announces that `timestamp` is about to be acknowledged: readers that begin from now on see
+    /// it.
     #[inline]
     pub fn acknowledge(&self, timestamp: Timestamp) {
         // Mostly its writer's slot; what a reader has seen up to names none.
@@ -312,7 +313,8 @@ impl Slots {
         raise(&slot.acknowledged, timestamp.get(), SeqCst);
     }
 
-    /// Everything up to here counts as acknowledged, before the first transaction.
+    /// Makes everything up to `base` count as acknowledged. To be called before the first
+    /// transaction.
     pub fn set_base(&self, base: Timestamp) {
         raise(&self.slots[0].acknowledged, base.get(), SeqCst);
     }
@@ -326,9 +328,9 @@ impl Slots {
         Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
     }
 
-    /// The least of `bound`, which [`Slots::begin_read`] has given, and the timestamps of writers
-    /// that are putting versions in place or have, and have not given their slots back: what such a
-    /// writer does with its versions may still come.
+    /// Returns a lower bound of the timestamps at which versions may still change: the least of
+    /// `bound`, which [`Slots::begin_read`] has returned, and the timestamps of writers that are
+    /// putting versions in place, or have done so and have not given their slots back.
     pub fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         let in_flight = self.in_use().iter().enumerate().filter_map(|(at, slot)| {
             let (tick, phase) = parts(slot.word.load(SeqCst));
@@ -348,7 +350,7 @@ impl Slots {
         Timestamp::new(self.horizon.load(SeqCst))
     }
 
-    /// All reads from now on are at bounds not below this (invariant 3).
+    /// Returns the horizon: no read from now on is at a bound below it (invariant 3).
     pub fn horizon(&self) -> Timestamp {
         let acknowledged = self.acknowledged().next().get();
         let oldest = self.in_use().iter().map(|slot| slot.reads_at.load(SeqCst)).min().unwrap_or(u64::MAX);
@@ -356,7 +358,8 @@ impl Slots {
         Timestamp::new(raise(&self.horizon, horizon, SeqCst).max(horizon))
     }
 
-    /// The open transaction that needs the oldest versions: its number, and since when it is open.
+    /// Returns the open transaction that needs the oldest versions: its number, and the time since
+    /// it began.
     pub fn oldest(&self) -> Option<Timestamp> {
         let (at, slot) =
             self.in_use().iter().enumerate().min_by_key(|(_, slot)| slot.reads_at.load(SeqCst))?;

@@ -24,20 +24,21 @@ use std::time::Duration;
 /// Yields before a waiter parks: a validation takes less, and waking costs more.
 const YIELDS: u32 = 20;
 
-/// State of a transaction.
+/// The state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TxnState {
-    /// It is being validated, or not durable and keeps its versions to itself until then.
+    /// The transaction is being validated, or is not durable and hides its versions until it is.
     Pending,
-    /// Its record is in the log: other transactions see its versions, and then depend on its place.
+    /// The record of the transaction is in the log. Other transactions see its versions, and then
+    /// depend on the position of the record.
     PreCommitted,
-    /// Durable.
+    /// The transaction is durable.
     Committed,
-    /// Its versions are as if they had never been.
+    /// The transaction is undone: its versions do not count.
     Aborted,
-    /// The log failed with its record in it: its fate is unknown until the database is opened
-    /// again.
+    /// The log failed with the record of the transaction in it. Its fate is unknown until the
+    /// database is opened again.
     InDoubt,
 }
 
@@ -53,24 +54,24 @@ impl TxnState {
     }
 }
 
-/// A version's knowledge of the end of its transaction: as little as is enough.
+/// A version's knowledge about the end of its transaction, in as few bytes as possible.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// Committed and durable.
+    /// The transaction is committed and durable.
     Durable,
-    /// Committed, and durable when this stream has come up to there.
+    /// The transaction is committed. It is durable when this stream is durable up to this position.
     Until {
         /// The stream.
         stream: StreamId,
         /// Exclusive end of the record in it.
         end: Lsn,
     },
-    /// It is told there.
+    /// This status has the state of the transaction.
     By(Arc<TxnStatus>),
 }
 
 impl Outcome {
-    /// The state as far as the version knows it.
+    /// The state of the transaction, as far as the version knows it.
     pub fn state(&self) -> TxnState {
         match self {
             Outcome::Durable => TxnState::Committed,
@@ -79,7 +80,7 @@ impl Outcome {
         }
     }
 
-    /// Adds what of it is not durable yet to what a reader of its versions depends on.
+    /// Adds the positions that are not durable yet to the dependencies of a reader of the versions.
     pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
@@ -93,7 +94,7 @@ impl Outcome {
         }
     }
 
-    /// Forgets what need not be known any more (invariant 4).
+    /// Drops knowledge that is not needed any more (invariant 4).
     pub fn settle(&mut self, log: &(impl DurablePlaces + ?Sized)) {
         match self {
             Outcome::Durable => {}
@@ -107,7 +108,7 @@ impl Outcome {
     }
 }
 
-/// The end of one transaction, when it has come.
+/// The status of one transaction.
 #[derive(Debug)]
 pub struct TxnStatus {
     timestamp: Timestamp,
@@ -124,7 +125,7 @@ pub struct TxnStatus {
 }
 
 impl TxnStatus {
-    /// Pending.
+    /// Makes the status of a pending transaction.
     pub fn new(timestamp: Timestamp) -> Self {
         TxnStatus {
             timestamp,
@@ -136,18 +137,18 @@ impl TxnStatus {
         }
     }
 
-    /// Timestamp at which the transaction takes place.
+    /// The timestamp of the transaction.
     pub fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
 
-    /// The state now.
+    /// The present state.
     #[inline]
     pub fn state(&self) -> TxnState {
         TxnState::of(self.state.load(Ordering::SeqCst))
     }
 
-    /// Decides, and wakes who waits.
+    /// Decides the state, and wakes the waiters.
     pub fn decide(&self, state: TxnState) {
         self.state.store(state as u32, Ordering::SeqCst);
         // A waiter counts itself before it looks at the state for the last time.
@@ -157,7 +158,7 @@ impl TxnStatus {
         }
     }
 
-    /// Decides: the record ends at `place`, and survives a crash if all of `depends` do.
+    /// Decides the state: the record ends at `place`, and survives a crash if all of `depends` do.
     pub fn pre_commit(&self, place: StreamLsn, depends: Dependencies) {
         let first = self.place.set((place, depends)).is_ok();
         debug_assert!(first, "a transaction has one record");
@@ -179,7 +180,7 @@ impl TxnStatus {
         }
     }
 
-    /// Adds what of it is not durable yet to what a reader of its versions depends on.
+    /// Adds the positions that are not durable yet to the dependencies of a reader of the versions.
     pub fn join_into(&self, depends: &mut Dependencies, log: &(impl DurablePlaces + ?Sized)) {
         if self.state() != TxnState::PreCommitted {
             return;
@@ -197,7 +198,7 @@ impl TxnStatus {
         }
     }
 
-    /// Waits until it is decided; nothing if that takes longer than `at_most`.
+    /// Waits until the state is decided; returns `None` if that takes longer than `at_most`.
     pub fn wait(&self, at_most: Duration, log: &(impl DurablePlaces + ?Sized)) -> Option<TxnState> {
         for _ in 0..YIELDS {
             let state = self.state();

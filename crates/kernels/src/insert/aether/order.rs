@@ -22,7 +22,8 @@ pub trait Order {
     fn release(&self, buffer: &impl BufferAccess, latch: &Latch, range: Range);
 }
 
-/// The latch is held until the range is filled (Algorithms 1 and 2): there is one at a time.
+/// The latch is held until the range is filled (Algorithms 1 and 2), so there is one range at a
+/// time.
 #[derive(Debug)]
 pub struct UnderLatch;
 
@@ -37,12 +38,13 @@ impl Order for UnderLatch {
     }
 }
 
-/// Each waits for the range before its own (Algorithm 3): `filled` itself says whose turn it is.
+/// Each thread waits for the range before its own (Algorithm 3). The frontier `filled` tells whose
+/// turn it is.
 ///
 /// A thread reads its own start in `filled` with Acquire and then stores its end with Release, so
-/// what all before it copied is passed on. When threads outnumber cores the wait yields for long
-/// before it sleeps: all threads behind wait for a sleeper, and a queue of sleepers took 0.1 ms a
-/// record where one of yielding threads took 0.2 us.
+/// all bytes that others have copied before are passed on. When threads outnumber cores, the wait
+/// yields many times before it sleeps: all threads behind a sleeping one wait for it. A queue of
+/// sleeping threads took 0.1 ms a record where one of yielding threads took 0.2 us.
 #[derive(Debug, Default)]
 pub struct InTurn {
     pub(super) built: Built,

@@ -97,15 +97,15 @@ pub struct ReleaseQueue {
 }
 
 impl ReleaseQueue {
-    /// For a log in which ranges of at least `least` bytes lie within `run_ahead` bytes of the
-    /// filled frontier when another one enters.
+    /// Makes a queue for a log in which ranges of at least `least` bytes lie within `run_ahead`
+    /// bytes of the filled frontier when another range enters.
     pub fn for_run_ahead(run_ahead: usize, least: usize) -> Self {
         // One more is entering, and one more may be released but not vacant yet.
         let nodes = (run_ahead / least + 2).next_power_of_two().min(NODES_MAX);
         ReleaseQueue::new(nodes, KEEPS, Built::default())
     }
 
-    /// A circle of `nodes`, a power of two from 2; one owner in `keeps` waits for its turn.
+    /// Makes a circle of `nodes`, a power of two from 2. One owner in `keeps` waits for its turn.
     pub fn new(nodes: usize, keeps: u64, built: Built) -> Self {
         assert!(nodes >= 2 && nodes.is_power_of_two() && keeps > 0, "a node and its successor differ");
         let spread = if nodes > BESIDE * BESIDE { BESIDE.trailing_zeros() } else { 0 };

@@ -25,7 +25,7 @@ use crossbeam_utils::CachePadded;
 
 const BUSY: u64 = 1 << 63;
 
-/// One mark per session.
+/// The marks, one for each session.
 #[derive(Debug)]
 pub struct Marks {
     marks: Box<[CachePadded<AtomicU64>]>,
@@ -39,14 +39,14 @@ pub struct Marks {
 /// Result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scan {
-    /// `reserved` when the scan began.
+    /// The value of `reserved` when the scan began.
     pub cutoff: u64,
     /// Everything below is filled; at most `cutoff`.
     pub filled: u64,
 }
 
 impl Marks {
-    /// Room for `most` sessions.
+    /// Makes marks for `most` sessions.
     pub fn new(most: usize) -> Self {
         Self::built(most, Built::default())
     }
@@ -59,7 +59,8 @@ impl Marks {
         }
     }
 
-    /// The mark `index` will be used from now on. Callers serialise this among themselves.
+    /// Announces that the mark `index` will be used from now on. Callers must call it one at a
+    /// time.
     pub fn open(&self, index: usize) {
         if index >= self.used.load(Ordering::Relaxed) {
             self.used.store(index + 1, Ordering::Release);
@@ -69,8 +70,8 @@ impl Marks {
     /// Steps 1 to 3, after admission. Returns where the reservation starts; [`Marks::finish`] must
     /// follow as soon as it is filled.
     ///
-    /// Where bytes may be added, the reservation may overshoot the position that was admitted by
-    /// the slack that admission keeps. All others compare and swap.
+    /// Where adding is allowed, the reservation may overshoot the admitted position by the slack
+    /// that admission keeps. Otherwise the thread compares and swaps.
     #[inline]
     pub fn reserve(&self, log: &impl Admitted, index: usize, bytes: u64) -> Result<u64, Stalled> {
         let reserved = log.reserved();
