@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "more bytes than can be counted".to_owned())
 }
 
-/// A number of bytes for people.
+/// Returns a number of bytes in the form that people read.
 pub fn shown(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -32,12 +32,12 @@ pub fn shown(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// A number and its noun: `1 line`, `2 lines`.
+/// Returns a number with its noun: `1 line`, `2 lines`.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// A whole number with its digits in groups of three.
+/// Returns a whole number with its digits in groups of three.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

@@ -28,8 +28,8 @@ pub struct DatabaseDir {
     pub dir: PathBuf,
 }
 
-/// The engine and the log of a database that may have to be created, and what only the memory
-/// engine has.
+/// Flags for the engine and the log of a database that may have to be created, and for the memory
+/// engine.
 #[derive(Debug, Clone, Args)]
 pub struct EngineFlags {
     /// Engine that keeps the data: paged or memory [default: the database's engine; paged for a new
@@ -59,8 +59,9 @@ pub struct MemoryFlags {
 }
 
 impl EngineFlags {
-    /// Sets what was asked for, and keeps the settings of the paged engine. Without `--engine` it
-    /// is the engine that has made the database in `dir`, if there is one; opening refuses another.
+    /// Sets the options that the flags give, and keeps the settings of the paged engine. Without
+    /// `--engine` it takes the engine of the database in `dir`, if there is a database; with
+    /// another engine, opening fails.
     pub fn apply(&self, dir: &Path, options: Options) -> Result<Options> {
         let engine = match self.engine {
             Some(engine) => engine,
@@ -117,8 +118,8 @@ impl DatabaseDir {
         })
     }
 
-    /// Opens the database, which must exist, to read only: nothing in its folder is changed. A log
-    /// in NVRAM cannot be read without changing it; a database that has one is opened as by
+    /// Opens the database, which must exist, for reading only: nothing in its folder is changed. A
+    /// log in NVRAM cannot be read without changing it, so a database that has one is opened as by
     /// [`DatabaseDir::open`].
     pub fn open_read_only(&self) -> katydid::Result<Database> {
         // The memory engine needs what it needed before.
@@ -169,8 +170,8 @@ fn may_have_lost_control(dir: &Path) -> bool {
     dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
 }
 
-/// Lets other processes look at a database that this one has open, until that is dropped. A folder
-/// that takes no socket is no reason to stop.
+/// Lets other processes observe a database that this one has open, until the result is dropped. If
+/// the folder cannot hold a socket, the command goes on without one.
 pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
     match Socket::open(database, dir) {
         Ok(socket) => Some(socket),
@@ -181,21 +182,21 @@ pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
     }
 }
 
-/// Closes the database after the output, so that what was found is told first. The failure of the
-/// output, or else of closing.
+/// Closes the database after the output, so that findings are printed first. Returns the error of
+/// the output if there is one, else the error of closing.
 pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
     let closed = database.close();
     told?;
     Ok(closed?)
 }
 
-/// Opens a database in a folder, showing the progress of recovery. If its log is of another kind,
-/// it is opened as that kind, with these settings; without them, it is refused.
+/// Opens a database in a folder, and shows the progress of recovery. If its log is of another kind,
+/// opens it as that kind with the settings of `if_found`; without them this is an error.
 pub fn open(dir: &Path, options: Options, if_found: Option<MediumSettings>) -> Result<Database> {
     open_showing(options, if_found, |options| Database::open_with(dir, options))
 }
 
-/// Opens a database by `open`, and shows what recovery does.
+/// Opens a database by `open`, and shows the progress of recovery.
 pub fn open_showing(
     options: Options,
     if_found: Option<MediumSettings>,
@@ -229,7 +230,7 @@ fn open_telling(
     opened
 }
 
-/// The table called `name`, which must exist.
+/// Returns the table called `name`, which must exist.
 pub fn table(database: &Database, name: &str) -> Result<Table> {
     match database.open_table(name)? {
         Some(table) => Ok(table),
@@ -237,7 +238,7 @@ pub fn table(database: &Database, name: &str) -> Result<Table> {
     }
 }
 
-/// There is no table called `name`, but there are `tables`.
+/// Makes the failure that there is no table called `name`, which lists the `tables` that there are.
 pub fn no_table(name: &str, tables: &[String]) -> Failure {
     let known = match tables.len() {
         0 => "the database has no tables".to_owned(),

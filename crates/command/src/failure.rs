@@ -6,16 +6,16 @@ use std::process::ExitCode;
 /// The result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Reason why a command ends.
+/// The reason why a command ends.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something was found or failed; the message goes to standard error. Exit code 1.
+    /// The command failed, or found a fault. The message goes to standard error. Exit code 1.
     Failed(String),
-    /// The command line, or a file that says what to do, is wrong. Exit code 2.
+    /// The command line, or an input file, is wrong. Exit code 2.
     Usage(String),
-    /// A missing or faulty thing that the command looked for and has reported. Exit code 1.
+    /// The command has found something missing or faulty, and has printed it. Exit code 1.
     Said,
-    /// The command could not find out what was asked, and has printed why. Exit code 3.
+    /// The command could not find out the answer, and has printed why. Exit code 3.
     Unchecked,
     /// The reader of the output is gone (`katydid scan | head`). Exit code 0, silently.
     NobodyReads,
@@ -32,7 +32,7 @@ impl Failure {
         Failure::Usage(message.to_string())
     }
 
-    /// Prints the message; the exit code.
+    /// Prints the message, and returns the exit code.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Failed(message) => {

@@ -7,7 +7,7 @@ use katydid_wal::{FileOptions, MediumOptions, Options};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Reads a word that one of the libraries knows.
+/// Parses a word that one of the libraries knows.
 pub fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
@@ -17,7 +17,7 @@ pub fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |known| known.get_name().to_owned())
 }
 
-/// Reads a number of seconds that a measurement may take, from a millisecond to a year.
+/// Parses the number of seconds of a measurement, from a millisecond to a year.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=86_400.0 * 365.0).contains(&seconds) => Ok(seconds),
@@ -25,8 +25,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a time that a device or memory takes longer: `0`, `400ns`, `15us`, `1.5ms`; at most a
-/// second.
+/// Parses an added latency of a device or memory: `0`, `400ns`, `15us`, `1.5ms`; at most a second.
 pub fn delay(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 0, 15us, 100us or 1ms, at most 1s".to_owned();
     let at = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -46,15 +45,15 @@ pub fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A value of one of the settings of a log in files, refused with the log's own words if it is out
-/// of the log's range.
+/// Returns a value of one of the settings of a log in files. If it is out of the log's range, the
+/// error has the log's own words.
 pub fn file_option<T: Copy>(value: T, set: impl FnOnce(&mut FileOptions, T)) -> Result<T, String> {
     let mut files = FileOptions::default();
     set(&mut files, value);
     medium_option(value, files.into())
 }
 
-/// A value that is in a medium's settings, likewise.
+/// Does the same for a value in a medium's settings.
 pub fn medium_option<T>(value: T, medium: MediumOptions) -> Result<T, String> {
     let options = Options { medium, reserve_bytes: 0, ..Options::default() };
     options.validate().map(|()| value).map_err(|error| format!("must be {}", error.range))

@@ -39,7 +39,7 @@ pub struct NvramFlags {
     pub nvram_latency: Option<Duration>,
 }
 
-/// Memory that stands for NVRAM.
+/// The memory to use as NVRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NvramSource {
     /// Real where there is such, else emulated
@@ -51,20 +51,19 @@ pub enum NvramSource {
 }
 
 impl LogFlags {
-    /// Sets what was asked for.
+    /// Sets the options that the flags give.
     pub fn apply(&self, log: Options) -> Result<Options> {
         let medium = self.settings(log.medium.into())?.medium(self.kind.unwrap_or(log.medium.kind()));
         Ok(Options { medium, ..log })
     }
 
-    /// The settings of whatever kind of log a database is found to have, unless a kind was asked
-    /// for.
+    /// The settings for any kind of log that a database may have, unless the flags ask for a kind.
     pub fn if_found(&self) -> Result<Option<MediumSettings>> {
         let settings = self.settings(MediumSettings::default())?;
         Ok(self.kind.is_none().then_some(settings))
     }
 
-    /// Settings of every medium, with those that were asked for.
+    /// Returns settings of every medium, with those that the flags give.
     pub fn settings(&self, own: MediumSettings) -> Result<MediumSettings> {
         let mut settings = MediumSettings { memory: self.nvram.apply(own.memory)?, ..own };
         settings.files.segment_bytes = self.segment.unwrap_or(settings.files.segment_bytes);
@@ -73,7 +72,7 @@ impl LogFlags {
 }
 
 impl NvramFlags {
-    /// Sets what was asked for.
+    /// Sets the options that the flags give.
     pub fn apply(&self, mut nvram: NvramOptions) -> Result<NvramOptions> {
         let latency = self.nvram_latency;
         let want = match (self.nvram, latency) {
@@ -93,13 +92,13 @@ impl NvramFlags {
     }
 }
 
-/// The kind of log that a database has, where it was opened as another.
+/// Returns the kind of log that a database has, if it was opened as another kind.
 pub fn kind_found(error: &katydid::Error) -> Option<LogKind> {
     let katydid::Error::LogOpen(error) = error else { return None };
     error.other_kind()
 }
 
-/// Reads the bytes of a segment, in the log's range.
+/// Parses the bytes of a segment, in the log's range.
 pub fn segment_bytes(text: &str) -> std::result::Result<u64, String> {
     file_option(bytes::parse(text)?, |files, bytes| files.segment_bytes = bytes)
 }

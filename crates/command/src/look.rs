@@ -14,40 +14,40 @@ use std::path::Path;
 /// The least and the greatest key of a range.
 pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// A database that can be looked at.
+/// A database to read from.
 #[derive(Debug)]
 pub enum Look {
-    /// Opened by this process, to read only.
+    /// The database is opened by this process, for reading only.
     Closed(Database),
-    /// Open in another process, which answers.
+    /// The database is open in another process, which answers requests.
     Running(Client),
 }
 
-/// Entries of a range, and how they are wanted.
+/// A request for the entries of a range.
 #[derive(Debug)]
 pub struct Wanted {
     /// The range.
     pub keys: Bounds,
-    /// From the last key to the first.
+    /// True for the order from the last key to the first.
     pub reverse: bool,
     /// Maximum number of entries.
     pub limit: u64,
 }
 
-/// Request of an archive for the next stretch of the log.
+/// The request of an archive for the next stretch of the log.
 #[derive(Debug)]
 pub struct ArchiveRequest<'a> {
     /// Name of the archiver.
     pub archiver: &'a str,
-    /// Most bytes of log that are kept for it.
+    /// Maximum bytes of log that the database keeps for the archiver.
     pub keep: u64,
-    /// Note the moment if nothing more is durable.
+    /// True if the stretch shall note the moment when no more log is durable.
     pub note: bool,
 }
 
 impl DatabaseDir {
-    /// The database, which must exist: opened by this process, or of a running process that
-    /// answers.
+    /// Returns the database, which must exist: opened by this process, or answered for by a running
+    /// process.
     pub fn open_or_ask(&self) -> Result<Look> {
         self.must_exist()?;
         match self.try_open() {
@@ -56,7 +56,7 @@ impl DatabaseDir {
         }
     }
 
-    /// The database, which must exist, to look at.
+    /// Returns the database, which must exist, for reading.
     pub fn look(&self) -> Result<Look> {
         self.must_exist()?;
         match self.open_read_only() {
@@ -103,7 +103,7 @@ impl Look {
         }
     }
 
-    /// The names of all tables, sorted.
+    /// Returns the names of all tables, sorted.
     pub fn tables(&mut self) -> Result<Vec<String>> {
         match self.ask(&Request::Tables)? {
             Reply::Tables(tables) => Ok(tables),
@@ -111,7 +111,7 @@ impl Look {
         }
     }
 
-    /// Positions and counters, as a JSON object.
+    /// Returns positions and counters, as a JSON object.
     pub fn stat(&mut self) -> Result<Value> {
         match self.ask(&Request::Stat)? {
             Reply::Stat(stat) => Ok(stat),
@@ -119,7 +119,7 @@ impl Look {
         }
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.ask(&Request::Get { table: table.to_owned(), key: key.into() })? {
             Reply::Value(value) => Ok(value.map(|value| value.0)),
@@ -127,7 +127,7 @@ impl Look {
         }
     }
 
-    /// Shows `each` the entries that are wanted, in order.
+    /// Calls `each` with the entries of the request, in order.
     pub fn scan(
         &mut self,
         table: &str,
@@ -153,7 +153,7 @@ impl Look {
         }
     }
 
-    /// Number of keys in a range.
+    /// Returns the number of keys in a range.
     pub fn count(&mut self, table: &str, keys: impl KeyRange) -> Result<u64> {
         let mut keys = keys.into_bounds();
         let mut total = 0;
@@ -171,8 +171,8 @@ impl Look {
         }
     }
 
-    /// The stretch of a running database's log that follows an archive's end, and bytes of log
-    /// behind it. What the archive has is acknowledged.
+    /// Returns the stretch of a running database's log that follows an archive's end, and the bytes
+    /// of log after it. Everything before that end is acknowledged.
     pub fn log_stretch(
         &mut self,
         ArchiveRequest { archiver, keep, note }: &ArchiveRequest<'_>,

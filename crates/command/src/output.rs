@@ -29,7 +29,7 @@ impl Output {
         written.map_err(failed)
     }
 
-    /// Prints bytes, and no line end.
+    /// Prints bytes, without a line end.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.out.write_all(bytes).map_err(failed)
     }
@@ -39,7 +39,8 @@ impl Output {
         self.line(value.to_string())
     }
 
-    /// Hands everything to the reader. Not calling this before the end loses output.
+    /// Hands everything to the reader. Output that is not flushed before the end of the program is
+    /// lost.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(failed)
     }

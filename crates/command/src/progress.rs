@@ -20,7 +20,7 @@ pub struct Progress {
 const FULL: u64 = 1000;
 
 impl Progress {
-    /// Begins a phase. A phase that ends soon prints nothing on a plain stream.
+    /// Begins a phase. A phase that ends soon prints nothing if the stream is not a terminal.
     pub fn new(what: impl Into<String>) -> Progress {
         let what = what.into();
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -33,12 +33,12 @@ impl Progress {
         Progress { what, bar, last_plain: Instant::now(), quiet: false }
     }
 
-    /// Shows nothing.
+    /// Makes a progress that shows nothing.
     pub fn hidden() -> Progress {
         Progress { what: String::new(), bar: None, last_plain: Instant::now(), quiet: true }
     }
 
-    /// Shows how far the phase is, from 0 to 1 if that is known, and a message.
+    /// Shows a message, and the done share of the phase, from 0 to 1, if it is known.
     pub fn show(&mut self, fraction: Option<f64>, message: impl FnOnce() -> String) {
         match &self.bar {
             Some(bar) => {

@@ -2,8 +2,8 @@
 //!
 //! Pure.
 
-/// The lines of a table, the first of them the names of the columns; the first column to the left,
-/// the others to the right.
+/// Returns the lines of a table whose first line has the names of the columns. The first column is
+/// aligned to the left, the others to the right.
 pub fn lined_up(lines: &[Vec<String>]) -> Vec<String> {
     let columns = lines.first().map_or(0, Vec::len);
     let wide = |at: usize| lines.iter().map(|line| line[at].len()).max().unwrap_or(0);
@@ -21,7 +21,7 @@ pub fn lined_up(lines: &[Vec<String>]) -> Vec<String> {
     lines.iter().map(join).collect()
 }
 
-/// The lines of a table as CSV.
+/// Returns the lines of a table as CSV.
 pub fn csv(lines: &[Vec<String>]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -38,7 +38,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Lines of at most this number of characters.
+/// Splits a text into lines of at most this number of characters.
 pub fn wrapped(text: &str) -> Vec<String> {
     const WIDE: usize = 108;
     let mut lines: Vec<String> = Vec::new();

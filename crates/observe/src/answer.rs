@@ -19,8 +19,8 @@ const COUNTED_MAX: u64 = 10_000;
 /// A transaction that met conflicts so often is given up.
 const TRIES: usize = 10;
 
-/// Answers `request` from `database`. What goes wrong is the reply. [`Request::Changes`] and
-/// [`Request::Backup`] are refused: a program that has the database calls it.
+/// Answers `request` from `database`. An error becomes the reply. [`Request::Changes`] and
+/// [`Request::Backup`] are refused: a program that has the database calls its methods.
 pub fn answer(database: &Database, request: &Request) -> Reply {
     match read(database, request) {
         Ok(reply) => reply,

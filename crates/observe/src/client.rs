@@ -23,26 +23,26 @@ pub struct Client {
     stream: UnixStream,
 }
 
-/// Reason why a socket cannot be reached.
+/// The reason why a socket cannot be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// There is no socket, or no process listens to it any more.
+    /// There is no socket, or no process listens at it any more.
     #[error("no process answers at its socket")]
     NoSocket,
-    /// The operating system refuses.
+    /// An error of the operating system.
     #[error("cannot connect to the socket of the database: {0}")]
     Io(#[source] io::Error),
 }
 
-/// Reason why there is no reply.
+/// The reason why there is no reply.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The process has refused.
+    /// The process refused the request.
     #[error("{0}")]
     Refused(#[source] Refusal),
-    /// The connection was ended: the process closes its socket, or has died.
+    /// The connection was ended: the process has closed its socket, or has died.
     #[error("the process that has the database open has ended the connection")]
     Ended,
     /// The connection broke, or no reply came in time.
@@ -54,7 +54,7 @@ impl Client {
     /// Connects to the process that has the database in folder `path` open.
     ///
     /// # Errors
-    /// [`ConnectError::NoSocket`] if none is there.
+    /// [`ConnectError::NoSocket`] if no process answers there.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, ConnectError> {
         let socket_path = SocketPath::of(path.as_ref()).map_err(ConnectError::Io)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
@@ -67,17 +67,17 @@ impl Client {
         }
     }
 
-    /// Asks, and waits for the reply, which is none of the refusals.
+    /// Sends a request, and waits for the reply. A refusal is returned as an error.
     ///
     /// # Errors
-    /// [`AskError::Refused`] with the refusal; after other errors the connection is of no use any
+    /// [`AskError::Refused`] with the refusal. After other errors the connection cannot be used any
     /// more.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, AskError> {
         self.ask_with_progress(request, |_, _| {})
     }
 
-    /// Asks, and waits for the reply as [`Client::ask`] does; meanwhile `on_progress` is given the
-    /// numbers of each [`Reply::Copying`].
+    /// Sends a request, and waits for the reply like [`Client::ask`]. Meanwhile it calls
+    /// `on_progress` with the numbers of each [`Reply::Copying`].
     ///
     /// # Errors
     /// Those of [`Client::ask`].
@@ -107,24 +107,24 @@ impl Client {
         }
     }
 
-    /// A handle that ends the requests of this client from another thread.
+    /// Returns a handle that ends the requests of this client from another thread.
     ///
     /// # Errors
-    /// The operating system refuses one more file.
+    /// If the operating system cannot open one more file.
     pub fn stopper(&self) -> io::Result<ClientStopper> {
         Ok(ClientStopper { stream: self.stream.try_clone()? })
     }
 }
 
-/// Ends the requests of a [`Client`] from another thread.
+/// A handle that ends the requests of a [`Client`] from another thread.
 #[derive(Debug)]
 pub struct ClientStopper {
     stream: UnixStream,
 }
 
 impl ClientStopper {
-    /// Tells the process that has the database open that the client asks nothing more. A request
-    /// that waits or copies ends: it is refused, or the connection is ended.
+    /// Tells the process that has the database open that the client sends no more requests. A
+    /// request that waits or copies ends: it is refused, or the connection is ended.
     pub fn stop(&self) {
         let _may_have_ended = self.stream.shutdown(Shutdown::Write);
     }

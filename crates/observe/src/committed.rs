@@ -57,7 +57,7 @@ pub enum CommittedChange {
 pub enum CommittedValue {
     /// The whole value.
     Value(Bytes),
-    /// Bytes that stand in the place of `replaced` bytes from `offset` on.
+    /// Bytes that replace `replaced` bytes from `offset` on.
     Patch {
         /// The first byte that changed.
         offset: usize,

@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 use std::ops::Bound;
 
-/// The protocol of this version.
+/// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
-/// A question.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Request {
-    /// The names of all tables, sorted. [`Reply::Tables`].
+    /// Asks for the names of all tables, sorted. [`Reply::Tables`].
     Tables,
-    /// The value of a key. [`Reply::Value`].
+    /// Asks for the value of a key. [`Reply::Value`].
     Get {
         /// Name of the table.
         table: String,
         /// The key.
         key: Bytes,
     },
-    /// Entries in the order of their keys, as many as fit one reply. Each reply is of one moment; a
-    /// range that takes several is not. [`Reply::Rows`].
+    /// Asks for entries in the order of their keys, as many as fit into one reply. Each reply is of
+    /// one moment; a range that takes several replies is not. [`Reply::Rows`].
     Scan {
         /// Name of the table.
         table: String,
@@ -39,17 +39,17 @@ pub enum Request {
         /// Maximum number of entries.
         limit: u64,
     },
-    /// The number of keys, counted a part at a time. [`Reply::Count`].
+    /// Asks for the number of keys, which the owner counts a part at a time. [`Reply::Count`].
     Count {
         /// Name of the table.
         table: String,
         /// The range of keys.
         keys: (Bound<Bytes>, Bound<Bytes>),
     },
-    /// Positions and counters. [`Reply::Stat`].
+    /// Asks for positions and counters. [`Reply::Stat`].
     Stat,
-    /// The stretch of the log that follows the end of an archive, which is acknowledged.
-    /// [`Reply::LogStretch`].
+    /// Asks for the stretch of the log that follows the end of an archive. That end is
+    /// acknowledged. [`Reply::LogStretch`].
     LogStretch {
         /// Name of the archiver, which is made if there is none.
         archiver: String,
@@ -60,8 +60,8 @@ pub enum Request {
         /// True if the moment is to be noted when nothing more is durable.
         note: bool,
     },
-    /// Committed transactions, the next of this connection. The owner reads its log for it, and
-    /// keeps the place between two requests. [`Reply::Changes`].
+    /// Asks for the next committed transactions of this connection's feed. The owner reads its log
+    /// for it, and keeps the position between two requests. [`Reply::Changes`].
     Changes {
         /// Begin of the feed. None goes on behind the reply before; the first request of a
         /// connection needs it.
@@ -74,9 +74,9 @@ pub enum Request {
         /// At most this many transactions.
         limit: u64,
     },
-    /// A copy of the database in a folder, which the owner writes. The client sees
-    /// [`Reply::Copying`] frames and at last [`Reply::Copied`]. A client that ends its side of the
-    /// connection meanwhile cancels the copy.
+    /// Asks for a copy of the database in a folder, which the owner writes. The client gets
+    /// [`Reply::Copying`] frames and at last [`Reply::Copied`]. If the client ends its side of the
+    /// connection before that, the copy is cancelled.
     Backup {
         /// The bytes of the folder's absolute path.
         to: Bytes,
@@ -87,12 +87,12 @@ pub enum Request {
     },
 }
 
-/// Begin of a feed.
+/// The beginning of a feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct ChangesBegin {
-    /// `oldest`, `now`, or a [`katydid::ChangePosition`]. A consumer that is there goes on where it
-    /// is.
+    /// `oldest`, `now`, or a [`katydid::ChangePosition`]. An existing consumer goes on after its
+    /// last acknowledgement.
     pub from: String,
     /// The named consumer that reads.
     pub consumer: Option<ConsumerName>,
@@ -106,18 +106,18 @@ pub struct ChangesBegin {
 pub struct ConsumerName {
     /// Its name.
     pub name: String,
-    /// Most bytes of log that are kept for it, if it is made.
+    /// Maximum bytes of log that the database keeps for it, if it is made.
     pub keep: u64,
 }
 
-/// The answer to a request, or the reason why there is none.
+/// The answer to a request, or the reason why it was refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reply {
     /// Names of tables.
     Tables(Vec<String>),
-    /// The value of a key that has one.
+    /// The value of a key, if it has one.
     Value(Option<Bytes>),
     /// Keys and values.
     Rows {
@@ -142,7 +142,7 @@ pub enum Reply {
         /// Bytes of durable log behind it.
         left: u64,
     },
-    /// Committed transactions in the order of their commits; none if there are no more yet.
+    /// Committed transactions in the order of their commits; empty if there are no more yet.
     Changes(Vec<Committed>),
     /// Progress of a copy.
     Copying {
@@ -162,11 +162,11 @@ pub enum Reply {
         /// Microseconds that it took.
         micros: u64,
     },
-    /// It cannot be answered.
+    /// The request was refused.
     Refused(Refusal),
 }
 
-/// Reason why a request is not answered.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -180,13 +180,13 @@ pub enum Refusal {
     /// There is no such table.
     #[error("there is no table {0:?}")]
     NoTable(String),
-    /// The maximum number of clients is connected already.
+    /// The owner serves its maximum number of clients already.
     #[error("{0} other clients are connected")]
     Busy(usize),
-    /// The owner closes the database.
+    /// The owner is closing the database.
     #[error("the process that has the database open closes it")]
     Closed,
-    /// The database has failed to read; its error.
+    /// Reading the database failed, with this error.
     #[error("{0}")]
     Failed(String),
 }

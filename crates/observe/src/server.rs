@@ -39,14 +39,14 @@ const CLIENTS_MAX: usize = 8;
 /// Clients that may wait for the thread that takes them in.
 const BACKLOG: i32 = 16;
 
-/// Reason why a socket cannot be opened.
+/// The reason why a socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// This process has a socket there already.
     #[error("{} has a socket already", .0.display())]
     InUse(PathBuf),
-    /// The operating system refuses.
+    /// An error of the operating system.
     #[error("cannot open a socket in {}: {source}", .path.display())]
     Io {
         /// The folder.
@@ -90,11 +90,11 @@ impl Socket {
     /// Opens the socket of `database`, which was opened in folder `path`, and starts the thread
     /// that waits for clients.
     ///
-    /// Drop it before the database is closed: it has a handle of the database. Dropping waits for
-    /// requests that are being answered, at most `Options::lock_wait` each.
+    /// Drop the socket before closing the database: it has a handle of the database. Dropping it
+    /// waits for requests that are being answered, at most `Options::lock_wait` for each.
     ///
     /// # Errors
-    /// [`OpenError::InUse`] if the database has one.
+    /// [`OpenError::InUse`] if the database has a socket.
     pub fn open(database: &Database, path: impl AsRef<Path>) -> Result<Socket, OpenError> {
         let path = path.as_ref();
         let fail = |source: io::Error| OpenError::Io { path: path.to_owned(), source };

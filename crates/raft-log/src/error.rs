@@ -30,8 +30,8 @@ pub enum Error {
         /// Why.
         source: Arc<rmp_serde::encode::Error>,
     },
-    /// A record is sound and its content is not what a program with these types writes: the log is
-    /// of another program, or its types have changed.
+    /// A record is undamaged, but its content is not what a program with these types writes. The
+    /// log belongs to another program, or the types have changed.
     #[error("the {what} at {at} cannot be decoded: {source}")]
     Decode {
         /// Kind of the value.
@@ -41,7 +41,8 @@ pub enum Error {
         /// Why.
         source: Arc<rmp_serde::decode::Error>,
     },
-    /// A record that no Raft log has: the log is of another program or of a newer version.
+    /// The log has a record that no Raft log has. It belongs to another program, or to a newer
+    /// version.
     #[error("the record at {at} is none of a Raft log: {reason}")]
     Foreign {
         /// Start of the record.
@@ -57,13 +58,14 @@ pub enum Error {
         /// Number of streams of the log.
         streams: usize,
     },
-    /// The system has no thread for the log.
+    /// The system cannot start a thread for the log.
     #[error("the thread that completes appends could not be started: {source}")]
     Thread {
         /// Why.
         source: Arc<io::Error>,
     },
-    /// An earlier call failed. Nothing is changed or acknowledged any more; opening again recovers.
+    /// An earlier call failed. No call changes or acknowledges anything any more; opening the log
+    /// again recovers it.
     #[error("the Raft log was shut by an earlier failure: {first}")]
     Shut {
         /// That failure.

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 /// Called when everything below a position is durable, or never will be.
 type Callback = Box<dyn FnOnce(io::Result<()>) + Send>;
 
-/// Runs the syncs of a log in place of the log's own thread: see
+/// A program's own way to run the syncs of a log, in place of the log's thread. See
 /// [`RaftLog::open_with_syncer`](crate::RaftLog::open_with_syncer).
 pub trait Syncer: Send + Sync + 'static {
     /// Takes a sync, to be run soon. Syncs of one log must be run in the order in which they were
@@ -28,7 +28,7 @@ pub trait Syncer: Send + Sync + 'static {
     fn submit(&self, sync: PendingSync);
 }
 
-/// A sync that was asked for.
+/// A sync that the log has asked for.
 pub struct PendingSync {
     stream: Stream,
     end: Lsn,
@@ -36,7 +36,8 @@ pub struct PendingSync {
 }
 
 impl PendingSync {
-    /// Blocks until the records are durable or the log has failed, and tells the asker.
+    /// Blocks until the records are durable or the log has failed, and completes the appends that
+    /// wait for it.
     pub fn run(self) {
         let outcome = self.stream.wait(self.end, Durability::Durable);
         (self.told)(outcome.map_err(|error| Error::Log(error).into()));

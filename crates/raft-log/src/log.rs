@@ -65,12 +65,12 @@ struct Inside<C: RaftTypeConfig> {
 }
 
 impl<C: RaftTypeConfig> RaftLog<C> {
-    /// Opens the log in the folder at `path`, which is made if it is missing, and reads it once.
+    /// Opens the log in the folder at `path`, and reads it once. The folder is created if missing.
     ///
     /// # Errors
-    /// [`Error::Open`]; [`Error::Unsuited`] if the options ask for another log than one of one
-    /// stream in files; [`Error::Foreign`], [`Error::Decode`] and [`Error::Entries`] if the records
-    /// are not those of such a log; [`Error::Log`].
+    /// [`Error::Open`]; [`Error::Unsuited`] if the options are not those of a log of one stream in
+    /// files; [`Error::Foreign`], [`Error::Decode`] and [`Error::Entries`] if the records are not
+    /// those of a Raft log with these types; [`Error::Log`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::of(Log::open(path, options)?, None)
     }
@@ -84,7 +84,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
     }
 
     /// Opens the log in any kind of directory, and lets the program run its syncs: on a thread pool
-    /// of its own, or, in a simulation, when it is their time. The log starts no thread for them.
+    /// of its own, or, in a simulation, at the simulated time. The log starts no thread for them.
     ///
     /// # Errors
     /// Those of [`RaftLog::open`].
@@ -117,14 +117,14 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// The log below: for its counters, its space, its followers. Appending to it, truncating or
-    /// trimming it makes this log unreadable.
+    /// The log below, for its counters, its space and its followers. Appending to it, truncating it
+    /// or trimming it makes the Raft log unreadable.
     pub fn log(&self) -> &Log {
         &self.shared.log
     }
 
-    /// Makes everything appended durable, calls what waits for that, and closes the log. Later
-    /// calls fail.
+    /// Makes everything appended durable, completes the appends that wait for that, and closes the
+    /// log. Later calls fail.
     ///
     /// # Errors
     /// [`Error::Log`] if not everything could be made durable.
