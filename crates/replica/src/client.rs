@@ -28,16 +28,16 @@ pub struct ClientOptions {
     pub cluster: Option<[u8; 16]>,
     /// The way to the replicas. Default: [`Tcp`], without encryption.
     pub transport: Arc<dyn Transport>,
-    /// Time after which a replica that does not answer is given up, and the call is sent to another
-    /// one. Default: 3 s.
+    /// Time after which the client gives up a replica that does not answer, and sends the call to
+    /// another one. Default: 3 s.
     pub patience: Duration,
-    /// Time after which a call that is no write fails. Default: 10 s. A write has its own,
+    /// Time after which a call other than a write fails. Default: 10 s. A write has its own,
     /// [`WriteOptions::wait`].
     pub wait: Duration,
 }
 
 impl ClientOptions {
-    /// The defaults, for replicas at these addresses.
+    /// Makes the default options, for replicas at these addresses.
     pub fn new(addresses: impl IntoIterator<Item = impl Into<String>>) -> Self {
         ClientOptions {
             addresses: addresses.into_iter().map(Into::into).collect(),
@@ -56,10 +56,11 @@ impl fmt::Debug for ClientOptions {
 }
 
 /// A client of a group whose replicas run in other processes. Its calls find the leader, and go on
-/// with another one when it fails. Clones share the connections.
+/// with a new leader when one fails. Clones share the connections.
 ///
-/// Calls mean what those of [`Replica`](crate::Replica) of the same names mean. A write is sent
-/// again, under its id, until it is answered or its time is over; the group applies it once.
+/// The calls mean the same as those of [`Replica`](crate::Replica) with the same names. The client
+/// sends a write again, under its id, until it is answered or its time is over; the group applies
+/// it once.
 ///
 /// ```no_run
 /// use katydid_replica::{Client, ClientOptions, ReadAt, RequestId, WriteOptions, WriteSet};
@@ -94,10 +95,11 @@ impl Drop for Shared {
 }
 
 impl Client {
-    /// Makes a client. It connects when it is used.
+    /// Makes a client. It connects at its first call.
     ///
     /// # Errors
-    /// [`Error::Option`] if no address is given; [`Error::Io`] if the system has no thread for it.
+    /// [`Error::Option`] if no address is given; [`Error::Io`] if the system cannot start a thread
+    /// for it.
     pub fn new(options: ClientOptions) -> Result<Client> {
         if options.addresses.is_empty() {
             let reason = "must name at least one replica".to_owned();
@@ -134,21 +136,21 @@ impl Client {
         &self.shared.addresses
     }
 
-    /// State of the replica at `address`, and of the group as that replica knows it.
+    /// Returns the state of the replica at `address`, and of the group as that replica knows it.
     ///
     /// # Errors
-    /// [`Error::Io`] if it does not answer.
+    /// [`Error::Io`] if the replica does not answer.
     pub fn status(&self, address: &str) -> Result<Status> {
         let address = address.to_owned();
         self.run(|caller, wait| async move { caller.status(&address, wait).await })
     }
 
-    /// Opens a session, whose number it returns: see
+    /// Opens a session, and returns its number: see
     /// [`Replica::open_client`](crate::Replica::open_client).
     ///
     /// # Errors
-    /// That of the last try, when [`ClientOptions::wait`] is over. More than one session may have
-    /// been opened.
+    /// The error of the last try when [`ClientOptions::wait`] is over. The tries before may have
+    /// opened sessions.
     pub fn open_client(&self) -> Result<u64> {
         self.run(|caller, wait| async move { caller.open_client(wait).await })
     }
@@ -156,16 +158,16 @@ impl Client {
     /// Writes: all of the set or nothing.
     ///
     /// # Errors
-    /// [`Error::Unknown`] if it may have committed all the same, or may commit later;
-    /// [`Error::Inadmissible`], [`Error::Cancelled`], [`Error::UnknownClient`], [`Error::TooOld`];
-    /// else that of the last try, and it has not committed.
+    /// [`Error::Unknown`] if the write may have committed all the same, or may commit later. After
+    /// all other errors it has not committed: [`Error::Inadmissible`], [`Error::Cancelled`],
+    /// [`Error::UnknownClient`], [`Error::TooOld`], or the error of the last try.
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
         self.run(|caller, _| async move { caller.write(id, set, options).await })
     }
 
-    /// Writes as [`Client::write`] does, and calls `done` with the outcome, on the client's own
+    /// Writes like [`Client::write`], and calls `done` with the outcome, on the client's own
     /// thread. Each write under way has a connection for itself. If the last clone of the client is
-    /// dropped before, the outcome is [`Error::Unknown`].
+    /// dropped before the answer, the outcome is [`Error::Unknown`].
     pub fn write_with(
         &self,
         id: RequestId,
@@ -181,40 +183,41 @@ impl Client {
         });
     }
 
-    /// The outcome of a request, for good: see [`Replica::resolve`](crate::Replica::resolve).
+    /// Returns the final outcome of a request: see [`Replica::resolve`](crate::Replica::resolve).
     ///
     /// # Errors
-    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten; else that of
-    /// the last try: ask again.
+    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten the request.
+    /// After any other error, that of the last try, ask again.
     pub fn resolve(&self, id: RequestId) -> Result<Outcome> {
         self.run(|caller, wait| async move { caller.resolve(id, wait).await })
     }
 
-    /// The value of `key`. A table that does not exist has no keys.
+    /// Returns the value of `key`. A table that does not exist has no keys.
     ///
     /// # Errors
-    /// That of the last try, when [`ClientOptions::wait`] is over.
+    /// The error of the last try when [`ClientOptions::wait`] is over.
     pub fn get(&self, table: &str, key: impl AsRef<[u8]>, at: ReadAt) -> Result<Option<Vec<u8>>> {
         let (table, key) = (table.to_owned(), key.as_ref().to_vec());
         self.run(|caller, wait| async move { caller.get(&table, &key, at, wait).await })
     }
 
-    /// The first rows of a range, in order, of one state: at most `limit`, 10,000 and about 4 MiB
-    /// of them. To go on, ask for what is behind the last key, of a newer state then.
+    /// Returns the first rows of a range, in order, of one state: at most `limit`, at most 10,000,
+    /// and at most about 4 MiB. To go on, ask for the keys after the last one; the rows are of a
+    /// newer state then.
     ///
     /// # Errors
-    /// That of the last try, when [`ClientOptions::wait`] is over.
+    /// The error of the last try when [`ClientOptions::wait`] is over.
     pub fn range(&self, table: &str, keys: impl KeyRange, limit: u32, at: ReadAt) -> Result<Rows> {
         let (low, high) = keys.into_bounds();
         let call = range(table, low, high, limit, at);
         self.run(|caller, wait| async move { rows(caller.repeat(call, wait).await?) })
     }
 
-    /// The first rows of a range as the replica at `address` has them, as [`Client::range`].
+    /// Returns the first rows of a range like [`Client::range`], from the replica at `address`.
     ///
     /// # Errors
-    /// [`Error::Io`] if it does not answer; [`Error::TooStale`], [`Error::NotLeader`] and others
-    /// that it answers.
+    /// [`Error::Io`] if the replica does not answer; [`Error::TooStale`], [`Error::NotLeader`] and
+    /// other errors that it answers with.
     pub fn range_at(
         &self,
         address: &str,
@@ -242,8 +245,8 @@ impl Client {
     /// [`Replica::add_learner`](crate::Replica::add_learner).
     ///
     /// # Errors
-    /// [`Error::Members`]; else that of the last try. The member may have been added all the same;
-    /// adding it again does no harm.
+    /// [`Error::Members`]; otherwise the error of the last try. The member may have been added all
+    /// the same; adding it again does no harm.
     pub fn add_learner(&self, id: ReplicaId, address: &str, wait: Duration) -> Result<()> {
         let call = ClientCall::AddLearner { id, address: address.to_owned() };
         self.run(|caller, _| async move { done(&caller.repeat(call, wait).await?) })
@@ -253,8 +256,8 @@ impl Client {
     /// [`Replica::change_voters`](crate::Replica::change_voters).
     ///
     /// # Errors
-    /// [`Error::Members`]; else that of the last try. The change may have been made all the same,
-    /// or be under way; asking for it again does no harm.
+    /// [`Error::Members`]; otherwise the error of the last try. The change may have been made all
+    /// the same, or be under way; asking for it again does no harm.
     pub fn change_voters(&self, voters: &BTreeSet<ReplicaId>) -> Result<()> {
         let call = ClientCall::ChangeVoters { voters: voters.clone() };
         self.run(|caller, wait| async move { done(&caller.repeat(call, wait).await?) })
@@ -264,7 +267,7 @@ impl Client {
     /// [`Replica::transfer_leader`](crate::Replica::transfer_leader).
     ///
     /// # Errors
-    /// [`Error::Members`] if it is no voter; else that of the last try.
+    /// [`Error::Members`] if the member is not a voter; otherwise the error of the last try.
     pub fn transfer_leader(&self, to: ReplicaId) -> Result<()> {
         self.run(|caller, wait| async move {
             done(&caller.repeat(ClientCall::TransferLeader { to }, wait).await?)
@@ -275,7 +278,7 @@ impl Client {
     /// [`Replica::snapshot`](crate::Replica::snapshot).
     ///
     /// # Errors
-    /// [`Error::Io`] if it does not answer, [`Error::Stopped`].
+    /// [`Error::Io`] if the replica does not answer; [`Error::Stopped`].
     pub fn snapshot(&self, address: &str) -> Result<()> {
         let address = address.to_owned();
         self.run(

@@ -24,17 +24,17 @@ pub(crate) struct ClientHello {
     pub cluster: Option<[u8; 16]>,
 }
 
-/// The state that a read shows.
+/// The state that a read returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ReadAt {
-    /// Every write that was acknowledged before the read began. The leader answers, and confirms by
-    /// a majority that it leads.
+    /// A state with every write that was acknowledged before the read began. The leader answers,
+    /// and confirms by a majority that it leads.
     Leader,
-    /// A state that was current at most this long ago. Any replica answers that has one, without
-    /// asking another.
+    /// A state that was current at most this long ago. Any replica that has such a state answers,
+    /// without asking another one.
     Stale(Duration),
-    /// The state that the asked replica has applied, however old that is.
+    /// The state that the asked replica has applied, of any age.
     Applied,
 }
 

@@ -25,8 +25,8 @@ pub enum Error {
         /// The leader and its address, where known.
         leader: Option<(ReplicaId, String)>,
     },
-    /// The replica could not confirm by a majority that it leads. Nothing was done; ask again, or
-    /// another replica.
+    /// The replica could not confirm by a majority that it leads. Nothing was done. Ask again, or
+    /// ask another replica.
     #[error("replica {replica} could not confirm that it leads: {reason}")]
     NoQuorum {
         /// The replica that was asked.
@@ -34,8 +34,8 @@ pub enum Error {
         /// The obstacle.
         reason: String,
     },
-    /// Other transactions changed what the transaction had read, at each of its tries. It has not
-    /// committed; run it again later.
+    /// Other transactions changed the keys that the transaction had read, at each of its tries. It
+    /// has not committed. Run it again later.
     #[error("other transactions changed what the transaction had read, {tries} times in a row")]
     Conflict {
         /// Number of its runs.
@@ -57,14 +57,14 @@ pub enum Error {
         /// The rule that the write set breaks.
         reason: Cow<'static, str>,
     },
-    /// The request was answered before, by a cancellation: it has not committed, and never will.
+    /// The request was cancelled before: it has not committed, and never will.
     #[error("request {id} was cancelled")]
     Cancelled {
         /// The request.
         id: RequestId,
     },
-    /// The replicas do not know the client: it never opened a session, or its session was ended in
-    /// favour of a newer one. The request has not committed now; whether it had committed before
+    /// The replicas do not know the client: it never opened a session, or newer sessions have
+    /// replaced its session. This call has not committed the request. Whether an earlier call has
     /// cannot be known any more.
     #[error("the client of request {id} has no session")]
     UnknownClient {
@@ -72,15 +72,15 @@ pub enum Error {
         id: RequestId,
     },
     /// The client has since used a sequence number that is larger by 4,096 or more, so the replicas
-    /// have forgotten what became of this one. It has not committed now; whether it had committed
-    /// before cannot be known any more.
+    /// have forgotten the outcome of this one. This call has not committed the request. Whether an
+    /// earlier call has cannot be known any more.
     #[error("the sequence number of request {id} is too far behind the client's latest")]
     TooOld {
         /// The request.
         id: RequestId,
     },
-    /// The outcome is not known. Ask by
-    /// [`Replica::resolve`](crate::Replica::resolve), or write again with the same id.
+    /// The outcome is not known. Call [`Replica::resolve`](crate::Replica::resolve), or write again
+    /// with the same id.
     #[error("whether request {id} committed is unknown: {reason}")]
     Unknown {
         /// The request to ask by.
@@ -88,7 +88,7 @@ pub enum Error {
         /// The reason.
         reason: UnknownReason,
     },
-    /// The replica's state is older than the caller accepts.
+    /// The state of the replica is older than the caller accepts.
     #[error("the replica's state may be {} old; at most {} ms were asked for", Age(*age), max.as_millis())]
     TooStale {
         /// Age of the state, where it is known.
@@ -96,7 +96,7 @@ pub enum Error {
         /// Maximum age asked for.
         max: Duration,
     },
-    /// Members could not be changed.
+    /// The members could not be changed.
     #[error("the members could not be changed: {reason}")]
     Members {
         /// The reason.
@@ -126,7 +126,7 @@ pub enum Error {
     /// The Raft log failed.
     #[error("Raft log: {0}")]
     Log(#[from] katydid_raft_log::Error),
-    /// A row that the replica keeps for itself cannot be decoded.
+    /// A row that the replica keeps for its own use cannot be decoded.
     #[error("the replica's own row {row:?} cannot be decoded: {reason}")]
     Row {
         /// The row.
@@ -161,7 +161,7 @@ pub enum Error {
     Closed,
 }
 
-/// Reason for an unknown outcome.
+/// The reason for an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownReason {
@@ -177,7 +177,7 @@ pub enum UnknownReason {
 }
 
 impl Error {
-    /// True if the transaction may have committed all the same, or may commit later.
+    /// Returns true if the transaction may have committed all the same, or may commit later.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Error::Unknown { .. })
     }

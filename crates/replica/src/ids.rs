@@ -9,13 +9,13 @@ use std::fmt;
 /// new number: an old number stands for votes that were given.
 pub type ReplicaId = u64;
 
-/// Identifies a request of a client, so that a retry is applied once.
+/// Identifier of a request of a client, by which a retry is applied once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId {
-    /// Number of the client: what [`Replica::open_client`](crate::Replica::open_client) returned.
+    /// Number of the client, which [`Replica::open_client`](crate::Replica::open_client) returned.
     pub client: u64,
-    /// Number of the request, chosen by the client: 1, 2, 3 and so on. At most the latest 4,096
-    /// numbers are told apart.
+    /// Number of the request, chosen by the client: 1, 2, 3 and so on. Replicas remember the
+    /// outcomes of the latest 4,096 numbers at most.
     pub sequence: u64,
 }
 

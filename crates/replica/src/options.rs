@@ -13,15 +13,15 @@ use std::time::Duration;
 /// Options for opening a replica. Take [`ReplicaOptions::new`] and change what you need.
 #[derive(Clone)]
 pub struct ReplicaOptions {
-    /// Folder of the replica: its Raft log in `log`, its state in `state`. It is made if it is
+    /// Folder of the replica, with its Raft log in `log` and its state in `state`. It is created if
     /// missing, and belongs to one replica for good.
     pub folder: PathBuf,
     /// Id of the cluster, the same at all its replicas. Replicas of other clusters are refused.
     pub cluster: [u8; 16],
     /// Number of this replica, unique in the cluster.
     pub id: ReplicaId,
-    /// Address at which this replica takes connections of the others, such as `127.0.0.1:7100`.
-    /// Port 0 lets the system choose a port.
+    /// Address at which this replica accepts connections of the others, such as `127.0.0.1:7100`.
+    /// With port 0 the system chooses a port.
     pub address: String,
     /// The engine. Its durability is not used: commits wait for the Raft log. Default: the paged
     /// engine with its defaults.
@@ -38,23 +38,23 @@ pub struct ReplicaOptions {
     /// Time without a leader during which no replica stands for election. One stands after a random
     /// time between 1.4 times and twice this. At least three times `heartbeat`. Default: 500 ms.
     pub election: Duration,
-    /// Entries of the Raft log between two points from which it can be purged; the engine is synced
-    /// once at each. Default: 50,000.
+    /// Number of entries of the Raft log between two points to which it can be purged. The engine
+    /// is synced once at each. Default: 50,000.
     pub snapshot_entries: u64,
-    /// Entries that are kept below such a point, for replicas that lag: one that lags more gets a
-    /// snapshot. Default: 50,000.
+    /// Number of entries that are kept below such a point, for replicas that lag. A replica that
+    /// lags more gets a snapshot. Default: 50,000.
     pub kept_entries: u64,
     /// Time that another replica may take to install a snapshot after its last byte was sent.
     /// Default: 10 min.
     pub install_wait: Duration,
-    /// Most writes in flight at this replica; further ones wait. Default: 4,096.
+    /// Maximum number of writes in flight at this replica; further ones wait. Default: 4,096.
     pub in_flight_max: usize,
     /// Threads of the replica's runtime, at least 2. Default: 2.
     pub threads: usize,
 }
 
 impl ReplicaOptions {
-    /// The defaults, for this replica.
+    /// Makes the default options, for this replica.
     pub fn new(
         folder: impl Into<PathBuf>,
         cluster: [u8; 16],
@@ -136,26 +136,25 @@ impl fmt::Debug for ReplicaOptions {
     }
 }
 
-/// Condition for acknowledging a write. The entry is durable in the Raft log of each replica that
-/// counts.
+/// The condition for acknowledging a write: the replicas whose Raft log has the durable entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Replicated {
-    /// A majority of the voters has it. It survives the loss of any minority.
+    /// A majority of the voters. The write survives the loss of any minority.
     #[default]
     Quorum,
-    /// Every voter has it. If that takes longer than [`WriteOptions::wait`], the write is
-    /// acknowledged all the same, as [`Replicated::Quorum`]: it has committed.
+    /// Every voter. If that takes longer than [`WriteOptions::wait`], the write is acknowledged as
+    /// with [`Replicated::Quorum`], because it has committed.
     All,
 }
 
 /// Options of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Condition for acknowledging it. Default: by a majority.
+    /// Condition for acknowledging the write. Default: by a majority.
     pub durability: Replicated,
-    /// Time to wait for that. Afterwards the outcome is unknown, or, with [`Replicated::All`], less
-    /// than was asked for. Default: 10 s.
+    /// Maximum time to wait for that. After it the outcome is unknown, or, with
+    /// [`Replicated::All`], may be that of [`Replicated::Quorum`]. Default: 10 s.
     pub wait: Duration,
 }
 

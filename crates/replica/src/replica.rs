@@ -28,8 +28,8 @@ use tokio::sync::oneshot;
 /// Most runs of a transaction that meets conflicts.
 const TRIES: u32 = 100;
 
-/// A replica of a database that is open. Clones share it. It is closed by [`Replica::close`], or
-/// when the last clone is dropped.
+/// An open replica of a database. Clones share it. It is closed by [`Replica::close`], or when the
+/// last clone is dropped.
 #[derive(Clone)]
 pub struct Replica {
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ struct Shared {
     runtime: Mutex<Option<Runtime>>,
 }
 
-/// A write on its way, as a future. Dropping it does not change the outcome.
+/// The future of a write under way. Dropping it does not change the outcome.
 #[derive(Debug)]
 pub struct WriteFuture(oneshot::Receiver<Result<Committed>>);
 
@@ -89,13 +89,13 @@ impl Replica {
         }
     }
 
-    /// Address at which this replica takes connections.
+    /// The address at which this replica accepts connections.
     pub fn address(&self) -> &str {
         &self.shared.group.address
     }
 
-    /// Makes a group of these members, numbers and addresses, this replica among them. To be called
-    /// once, at one of them; the others are open with empty folders.
+    /// Makes a group of these members, given by numbers and addresses, this replica among them.
+    /// Call it once, at one member; the others must be open with empty folders.
     ///
     /// # Errors
     /// [`Error::Members`] if the replica belongs to a group already.
@@ -124,8 +124,8 @@ impl Replica {
         self.run(async move { group.change_voters(voters).await })
     }
 
-    /// Asks another voter to lead, and returns at once. It leads when it has the whole log. Nothing
-    /// changes if the voter leads already, or this replica does not.
+    /// Asks another voter to lead, and returns at once. The voter leads when it has the whole log.
+    /// Nothing changes if it leads already, or if this replica is not the leader.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -134,9 +134,9 @@ impl Replica {
         self.run(async move { group.transfer_leader(to).await })
     }
 
-    /// Syncs the engine, and lets the Raft log be purged up to here but for
-    /// [`ReplicaOptions::kept_entries`]. It happens by itself every
-    /// [`ReplicaOptions::snapshot_entries`]. Returns before it is done.
+    /// Syncs the engine, and lets the Raft log be purged up to here except for
+    /// [`ReplicaOptions::kept_entries`]. The replica does so by itself every
+    /// [`ReplicaOptions::snapshot_entries`]. The call returns before it is done.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -145,8 +145,8 @@ impl Replica {
         self.run(async move { group.snapshot().await })
     }
 
-    /// Opens a session for a client, whose number it returns. All replicas remember it, until 4,096
-    /// others were used later.
+    /// Opens a session for a client, and returns its number. All replicas remember it, until 4,096
+    /// other sessions were used later.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`]. After
@@ -156,20 +156,20 @@ impl Replica {
         self.run(async move { group.open_client().await })
     }
 
-    /// The outcome of a request. If it has none yet it is cancelled: it will not commit later,
-    /// either.
+    /// Returns the outcome of a request. If it has none yet, the request is cancelled: it will
+    /// never commit.
     ///
     /// # Errors
-    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten;
-    /// [`Error::Unknown`] if the question itself did not commit: ask again. [`Error::NotLeader`],
+    /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten the request.
+    /// [`Error::Unknown`] if this call itself did not commit: call it again. [`Error::NotLeader`],
     /// [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`].
     pub fn resolve(&self, id: RequestId) -> Result<Outcome> {
         let group = self.group();
         self.run(async move { group.resolve(id).await })
     }
 
-    /// Writes without reading: all of the set or nothing, in the order of the log. Returns when it
-    /// is acknowledged.
+    /// Writes a set without reading, all of it or nothing, in the order of the log. Returns when
+    /// the write is acknowledged.
     ///
     /// # Errors
     /// Those of [`Replica::write_with`].
@@ -179,21 +179,23 @@ impl Replica {
         answer.recv().unwrap_or(Err(Error::Closed))
     }
 
-    /// Writes as [`Replica::write`] does, as a future, which any executor may poll.
+    /// Writes like [`Replica::write`], as a future that any executor may poll.
     pub fn write_async(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> WriteFuture {
         let (told, answer) = oneshot::channel();
         self.write_with(id, set, options, move |outcome| drop(told.send(outcome)));
         WriteFuture(answer)
     }
 
-    /// Writes as [`Replica::write`] does, and calls `done` with the outcome, on a thread of the
-    /// replica, which `done` must not block. Writes that are in flight at once have no order.
+    /// Writes like [`Replica::write`], and calls `done` with the outcome, on a thread of the
+    /// replica, which `done` must not block. Writes that are in flight at the same time have no
+    /// order.
     ///
     /// # Errors
-    /// `done` is given them. Nothing was written: [`Error::Inadmissible`], [`Error::NotLeader`],
-    /// [`Error::NoQuorum`], [`Error::Cancelled`]. Nothing was written now, and replicas have
-    /// forgotten about before: [`Error::UnknownClient`], [`Error::TooOld`]. [`Error::Unknown`].
-    /// `done` is dropped if the replica is closed meanwhile.
+    /// `done` gets the errors. The write has not committed: [`Error::Inadmissible`],
+    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Cancelled`]. This call has not committed
+    /// it, and the replicas have forgotten whether an earlier one did: [`Error::UnknownClient`],
+    /// [`Error::TooOld`]. The outcome is not known: [`Error::Unknown`]. If the replica is closed
+    /// meanwhile, `done` is dropped.
     pub fn write_with(
         &self,
         id: RequestId,
@@ -204,13 +206,13 @@ impl Replica {
         self.shared.handle.spawn(self.group().write(id, set, options, done));
     }
 
-    /// Runs a transaction at the leader. `body` reads the applied state, and its writes commit if
-    /// what it has read has not changed before its place in the log; otherwise it runs again.
-    /// Transactions are serializable, in the order of the log, which is also the order in which
-    /// they are acknowledged. A body that writes nothing commits nothing, and what it has read was
-    /// current when it began or later.
+    /// Runs a transaction at the leader. `body` reads the applied state. Its writes commit if the
+    /// keys that it has read are unchanged up to its place in the log; otherwise `body` runs again.
+    /// Transactions are serializable, in the order of the log, in which they are also acknowledged.
+    /// A body that writes nothing commits nothing, and has read a state that was current when it
+    /// began, or a later one.
     ///
-    /// A retry with the same id, after [`Error::Unknown`], runs the body again, and its writes are
+    /// A retry with the same id, after [`Error::Unknown`], runs the body again. Its writes are
     /// dropped if those of an earlier try were applied.
     ///
     /// # Errors
@@ -266,8 +268,8 @@ impl Replica {
         Err(Error::Conflict { tries: TRIES }.into())
     }
 
-    /// Reads at the leader: the state that `body` sees has every write that was acknowledged before
-    /// the call, by any replica. The leader confirms by a majority that it leads.
+    /// Reads at the leader. The state that `body` reads has every write that was acknowledged
+    /// before the call, by any replica. The leader confirms by a majority that it leads.
     ///
     /// # Errors
     /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Engine`],
@@ -278,9 +280,10 @@ impl Replica {
         body(&ReadView::new(self.shared.group.store.view()?))
     }
 
-    /// Reads at any replica, without asking another: a state that was current, as far as this
-    /// replica knows, at most `max` before the call. The age is that of the leader's last word, and
-    /// does not include the time that the word travelled. At the leader use [`Replica::read`].
+    /// Reads at any replica, without asking another one. The state was current, as far as this
+    /// replica knows, at most `max` before the call. The age counts from the arrival of the
+    /// leader's last message, and does not include the time that the message travelled. At the
+    /// leader use [`Replica::read`].
     ///
     /// # Errors
     /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Closed`].
@@ -292,11 +295,11 @@ impl Replica {
         body(&ReadView::new(self.shared.group.stale_view(max)?))
     }
 
-    /// Reads at any replica the state that it has applied, however old that is.
+    /// Reads at any replica the state that it has applied, of any age.
     ///
     /// # Errors
-    /// The error of `body`; [`Error::Engine`], also if a snapshot took the place of the state
-    /// meanwhile; read again then.
+    /// The error of `body`; [`Error::Engine`], also if a snapshot replaced the state meanwhile;
+    /// then read again.
     pub fn read_applied<T, E: From<Error>>(
         &self,
         body: impl FnOnce(&ReadView) -> Result<T, E>,
@@ -304,15 +307,15 @@ impl Replica {
         body(&ReadView::new(self.shared.group.store.view()?))
     }
 
-    /// State of the replica now.
+    /// Returns the state of the replica now.
     pub fn status(&self) -> Status {
         self.shared.group.status()
     }
 
-    /// Waits, for at most `wait`, until the status is as wanted; the last status.
+    /// Waits, for at most `wait`, until the status is as wanted, and returns the last status.
     ///
     /// # Errors
-    /// [`Error::NoQuorum`] if it was not in time, [`Error::Closed`].
+    /// [`Error::NoQuorum`] if the time is over before that; [`Error::Closed`].
     pub fn wait_until(
         &self,
         wait: Duration,
@@ -339,8 +342,8 @@ impl Replica {
         })
     }
 
-    /// Leaves the group as a replica that stops does, and closes log and engine. Writes in flight
-    /// have an unknown outcome. Later calls fail.
+    /// Leaves the group like a replica that stops, and closes the log and the engine. Writes in
+    /// flight have an unknown outcome. Later calls fail.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Engine`].

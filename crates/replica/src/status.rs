@@ -41,7 +41,7 @@ impl fmt::Display for Role {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Status {
-    /// The replica.
+    /// Number of the replica.
     pub id: ReplicaId,
     /// Its role.
     pub role: Role,
@@ -61,7 +61,7 @@ pub struct Status {
     pub voters: BTreeSet<ReplicaId>,
     /// All members and their addresses.
     pub members: BTreeMap<ReplicaId, String>,
-    /// At the leader: up to which index each member has the log on its device.
+    /// At the leader: the index up to which each member has the log on its device.
     pub matched: BTreeMap<ReplicaId, u64>,
     /// The failure that stopped the replica.
     pub stopped: Option<String>,
@@ -100,7 +100,8 @@ impl Status {
         }
     }
 
-    /// At the leader: how many entries of its log each member does not have on its device yet.
+    /// At the leader: the number of entries of its log that each member does not have on its device
+    /// yet.
     pub fn lags(&self) -> BTreeMap<ReplicaId, u64> {
         self.matched.iter().map(|(id, matched)| (*id, self.last_index.saturating_sub(*matched))).collect()
     }

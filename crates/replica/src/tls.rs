@@ -28,15 +28,15 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Most handshakes that go on at a time; further connections wait in the system.
 const HANDSHAKES_MAX: usize = 1024;
 
-/// Files in PEM form.
+/// The files of certificates and keys, in PEM form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate of this replica or client, followed by those that lead to the authority, if
-    /// there are any.
+    /// The certificate of this replica or client, followed by the certificates between it and the
+    /// authority, if there are any.
     pub certificate: PathBuf,
     /// The private key of the certificate.
     pub key: PathBuf,
-    /// The certificate of the authority by which all replicas and clients are certified.
+    /// The certificate of the authority that certifies all replicas and clients.
     pub authority: PathBuf,
 }
 
@@ -54,8 +54,8 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files. The cryptography is that of `graviola`, which needs no C compiler, and an
-    /// x86-64 processor with AVX2 and ADX (most since 2014) or an ARM processor with AES.
+    /// Reads the files, and uses the cryptography of `graviola`. It needs no C compiler, and needs
+    /// an x86-64 processor with AVX2 and ADX (most since 2014) or an ARM processor with AES.
     ///
     /// # Errors
     /// [`Error::Tls`].

@@ -17,8 +17,8 @@ use std::ops::Bound;
 /// Reads and writes of one transaction of a replicated database: see
 /// [`Replica::transact`](crate::Replica::transact).
 ///
-/// Reads show one state, that of [`Transaction::index`], under the transaction's own writes.
-/// Whether that state still counts is checked when the transaction ends.
+/// Its reads return one state, that of [`Transaction::index`], with the transaction's own writes.
+/// At the end of the transaction the replica checks whether that state still holds.
 pub struct Transaction {
     view: View,
     inside: RefCell<Inside>,
@@ -43,12 +43,12 @@ impl Transaction {
         (inside.reads, inside.set)
     }
 
-    /// Index of the last entry of the Raft log that its reads show.
+    /// Index of the last entry of the Raft log in the state that it reads.
     pub fn index(&self) -> u64 {
         self.view.applied.index()
     }
 
-    /// The value of `key`. A table that does not exist has no keys.
+    /// Returns the value of `key`. A table that does not exist has no keys.
     ///
     /// # Errors
     /// [`Error::Engine`].
@@ -61,7 +61,7 @@ impl Transaction {
         self.view.get(table, key)
     }
 
-    /// The first `limit` keys in `keys` and their values, in order.
+    /// Returns the first `limit` keys in `keys` and their values, in order.
     ///
     /// # Errors
     /// [`Error::Engine`].
@@ -104,7 +104,7 @@ impl Transaction {
         self.write(Write::Put { table: table.to_owned(), key, value })
     }
 
-    /// Sets the value of `key`; [`Error::KeyExists`] if it has one.
+    /// Sets the value of `key`, which must have none.
     ///
     /// # Errors
     /// [`Error::KeyExists`], [`Error::Inadmissible`], [`Error::Engine`].
@@ -123,7 +123,7 @@ impl Transaction {
         self.write(Write::Delete { table: table.to_owned(), key: key.as_ref().to_vec() })
     }
 
-    /// Creates a table; no change if it is there.
+    /// Creates a table; changes nothing if it exists.
     ///
     /// # Errors
     /// [`Error::Inadmissible`].
@@ -150,7 +150,7 @@ impl Transaction {
     }
 }
 
-/// One state of the database, to be read: see [`Replica::read`](crate::Replica::read).
+/// One state of the database for reading: see [`Replica::read`](crate::Replica::read).
 pub struct ReadView(Transaction);
 
 impl ReadView {
@@ -158,12 +158,12 @@ impl ReadView {
         ReadView(Transaction::new(view))
     }
 
-    /// Index of the last entry of the Raft log that it shows.
+    /// Index of the last entry of the Raft log in the state.
     pub fn index(&self) -> u64 {
         self.0.index()
     }
 
-    /// The value of `key`. A table that does not exist has no keys.
+    /// Returns the value of `key`. A table that does not exist has no keys.
     ///
     /// # Errors
     /// [`Error::Engine`].
@@ -171,7 +171,7 @@ impl ReadView {
         self.0.view.get(table, key.as_ref())
     }
 
-    /// The first `limit` keys in `keys` and their values, in order.
+    /// Returns the first `limit` keys in `keys` and their values, in order.
     ///
     /// # Errors
     /// [`Error::Engine`].

@@ -31,8 +31,8 @@ pub trait Listener: Send + 'static {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>>;
 }
 
-/// TCP without encryption: only for networks that are trusted. The cluster's id keeps replicas of
-/// other clusters out by mistake, not attackers.
+/// TCP without encryption, for networks that are trusted. The cluster's id protects against
+/// replicas of other clusters that connect by mistake, and not against attackers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tcp;
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of keys and values in one write set: 32 MiB.
+/// Maximum bytes of keys and values in one write set: 32 MiB.
 pub const WRITE_SET_BYTES_MAX: usize = 32 << 20;
 
 /// Longest name of a table in bytes.
@@ -31,7 +31,7 @@ pub enum Write {
         #[serde(with = "serde_bytes")]
         value: Vec<u8>,
     },
-    /// Removes `key` from `table`; no change if it is not there.
+    /// Removes `key` from `table`; changes nothing if it is not there.
     Delete {
         /// Name of the table, which is created if it is missing.
         table: String,
@@ -39,7 +39,7 @@ pub enum Write {
         #[serde(with = "serde_bytes")]
         key: Vec<u8>,
     },
-    /// Creates `table`; no change if it is there.
+    /// Creates `table`; changes nothing if it exists.
     CreateTable {
         /// Name of the table: 1 to 255 bytes. Names that begin with `katydid.` are reserved.
         table: String,
@@ -47,14 +47,14 @@ pub enum Write {
 }
 
 impl Write {
-    /// Name of the table that it changes.
+    /// Name of the table of the change.
     pub fn table(&self) -> &str {
         match self {
             Write::Put { table, .. } | Write::Delete { table, .. } | Write::CreateTable { table } => table,
         }
     }
 
-    /// The key that it changes; none if it creates a table.
+    /// The key of the change; `None` if it creates a table.
     pub fn key(&self) -> Option<&[u8]> {
         match self {
             Write::Put { key, .. } | Write::Delete { key, .. } => Some(key),

@@ -30,18 +30,18 @@ use tokio::time::Instant;
 /// A committed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed<T = ()> {
-    /// Value that the body of the transaction returned. If the write is a retry that was applied
-    /// before, the body of this call did not take effect.
+    /// Value that the body of the transaction returned. If an earlier try of the write was applied,
+    /// the body of this call had no effect.
     pub value: T,
-    /// Index in the Raft log: of the entry that answered, or, if nothing was written, of the state
-    /// that was read.
+    /// Index in the Raft log: that of the entry of the write, or, if nothing was written, that of
+    /// the state that was read.
     pub index: u64,
-    /// Voters that have it. [`Replicated::Quorum`] although all were asked for: not all had it
-    /// in time.
+    /// The voters that have the write. [`Replicated::Quorum`] although all were asked for means
+    /// that not all had it in time.
     pub reached: Replicated,
 }
 
-/// The outcome of a request, as far as a caller can ask for it later.
+/// The outcome of a request, which a caller can ask for later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// It has committed.

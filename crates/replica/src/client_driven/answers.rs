@@ -30,11 +30,11 @@ use super::message::ClientId;
 /// Storage of the last answer of each session at a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AnswerTable {
-    /// In a table of the database, by a row that each transaction writes: a retry is answered also
-    /// after the replica was restarted.
+    /// In a table of the database, in a row that each transaction writes. A retry is answered also
+    /// after a restart of the replica.
     #[default]
     Durable,
-    /// In memory only. A replica that was restarted refuses sessions that it served before
+    /// In memory only. After a restart a replica refuses sessions that it has served before
     /// (`ReplicaBehind` at the client). For measurements of the paper's replication, which has no
     /// such row.
     Volatile,

@@ -21,13 +21,13 @@ pub struct ClusterOptions {
     pub replicas: Vec<SocketAddr>,
     /// Maximum time to connect to one replica. Default: 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time to wait for one replica's answer, and to hand a request to one. Default: 30 s.
-    /// The outcome is unknown then.
+    /// Maximum time to send a request to one replica, and to wait for its answer. Default: 30 s.
+    /// After that the outcome is unknown.
     pub answer_timeout: Duration,
 }
 
 impl ClusterOptions {
-    /// The defaults, with these replicas.
+    /// Makes the default options, with these replicas.
     pub fn new(replicas: Vec<SocketAddr>) -> ClusterOptions {
         ClusterOptions {
             replicas,
@@ -52,7 +52,7 @@ pub struct ClientTimes {
 }
 
 impl ClientTimes {
-    /// The times between `earlier` and this.
+    /// Returns the times from `earlier` on.
     pub fn since(&self, earlier: &ClientTimes) -> ClientTimes {
         ClientTimes {
             committed: self.committed - earlier.committed,
@@ -88,7 +88,7 @@ pub(super) struct SharedCluster {
     pub times: Times,
 }
 
-/// All replicas, as one client process sees them. Clones are the same cluster.
+/// All replicas, as one client process uses them. Clones are the same cluster.
 ///
 /// Sessions of one cluster order their conflicting writes; sessions of two clusters do not.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of these replicas. Nothing is connected yet.
+    /// Makes a cluster of these replicas. It connects to none yet.
     ///
     /// # Errors
     /// [`Error::NoReplicas`].
@@ -109,10 +109,10 @@ impl Cluster {
         Ok(Cluster { shared: Arc::new(SharedCluster { options, locks, times }) })
     }
 
-    /// A session with a connection to every replica, for one thread.
+    /// Makes a session with a connection to every replica, for one thread.
     ///
     /// # Errors
-    /// [`Error::Replica`] for the first one that is not reached.
+    /// [`Error::Replica`] for the first replica that cannot be reached.
     pub fn session(&self) -> Result<Session> {
         let random = || u128::from(fastrand::u64(..));
         Session::open(&self.shared, ClientId(random() << 64 | random()))

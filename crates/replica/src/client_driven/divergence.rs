@@ -14,13 +14,13 @@ const PAGE_ROWS: u32 = 512;
 /// The first difference between replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Divergence {
-    /// Name of the table, the first one by name that differs.
+    /// Name of the first table, in the order of names, that differs.
     pub table: String,
-    /// Number of rows and checksum at each replica; none where it has no rows.
+    /// Number of rows and checksum at each replica; `None` if the table has no rows there.
     pub contents: Vec<Option<TableContents>>,
     /// The least key that differs.
     pub key: Vec<u8>,
-    /// Value of the key at each replica; none where the key is absent.
+    /// Value of the key at each replica; `None` if the key is absent there.
     pub values: Vec<Option<Vec<u8>>>,
 }
 
@@ -47,10 +47,10 @@ impl fmt::Display for Divergence {
     }
 }
 
-/// The contents of all replicas, which are equal.
+/// Checks that the contents of all replicas are equal, and returns them.
 ///
 /// # Errors
-/// [`Error::Different`]; those of asking a replica.
+/// [`Error::Different`] if they are not; errors of asking a replica.
 pub fn compare(session: &mut Session) -> Result<Vec<TableContents>> {
     let replicas = session.replicas();
     let all: Vec<Vec<TableContents>> =

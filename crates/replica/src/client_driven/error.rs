@@ -6,11 +6,11 @@ use super::message::{Refusal, TransactionId};
 use super::verdict::ReplicaAnswer;
 use std::net::SocketAddr;
 
-/// Reason why a call of the client library failed, and what that means for the transaction.
+/// The reason why a call of the client library failed, and its meaning for the transaction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No replica has the transaction, and none will.
+    /// No replica has the transaction, and none ever will.
     #[error("transaction {id} was refused: {refusal}")]
     Refused {
         /// The transaction.

@@ -36,15 +36,17 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// Storage of the last answer of each session. Default: [`AnswerTable::Durable`].
     pub answers: AnswerTable,
-    /// Maximum sessions that are remembered. Default: 4096. One more is refused.
+    /// Maximum number of sessions that the server remembers. Default: 4096. A further one is
+    /// refused.
     pub sessions_max: usize,
-    /// Maximum connections, each with a thread. Default: 4096. One more is ended at once.
+    /// Maximum number of connections, each with a thread. Default: 4096. A further one is ended at
+    /// once.
     pub connections_max: usize,
-    /// Maximum time that sending one answer may take. Default: 10 s. The connection is ended then.
+    /// Maximum time for sending one answer. Default: 10 s. After that the connection is ended.
     pub send_timeout: Duration,
-    /// Delay added to each request, half before it is run and half before its answer is sent.
-    /// Default: none. It stands for a network's round trip where replicas and clients share a
-    /// machine; server times do not contain it.
+    /// Delay added to each request, half of it before the request runs and half before the answer
+    /// is sent. Default: none. It stands for the round trip of a network if replicas and clients
+    /// share a machine. The server's times do not contain it.
     pub network_delay: Duration,
 }
 
@@ -64,7 +66,7 @@ impl Default for ServerOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// A socket or thread could not be made.
+    /// A socket or thread could not be created.
     #[error("cannot {what}: {source}")]
     Io {
         /// The action.
@@ -112,11 +114,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a database at a listener, until it is stopped. The database belongs to the server
-    /// from then on.
+    /// Serves a database at a listener, until the server is stopped. The database belongs to the
+    /// server.
     ///
     /// # Errors
-    /// The table of answers could not be read, or the first thread not started.
+    /// If the table of answers cannot be read, or the first thread cannot be started.
     pub fn start(
         database: Database,
         listener: TcpListener,

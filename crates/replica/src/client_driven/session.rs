@@ -74,8 +74,9 @@ impl Session {
     /// Runs the operations as one transaction at every replica, in one message to each.
     ///
     /// # Errors
-    /// [`Error::Refused`]: no replica has it. [`Error::Unknown`]: some may have it; [`Session::resolve`] is next. [`Error::Diverged`]: some have
-    /// it and others never will. With any other error nothing was sent.
+    /// [`Error::Refused`]: no replica has the transaction. [`Error::Unknown`]: some may have it;
+    /// call [`Session::resolve`] next. [`Error::Diverged`]: some have it and others never will.
+    /// After any other error nothing was sent.
     pub fn transact(&mut self, operations: Vec<Operation>) -> Result<Committed> {
         let mut draft = self.begin()?;
         let mut keys: Vec<TableKey> = operations
@@ -112,7 +113,7 @@ impl Session {
     /// committed it answer from their tables; the others run it.
     ///
     /// # Errors
-    /// Those of [`Session::transact`]; [`Error::Unknown`] again if it still cannot be told.
+    /// Those of [`Session::transact`]; [`Error::Unknown`] again if the outcome is still unknown.
     pub fn resolve(&mut self) -> Result<Option<Committed>> {
         let Some(Unresolved { id, frame, held }) = self.unresolved.take() else { return Ok(None) };
         if let Err(error) = self.connect() {
@@ -126,8 +127,8 @@ impl Session {
         self.send(id, frame, held).map(Some)
     }
 
-    /// The value of a key at one replica, which differs from session to session. The read is no
-    /// part of a transaction: it may show a write that is not acknowledged yet.
+    /// Returns the value of a key at one replica, which differs from session to session. The read
+    /// is not part of a transaction: it may return a write that is not acknowledged yet.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -140,13 +141,13 @@ impl Session {
         }
     }
 
-    /// The replica that this session reads at: sessions are spread over all by their ids.
+    /// The replica at which this session reads. Sessions are spread over all replicas by their ids.
     pub fn reads_at(&self) -> usize {
         (self.client.0 % self.links.len() as u128) as usize
     }
 
-    /// At most `limit` rows of a table at one replica: after one key, and before another if there
-    /// is one. A page may be shorter; an empty one is the last.
+    /// Returns at most `limit` rows of a table at one replica: after one key, and before another
+    /// one if it is given. A page may have fewer rows; an empty page is the last one.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -164,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Numbers and checksums of the tables of one replica.
+    /// Returns the numbers of rows and the checksums of the tables of one replica.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -175,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Counters of one replica.
+    /// Returns the counters of one replica.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -191,8 +192,9 @@ impl Session {
         self.links.len()
     }
 
-    /// Ends the session: the replicas forget its last answer, and nothing of it can be retried any
-    /// more. A session that is dropped without this keeps its place in their tables.
+    /// Ends the session. The replicas remove its last answer, so its last transaction cannot be
+    /// retried any more. A session that is dropped without this call keeps its place in their
+    /// tables.
     ///
     /// # Errors
     /// [`Error::Unresolved`]; [`Error::Replica`], [`Error::Unserved`] for the first replica that
@@ -315,8 +317,8 @@ impl Drop for Session {
     }
 }
 
-/// A transaction whose operations are collected at the client. Dropping it forgets them: nothing
-/// was sent.
+/// A transaction whose operations are collected at the client. Dropping it drops them; nothing was
+/// sent.
 #[derive(Debug)]
 pub struct Draft<'s> {
     session: &'s mut Session,
@@ -337,7 +339,7 @@ impl Draft<'_> {
         })
     }
 
-    /// Adds an operation; the key of one that writes is locked.
+    /// Adds an operation. If it writes, its key is locked.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::KeyUnknown`].
@@ -349,8 +351,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// The value of a key at one replica, and not what the operations collected so far will make of
-    /// it. Locked before, it is as of the last acknowledged write.
+    /// Returns the value of a key at one replica, without the operations that were collected so
+    /// far. If the key was locked before, it is the value of the last acknowledged write.
     ///
     /// # Errors
     /// Those of [`Session::read`].
@@ -358,7 +360,7 @@ impl Draft<'_> {
         self.session.read(table, key)
     }
 
-    /// The last operation so far that writes a key.
+    /// The last collected operation that writes a key.
     pub fn written(&self, table: &str, key: &[u8]) -> Option<&Action> {
         let of = |operation: &&Operation| {
             operation.action.writes() && operation.table == table && operation.key == key
@@ -366,8 +368,8 @@ impl Draft<'_> {
         self.operations.iter().rev().find(of).map(|operation| &operation.action)
     }
 
-    /// Rows at the replica that the session reads at, as [`Session::rows`] has them, without the
-    /// operations collected so far.
+    /// Returns rows at the replica at which the session reads, like [`Session::rows`], without the
+    /// operations that were collected so far.
     ///
     /// # Errors
     /// Those of [`Session::rows`].
