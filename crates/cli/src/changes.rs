@@ -254,6 +254,9 @@ fn change(change: &CommittedChange) -> Value {
             object.insert("to".to_owned(), json!(to));
         }
         CommittedChange::Dropped(name) => drop(object.insert("dropped".to_owned(), json!(name))),
+        CommittedChange::Loaded { table, name } => {
+            drop(object.insert("loaded".to_owned(), name.as_ref().map_or(json!(table), |name| json!(name))));
+        }
         _ => {}
     }
     Value::Object(object)

@@ -14,7 +14,7 @@ use crate::body::DatabaseKey;
 use crate::changes::{Changes, ChangesFrom};
 use crate::copy::{Copied, Pace, Target};
 use crate::direction::Direction;
-use crate::engine::{Engine, EngineRange, EngineTable, EngineTransaction, Entry, Purpose};
+use crate::engine::{Engine, EngineLoad, EngineRange, EngineTable, EngineTransaction, Entry, Purpose};
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
 use crate::opening::{Opened, Opening};
@@ -102,6 +102,7 @@ impl<A: fmt::Debug, B: fmt::Debug> fmt::Debug for Either<A, B> {
 impl<A: Engine, B: Engine> Engine for Either<A, B> {
     type Table = Either<A::Table, B::Table>;
     type Transaction = Either<A::Transaction, B::Transaction>;
+    type Load = Either<A::Load, B::Load>;
 
     pass_on! {
         fn options(&self) -> &Options;
@@ -139,6 +140,25 @@ impl<A: Engine, B: Engine> Engine for Either<A, B> {
     #[inline]
     fn begin(&self, options: TransactionOptions) -> Result<Self::Transaction> {
         Ok(either_map!(self, engine => engine.begin(options)?))
+    }
+
+    fn load(&self, table: &Self::Table) -> Result<Self::Load> {
+        match (self, table) {
+            (First(engine), First(table)) => Ok(First(engine.load(table)?)),
+            (Second(engine), Second(table)) => Ok(Second(engine.load(table)?)),
+            (_, table) => Err(foreign(table)),
+        }
+    }
+}
+
+impl<A: EngineLoad, B: EngineLoad> EngineLoad for Either<A, B> {
+    #[inline]
+    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        either!(self, load => load.push(key, value))
+    }
+
+    fn finish(self) -> Result<()> {
+        either!(self, load => load.finish())
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
 pub(crate) trait Engine: Opened + Clone {
     type Table: EngineTable;
     type Transaction: EngineTransaction<Table = Self::Table>;
+    type Load: EngineLoad;
 
     /// Options that it was opened with.
     fn options(&self) -> &Options;
@@ -65,6 +66,9 @@ pub(crate) trait Engine: Opened + Clone {
 
     /// See [`crate::Database::begin_with`].
     fn begin(&self, options: TransactionOptions) -> Result<Self::Transaction>;
+    /// Begins a bulk load: has the table to itself, and finds it empty. See
+    /// [`crate::Database::bulk_load`].
+    fn load(&self, table: &Self::Table) -> Result<Self::Load>;
     /// A reference that keeps it open.
     fn keeps_open(&self) -> Arc<dyn OpenEngine>;
 
@@ -215,6 +219,14 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     fn conclude(&mut self) -> Result<()>;
     /// Forgets it when the database is being closed or was: the next opening undoes its changes.
     fn abandon(&mut self);
+}
+
+/// A bulk load. Dropping it before `finish` leaves the table empty.
+pub(crate) trait EngineLoad {
+    /// Adds a key above all that were added. After an error the load can only be dropped.
+    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+    /// Gives the table all keys at once, durably.
+    fn finish(self) -> Result<()>;
 }
 
 /// The entries of a range of keys, read by one transaction `T`. It holds no reference to the

@@ -215,6 +215,24 @@ pub enum Error {
         /// The reason.
         finding: &'static str,
     },
+    /// A bulk load needs a table without keys, and this one has some. Nothing was done.
+    #[error("table {name:?} is not empty: only an empty table can be loaded in bulk")]
+    TableNotEmpty {
+        /// Its name.
+        name: String,
+    },
+    /// The keys of a bulk load do not ascend. The table is as it was.
+    #[error(
+        "entry {nth} of the bulk load into table {table:?} is out of order: its key {key} is not above the one before it"
+    )]
+    Unsorted {
+        /// The name of the table.
+        table: String,
+        /// The place of the entry, counted from 1.
+        nth: u64,
+        /// Its key.
+        key: KeyExcerpt,
+    },
     /// The key is longer than 1,024 bytes.
     #[error(
         "the key that begins with {} is {length} bytes long; in table {table:?} at most {max} are allowed",

@@ -138,6 +138,7 @@ mod backup;
 mod backup_options;
 mod body;
 mod body_threads;
+mod bulk_load;
 mod changes;
 mod checkpoint_schedule;
 mod cicada_options;

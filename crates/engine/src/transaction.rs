@@ -432,7 +432,7 @@ pub(crate) fn check_key<'k>(table: &Table, key: &'k [u8]) -> Result<&'k [u8]> {
     Ok(key)
 }
 
-fn check_value<'v>(table: &Table, key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
+pub(crate) fn check_value<'v>(table: &Table, key: &[u8], value: &'v [u8]) -> Result<&'v [u8]> {
     if value.len() > VALUE_BYTES_MAX {
         return Err(Error::value_too_long(key, value.len(), VALUE_BYTES_MAX).in_table(&table.of.name()));
     }

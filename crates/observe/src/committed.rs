@@ -46,6 +46,13 @@ pub enum CommittedChange {
     },
     /// A table was dropped.
     Dropped(String),
+    /// An empty table was loaded in bulk.
+    Loaded {
+        /// Number of the table.
+        table: u32,
+        /// Its name, where the feed knows it.
+        name: Option<String>,
+    },
     /// A change of a kind that this program does not know.
     Unknown,
 }
@@ -102,6 +109,9 @@ impl CommittedChange {
                 CommittedChange::Renamed { from: from.to_string(), to: to.to_string() }
             }
             Change::TableDropped { name, .. } => CommittedChange::Dropped(name.to_string()),
+            Change::TableLoaded { table, name } => {
+                CommittedChange::Loaded { table: table.get(), name: name.map(|name| name.to_string()) }
+            }
             _ => CommittedChange::Unknown,
         }
     }

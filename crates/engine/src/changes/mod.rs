@@ -114,6 +114,16 @@ pub enum Change {
         /// Its name.
         name: Arc<str>,
     },
+    /// A table that was empty was loaded in bulk
+    /// ([`Database::bulk_load`](crate::Database::bulk_load)). Only in the paged engine, whose log
+    /// has the pages of a load and not its keys: a reader of the feed that needs them reads the
+    /// table. The memory engine gives a [`Change::Row`] for each key.
+    TableLoaded {
+        /// Its number.
+        table: TableId,
+        /// Its name, if the feed knows it.
+        name: Option<Arc<str>>,
+    },
 }
 
 /// Makes one change of the two that a rename consists of: only

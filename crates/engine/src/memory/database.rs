@@ -9,6 +9,7 @@
 
 use super::engine::Engine as MemoryEngine;
 use super::inner::Inner;
+use super::load::MemoryLoad;
 use super::store::{ActiveTxn, Table};
 use super::table::{Closing, MemoryTable};
 use super::transaction::MemoryTransaction;
@@ -81,6 +82,7 @@ impl MemoryDatabase {
 impl Engine for MemoryDatabase {
     type Table = Arc<MemoryTable>;
     type Transaction = MemoryTransaction;
+    type Load = MemoryLoad;
 
     fn stat(&self) -> Result<Stat> {
         self.stat_open()
@@ -207,6 +209,10 @@ impl Engine for MemoryDatabase {
     #[inline]
     fn begin(&self, options: TransactionOptions) -> Result<MemoryTransaction> {
         MemoryTransaction::new(self.inner.of_thread().clone(), options)
+    }
+
+    fn load(&self, table: &Arc<MemoryTable>) -> Result<MemoryLoad> {
+        MemoryLoad::begin(self, table)
     }
 
     fn keeps_open(&self) -> Arc<dyn OpenEngine> {

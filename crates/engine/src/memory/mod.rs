@@ -26,6 +26,7 @@ mod dump;
 mod engine;
 mod feed;
 mod inner;
+mod load;
 mod log_record;
 mod log_room;
 mod open;

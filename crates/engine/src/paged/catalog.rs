@@ -2,6 +2,10 @@
 //!
 //! Pure, but for the names of things. An entry is `table u32`, zero `u32`, `root u64`,
 //! little-endian.
+//!
+//! A bulk load has an entry too, for the tree that it fills beside the table's own. Its key is a
+//! byte that no name begins with, whether the load is committed (one byte), and the number of the
+//! table (`u32`, big-endian).
 
 use crate::error::Error;
 use crate::ids::TableId;
@@ -12,6 +16,43 @@ use crate::paged::tree::Tree;
 pub(crate) const CATALOG: Tree = Tree::new(TableId::CATALOG, PageId::CATALOG_ROOT);
 
 const ENTRY_BYTES: usize = 16;
+
+/// Names are UTF-8, and no UTF-8 has this byte.
+const LOAD: u8 = 0xff;
+
+/// A key of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CatalogKey<'k> {
+    /// The name of a table.
+    Table(&'k [u8]),
+    /// The tree of a bulk load.
+    Load {
+        /// The table that it is for.
+        table: TableId,
+        /// True if its contents are to be the table's.
+        is_committed: bool,
+    },
+    /// A key that begins as one of a load.
+    Malformed,
+}
+
+/// The meaning of a key of the catalog.
+pub(crate) fn key_of(key: &[u8]) -> CatalogKey<'_> {
+    match *key {
+        [LOAD, is_committed @ 0..=1, a, b, c, d] => CatalogKey::Load {
+            table: TableId::new(u32::from_be_bytes([a, b, c, d])),
+            is_committed: is_committed == 1,
+        },
+        [LOAD, ..] => CatalogKey::Malformed,
+        _ => CatalogKey::Table(key),
+    }
+}
+
+/// The key of a bulk load into `table`.
+pub(crate) fn load_key(table: TableId, is_committed: bool) -> [u8; 6] {
+    let [a, b, c, d] = table.get().to_be_bytes();
+    [LOAD, u8::from(is_committed), a, b, c, d]
+}
 
 /// The value of a table in the catalog.
 pub(crate) fn encode(tree: Tree) -> [u8; ENTRY_BYTES] {
@@ -32,4 +73,31 @@ pub(crate) fn decode(name: &[u8], entry: &[u8]) -> Result<Tree, Error> {
     let table = u32::from_le_bytes([table[0], table[1], table[2], table[3]]);
     let root = root.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
     Ok(Tree::new(TableId::new(table), PageId::new(root)))
+}
+
+/// The key of an entry is that of a bulk load, and says what no load says.
+pub(crate) fn malformed(key: &[u8]) -> Error {
+    Error::Corrupt {
+        place: format!("the catalog's entry \"{}\"", key.escape_ascii()),
+        page: None,
+        finding: "it is of a bulk load, and of none that there can be".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_loads_are_told_from_names() {
+        for (number, is_committed) in [(1, false), (u32::MAX - 1, true)] {
+            let table = TableId::new(number);
+            let key = load_key(table, is_committed);
+            assert_eq!(key_of(&key), CatalogKey::Load { table, is_committed });
+            assert!(std::str::from_utf8(&key).is_err(), "a table may be called so");
+            assert_eq!(key_of(&key[..5]), CatalogKey::Malformed);
+        }
+        assert_eq!(key_of("\u{ff}".as_bytes()), CatalogKey::Table("\u{ff}".as_bytes()));
+        assert_eq!(key_of(&[0xff, 2, 0, 0, 0, 1]), CatalogKey::Malformed);
+    }
 }

@@ -22,9 +22,10 @@ use crate::latch::{Mutex, RwLock};
 use crate::lock::{TableMode, TxnLocks};
 use crate::opening::{Opened, Opening};
 use crate::options::{Options, TransactionOptions};
-use crate::paged::catalog::{self, CATALOG};
+use crate::paged::catalog::{self, CATALOG, CatalogKey};
 use crate::paged::engine::{Engine as PagedEngine, Stage};
 use crate::paged::inner::Inner;
+use crate::paged::load::PagedLoad;
 use crate::paged::log_room::Waiter;
 use crate::paged::pool::Pool;
 use crate::paged::table::PagedTable;
@@ -84,7 +85,7 @@ impl PagedDatabase {
     }
 
     /// Everything in the catalog; the caller holds `ddl`.
-    pub(crate) fn catalog(&self) -> Result<Vec<(String, Tree)>> {
+    pub(crate) fn catalog(&self) -> Result<Catalog> {
         read_catalog(&self.engine().pool)
     }
 
@@ -95,7 +96,7 @@ impl PagedDatabase {
         Ok(ddl)
     }
 
-    fn begin_durable(&self) -> Result<PagedTransaction> {
+    pub(super) fn begin_durable(&self) -> Result<PagedTransaction> {
         let durability = Durability::Durable;
         let txn = self.begin(TransactionOptions { durability, ..TransactionOptions::default() })?;
         Ok(txn.of_catalog())
@@ -105,6 +106,7 @@ impl PagedDatabase {
 impl Engine for PagedDatabase {
     type Table = Arc<PagedTable>;
     type Transaction = PagedTransaction;
+    type Load = PagedLoad;
 
     fn key(&self) -> DatabaseKey {
         self.engine().locks.key()
@@ -171,7 +173,7 @@ impl Engine for PagedDatabase {
     fn tables(&self) -> Result<Vec<String>> {
         self.engine().check_open()?;
         let _ddl = self.freeze_catalog()?;
-        Ok(self.catalog()?.into_iter().map(|(name, _)| name).collect())
+        Ok(self.catalog()?.tables.into_iter().map(|(name, _)| name).collect())
     }
 
     fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
@@ -235,6 +237,10 @@ impl Engine for PagedDatabase {
         outcome.map(|_| true)
     }
 
+    fn load(&self, table: &Arc<PagedTable>) -> Result<PagedLoad> {
+        PagedLoad::begin(self, table)
+    }
+
     #[inline]
     fn begin(&self, options: TransactionOptions) -> Result<PagedTransaction> {
         PagedTransaction::new(self.inner.of_thread().clone(), options)
@@ -285,7 +291,7 @@ impl Engine for PagedDatabase {
         engine.check_open()?;
         let names = {
             let _ddl = self.freeze_catalog()?;
-            self.catalog()?.into_iter().map(|(name, tree)| (tree.table, name.into())).collect()
+            self.catalog()?.tables.into_iter().map(|(name, tree)| (tree.table, name.into())).collect()
         };
         let feed = engine.changes(from, names)?;
         Ok(Changes::new(Box::new(feed), engine.whole_log.clone(), self.keeps_open()))
@@ -297,7 +303,7 @@ impl Engine for PagedDatabase {
 }
 
 /// Changes of the catalog, which no view reads.
-fn of_catalog<'a>(engine: &'a PagedEngine, writer: &'a mut Writer) -> DoRecords<'a> {
+pub(super) fn of_catalog<'a>(engine: &'a PagedEngine, writer: &'a mut Writer) -> DoRecords<'a> {
     DoRecords { engine, writer, versions: None }
 }
 
@@ -308,8 +314,25 @@ fn release(engine: &PagedEngine, locks: &mut Option<TxnLocks>) {
 }
 
 /// Everything in the catalog.
-pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
-    let mut tables = Vec::new();
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Catalog {
+    /// The tables, in the order of their names.
+    pub(crate) tables: Vec<(String, Tree)>,
+    /// The trees of bulk loads.
+    pub(crate) loads: Vec<LoadTree>,
+}
+
+/// The tree of a bulk load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LoadTree {
+    pub(crate) tree: Tree,
+    /// True if its contents are to be the table's.
+    pub(crate) is_committed: bool,
+}
+
+/// Everything in the catalog.
+pub(crate) fn read_catalog(pool: &Pool) -> Result<Catalog> {
+    let mut found = Catalog::default();
     let mut batch = Batch::default();
     let mut from = Some(Bound::Unbounded);
     while let Some(bound) = from {
@@ -325,10 +348,19 @@ pub(crate) fn read_catalog(pool: &Pool) -> Result<Vec<(String, Tree)>> {
             let BatchValue::Inline(entry) = entry else {
                 return Err(Error::Internal("a catalog entry is too long for its page"));
             };
-            tables.push((String::from_utf8_lossy(name).into_owned(), catalog::decode(name, entry)?));
+            let tree = catalog::decode(name, entry)?;
+            match catalog::key_of(name) {
+                CatalogKey::Table(name) => {
+                    found.tables.push((String::from_utf8_lossy(name).into_owned(), tree));
+                }
+                CatalogKey::Load { table, is_committed } if table == tree.table => {
+                    found.loads.push(LoadTree { tree, is_committed });
+                }
+                CatalogKey::Load { .. } | CatalogKey::Malformed => return Err(catalog::malformed(name)),
+            }
         }
     }
-    Ok(tables)
+    Ok(found)
 }
 
 impl Opened for PagedDatabase {

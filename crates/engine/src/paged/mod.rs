@@ -19,6 +19,7 @@ mod engine_tests;
 pub(crate) mod feed;
 pub(crate) mod first_pages;
 mod inner;
+mod load;
 #[cfg(test)]
 mod log_needed_tests;
 pub(crate) mod log_record;

@@ -262,7 +262,10 @@ impl EngineFiles for PagedDatabase {
         own: PagedOptions,
         control: Option<ControlFile>,
     ) -> Result<Self> {
-        open(directory, options, own, control).map(PagedDatabase::new)
+        let access = options.access;
+        let database = PagedDatabase::new(open(directory, options, own, control)?);
+        database.end_loads(access)?;
+        Ok(database)
     }
 
     fn verify_files(

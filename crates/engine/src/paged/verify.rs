@@ -7,13 +7,13 @@ use crate::error::{Error, Result};
 use crate::limits::VERIFY_CACHE_BYTES;
 use crate::lock::{TableMode, TxnLocks};
 use crate::paged::catalog::CATALOG;
-use crate::paged::database::{PagedDatabase, read_catalog};
+use crate::paged::database::{Catalog, PagedDatabase, read_catalog};
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::engine::Engine;
 use crate::paged::page::PageId;
 use crate::paged::pool::{Pool, WalBarrier};
 use crate::paged::space::{self, check_file};
-use crate::paged::tree::{Reached, Tree, verify_maps};
+use crate::paged::tree::{Reached, verify_maps};
 use crate::report::{VerifyProgress, VerifyReport};
 use katydid_device::Directory;
 use katydid_wal::{Finding, Reader, inspect};
@@ -50,7 +50,7 @@ impl PagedDatabase {
             let _catalog = self.freeze_catalog()?;
             self.catalog()?
         };
-        for (name, tree) in &tables {
+        for (name, tree) in &tables.tables {
             engine.locks.space(tree.table).set_name(name);
             engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
         }
@@ -139,7 +139,7 @@ impl WalBarrier for NoLog {
 fn verify_trees(
     pool: &Pool,
     pages: u64,
-    tables: &[(String, Tree)],
+    catalog: &Catalog,
     progress: Option<&VerifyProgress>,
     report: &mut VerifyReport,
 ) -> Result<()> {
@@ -157,7 +157,7 @@ fn verify_trees(
     let before = report.keys;
     CATALOG.verify(pool, &mut reached, report)?;
     report.keys = before;
-    for (name, tree) in tables {
+    for (name, tree) in &catalog.tables {
         tell(report.pages);
         let faults = report.faults.len();
         tree.verify(pool, &mut reached, report)?;
@@ -165,6 +165,12 @@ fn verify_trees(
         for fault in &mut report.faults[faults..] {
             fault.place = format!("table {name:?}, {}", fault.place);
         }
+    }
+    // An interrupted load leaves a tree until the next opening. Its keys are not the table's.
+    for load in &catalog.loads {
+        let before = report.keys;
+        load.tree.verify(pool, &mut reached, report)?;
+        report.keys = before;
     }
     verify_maps(pool, &reached, report)?;
     tell(pages);

@@ -8,6 +8,7 @@
 //! | `stalls` | nothing, for a long time |
 //! | `creation` | the machine, while a database is made |
 //! | `futures` | nothing; the caller loses interest |
+//! | `loads` | any one call of a bulk load, or the machine at that call |
 //! | `unsafe_commits` | the process or the machine, after commits that asked for less than durability |
 //! | `single` | one thing each |
 
@@ -17,6 +18,7 @@ mod common;
 
 mod creation;
 mod futures;
+mod loads;
 mod matrix;
 mod single;
 mod stalls;

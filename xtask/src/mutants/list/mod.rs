@@ -14,6 +14,7 @@ mod log_recovery;
 mod log_streams;
 mod memory;
 mod opening;
+mod paged_loads;
 mod paged_pages;
 mod paged_transactions;
 mod paged_views;
@@ -35,6 +36,7 @@ pub fn all() -> impl Iterator<Item = &'static Mutant> {
         log_recovery::LIST,
         memory::LIST,
         opening::LIST,
+        paged_loads::LIST,
         paged_pages::LIST,
         paged_transactions::LIST,
         paged_views::LIST,

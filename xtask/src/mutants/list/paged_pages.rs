@@ -212,8 +212,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a long value loses all but its first record",
         file: "crates/engine/src/paged/tree/chain.rs",
-        old: "            next = head;\n",
-        new: "            next = if per_group > 0 && from > 0 { PageId::NONE } else { head };\n",
+        old: "ids.push(chain.head);",
+        new: "ids.push(PageId::NONE);",
         tests: TREE,
     },
     Mutant {

@@ -12,7 +12,7 @@
 use crate::changes::{Change, CommittedTransaction, NewValue, OldValue, with_renames};
 use crate::error::{Error, Result};
 use crate::ids::{TableId, TxnId};
-use crate::paged::catalog;
+use crate::paged::catalog::{self, CatalogKey};
 use crate::paged::change::{ChangeKind, LeafChange, LeafOp, Part, decode_parts};
 use crate::paged::log_record::{COMMIT, COMPENSATION, END, decode_compensation, previous};
 use crate::paged::page::{PageId, Value};
@@ -216,6 +216,7 @@ impl Assembler {
     fn learn(&mut self, open: &Open) {
         for (_, done) in &open.done {
             if let Done::Row { table: TableId::CATALOG, key, new: Cell::Inline(entry), .. } = done
+                && let CatalogKey::Table(key) = catalog::key_of(key)
                 && let Ok(tree) = catalog::decode(key, entry)
             {
                 self.names.entry(tree.table).or_insert_with(|| String::from_utf8_lossy(key).into());
@@ -231,9 +232,16 @@ impl Assembler {
                 Done::Page { page, next, payload } => {
                     pages.insert(page, (next, payload));
                 }
-                Done::Row { table: TableId::CATALOG, key, new, old } => {
-                    changes.push(self.of_catalog(&key, &new, &old)?);
-                }
+                Done::Row { table: TableId::CATALOG, key, new, old } => match catalog::key_of(&key) {
+                    CatalogKey::Table(_) => changes.push(self.of_catalog(&key, &new, &old)?),
+                    CatalogKey::Load { table, is_committed: true } if matches!(new, Cell::Inline(_)) => {
+                        let name = self.names.get(&table).cloned();
+                        changes.push(Change::TableLoaded { table, name });
+                    }
+                    // The steps of a load before and after its commit.
+                    CatalogKey::Load { .. } => {}
+                    CatalogKey::Malformed => return Err("a key of the catalog is malformed"),
+                },
                 Done::Row { table, key, new, old } => {
                     let new = match new {
                         Cell::None | Cell::Omitted => NewValue::Deleted,

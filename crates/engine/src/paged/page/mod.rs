@@ -40,7 +40,7 @@ pub(crate) use file_page::FilePage;
 pub(crate) use header::Kind;
 pub(crate) use id::PageId;
 pub(crate) use inner::InnerRef;
-pub(crate) use leaf::{LeafRef, Value};
+pub(crate) use leaf::{LeafRef, Value, entry_bytes};
 pub(crate) use map::{MapMut, MapRef};
 pub(crate) use overflow::OverflowRef;
 pub(crate) use sizes::{fits_inline, key_bytes_max};

@@ -28,7 +28,7 @@ use crate::directory::LOG_FOLDER;
 use crate::error::{Error, Foreign, Result};
 use crate::ids::TableId;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_BYTES_MIN, VERIFY_CACHE_BYTES};
-use crate::paged::catalog;
+use crate::paged::catalog::{self, CatalogKey};
 use crate::paged::double_write::{self, DoubleWrite};
 use crate::paged::first_pages;
 use crate::paged::page::{FilePage, PageId, file_page, header};
@@ -63,15 +63,20 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
         ));
     }
     let tables = tables(&pool, &survey, &replayed, &mut salvage)?;
-    let known: HashSet<TableId> = tables.values().copied().collect();
-    for (name, table) in &tables {
+    let known: HashSet<TableId> = tables.names.values().copied().collect();
+    for (name, table) in &tables.names {
         rows.table(name)?;
+        if tables.loading.contains(table) {
+            // All of its leaves are those of a load that was not committed.
+            salvage.notes.push(format!("a bulk load into table {name:?} was under way: the table is empty"));
+            continue;
+        }
         let of = Rows { pool: &pool, table: *table, leaves: survey.leaves(*table), replayed: &replayed };
         of.give(name, &mut salvage.losses, &mut |key, value| rows.row(key, value))?;
     }
     if salvage.losses.iter().any(|loss| matches!(loss, Loss::Tables { .. })) {
         for table in survey.tables().filter(|table| *table != TableId::CATALOG && !known.contains(table)) {
-            let name = unused_name(&tables, table);
+            let name = unused_name(&tables.names, table);
             rows.table(&name)?;
             let of = Rows { pool: &pool, table, leaves: survey.leaves(table), replayed: &replayed };
             of.give(&name, &mut salvage.losses, &mut |key, value| rows.row(key, value))?;
@@ -87,18 +92,28 @@ pub(crate) fn page_bytes(source: &Arc<dyn Directory>) -> Result<usize> {
 }
 
 /// The tables that the catalog names, as far as it can be read.
-fn tables(
-    pool: &Pool,
-    survey: &Survey,
-    replayed: &Replayed,
-    salvage: &mut Salvage,
-) -> Result<BTreeMap<String, TableId>> {
-    let (mut tables, mut losses) = (BTreeMap::new(), Vec::new());
+#[derive(Default)]
+struct Tables {
+    names: BTreeMap<String, TableId>,
+    /// Tables that were being loaded in bulk.
+    loading: HashSet<TableId>,
+}
+
+/// The tables that the catalog names, as far as it can be read.
+fn tables(pool: &Pool, survey: &Survey, replayed: &Replayed, salvage: &mut Salvage) -> Result<Tables> {
+    let (mut tables, mut losses) = (Tables::default(), Vec::new());
     let catalog = Rows { pool, table: TableId::CATALOG, leaves: survey.leaves(TableId::CATALOG), replayed };
     catalog.give("", &mut losses, &mut |name, entry| {
-        match catalog::decode(name, entry) {
-            Ok(tree) => _ = tables.insert(String::from_utf8_lossy(name).into_owned(), tree.table),
-            Err(error) => salvage.notes.push(error.to_string()),
+        match (catalog::key_of(name), catalog::decode(name, entry)) {
+            (CatalogKey::Table(name), Ok(tree)) => {
+                tables.names.insert(String::from_utf8_lossy(name).into_owned(), tree.table);
+            }
+            (CatalogKey::Load { table, is_committed: false }, _) => {
+                tables.loading.insert(table);
+            }
+            (CatalogKey::Load { is_committed: true, .. }, _) => {}
+            (CatalogKey::Malformed, _) => salvage.notes.push(catalog::malformed(name).to_string()),
+            (_, Err(error)) => salvage.notes.push(error.to_string()),
         }
         Ok(())
     })?;

@@ -10,6 +10,7 @@ use super::structure::{RecordFor, Structure};
 use super::writer::ChangeWriter;
 use crate::paged::page::{PageId, overflow};
 use crate::paged::pool::Pool;
+use crate::paged::space::AllocClass;
 use crate::{Result, TableId, VALUE_BYTES_MAX};
 
 /// Bytes of pages that one record fills at most.
@@ -32,29 +33,49 @@ impl Tree {
         value: &[u8],
         writer: &mut dyn ChangeWriter,
     ) -> Result<Chain> {
-        let page_bytes = pages.pool.page_bytes();
-        let count = overflow::pages_for(page_bytes, value.len());
-        let mut reserved = pages.space.reserve_many(writer.alloc_class(), count)?;
-        let per_group = (GROUP_BYTES / page_bytes).max(1);
-        let mut pieces: Vec<&[u8]> = value.chunks(overflow::capacity(page_bytes)).collect();
-        pieces.resize(count, &[]);
-        let mut next = PageId::NONE;
-        while !reserved.is_empty() {
-            let from = (reserved.len() - 1) / per_group * per_group;
-            let group = reserved.split_off(from);
-            let head = group[0].page();
-            let mut ids: Vec<PageId> = group.iter().map(|reserved| reserved.page()).collect();
-            ids.push(next);
-            let mut change = Structure::new(pages);
-            for (at, reserved) in group.into_iter().enumerate() {
-                let page = change.add_new(reserved, &[])?;
-                change.parts().overflow(page, self.table, ids[at + 1], pieces[from + at]);
-            }
+        let mut written = Chain { head: PageId::NONE, length: 0 };
+        write_groups(pages, self.table, value, writer.alloc_class(), |change, chain| {
             change.commit(RecordFor::Owner, writer)?;
-            next = head;
-        }
-        Ok(Chain { head: next, length: value.len() as u32 })
+            written = chain;
+            Ok(())
+        })?;
+        Ok(written)
     }
+}
+
+/// Fills the pages of a value, group by group, the last group first. `commit` gets each group as a
+/// change to be logged, and what it and the groups before it make: the end of the value. The last
+/// time that is the whole value.
+pub(super) fn write_groups<'p>(
+    pages: Pages<'p>,
+    table: TableId,
+    value: &[u8],
+    class: AllocClass,
+    mut commit: impl FnMut(Structure<'p>, Chain) -> Result<()>,
+) -> Result<()> {
+    let page_bytes = pages.pool.page_bytes();
+    let count = overflow::pages_for(page_bytes, value.len());
+    let mut reserved = pages.space.reserve_many(class, count)?;
+    let per_group = (GROUP_BYTES / page_bytes).max(1);
+    let mut pieces: Vec<&[u8]> = value.chunks(overflow::capacity(page_bytes)).collect();
+    pieces.resize(count, &[]);
+    let mut chain = Chain { head: PageId::NONE, length: 0 };
+    while !reserved.is_empty() {
+        let from = (reserved.len() - 1) / per_group * per_group;
+        let group = reserved.split_off(from);
+        let mut ids: Vec<PageId> = group.iter().map(|reserved| reserved.page()).collect();
+        ids.push(chain.head);
+        chain.head = ids[0];
+        let mut change = Structure::new(pages);
+        for (at, reserved) in group.into_iter().enumerate() {
+            let page = change.add_new(reserved, &[])?;
+            let piece = pieces[from + at];
+            change.parts().overflow(page, table, ids[at + 1], piece);
+            chain.length += piece.len() as u32;
+        }
+        commit(change, chain)?;
+    }
+    Ok(())
 }
 
 /// Calls `see` with each page of the chain that begins at `head`: its id and piece. Fails if the chain is longer than a value may

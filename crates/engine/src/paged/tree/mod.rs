@@ -1,8 +1,10 @@
 //! The B+tree of one table: keys to values, on pages of the pool, every change logged before it is made.
 //!
-//! Threads: any; a tree has no state of its own but the id of its root, which never moves. Parts: `descend` (from the root
-//! to a leaf), `hint` (past the root), `read`, `cursor` and `batch` (scanning), `write` (one key), `room` (splitting), `shrink` (merging), `structure` (one record for
-//! several pages), `chain` (long values), `lifecycle` (creating and dropping trees), `undo`, `verify`.
+//! Threads: any; a tree has no state of its own but the id of its root, which never moves. Parts:
+//! `descend` (from the root to a leaf), `hint` (past the root), `read`, `cursor` and `batch`
+//! (scanning), `write` (one key), `room` (splitting), `shrink` (merging), `structure` (one record
+//! for several pages), `chain` (long values), `lifecycle` (creating and dropping trees), `load`
+//! (building one from sorted keys), `undo`, `verify`.
 //!
 //! Invariants:
 //!
@@ -31,6 +33,7 @@ mod descend;
 mod handle;
 mod hint;
 mod lifecycle;
+mod load;
 mod read;
 mod room;
 mod shrink;
@@ -48,6 +51,7 @@ pub(crate) use cursor::{LeafEntries, Lens, ScanRequest};
 pub(crate) use handle::{Pages, Tree};
 pub(crate) use hint::LeafHints;
 pub(crate) use lifecycle::free_after_commit;
+pub(crate) use load::TreeLoad;
 pub(crate) use undo::apply_undo;
 pub(crate) use verify::{Reached, verify_maps};
 pub(crate) use write::Previous;

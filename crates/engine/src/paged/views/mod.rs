@@ -210,6 +210,12 @@ impl Views {
         }
     }
 
+    /// The instant at which a bulk load commits, for views. It has the table's exclusive lock, and
+    /// the tree has its keys.
+    pub(crate) fn loaded(&self, versions: &Versions) {
+        versions.end_load(|| Stamp(self.clock.load(Ordering::SeqCst)));
+    }
+
     /// Puts images into the lists of the newest views below `stamp` that need them, and removes the
     /// others.
     fn settle_in(&self, stamp: Stamp, mut committed: Vec<CommittedImages>) {

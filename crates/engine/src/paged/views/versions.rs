@@ -100,6 +100,8 @@ impl Before {
 #[derive(Debug)]
 struct BeforeImage {
     writer: Arc<Outcome>,
+    /// Number of bulk loads that came before it.
+    era: usize,
     /// Stamp of the transaction that wrote the key before; views below it do not need this image.
     /// Zero if no image of that one is here: then no view is below it.
     since: Stamp,
@@ -132,21 +134,71 @@ pub(crate) struct Versions {
     /// latch.
     count: AtomicUsize,
     map: RwLock<BTreeMap<Box<[u8]>, BeforeImages>>,
+    loads: Loads,
+}
+
+/// Bulk loads of a table since it was opened. Each found it empty, and had it to itself.
+///
+/// A view that is older than the last load reads none of what the leaves hold, and of the images
+/// only those that were made between the last load that it sees and the next one.
+#[derive(Debug, Default)]
+struct Loads {
+    /// Stamp of the last load: [`UNDECIDED`] from before the tree has its keys until the load has
+    /// read the clock. Stored (Release) by the load; loaded (Acquire) under a leaf's latch.
+    last: AtomicU64,
+    /// The stamps of all of them. Latched while the last one reads the clock.
+    stamps: RwLock<Vec<Stamp>>,
+}
+
+/// Above every stamp.
+const UNDECIDED: u64 = u64::MAX;
+
+impl Loads {
+    /// The number of loads that the view sees, if that is not all of them.
+    #[inline]
+    fn hidden_from(&self, view: Stamp) -> Option<usize> {
+        if self.last.load(Ordering::Acquire) <= view.0 {
+            return None;
+        }
+        let stamps = self.stamps.read();
+        let seen = stamps.partition_point(|stamp| *stamp <= view);
+        (seen < stamps.len()).then_some(seen)
+    }
 }
 
 impl Versions {
     pub(crate) fn new(table: TableId) -> Self {
-        Versions { table, count: AtomicUsize::new(0), map: RwLock::default() }
+        Versions { table, count: AtomicUsize::new(0), map: RwLock::default(), loads: Loads::default() }
     }
 
     pub(crate) fn table(&self) -> TableId {
         self.table
     }
 
-    /// Returns whether no key has an image.
+    /// Returns true if the view reads every leaf as it is: no key has an image, and no load is
+    /// newer.
     #[inline]
-    pub(super) fn is_clear(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
+    pub(super) fn is_clear(&self, view: Stamp) -> bool {
+        self.count.load(Ordering::Acquire) == 0 && self.loads.hidden_from(view).is_none()
+    }
+
+    /// The table is about to get the keys of a bulk load, which no open view sees. The load has the
+    /// table's exclusive lock.
+    pub(crate) fn begin_load(&self) {
+        let mut stamps = self.loads.stamps.write();
+        stamps.push(Stamp(UNDECIDED));
+        self.loads.last.store(UNDECIDED, Ordering::Release);
+    }
+
+    /// The table has them: views that open from now on see them. A view reads the stamp that
+    /// `clock` gives, or waits for it.
+    pub(super) fn end_load(&self, clock: impl FnOnce() -> Stamp) {
+        let mut stamps = self.loads.stamps.write();
+        let stamp = clock();
+        if let Some(last) = stamps.last_mut() {
+            *last = stamp;
+        }
+        self.loads.last.store(stamp.0, Ordering::Release);
     }
 
     /// Returns whether the view reads every key between the bounds as the leaf has it. The caller
@@ -155,8 +207,11 @@ impl Versions {
         if is_empty(low, high) {
             return true;
         }
+        if self.loads.hidden_from(view).is_some() {
+            return false;
+        }
         let map = self.map.read();
-        map.range::<[u8], _>((low, high)).all(|(_, images)| unseen(images, view).is_none())
+        map.range::<[u8], _>((low, high)).all(|(_, images)| unseen(images, view, None).is_none())
     }
 
     /// Publishes the image of a key, whose exclusive lock the writer holds, unless the newest open
@@ -177,7 +232,8 @@ impl Versions {
                 stamp => stamp.unwrap_or(Stamp::NONE),
             },
         };
-        let image = BeforeImage { writer: writer.clone(), since, before: before() };
+        let era = self.loads.stamps.read().len();
+        let image = BeforeImage { writer: writer.clone(), era, since, before: before() };
         let bytes = cost(key, &image.before);
         match map.get_mut(key) {
             Some(images) => images.push(image),
@@ -233,11 +289,15 @@ impl Versions {
     /// holds the leaf's latch, or looks again for what became of a long value.
     #[inline]
     pub(super) fn look<R>(&self, key: &[u8], view: Stamp, see: impl FnOnce(Option<&Before>) -> R) -> R {
-        if self.is_clear() {
+        if self.is_clear(view) {
             return see(None);
         }
+        let era = self.loads.hidden_from(view);
         let map = self.map.read();
-        see(map.get(key).and_then(|images| unseen(images, view)))
+        match map.get(key).and_then(|images| unseen(images, view, era)) {
+            None if era.is_some() => see(Some(&Before::Absent)),
+            image => see(image),
+        }
     }
 
     /// Shows to `see` the entries between the bounds as the view reads them, in order, until `see`
@@ -251,12 +311,14 @@ impl Versions {
         leaf: LeafEntries<'_, '_>,
         see: &mut dyn FnMut(&[u8], Value<'_>) -> bool,
     ) -> bool {
-        if self.is_clear() || is_empty(low, high) {
+        if self.is_clear(view) || is_empty(low, high) {
             return merge(leaf, std::iter::empty(), |_, _| true, see);
         }
+        let era = self.loads.hidden_from(view);
+        let leaf: LeafEntries<'_, '_> = if era.is_some() { &mut std::iter::empty() } else { leaf };
         let map = self.map.read();
         let images = map.range::<[u8], _>((low, high));
-        let changed = images.filter_map(|(key, images)| Some((&**key, unseen(images, view)?)));
+        let changed = images.filter_map(|(key, images)| Some((&**key, unseen(images, view, era)?)));
         match direction {
             Direction::Up => merge(leaf, changed, |leaf, image| leaf < image, see),
             Direction::Down => merge(leaf, changed.rev(), |leaf, image| leaf > image, see),
@@ -272,9 +334,10 @@ impl Versions {
     }
 }
 
-/// The image of the first transaction that the view does not see.
-fn unseen(images: &[BeforeImage], view: Stamp) -> Option<&Before> {
-    images.iter().find(|image| !image.writer.is_seen_by(view)).map(|image| &image.before)
+/// The image of the first transaction that the view does not see; in `era` only, if that is given.
+fn unseen(images: &[BeforeImage], view: Stamp, era: Option<usize>) -> Option<&Before> {
+    let first = images.iter().find(|image| !image.writer.is_seen_by(view))?;
+    era.is_none_or(|era| first.era == era).then_some(&first.before)
 }
 
 /// Returns whether no key lies between the bounds.

@@ -214,7 +214,7 @@ struct ViewLens<'a> {
 
 impl Lens for ViewLens<'_> {
     fn is_clear(&self) -> bool {
-        self.versions.is_clear()
+        self.versions.is_clear(self.view)
     }
 
     fn is_clear_between(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {

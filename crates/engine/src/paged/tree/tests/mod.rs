@@ -1,6 +1,7 @@
 //! Tests of the tree: against a model, with threads, through crashes and rollbacks; what they read.
 
 mod ahead;
+mod load;
 mod model;
 mod recovery;
 mod rig;

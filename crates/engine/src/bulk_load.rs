@@ -1,0 +1,110 @@
+//! Bulk loads: what is refused before the engine is asked.
+//!
+//! The thread of the caller. The caller's iterator runs outside of calls of the opening
+//! ([`crate::opening`]): it may close the database.
+
+use crate::body::Body;
+use crate::contested::KeyExcerpt;
+use crate::database::Database;
+use crate::engine::{Engine, EngineLoad, EngineTable};
+use crate::error::{Error, Result};
+use crate::table::Table;
+use crate::transaction::{check_key, check_value};
+
+impl Database {
+    /// Fills an empty table with `entries`, whose keys ascend; all of them or none. Returns how
+    /// many there were. They are durable when this returns.
+    ///
+    /// A load is the quick way to fill a table. In the paged engine it builds the table's pages one
+    /// after the other, each full, in memory that does not grow with the number of entries, and
+    /// logs pages instead of keys. It keeps no log from being trimmed. Until it is done the entries
+    /// lie beside the table, which is empty for read views, and locked for all other transactions.
+    /// In the memory engine a load is one transaction that inserts all entries.
+    ///
+    /// A crash before the end leaves the table empty; the next opening frees what the load has
+    /// written. Read views that are open before the end of the load go on seeing an empty table.
+    ///
+    /// The feed of the paged engine has one [`Change::TableLoaded`](crate::Change::TableLoaded) for
+    /// the load, and not its entries.
+    ///
+    /// ```
+    /// # fn main() -> katydid::Result<()> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// let squares = database.table("squares")?;
+    /// let entries = (0..10_000_u32).map(|number| {
+    ///     (number.to_be_bytes(), (u64::from(number) * u64::from(number)).to_string())
+    /// });
+    /// assert_eq!(database.bulk_load(&squares, entries)?, 10_000);
+    /// assert_eq!(database.get(&squares, 12_u32.to_be_bytes())?.as_deref(), Some(&b"144"[..]));
+    ///
+    /// let unsorted = [("b", ""), ("a", "")];
+    /// let refused = database.bulk_load(&database.table("letters")?, unsorted);
+    /// assert!(matches!(refused, Err(katydid::Error::Unsorted { nth: 2, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Error::Unsorted` if a key is not above the one before it; `Error::TableNotEmpty`;
+    /// `Error::KeyTooLong`, `Error::ValueTooLong`. `Error::Conflict` if transactions that use the
+    /// table did not end in time, and from the memory engine if another one has put a key there;
+    /// `Error::WaitsForItself` if one of them is the calling thread's, `Error::Nested` inside of a
+    /// body of [`Database::transact`]. The table is as it was then.
+    #[track_caller]
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        self.try_bulk_load(table, entries.into_iter().map(Ok))
+    }
+
+    /// Fills an empty table as [`Database::bulk_load`] does, with entries that may fail to come:
+    /// the first error ends the load, is returned as it was, and leaves the table empty.
+    ///
+    /// ```
+    /// use std::io::{BufRead, BufReader};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let database = katydid::Database::in_memory()?;
+    /// # let file: &[u8] = b"apple\npear\n";
+    /// let words = database.table("words")?;
+    /// let lines = BufReader::new(file).lines();
+    /// let loaded = database.try_bulk_load(&words, lines.map(|line| {
+    ///     line.map(|word| (word, "")).map_err(Box::<dyn std::error::Error>::from)
+    /// }))?;
+    /// assert_eq!(loaded, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The error of an entry; a converted [`Error`] where [`Database::bulk_load`] fails.
+    #[track_caller]
+    pub fn try_bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>, E: From<Error>>(
+        &self,
+        table: &Table,
+        entries: impl IntoIterator<Item = std::result::Result<(K, V), E>>,
+    ) -> std::result::Result<u64, E> {
+        self.check_access()?;
+        table.check(self.opening().id())?;
+        let _body = Body::begin(self.key(), self.options().lock_wait)?;
+        let mut load = self.of.load(&table.of)?;
+        let (mut last, mut count) = (Vec::new(), 0);
+        for entry in entries {
+            let (key, value) = entry?;
+            let key = check_key(table, key.as_ref())?;
+            let value = check_value(table, key, value.as_ref())?;
+            if count > 0 && last.as_slice() >= key {
+                let table = table.of.name().to_string();
+                return Err(Error::Unsorted { table, nth: count + 1, key: KeyExcerpt::of(key) }.into());
+            }
+            load.push(key, value)?;
+            last.clear();
+            last.extend_from_slice(key);
+            count += 1;
+        }
+        load.finish()?;
+        Ok(count)
+    }
+}

@@ -1,0 +1,257 @@
+//! Bulk loads: a table that is empty gets many keys at once.
+//!
+//! The keys go into a tree of their own beside the table's (`tree::load`), which the catalog names
+//! from its first page on. Runs on the caller's thread, which has the table's exclusive lock. The
+//! steps, and what the next opening makes of a crash after each:
+//!
+//! | step | then the next opening |
+//! |---|---|
+//! | 1. the tree and its entry in the catalog, one transaction, durable | frees the tree |
+//! | 2. pages, group by group, in records that are never undone | frees the tree |
+//! | 3. the entry says that the load is committed, one transaction, durable | does 4 and 5 |
+//! | 4. the table's root and the tree's exchange their contents, one record, durable | does 5 |
+//! | 5. the entry goes, and what the table's root had is freed, one transaction | - |
+//!
+//! Invariants:
+//!
+//! 1. A load is committed by step 3 and by nothing else.
+//! 2. No thread reads or writes the table between 3 and the end of 4: so step 4 is due exactly if
+//!    the table has no keys. If it is repeated in a table whose keys were all deleted since, it
+//!    exchanges two trees without keys.
+//! 3. The record of step 4 is durable before the table's lock is released: no change of a key that
+//!    was loaded is in the log before it, and undo finds the keys in the table.
+//! 4. A load that is given up frees its tree. If that fails, the next load of the table or the next
+//!    opening does it.
+
+use crate::engine::{Engine as _, EngineLoad, EngineTransaction};
+use crate::error::{Error, Result};
+use crate::ids::TableId;
+use crate::lock::TableMode;
+use crate::opening::{Call, Opened, Opening};
+use crate::options::{Access, TransactionOptions};
+use crate::paged::catalog::{self, CATALOG};
+use crate::paged::change::ChangeKind;
+use crate::paged::database::{LoadTree, PagedDatabase, of_catalog};
+use crate::paged::engine::{Engine, Stage};
+use crate::paged::log_room::Waiter;
+use crate::paged::space::AllocClass;
+use crate::paged::table::PagedTable;
+use crate::paged::transaction::PagedTransaction;
+use crate::paged::tree::{ChangeWriter, Logged, Tree, TreeLoad};
+use crate::{Durability, Lsn};
+use katydid_wal::AppendClass;
+use std::sync::Arc;
+
+/// Room in the log for the records of steps 3 and 4, in pages.
+const COMMIT_PAGES: u64 = 8;
+
+/// A load under way. Dropped, it is given up.
+pub(crate) struct PagedLoad {
+    database: PagedDatabase,
+    table: Arc<PagedTable>,
+    /// Has the table's exclusive lock, and changes nothing.
+    lock: PagedTransaction,
+    tree: Tree,
+    load: TreeLoad,
+    is_empty: bool,
+    /// The tree is not the load's to free any more.
+    is_over: bool,
+}
+
+/// Records that belong to no transaction.
+struct LoadRecords<'a> {
+    engine: &'a Engine,
+    class: AppendClass,
+}
+
+impl ChangeWriter for LoadRecords<'_> {
+    fn append(&mut self, _: ChangeKind, _: Lsn, _: &[&[u8]]) -> Result<Logged> {
+        Err(Error::Internal("a load logs nothing that can be undone"))
+    }
+
+    fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
+        let appended = self.engine.append_system(kind.number(), after, payload, self.class)?;
+        Ok(Logged { lsn: appended.lsn, end: appended.end })
+    }
+
+    fn alloc_class(&self) -> AllocClass {
+        AllocClass::Normal
+    }
+
+    fn half_made(&mut self, what: &'static str) -> Error {
+        self.engine.poison(what)
+    }
+}
+
+impl PagedLoad {
+    /// Locks the table, and makes the load's tree.
+    pub(super) fn begin(database: &PagedDatabase, table: &Arc<PagedTable>) -> Result<PagedLoad> {
+        let call = Call::enter(database)?;
+        let engine = database.engine();
+        engine.check_writable(Stage::First, Waiter::NEVER)?;
+        let mut lock = database.begin(TransactionOptions {
+            durability: Durability::Durable,
+            access: Access::ReadWrite,
+            ..TransactionOptions::default()
+        })?;
+        let Some((_, locks)) = lock.parts() else { return Err(Error::Closed) };
+        engine.granted(|| engine.locks.acquire_table(locks, table.tree.table, TableMode::Exclusive))?;
+        table.check()?;
+        // Each transaction that used the table has ended; its records are to lie below the load's.
+        engine.log.barrier();
+        if !table.tree.is_empty(&engine.pool)? {
+            return Err(Error::TableNotEmpty { name: table.space.name().to_string() });
+        }
+        let tree = database.make_load_tree(table.tree.table)?;
+        let load = TreeLoad::new(&engine.pool, tree);
+        drop(call);
+        let (database, table) = (database.clone(), table.clone());
+        Ok(PagedLoad { database, table, lock, tree, load, is_empty: true, is_over: false })
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        let call = Call::enter(&self.database)?;
+        let engine = self.database.engine();
+        let pages = engine.pages();
+        if self.is_empty {
+            return Ok(());
+        }
+        self.load.finish(pages, &mut LoadRecords { engine, class: AppendClass::Normal })?;
+        let _ddl = self.database.freeze_catalog()?;
+        // Step 4 must not meet a full log: nothing can take step 3 back.
+        let room = engine.log.raise_reserve(COMMIT_PAGES * engine.pool.page_bytes() as u64);
+        let room = room.map_err(Error::from)?;
+        self.database.commit_load(self.tree)?;
+        self.is_over = true;
+        self.table.versions.begin_load();
+        if engine.exchange_loaded(self.table.tree, self.tree).is_err() {
+            return Err(engine.poison("a bulk load is committed, and its table could not get its keys"));
+        }
+        engine.views.loaded(&self.table.versions);
+        drop(room);
+        // Invariant 4.
+        let _left = self.database.remove_load(self.tree, true);
+        drop(call);
+        Ok(())
+    }
+}
+
+impl EngineLoad for PagedLoad {
+    fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let _call = Call::enter(&self.database)?;
+        let engine = self.database.engine();
+        engine.check_writable(Stage::First, Waiter::NEVER)?;
+        self.is_empty = false;
+        let mut records = LoadRecords { engine, class: AppendClass::Normal };
+        let logged = self.load.push(engine.pages(), key, value, &mut records);
+        let logged = logged.map_err(|error| error.in_table(&self.table.space.name()))?;
+        if let Some(logged) = logged {
+            engine.schedule.note(0, logged.end);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.commit()
+    }
+}
+
+impl Drop for PagedLoad {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        if let Ok(_call) = Call::enter(&self.database) {
+            // Invariant 4.
+            let _left =
+                self.database.freeze_catalog().and_then(|_ddl| self.database.remove_load(self.tree, false));
+        }
+    }
+}
+
+impl Opened for PagedLoad {
+    fn opening(&self) -> &Opening {
+        self.lock.opening()
+    }
+}
+
+impl Engine {
+    /// Step 4.
+    fn exchange_loaded(&self, table: Tree, loaded: Tree) -> Result<()> {
+        let mut records = LoadRecords { engine: self, class: AppendClass::Critical };
+        let exchanged = table.exchange(self.pages(), loaded.root, &mut records)?;
+        Ok(self.log.wait(exchanged.end, Durability::Durable)?)
+    }
+}
+
+impl PagedDatabase {
+    /// Step 1.
+    fn make_load_tree(&self, table: TableId) -> Result<Tree> {
+        let _ddl = self.freeze_catalog()?;
+        for left in self.catalog()?.loads.iter().filter(|load| load.tree.table == table) {
+            self.remove_load(left.tree, left.is_committed)?;
+        }
+        let mut txn = self.begin_durable()?;
+        let tree = txn.statement(|engine, writer| {
+            let tree = Tree::create(engine.pages(), table, &mut of_catalog(engine, writer))?;
+            let (key, entry) = (catalog::load_key(table, false), catalog::encode(tree));
+            CATALOG.insert(engine.pages(), &key, &entry, &mut of_catalog(engine, writer))?;
+            Ok(tree)
+        })?;
+        txn.commit()?;
+        Ok(tree)
+    }
+
+    /// Step 3. The caller holds `ddl`.
+    fn commit_load(&self, tree: Tree) -> Result<()> {
+        let mut txn = self.begin_durable()?;
+        txn.statement(|engine, writer| {
+            let (pages, entry) = (engine.pages(), catalog::encode(tree));
+            let (before, after) = (catalog::load_key(tree.table, false), catalog::load_key(tree.table, true));
+            CATALOG.delete(pages, &before, &mut of_catalog(engine, writer))?;
+            CATALOG.insert(pages, &after, &entry, &mut of_catalog(engine, writer))
+        })?;
+        txn.commit().map(|_| ())
+    }
+
+    /// Step 5, and the end of a load that is given up. The caller holds `ddl`.
+    fn remove_load(&self, tree: Tree, is_committed: bool) -> Result<()> {
+        let mut txn = self.begin_durable()?;
+        txn.statement(|engine, writer| {
+            let key = catalog::load_key(tree.table, is_committed);
+            CATALOG.delete(engine.pages(), &key, &mut of_catalog(engine, writer))?;
+            writer.defer_free(tree.root);
+            Ok(())
+        })?;
+        txn.commit().map(|_| ())
+    }
+
+    /// Ends the loads that an earlier opening has left. Before any other thread has the database.
+    pub(super) fn end_loads(&self, access: Access) -> Result<()> {
+        let _ddl = self.freeze_catalog()?;
+        let found = self.catalog()?;
+        for LoadTree { tree, is_committed } in found.loads {
+            let engine = self.engine();
+            let table = found.tables.iter().map(|(_, table)| *table).find(|table| table.table == tree.table);
+            if is_committed
+                && let Some(table) = table
+                && table.is_empty(&engine.pool)?
+            {
+                engine.exchange_loaded(table, tree)?;
+            }
+            if access == Access::ReadOnly {
+                // What is left takes nothing but room.
+                continue;
+            }
+            match self.remove_load(tree, is_committed) {
+                // Tried again by the next opening.
+                Err(Error::NoSpace { .. } | Error::LogFull { .. }) | Ok(()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

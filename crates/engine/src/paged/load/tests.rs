@@ -1,0 +1,112 @@
+//! Crashes behind each step of a load, and what the next opening makes of them, also one that only
+//! reads.
+
+use super::{LoadRecords, PagedLoad};
+use crate::engine::{Engine as _, EngineLoad};
+use crate::options::Access;
+use crate::{Database, Options, PagedOptions, Result};
+use katydid_device::{SimDevice, Survival};
+use katydid_wal::{AppendClass, Background};
+use std::collections::BTreeMap;
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options(access: Access) -> Options {
+    let pages = PagedOptions { page_bytes: 4096, cache_bytes: 16 * 4096, ..PagedOptions::default() };
+    let mut options = Options { engine: pages.into(), access, ..Options::default() };
+    options.advanced.log.medium =
+        katydid_wal::FileOptions { segment_bytes: 64 << 10, ..Default::default() }.into();
+    options.advanced.log.reserve_bytes = 64 << 10;
+    options.advanced.log.background = Background::Caller;
+    options
+}
+
+fn rows() -> Rows {
+    (0..400u32).map(|number| (number.to_be_bytes().to_vec(), vec![7; number as usize % 300])).collect()
+}
+
+/// Does the steps of a load up to this one, and ends the machine.
+fn crashed_behind(step: u8) -> SimDevice {
+    let device = SimDevice::new(u64::from(step));
+    let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+    database.table("t").expect("table");
+    let inside = database.paged();
+    let table = inside.open_table("t").expect("open table").expect("the table");
+    let mut load = inside.load(&table).expect("step 1");
+    let done = steps(&mut load, step);
+    database.sync().expect("sync");
+    device.freeze();
+    done.expect("the steps");
+    device.reopen_with(1, Survival::DropAll)
+}
+
+fn steps(load: &mut PagedLoad, last: u8) -> Result<()> {
+    let database = load.database.clone();
+    let engine = database.engine();
+    if last >= 2 {
+        rows().iter().try_for_each(|(key, value)| load.push(key, value))?;
+        load.load.finish(engine.pages(), &mut LoadRecords { engine, class: AppendClass::Normal })?;
+    }
+    if last >= 3 {
+        database.commit_load(load.tree)?;
+    }
+    if last >= 4 {
+        engine.exchange_loaded(load.table.tree, load.tree)?;
+    }
+    if last >= 5 {
+        database.remove_load(load.tree, true)?;
+    }
+    Ok(())
+}
+
+fn contents(database: &Database) -> Rows {
+    let table = database.open_table("t").expect("open table").expect("the table");
+    let txn = database.begin().expect("begin");
+    txn.range(&table, ..).collect::<Result<_>>().expect("scan")
+}
+
+#[test]
+fn the_next_opening_ends_a_load_or_takes_it_back() {
+    for step in 1..=5 {
+        let expected = if step < 3 { Rows::new() } else { rows() };
+        let device = crashed_behind(step);
+        let reader = Database::open_in(device.directory(), options(Access::ReadOnly)).expect("open");
+        assert_eq!(contents(&reader), expected, "step {step}");
+        drop(reader);
+        // The second opening finds nothing to do.
+        for _ in 0..2 {
+            let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+            assert_eq!(contents(&database), expected, "step {step}");
+            assert_eq!(database.tables().expect("tables"), ["t"]);
+            assert!(database.paged().catalog().expect("catalog").loads.is_empty(), "step {step}");
+            let report = database.verify(None).expect("verify");
+            assert!(report.is_sound(), "step {step}: {:#?}", report.faults);
+            database.close().expect("close");
+        }
+        let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+        assert!(database.drop_table("t").expect("drop"));
+        let space = database.paged().engine().space.stat();
+        assert_eq!(space.pages - space.free, 3, "step {step}: header, map and catalog");
+    }
+}
+
+/// A table that was dropped before the load's tree was freed gets nothing back.
+#[test]
+fn a_load_without_its_table_is_freed() {
+    let device = SimDevice::new(1);
+    let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+    database.table("t").expect("table");
+    let inside = database.paged();
+    let table = inside.open_table("t").expect("open table").expect("the table");
+    let mut load = inside.load(&table).expect("step 1");
+    steps(&mut load, 3).expect("the steps");
+    load.is_over = true;
+    drop(load);
+    assert!(database.drop_table("t").expect("drop"));
+    drop(table);
+    database.close().expect("close");
+    let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
+    assert_eq!(database.tables().expect("tables"), [""; 0]);
+    let space = database.paged().engine().space.stat();
+    assert_eq!(space.pages - space.free, 3, "header, map and catalog");
+}
