@@ -1,5 +1,5 @@
-//! Writing pages back: the one place that does, and so the one place that keeps the write-ahead
-//! rule.
+//! Writing the pool's pages back. This is the only file that does so, and therefore the only one
+//! that enforces the write-ahead rule.
 //!
 //! One batch at a time (the flusher mutex). A batch is made in three steps: copy each page under
 //! its shared latch, taken by trying only, and mark it as being written back; make the log durable
