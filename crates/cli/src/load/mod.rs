@@ -1,14 +1,20 @@
 //! `load`: the lines of a file into a table, durably and in file order.
 //!
+//! Or, sorted, a whole file at once (`bulk`, `sort`).
+//!
 //! One thread reads, this one parses and commits a batch at a time, blocking until it is durable. A
 //! crash at any point leaves whole batches: all that were acknowledged, and perhaps the one that
 //! was about to be.
 
+mod bulk;
 pub mod lines;
 pub mod parse;
+mod sort;
 
 use crate::text;
+use bulk::Order;
 use clap::Args;
+use katydid::Database;
 use katydid_command::bytes::{counted, grouped, shown};
 use katydid_command::database::{DatabaseDir, EngineFlags, listen};
 use katydid_command::failure::{Failure, Result};
@@ -35,14 +41,27 @@ use std::time::Instant;
 /// Each batch of lines is one transaction and is acknowledged when it is durable. A line that
 /// cannot be read ends the load; the lines before it are kept. SIGINT and SIGTERM end it after the
 /// current batch. Other commands can look at the database meanwhile.
+///
+/// With --sorted or --sort the whole file becomes the contents of a table that is empty, at once:
+/// all lines or, after a failure or a crash, none. That is quicker, and packs the table densely.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid load --dir ./db unicode UnicodeData.txt --separator ';'\n  \
                         katydid scan --dir ./db fruit | katydid load --dir ./other fruit -\n  \
                         katydid load --dir ./db events events.jsonl --batch 100 --acks\n  \
-                        katydid load --dir ./fast events events.jsonl --engine memory")]
+                        katydid load --dir ./fast events events.jsonl --engine memory\n  \
+                        LC_ALL=C sort words.tsv | katydid load --dir ./db words - --sorted\n  \
+                        katydid load --dir ./db words words.tsv --sort")]
 pub struct Load {
     #[command(flatten)]
     source: Source,
+    /// The keys ascend, by their bytes: load all lines at once into an empty table; a line out of
+    /// order is named, and ends the load
+    #[arg(long, conflicts_with_all = ["batch", "acks"])]
+    sorted: bool,
+    /// Sort the lines by their keys, in files beside the database if they do not fit in memory, and
+    /// load all at once into an empty table; of several lines with one key the last counts
+    #[arg(long, conflicts_with_all = ["sorted", "batch", "acks"])]
+    sort: bool,
     #[command(flatten)]
     engine: EngineFlags,
     #[command(flatten)]
@@ -89,17 +108,34 @@ impl Load {
         let input = self.source.open()?;
         let database = self.place.open_or_create(&self.engine)?;
         let socket = listen(&database, &self.place.dir);
-        let table = database.table(&self.source.table)?;
-        let result = self.source.load(input, |entries| {
-            Ok(database.transact(|transaction| {
-                entries.iter().try_for_each(|(key, value)| transaction.put(&table, key, value))
-            })?)
-        });
+        let result = match self.order() {
+            Some(order) => self.source.load_at_once(input, order, &database, &self.place.dir),
+            None => self.load_in_batches(input, &database),
+        };
         drop(socket);
         // What was acknowledged is durable already; closing only makes the next opening quick.
         let closed = database.close();
         result?;
         Ok(closed?)
+    }
+}
+
+impl Load {
+    fn order(&self) -> Option<Order> {
+        match (self.sorted, self.sort) {
+            (true, _) => Some(Order::Sorted),
+            (_, true) => Some(Order::ToSort),
+            _ => None,
+        }
+    }
+
+    fn load_in_batches(&self, input: Input, database: &Database) -> Result<()> {
+        let table = database.table(&self.source.table)?;
+        self.source.load(input, |entries| {
+            Ok(database.transact(|transaction| {
+                entries.iter().try_for_each(|(key, value)| transaction.put(&table, key, value))
+            })?)
+        })
     }
 }
 
@@ -149,12 +185,11 @@ impl Source {
     pub fn load(&self, input: Input, mut commit: impl FnMut(&Entries) -> Result<()>) -> Result<()> {
         let Input { parser, input, length, sender, events } = input;
         self.start_reading(&parser, input, sender)?;
-        let is_stdin = self.file == Path::new("-");
         let mut loading = Loading {
             commit: &mut commit,
             table: &self.table,
             parser,
-            name: if is_stdin { "standard input".to_owned() } else { self.file.display().to_string() },
+            name: self.file_name(),
             length,
             acks: self.acks,
             progress: Progress::new(format!("load {}", text::escaped(self.table.as_bytes()))),
@@ -167,6 +202,14 @@ impl Source {
         drop(loading);
         say(report)?;
         result
+    }
+
+    /// The file in messages.
+    fn file_name(&self) -> String {
+        match self.file == Path::new("-") {
+            true => "standard input".to_owned(),
+            false => self.file.display().to_string(),
+        }
     }
 
     fn parser(&self) -> Result<Parser> {
@@ -291,7 +334,7 @@ impl Loading<'_> {
 
     /// Name of the parts of the file.
     fn unit(&self) -> &'static str {
-        if self.parser.format == Format::Csv { "record" } else { "line" }
+        self.parser.format.unit()
     }
 
     fn bad_line(&self, number: u64, why: &str) -> Failure {

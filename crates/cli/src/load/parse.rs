@@ -20,6 +20,11 @@ pub enum Format {
 }
 
 impl Format {
+    /// The name of a part of a file.
+    pub fn unit(self) -> &'static str {
+        if self == Format::Csv { "record" } else { "line" }
+    }
+
     /// The format that a file's name stands for.
     pub fn guess(file: &Path) -> Format {
         let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");

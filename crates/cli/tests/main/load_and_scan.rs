@@ -351,3 +351,65 @@ fn every_report_can_be_json() {
     let checkpoint = json(run_in(dir.path(), "checkpoint --json").expect(0));
     assert!(checkpoint["log_bytes"].is_u64() && checkpoint["log_starts"][0].is_u64(), "{checkpoint}");
 }
+
+#[test]
+fn a_sorted_file_is_loaded_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |number: u32| format!("{number:06}\t{}\n", "x".repeat(number as usize % 300));
+    let text: String = (0..5000).map(line).collect();
+    let out = run_with_input(dir.path(), "load t - --sorted", text.as_bytes()).expect(0);
+    assert!(out.starts_with("loaded 5,000 lines ("), "{out}");
+    assert!(out.ends_with("5,000 keys durable in table \"t\"\n"), "{out}");
+    assert_eq!(run_in(dir.path(), "scan t").expect(0), text);
+    assert!(run_in(dir.path(), "verify").expect(0).contains("closed cleanly"));
+    // Not into a table with keys.
+    run_with_input(dir.path(), "load t - --sorted", b"z\t1\n").expect_error(1, "table \"t\" is not empty");
+    let json = b"{\"key\":\"a\",\"value\":\"1\"}\n";
+    let out = run_with_input(dir.path(), "load m - --sorted --json --format jsonl", json).expect(0);
+    assert!(out.starts_with("{\"bytes\":2,\"keys\":1,\"lines\":1,\"seconds\":"), "{out}");
+    for words in ["load t - --sorted --sort", "load t - --sorted --acks", "load t - --sort --batch 3"] {
+        run_in(dir.path(), words).expect_error(2, "cannot be used with");
+    }
+}
+
+#[test]
+fn the_first_line_out_of_order_is_named_and_nothing_is_put() {
+    let cases = [
+        (
+            "a\t1\nc\t2\nb\t3\na\t4\n",
+            "standard input: line 3: its key \"b\" is not above that of the line before it",
+        ),
+        ("a\t1\nb\t2\nb\t3\n", "line 3: its key \"b\""),
+        ("\\xff\t1\nb\t2\n", "line 2: its key \"b\""),
+        ("a\t1\n\\x00\t2\n", "line 2: its key \"\\x00\""),
+        ("a\t1\nb\n", "line 2: no separator"),
+    ];
+    for (text, why) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let done = run_with_input(dir.path(), "load t - --sorted", text.as_bytes());
+        assert!(done.err.contains("nothing was put"), "{}", done.err);
+        done.expect_error(1, why);
+        assert_eq!(run_in(dir.path(), "count t").expect(0), "0\n");
+        assert!(run_in(dir.path(), "verify").expect(0).contains("closed cleanly"));
+    }
+}
+
+#[test]
+fn a_file_in_any_order_is_sorted_first() {
+    let mut rng = seeded(8);
+    for engine in ["paged", "memory"] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut model = BTreeMap::new();
+        let mut text = String::new();
+        for number in 0..3000 {
+            let key = format!("{:04}", rng.u32(..2000));
+            text.push_str(&format!("{key}\t{number}\n"));
+            model.insert(key, number);
+        }
+        let words = format!("load t - --sort --engine {engine}");
+        let out = run_with_input(dir.path(), &words, text.as_bytes()).expect(0);
+        assert!(out.starts_with("loaded 3,000 lines ("), "{out}");
+        let expected: String = model.iter().map(|(key, value)| format!("{key}\t{value}\n")).collect();
+        assert_eq!(run_in(dir.path(), "scan t").expect(0), expected);
+    }
+}
