@@ -126,10 +126,13 @@ fn keys_out_of_order_are_named(engine: EngineKind) {
         assert_eq!(key.start(), entries[wrong as usize - 1].as_bytes());
         assert_eq!(contents(&database, &table), Rows::new());
     }
-    // Late, when pages are on the device.
+    // Late, when pages are on the device. They are free again at once.
+    let in_use = || database.stat().expect("stat").paged().map(|paged| paged.pages - paged.pages_free);
+    let before = in_use();
     let late = rows(4000).into_iter().chain([(b"a".to_vec(), Vec::new())]);
     let refused = database.bulk_load(&table, late);
     assert!(matches!(refused, Err(Error::Unsorted { nth: 4001, .. })), "{refused:?}");
+    assert_eq!(in_use(), before, "pages in use");
     assert_eq!(contents(&database, &table), Rows::new());
     assert_sound(&database.verify(None).expect("verify"));
     database.bulk_load(&table, rows(4000)).expect("load");

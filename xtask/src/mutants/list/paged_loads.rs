@@ -1,6 +1,6 @@
 //! Bulk loads of the paged engine, and how far its scans read ahead.
 
-use super::tests::{BULK_LOADS, FAULTY_LOADS, LOAD_STEPS, TREE_AHEAD, TREE_LOADS};
+use super::tests::{BULK_LOADS, LOAD_STEPS, TREE_AHEAD, TREE_LOADS};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -37,7 +37,7 @@ pub const LIST: &[Mutant] = &[
         file: "crates/engine/src/paged/load.rs",
         old: "for LoadTree { tree, is_committed } in found.loads {",
         new: "for LoadTree { tree, is_committed } in found.loads.into_iter().filter(|load| load.is_committed) {",
-        tests: FAULTY_LOADS,
+        tests: LOAD_STEPS,
     },
     Mutant {
         name: "an opening gives a table nothing of a load that was committed",

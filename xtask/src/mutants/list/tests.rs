@@ -31,7 +31,6 @@ pub const EXECUTORS: &[&str] = &["-p", "katydid", "--test", "main", "executors::
 pub const FAILED_SYNCS: &[&str] = &["-p", "katydid", "--test", "random", "what_a_failed_sync"];
 pub const FAR_DATABASES: &[&str] = &["-p", "katydid", "--test", "main", "positions::"];
 pub const FAR_LOGS: &[&str] = &["-p", "katydid-wal", "--test", "main", "positions::"];
-pub const FAULTY_LOADS: &[&str] = &["-p", "katydid", "--test", "faults", "loads::paged"];
 pub const FOLLOW: &[&str] = &["-p", "katydid-wal", "--test", "main", "follow::"];
 pub const FOR_UPDATE: &[&str] = &["-p", "katydid", "--test", "main", "for_update::"];
 pub const FULLNESS: &[&str] = &["-p", "katydid", "--lib", "fullness::"];
