@@ -1,8 +1,8 @@
 //! An embedded transactional key-value store with fast durable commits.
 //!
-//! A database is a folder. It has tables of keys and values, both bytes, for the threads of one
-//! process. Transactions are serializable. A commit that was acknowledged survives a crash of the
-//! process and of the machine.
+//! A database is a folder. It has tables, in which keys and values are bytes. All threads of one
+//! process can use it. Transactions are serializable. A commit that was acknowledged survives a
+//! crash of the process and of the machine.
 //!
 //! Katydid is a library: there is no service to run, and no query language. One process at a time
 //! may open a database to change it. `katydid-replica` replicates a database over several machines,
@@ -43,11 +43,12 @@
 //! - A [`Transaction`] reads and writes tables, all or nothing. Committed transactions have one
 //!   order, that of their [`CommitStamp`]s. A transaction with [`Access::ReadOnly`] is a read view:
 //!   it sees one state and takes no locks. See [isolation and locks](guide::isolation).
-//! - *Durability* says what a crash may take back of an acknowledged commit: by default nothing.
-//!   See [durability](guide::durability).
+//! - *Durability* says whether a crash can undo an acknowledged commit. By default it cannot. See
+//!   [durability](guide::durability).
 //! - *Visibility*: other transactions see a commit as soon as its record has a place in the log
-//!   ([`LockRelease::Early`]). A transaction that has seen it is acknowledged only after it is
-//!   durable. [`Read::Durable`] waits for that at each read.
+//!   ([`LockRelease::Early`]). A transaction that has read such a commit is itself acknowledged
+//!   only after that commit is durable. With [`Read::Durable`] each read waits until what it
+//!   returns is durable.
 //! - The *engine* of a database is fixed when it is created. `paged` has B+trees and locks, for
 //!   data larger than memory; `memory` has versions in memory and validates at commit. See
 //!   [choosing an engine](guide::engines).
@@ -104,22 +105,22 @@
 //! All calls return one [`Error`]. [`Error::is_retryable`] is true for conflicts: the transaction
 //! is rolled back, and running it again may succeed; [`Database::transact`] does that by itself.
 //! [`Error::is_no_space`] is true for a full device: reads go on, and writes succeed again when
-//! there is room. After a failed write or sync the database is shut off ([`Error::is_poisoned`]):
-//! nothing is acknowledged any more, and opening it again recovers everything that was. See [errors
-//! and retries](guide::errors).
+//! there is room. After a failed write or sync the database is shut off ([`Error::is_poisoned`]),
+//! and no commit is acknowledged any more. Open the database again: every commit that was
+//! acknowledged before is there. See [errors and retries](guide::errors).
 //!
 //! # Tuning
 //!
-//! The defaults suit a program on a machine of its own. The option to think about first is the size
-//! of the cache ([`PagedOptions::cache_bytes`]) or of the data ([`MemoryOptions::memory_bytes`]);
-//! see [sizing](guide::sizing). The log's inserter and sync protocol are options as well
-//! ([`AdvancedOptions::log`]), for experiments. See what a database does by [`Database::stat`] and
-//! [events](guide::observing).
+//! The defaults suit a program that has the machine to itself. The option to think about first is
+//! the size of the cache ([`PagedOptions::cache_bytes`]) or of the data
+//! ([`MemoryOptions::memory_bytes`]); see [sizing](guide::sizing). The log's inserter and sync
+//! protocol are options as well ([`AdvancedOptions::log`]), for experiments. [`Database::stat`] and
+//! [events](guide::observing) show what a database does.
 //!
 //! # Files and compatibility
 //!
-//! Every file has a magic number, a version and checksums. A version 0.x opens what each version
-//! 0.y before it wrote. It refuses files of newer versions and leaves them unchanged. See
+//! Every file has a magic number, a version and checksums. Each release 0.x opens the files of all
+//! earlier releases 0.y. It refuses files of newer versions and leaves them unchanged. See
 //! [upgrades](guide::upgrades), and `docs/compatibility.md` of the repository. Copy an open
 //! database by [`Database::backup`] only ([backups](guide::backups)).
 //!

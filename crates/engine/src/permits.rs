@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 /// A limit for the commits that a program has in flight: at most a fixed number of [`Permit`]s can
 /// be held at a time.
 ///
-/// Nothing else limits them. A transaction that was committed by
+/// Nothing else limits the number of commits in flight. A transaction that was committed by
 /// [`Transaction::commit_async`](crate::Transaction::commit_async) or
 /// [`commit_with`](crate::Transaction::commit_with) leaves its future or callback in memory until
 /// the commit is as durable as it asked, and a body of
@@ -23,7 +23,7 @@ use std::task::{Context, Poll};
 /// the commit is acknowledged: the callback owns the permit, or the task that awaits the future
 /// does. When no permit is left the producer waits, by blocking or not, or sheds load.
 ///
-/// Clones share the permits. They belong to no database.
+/// Clones share the permits. A `Permits` is not tied to a database.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -62,25 +62,26 @@ pub struct Permit {
     _of: SemaphoreGuardArc,
 }
 
-/// The future of [`Permits::acquire_async`]. Dropping it leaves its place to others.
+/// The future of [`Permits::acquire_async`]. Dropping the future gives up its place in
+/// the queue.
 #[must_use = "no permit is taken before the future is polled"]
 pub struct PermitFuture {
     of: Pin<Box<AcquireArc>>,
 }
 
 impl Permits {
-    /// A number of permits, `limit`.
+    /// Makes `limit` permits.
     pub fn new(limit: NonZeroUsize) -> Self {
         Permits { of: Arc::new(Semaphore::new(limit.get())), limit: limit.get() }
     }
 
-    /// Most permits that can be held at a time.
+    /// Maximum number of permits that are held at one time.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Takes a permit; blocks until there is one. A thread must not call it if it is the one that
-    /// gives permits back, such as by running the callbacks of its own session: it would wait for
+    /// Takes a permit; blocks until there is one. Do not call this on the thread that gives permits
+    /// back, for example the thread that runs its session's callbacks: the thread would wait for
     /// itself. Such a thread uses [`Permits::try_acquire`].
     pub fn acquire(&self) -> Permit {
         Permit { _of: self.of.acquire_arc_blocking() }

@@ -1,7 +1,8 @@
-//! Numbers that are given out once, apart from the transaction that asks for one.
+//! Unique numbers. They are not part of the transaction that asks for one: a rollback does not give
+//! a number back.
 //!
 //! Any thread. Invariant: a number is given out only after a durable commit has set the stored
-//! value above it. So no number is given out twice, by whatever handles, also after a crash.
+//! value above it. So no number is given out twice, neither by two handles nor after a crash.
 //!
 //! Latch: `reserved`, held across the transaction that reserves.
 
@@ -40,7 +41,8 @@ impl Database {
     /// reads and reserves nothing before the first number is asked for.
     ///
     /// The value at `key` is the first number that is not reserved, in 8 bytes, the most
-    /// significant byte first. Put a number there to begin with that one.
+    /// significant byte first. To start at another number, store that number at
+    /// `key`.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -70,7 +72,7 @@ impl Database {
 
 impl Sequence {
     /// Returns the next number, which is greater than all that this handle has returned before.
-    /// Other handles on the same key may return the numbers between.
+    /// Numbers that this handle skips may be returned by other handles on the same key.
     ///
     /// It can be called inside the body of [`Database::transact`], but is not part of the
     /// transaction: a number is not returned again if the transaction rolls back, or if the body
@@ -78,9 +80,9 @@ impl Sequence {
     ///
     /// # Errors
     /// `Error::Sequence` if the value at the key is not one of a sequence, or no number is left.
-    /// Those of [`Database::begin`], of reading and writing the key, and of [`Transaction::commit`]
-    /// if numbers must be reserved; a conflict is returned after `AdvancedOptions::retries` further
-    /// tries.
+    /// If the call has to reserve numbers, also the errors of [`Database::begin`], of reading and
+    /// writing the key, and of [`Transaction::commit`]. After a conflict the call tries again, at
+    /// most `AdvancedOptions::retries` times, and then returns the conflict.
     pub fn next(&self) -> Result<u64> {
         let mut reserved = self.reserved.lock();
         if reserved.is_empty() {

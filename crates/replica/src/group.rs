@@ -1,8 +1,9 @@
-//! A replica that runs: its part in the group, and the steps that its handle and its clients'
-//! connections take.
+//! A running replica: it takes part in the Raft group, and carries out the calls of its handle and
+//! of its clients.
 //!
-//! Tasks of one runtime, which the handle or a simulation owns. Steps that may wait for a device
-//! tell the runtime so. Ending the group ends what it writes to after it.
+//! All of this runs as tasks of one tokio runtime, which the handle or a simulation owns. Steps
+//! that may wait for a device tell the runtime so. Closing the group stops Raft first, and then
+//! closes the log and the store.
 
 use crate::certifier::Certifier;
 use crate::client_message::{ClientCall, ClientReply, Key, ReadAt};
@@ -33,9 +34,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
-/// Most rows that one call of a client gets.
+/// Maximum number of rows that one call of a client gets.
 pub(crate) const ROWS_MAX: u32 = 10_000;
-/// Bytes of rows after which a call of a client gets no more of them.
+/// Bytes of rows at which the answer to a client's range call stops.
 const ROWS_BYTES: usize = 4 << 20;
 
 /// See the head of this file.
@@ -53,7 +54,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Opens the replica in its place, and takes part in its group from then on.
+    /// Opens the replica that is stored at `place`, and joins its group.
     pub(crate) async fn start(options: ReplicaOptions, place: Arc<dyn Place>) -> Result<Arc<Group>> {
         let config = Arc::new(options.group()?);
         let identity = Identity { cluster: options.cluster, replica: options.id };
@@ -188,7 +189,7 @@ impl Group {
         let written = self.propose(&certifier, request, &WriteSet::default());
         let (told, answer) = oneshot::channel();
         let tell = move |outcome| drop(told.send(outcome));
-        // In a task of its own, as all that must go on when the asker has gone.
+        // A separate task, because it must go on even if the caller has stopped waiting.
         tokio::spawn(self.waiting.clone().follow(written, id, options, None, tell));
         Ok(answer.await.map_err(|_| Error::Closed)??.0)
     }
@@ -218,14 +219,14 @@ impl Group {
         });
         let Some(written) = written else { return };
         let waiting = self.waiting.clone();
-        // What is open must not stay so for a write that waits.
+        // Release this handle of the group: a write that waits must not keep the replica open.
         drop(self);
         let tell = move |outcome| done(committed(id, outcome));
         waiting.follow(written, Some(id), options, Some(permit), tell).await;
     }
 
     /// Confirms by a majority that this replica leads, and waits until it has applied all that was
-    /// committed when the call began; up to which index that is.
+    /// committed when the call began. Returns the index up to which it has applied.
     pub(crate) async fn linearize(&self) -> Result<u64> {
         let raft = self.raft();
         let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
@@ -234,8 +235,7 @@ impl Group {
         Ok(ready.read_log_id().log_id().index)
     }
 
-    /// A view of the applied state that was current at most `max` ago, as far as this replica
-    /// knows.
+    /// A view of the applied state that is at most `max` old, as far as this replica can tell.
     pub(crate) fn stale_view(&self, max: Duration) -> Result<View> {
         let view = self.store.view()?;
         let age = self.freshness.age(Instant::now(), view.applied.index());
@@ -271,7 +271,7 @@ impl Group {
     fn propose(&self, certifier: &Arc<Certifier>, request: Request, set: &WriteSet) -> Written {
         let mut given = None;
         certifier.propose(set, |number| given = Some((number, self.enqueue(certifier, request))));
-        let (number, answer) = given.expect("propose hands over");
+        let (number, answer) = given.expect("the certifier has called the closure");
         Written { certifier: certifier.clone(), number, answer }
     }
 
@@ -292,7 +292,7 @@ impl Group {
             let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
             let ready = linearizer.try_await_ready(raft, Some(wait)).await.map_err(stopped)?;
             let Ok(ready) = ready else {
-                return Err(self.no_quorum("the log before its leadership is not applied yet"));
+                return Err(self.no_quorum("the entries from before it became leader are not applied yet"));
             };
             let read = ready.read_log_id().log_id();
             if read.leader_id != leadership {
@@ -319,7 +319,7 @@ impl Group {
     /// Leaves the group, and closes log and engine.
     pub(crate) async fn close(&self) -> Result<()> {
         self.server.abort();
-        // A task that has panicked has stopped.
+        // The error says that Raft's task has panicked. Then the task has stopped as well.
         let _stopped = self.raft().shutdown().await;
         blocking(|| {
             let log = self.log.close();

@@ -1,30 +1,32 @@
-//! Dependencies between logs among which the records of one log are dealt (Aether, A.5).
+//! Counts of the dependencies that would cross logs if the records of one log were distributed over
+//! several logs (Aether, A.5).
 //!
-//! Pure. A record depends on the last one that changed the same page, if that one is in another
-//! log: with physiological logging it must be durable first. A dependence is tight if the older
-//! record is among the five most recent ones of its log: a log that is flushed at commits has not
-//! been flushed since. A commit spans logs if it has to see to it that more than one is durable:
-//! those that have its records, and those that one of its records depends on tightly.
+//! Pure. A record depends on the last record that changed the same page, if the older record is in
+//! another log: with physiological logging the older record must be durable before the newer one.
+//! A dependence is tight if the older record is one of the last five of its log when the newer
+//! record is added. Such a record is probably not durable yet, because a log is flushed at commits.
+//! The paper gives the number five. A commit spans logs if it has to flush more than one log: the
+//! logs of its own records, and the logs on which its records depend tightly.
 //!
-//! Transactions, or pages, are dealt in the order in which they first appear. Their own numbers
-//! would not do: a transaction's tells its thread.
+//! Transactions (or pages) are assigned to logs in the order in which they first appear. The id of
+//! a transaction is not used for this, because it depends on the thread that runs the transaction.
 
 use std::collections::HashMap;
 use std::fmt;
 
-/// Records of its log since an older one, itself included, that make a dependence on it tight
-/// (Aether, A.5).
+/// A dependence is tight if the older record is one of this many last records of its log (Aether,
+/// A.5).
 const TIGHT: u64 = 5;
 
-/// Most logs.
+/// Maximum number of logs.
 pub const LOGS_MAX: usize = 64;
 
 /// The rule that chooses the log of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Assignment {
-    /// All records of a transaction into one, transactions in turn.
+    /// All records of a transaction go to one log. Transactions are assigned to logs round-robin.
     Transaction,
-    /// All records of a page into one, pages in turn.
+    /// All records of a page go to one log. Pages are assigned to logs round-robin.
     Page,
 }
 
@@ -46,18 +48,18 @@ impl fmt::Display for Assignment {
 pub struct Counted {
     /// Records that change pages.
     pub records: u64,
-    /// Those that depend on a record in another log.
+    /// Records that depend on a record in another log.
     pub crossing: u64,
-    /// Those of which a dependence is tight.
+    /// Records with at least one tight dependence.
     pub tight: u64,
     /// Transactions that committed and had changed something.
     pub commits: u64,
-    /// Those that span logs.
+    /// Commits that span logs.
     pub spanning: u64,
 }
 
 impl Counted {
-    /// A share of the records.
+    /// Returns `count` as a share of all records.
     pub fn of_records(&self, count: u64) -> f64 {
         count as f64 / self.records.max(1) as f64
     }
@@ -68,7 +70,7 @@ impl Counted {
     }
 }
 
-/// The record that changed a page last: its log, and how many were in that before it.
+/// Log of the record that changed a page last, and the record's index in that log.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     log: usize,
@@ -79,18 +81,18 @@ struct Place {
 #[derive(Debug)]
 pub struct Counter {
     assignment: Assignment,
-    /// The logs of the transactions, or pages, that have appeared.
+    /// The log of each transaction, or page, that has appeared.
     dealt: HashMap<u64, usize>,
     /// Records in each log.
     lengths: Vec<u64>,
     last: HashMap<u64, Place>,
-    /// The logs that a transaction has to see durable, a bit for each.
+    /// For each open transaction, a bit for each log that must be durable before it commits.
     open: HashMap<u64, u64>,
     counted: Counted,
 }
 
 impl Counter {
-    /// Records are dealt among `logs`, at most [`LOGS_MAX`].
+    /// Makes a counter that distributes records over `logs` logs, at most [`LOGS_MAX`].
     pub fn new(assignment: Assignment, logs: usize) -> Counter {
         Counter {
             assignment,
@@ -102,7 +104,7 @@ impl Counter {
         }
     }
 
-    /// A record of a transaction that changes these pages.
+    /// Counts a record by which transaction `txn` changes `pages`.
     pub fn change(&mut self, txn: u64, pages: &[u64]) {
         let Some(first) = pages.first() else { return };
         let what = match self.assignment {
@@ -130,14 +132,14 @@ impl Counter {
         self.counted.tight += u64::from(is_tight);
     }
 
-    /// A transaction commits.
+    /// Counts the commit of transaction `txn`.
     pub fn commit(&mut self, txn: u64) {
         let Some(needed) = self.open.remove(&txn) else { return };
         self.counted.commits += 1;
         self.counted.spanning += u64::from(needed.count_ones() > 1);
     }
 
-    /// A transaction has been rolled back.
+    /// Forgets transaction `txn`, which has been rolled back.
     pub fn abort(&mut self, txn: u64) {
         self.open.remove(&txn);
     }
@@ -159,7 +161,7 @@ mod tests {
     #[test]
     fn a_page_that_moves_between_logs_makes_a_dependence_and_one_that_stays_makes_none() {
         let mut counter = counter(Assignment::Transaction);
-        // Eight others between the first transaction and that which is dealt to the same log.
+        // Transactions 1 to 8 use all eight logs. Transaction 9 gets the log of transaction 1.
         (1..=8).for_each(|txn| counter.change(txn, &[txn]));
         [1, 9, 9].into_iter().for_each(|txn| counter.change(txn, &[1]));
         assert_eq!((counter.counted().records, counter.counted().crossing), (11, 0));

@@ -1,4 +1,6 @@
-//! Acknowledged commits, and those of them that a database has. Pure, but for reading the database.
+//! Counts of acknowledged commits, and their comparison with what the database holds.
+//!
+//! Pure, but for reading the database.
 
 use super::clients::{TABLE, key, number};
 use hdrhistogram::Histogram;
@@ -15,7 +17,7 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// Number of bytes in a pipe.
+    /// Size of one encoded `Ack`, in bytes.
     pub const BYTES: usize = 8;
 
     pub fn encode(self, out: &mut Vec<u8>) {
@@ -56,7 +58,7 @@ impl Verdict {
         self.acknowledged - self.found
     }
 
-    /// For people.
+    /// Returns the verdict as a line of text for the terminal.
     pub fn line(self) -> String {
         let (acknowledged, found) = (grouped(self.acknowledged), grouped(self.found));
         format!("acknowledged {acknowledged}, found {found}, lost {}", grouped(self.lost()))
@@ -92,7 +94,8 @@ impl Tally {
         self.latencies.value_at_quantile(0.99) as f64 / 1000.0
     }
 
-    /// Compares with what `database` has after a crash, and goes on from there.
+    /// Compares the counts with what `database` has after a crash. Later comparisons count from
+    /// what the database has now.
     pub fn compare(&mut self, database: &Database) -> Result<Verdict> {
         let table = database.open_table(TABLE)?;
         let mut verdict = Verdict { acknowledged: self.acknowledged, found: self.acknowledged, beyond: 0 };
@@ -102,8 +105,8 @@ impl Tally {
                 None => None,
             };
             let there = value.map_or(0, |value| number(&value));
-            // A client that has lost more than was acknowledged since the last comparison has lost
-            // what was found then, too.
+            // A client may have lost older commits too, and so more than were acknowledged since
+            // the last comparison. Then the subtraction stops at zero.
             verdict.found = verdict.found.saturating_sub(known.saturating_sub(there));
             verdict.beyond += there.saturating_sub(*known);
             *known = there;

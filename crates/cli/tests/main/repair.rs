@@ -13,7 +13,8 @@ fn a_damaged_database_is_repaired_after_a_dry_run() {
     database
         .transact(|txn| (0..40_000u32).try_for_each(|key| txn.put(&table, key.to_be_bytes(), [7; 100])))
         .expect("rows");
-    // So that the log cannot bring a page back; the double-write area has the last 128 pages only.
+    // After three checkpoints neither the log nor the double-write area, which holds the last 128
+    // pages, can restore the page that is damaged below.
     (0..3).for_each(|_| database.checkpoint().expect("a checkpoint"));
     let error = run_in(&dir, "repair");
     error.expect_error(1, "is in use");

@@ -1,25 +1,27 @@
-//! Counts the calls in flight on one opening, so that closing it can refuse new ones and wait for
-//! the others.
+//! Counts the calls in flight on one open database. Closing refuses new calls and waits for those
+//! in flight.
 //!
-//! Any thread. The count is spread over shards of threads: a call touches a line that few threads
-//! share.
+//! Any thread counts its calls. There is a counter for each group of threads (a shard), in a cache
+//! line of its own, so a call touches a cache line that few threads share. A call is an operation
+//! that closing waits for; a visit is a part of one that may reach the device (`opening/mod.rs`).
 //!
 //! Invariants:
 //!
 //! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with
 //!    [`ENDING`] no visit begins either.
-//! 2. A call or visit that entered before is counted until it leaves, by a panic as well.
+//! 2. A call or visit that entered before is counted until it leaves, also if it leaves by a panic.
 //!    [`Calls::drain`] waits for it.
-//! 3. Nothing is waited for while `asleep` is held.
+//! 3. A thread that holds `asleep` takes no other lock and does not block.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | a shard: bits [`CLOSING`] and [`ENDING`], set for good, and calls in flight in steps of [`CALL`] | each call when it enters and when it leaves; `refuse` sets the bits | the same operations, each a read-modify-write that acts on what it found; `drain` | acquire and release: the thread that finds no call in flight sees everything that the calls did |
+//! | one word for each shard: the two lowest bits are the flags [`CLOSING`] and [`ENDING`], which are never cleared; the rest counts calls in flight, in steps of [`CALL`] | each call when it enters and when it leaves; `refuse` sets the bits | the same operations, each a read-modify-write that acts on what it found; `drain` | acquire and release: the thread that finds no call in flight sees everything that the calls did |
 //!
 //! Why no call slips through: the operations on one shard have one order. A call whose addition
 //! comes before the bit is in the count that `drain` finds. A call whose addition comes later finds
 //! the bit and is refused. Why `drain` is notified: it looks at the shards under `asleep`, and a
-//! call that leaves and finds a bit takes `asleep` before it notifies.
+//! call that leaves and finds a bit takes `asleep` before it notifies. So a notification cannot
+//! fall between `drain`'s look at the count and its sleep.
 
 use crate::latch::{Condvar, Mutex};
 use crate::shard::{SHARDS, shard_of_thread};

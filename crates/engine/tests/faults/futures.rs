@@ -1,5 +1,5 @@
-//! A commit's future that is dropped, at whatever moment, changes nothing: the same calls reach the
-//! device, the same is found on it, and the locks go as they would have gone.
+//! A commit's future that is dropped, at whatever moment, changes nothing. The device gets the same
+//! calls and holds the same bytes, and the locks are released as without the drop.
 
 use crate::Setting;
 use crate::common::contents;
@@ -53,7 +53,8 @@ fn run(setting: Setting, future_end: FutureEnd) -> Outcome {
         txn.put(&table, format!("{:02}", round % 7), round.to_string()).expect("put");
         txn.put(&table, format!("own {round}"), "1").expect("put");
         let mut future = txn.commit_async();
-        // Pending, unless its locks had to be released first, which waits on this thread.
+        // The future is pending, unless locks are released after durable: with
+        // `Background::Caller` this thread has then already waited for the log.
         let pending = |answer: Poll<_>| match answer {
             Poll::Pending => true,
             Poll::Ready(answer) => {
@@ -89,7 +90,8 @@ fn run(setting: Setting, future_end: FutureEnd) -> Outcome {
     assert_eq!(rows.len(), 47);
     let (steps, mut seen, mut kept) = (device.steps(), device.image(), device.durable_image());
     if setting.engine == EngineKind::Memory {
-        // Timestamps are of the time of day: only which files there are, and how long.
+        // Timestamps come from the clock, so the bytes differ between runs. Compare only the names
+        // and the lengths of files.
         seen.values_mut().chain(kept.values_mut()).for_each(|bytes| bytes.fill(0));
     }
     device.freeze();
@@ -119,8 +121,8 @@ fn a_commit_future_dropped_at_any_moment_changes_nothing(engine: EngineKind) {
     }
 }
 
-/// The database's own threads release the locks though the future that would have told is gone, so
-/// other transactions get them.
+/// The database's own threads release the locks even if the future was dropped, so other
+/// transactions get the locks.
 fn locks_go_though_nobody_polls_the_future(engine: EngineKind) {
     for setting in Setting::all(engine) {
         let device = SimDevice::new(1);

@@ -1,22 +1,25 @@
-//! Slots of open transactions: in its slot each one says what it may read and what it may still
-//! write.
+//! Slots of open transactions. Each open transaction has one slot. The slot holds the bound of what
+//! the transaction reads, and the phase of its writing.
 //!
-//! A slot is written by its owner; readers that begin may set it from reading to overtaken; all
-//! scan it. Invariants:
+//! The owner writes its slot. A reader that begins may change the phase of another slot from
+//! `Reading` to `Overtaken`. All threads scan the slots. Invariants:
 //!
-//! 1. A writer says that it reads before it reads the clock for its timestamp. So a thread that has
-//!    read the clock and then found nothing in the slot knows: what is written from there has a
-//!    timestamp of its own tick or later. Language and processors order atomics by each other, but
-//!    not by the clock, so the writer waits until its word is visible (`publish_stores`).
-//! 2. A reader's bound is greater than every acknowledged timestamp when it began, and no version
-//!    below it can come into being any more: each writer of a lower timestamp has ended, has been
-//!    overtaken and will take a new timestamp, or has all its versions in place, to be waited for
-//!    where they are met. So it reads a consistent state and raises nothing.
-//! 3. A version is kept as long as a slot's `reads_at` may need it: the horizon is at most the
-//!    least of them and at most what was acknowledged before the slots were scanned. A reader that
-//!    a scan has missed published after the scan came by, and finds out afterwards what is
-//!    acknowledged: at least as much (both in the single order of SeqCst); so its bound is at least
-//!    that horizon.
+//! 1. A writer sets its slot to `Reading` first, and only then reads the clock for its timestamp.
+//!    So if a thread reads the clock and then finds the slot idle, every later writer of this slot
+//!    gets a tick that is not below the thread's. The memory model orders atomic accesses, but not
+//!    readings of the clock. So the writer waits until the store to its slot is visible to all
+//!    threads (`publish_stores`).
+//! 2. A reader's bound is above every timestamp that was acknowledged when the reader began, and no
+//!    version below the bound appears later. Each writer with a lower timestamp has ended; or it is
+//!    overtaken, and takes a new timestamp; or it has all its versions in place. A reader that
+//!    meets one of those versions waits for the writer's outcome. So the reader reads a consistent
+//!    state, and raises the read timestamp of no version.
+//! 3. A version that an open transaction may read is kept. Versions that only bounds below the
+//!    horizon need may be freed. The horizon is at most the smallest `reads_at`, and at most the
+//!    first timestamp after those that were acknowledged before the scan of the slots. If a scan
+//!    does not see a reader, the reader stored its slot after the scan had passed it. The reader
+//!    looks for the acknowledged timestamps after that store, so it finds at least those that the
+//!    scan found (all accesses are SeqCst), and its bound is not below the horizon.
 
 use super::Waits;
 use super::clock::{Clock, SLOTS_MAX, Timestamp};
@@ -35,16 +38,17 @@ const PHASE_BITS: u32 = 12;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
-    /// It reads, and may commit with this tick.
+    /// The owner reads, and may commit with this tick.
     Reading,
-    /// It reads, and may not commit with this tick: a reader has been promised that nothing changes
-    /// there.
+    /// The owner reads, and may not commit with this tick. A reader with a higher bound relies on
+    /// no version with this tick to appear.
     Overtaken,
-    /// It is putting its versions in place.
+    /// The owner is putting its versions in place.
     Installing,
-    /// They are all in place; its status decides.
+    /// All versions of the owner are in place. The status of the transaction decides whether they
+    /// count.
     Installed,
-    /// It reads only.
+    /// The owner only reads.
     ReadOnly,
 }
 
@@ -67,7 +71,7 @@ struct Slot {
     reads_at: AtomicU64,
     /// The greatest timestamp acknowledged through this slot. Stored by the acknowledging thread.
     acknowledged: AtomicU64,
-    /// The last tick that was handed out here. By the owner.
+    /// The last tick that was given to a transaction in this slot. Only the owner writes it.
     last: AtomicU64,
 }
 
@@ -92,8 +96,8 @@ thread_local! {
 #[derive(Debug)]
 pub struct Slots {
     slots: Box<[CachePadded<Slot>]>,
-    /// Slots from here on have never been used. Raised before the first use, so that a scan that
-    /// misses it misses nothing published.
+    /// Slots from here on have never been used. A thread raises this before it stores
+    /// anything in a new slot, so a scan that reads the old value misses no stored value.
     used: AtomicUsize,
     /// The greatest horizon computed. Only grows.
     horizon: AtomicU64,
@@ -119,7 +123,7 @@ impl Slots {
         }
     }
 
-    // ---- whose a slot is
+    // ---- taking and giving back a slot
 
     fn try_take(&self, slot: usize) -> bool {
         let taken = &self.slots[slot].taken;
@@ -129,7 +133,8 @@ impl Slots {
     fn take_any(&self) -> Option<usize> {
         let used = self.used.load(SeqCst);
         let hint = LAST.get().min(used);
-        // With many open, those behind the last one taken were given back the longest ago.
+        // Start at the slot that this thread had last. If many transactions are open, the slots
+        // after it were freed the longest ago.
         let mut order = (hint..used).chain(0..hint).chain(used..self.slots.len());
         let free = order.find(|slot| self.try_take(*slot))?;
         if free >= used {
@@ -144,7 +149,7 @@ impl Slots {
         self.slots.len()
     }
 
-    /// Takes a slot; returns `None` if none gets free in time.
+    /// Takes a slot. Returns `None` if no slot becomes free within `at_most`.
     #[inline]
     pub fn take(&self, at_most: Duration, log: &(impl Waits + ?Sized)) -> Option<usize> {
         if let Some(slot) = self.take_any() {
@@ -167,8 +172,8 @@ impl Slots {
         slot
     }
 
-    /// Ends every wait for a slot, now and later, as if its time was over: open transactions may
-    /// never end any more.
+    /// Ends every wait for a slot, now and later, as if its time was over. To be called when the
+    /// open transactions may never give their slots back.
     pub fn shut(&self) {
         let _asleep_or_awake = self.latch.lock();
         self.is_shut.store(true, SeqCst);
@@ -190,7 +195,8 @@ impl Slots {
 
     // ---- writers
 
-    /// Returns a timestamp for a writer that begins in `slot`, which from now on reads below it.
+    /// Returns a timestamp for a writer that begins in `slot`. From now on the slot announces that
+    /// its owner reads below this timestamp.
     #[inline]
     pub fn begin_write(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];
@@ -200,8 +206,8 @@ impl Slots {
         timestamp
     }
 
-    /// Returns another timestamp for a writer that has no version in place. The versions that it
-    /// reads are kept as before.
+    /// Returns another timestamp for a writer that has no version in place. The versions that
+    /// the writer reads stay protected, because `reads_at` does not change.
     #[inline]
     pub fn renew(&self, slot: usize, clock: &Clock) -> Timestamp {
         let own = &self.slots[slot];
@@ -212,7 +218,8 @@ impl Slots {
             publish_stores();
             let tick = clock.after(last);
             own.last.store(tick, SeqCst);
-            // Fails if a reader came by in between, which may have read the clock after us.
+            // The exchange fails if a reader has set this slot to `Overtaken` meanwhile. That
+            // reader may have read the clock later than this thread, which then takes a new tick.
             if own.word.compare_exchange(bound, word(tick, Phase::Reading), SeqCst, SeqCst).is_ok() {
                 return Timestamp::of(tick, slot);
             }
@@ -259,8 +266,8 @@ impl Slots {
         let acknowledged = self.acknowledged();
         let tick = clock.after(acknowledged.tick().max(own.last.load(SeqCst)));
         own.last.store(tick, SeqCst);
-        // The exchange takes the tick's value, so the scan below cannot begin before the clock was
-        // read: its loads come after the exchange's store, both being sequentially consistent.
+        // The swap stores `tick`, so it comes after the reading of the clock. The loads of the scan
+        // come after the swap, because both are sequentially consistent.
         own.word.swap(word(tick, Phase::ReadOnly), SeqCst);
         let mut bound = Timestamp::of(tick, 0);
         for at in 0..self.used.load(SeqCst) {
@@ -302,13 +309,14 @@ impl Slots {
         }
     }
 
-    // ---- what all scan for
+    // ---- what is computed from all slots
 
     /// Announces that `timestamp` is about to be acknowledged: readers that begin from now on see
     /// it.
     #[inline]
     pub fn acknowledge(&self, timestamp: Timestamp) {
-        // Mostly its writer's slot; what a reader has seen up to names none.
+        // A writer's timestamp names the writer's slot. The timestamp up to which a reader has seen
+        // may name a slot that was never used. Any slot serves then, hence the modulo.
         let slot = &self.slots[timestamp.slot() % self.used.load(SeqCst)];
         raise(&slot.acknowledged, timestamp.get(), SeqCst);
     }
@@ -328,9 +336,9 @@ impl Slots {
         Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
     }
 
-    /// Returns a lower bound of the timestamps at which versions may still change: the least of
-    /// `bound`, which [`Slots::begin_read`] has returned, and the timestamps of writers that are
-    /// putting versions in place, or have done so and have not given their slots back.
+    /// Returns the smallest of `bound`, which [`Slots::begin_read`] has returned, and of the
+    /// timestamps of all writers that are putting versions in place, or have done so and have not
+    /// given their slots back. The versions of those writers may still be committed or removed.
     pub fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         let in_flight = self.in_use().iter().enumerate().filter_map(|(at, slot)| {
             let (tick, phase) = parts(slot.word.load(SeqCst));
@@ -350,7 +358,7 @@ impl Slots {
         Timestamp::new(self.horizon.load(SeqCst))
     }
 
-    /// Returns the horizon: no read from now on is at a bound below it (invariant 3).
+    /// Computes the horizon. No transaction reads below it any more (invariant 3).
     pub fn horizon(&self) -> Timestamp {
         let acknowledged = self.acknowledged().next().get();
         let oldest = self.in_use().iter().map(|slot| slot.reads_at.load(SeqCst)).min().unwrap_or(u64::MAX);
@@ -358,8 +366,8 @@ impl Slots {
         Timestamp::new(raise(&self.horizon, horizon, SeqCst).max(horizon))
     }
 
-    /// Returns the open transaction that needs the oldest versions: its number, and the time since
-    /// it began.
+    /// Returns the timestamp of the open transaction that needs the oldest versions. Its tick is
+    /// the last one that the transaction took from the clock.
     pub fn oldest(&self) -> Option<Timestamp> {
         let (at, slot) =
             self.in_use().iter().enumerate().min_by_key(|(_, slot)| slot.reads_at.load(SeqCst))?;
@@ -379,9 +387,9 @@ pub struct Stuck {
 
 /// Outcome of a beginning reader's look at a slot.
 enum Meeting {
-    /// Nothing below its bound will come from there, or what comes is in place.
+    /// The slot's owner adds no version below the reader's bound, or has all its versions in place.
     Passed,
-    /// It must read below this.
+    /// The reader must read below this timestamp.
     Below(Timestamp),
     Again,
 }

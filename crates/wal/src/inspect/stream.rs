@@ -1,8 +1,9 @@
 //! Looking at a stream without changing anything, whatever state it is in.
 //!
-//! One thread. Files are opened for reading only; nothing is created, synced or removed, and no
-//! incarnation begins, so a log that cannot be opened can be looked at, and one that is in use too
-//! (then the end is wherever it happened to be).
+//! One thread at a time uses an inspection. Files are opened for reading only. Nothing is created,
+//! synced or removed, and the number of openings in the control file stays as it is. So a log that
+//! cannot be opened can be inspected, and so can a log that is in use. For a log in use the
+//! reported end is the one that the inspection found.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::{OpenError, ReadError};
@@ -90,7 +91,7 @@ impl StreamInspection {
 /// Looks at the stream in a directory and changes nothing.
 ///
 /// # Errors
-/// Where nothing can be said at all: the device fails, or there is no sound control file of a known
+/// Fails only if the device fails, or if the control file is damaged, missing or of an unknown
 /// version. Everything else that is wrong is reported in [`StreamInspection::finding`] and
 /// [`StreamInspection::segments`].
 pub(crate) fn inspect_stream(directory: &dyn Directory) -> Result<StreamInspection, OpenError> {
