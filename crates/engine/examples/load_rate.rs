@@ -1,9 +1,9 @@
-//! Rows a second when an empty table is filled in the order of its keys, by puts in transactions and
-//! by a bulk load, in turn: `load_rate DIRECTORY [ROWS] [ROUNDS]`.
+//! Rows a second when an empty table is filled in the order of its keys, by puts in transactions
+//! and by a bulk load, in turn: `load_rate DIRECTORY [ROWS] [ROUNDS]`.
 //!
 //! Each fills a database of its own in a new folder below the directory, which is removed
-//! afterwards, and is closed, so that all pages are in place. Rows have keys of 8 bytes and values of
-//! 1,016.
+//! afterwards, and is closed, so that all pages are in place. Rows have keys of 8 bytes and values
+//! of 1,016.
 
 use katydid::{Database, Result, Table};
 use std::path::Path;
