@@ -51,7 +51,7 @@ fn bash_completes_commands_and_flags() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("katydid");
     fs::write(&script, run(["completions", "bash"]).expect(0)).unwrap();
-    for (typed, expected) in [("ver", "verify"), ("lab rep", "reproduce"), ("scan --rev", "--reverse")] {
+    for (typed, expected) in [("ver", "verify"), ("lab repro", "reproduce"), ("scan --rev", "--reverse")] {
         let (words, last) = (typed.split(' ').count(), typed.split(' ').next_back().unwrap());
         let program = format!(
             "source {}; COMP_WORDS=(katydid {typed}); COMP_CWORD={words}; _katydid katydid {last} katydid; echo ${{COMPREPLY[*]}}",
