@@ -1,5 +1,5 @@
-//! Hands out the numbers of new records, and knows up to which all of them are acknowledged, so
-//! that a reader is never sent to a record whose insert is still in flight.
+//! Hands out the numbers of new records, and knows the number below which all are acknowledged. So
+//! a reader is never sent to a record whose insert is still in flight.
 //!
 //! Shared by all threads. `next` is one `fetch_add`. An acknowledgement sets a flag in a ring, and
 //! a thread that finds the latch free moves the frontier over the flags that are set.
@@ -45,8 +45,7 @@ impl AcknowledgedCounter {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Number of numbers that were handed out, counted from zero: the number that `next` would
-    /// return.
+    /// The number that `next` would return.
     pub fn issued(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
@@ -60,9 +59,9 @@ impl AcknowledgedCounter {
     pub fn acknowledge(&self, number: u64) {
         self.flags[number as usize % WINDOW].store(true, Ordering::SeqCst);
         loop {
-            // Pairs with itself: between setting a flag and finding the latch taken, and between
-            // dropping the latch and looking at the flags again. Without it two acknowledgements
-            // could each leave the frontier to the other.
+            // The fence pairs with itself in another thread. One thread passes it between setting a
+            // flag and finding the latch taken, the other between dropping the latch and looking at
+            // the flags again. Without it each could leave the frontier to the other.
             fence(Ordering::SeqCst);
             if !self.flags[self.frontier.load(Ordering::SeqCst) as usize % WINDOW].load(Ordering::SeqCst) {
                 return;

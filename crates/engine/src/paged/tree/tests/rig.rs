@@ -162,7 +162,8 @@ impl Txn {
         self.finish()
     }
 
-    /// Commits, and frees what was let go of unless `Crash` comes first.
+    /// Commits, then frees the pages that the transaction let go of. A test that crashes in between
+    /// calls `commit_only`.
     pub(super) fn commit(mut self, pages: Pages<'_>) -> Result<()> {
         self.commit_only()?;
         self.free(pages)
