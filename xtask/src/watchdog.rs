@@ -1,10 +1,10 @@
 //! Runs a test command under limits, and names the test that hangs.
 //!
 //! libtest prints a line when a test has run for 60 seconds, and one when a test ends. The watchdog
-//! reads both: a test that has not ended [`Limits::test`] after the first of these lines hangs. A
-//! program that prints nothing at all for [`Limits::silence`] hangs too, which is how a hang shows
-//! where libtest runs one test at a time; a build may be silent for [`BUILD_SILENCE`]. The watchdog
-//! then kills the command with all its descendants.
+//! reads both: a test hangs if it has not ended within [`Limits::test`] of the first line. A
+//! program that prints nothing at all for [`Limits::silence`] hangs too. Where libtest runs one
+//! test at a time, that is how a hang shows. A build may be silent for [`BUILD_SILENCE`]. The
+//! watchdog kills a command that hangs, with all its descendants.
 //!
 //! A machine that sleeps, or a watchdog that is stopped (by a signal, or by the host of a virtual
 //! machine), is no sign that the command hangs. So the watchdog counts only time that it saw pass
@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 /// five minutes.
 pub const TEST: Duration = Duration::from_secs(240);
 
-/// Time that a program that cargo runs may print nothing, unless it is to run for longer than that.
+/// Time that a program that cargo runs may print nothing. A caller adds the planned run time of a
+/// program that is meant to run longer.
 pub const SILENCE: Duration = Duration::from_secs(600);
 
 /// Time that a build may print nothing: longer than the largest crate takes in the release profile
@@ -62,7 +63,7 @@ pub enum End {
     Hung(String),
     /// It was killed, because [`Limits::total`] was over.
     TimedOut,
-    /// It was killed, because a line of it was enough.
+    /// It was killed, because the caller's function that saw its lines asked for that.
     Stopped,
 }
 

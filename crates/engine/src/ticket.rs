@@ -39,8 +39,8 @@ pub(crate) trait OpenEngine: Send + Sync {
     fn completions(&self) -> Completions<(PendingCallback, Timestamp)>;
     /// A future of what the ticket waits for.
     fn wait_async(&self, ticket: &Ticket) -> Completion;
-    /// A commit that has seen versions up to `seen_to` is about to be acknowledged, or never will
-    /// be.
+    /// Notes that a commit has seen versions up to `seen_to`. Called just before that commit is
+    /// acknowledged, or when it never will be.
     fn acknowledge(&self, seen_to: Timestamp);
     /// A commit that began at `begun` has come as far as it asked.
     fn committed(&self, begun: Instant, now: Instant);

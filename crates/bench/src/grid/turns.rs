@@ -1,5 +1,5 @@
-//! Rounds: every case runs once before any runs again, every second round from the end, so that
-//! what drifts hits all alike.
+//! Rounds of a measurement. Each round runs every case once. Every second round runs the cases in
+//! reverse order, so a slow drift of the machine affects all cases alike.
 
 use super::row::Row;
 use katydid_command::failure::Result;

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `began` | the caller: claimed (compare and swap from free), then when the call began, then free | the watcher, before and after the rest | sequentially consistent when a call begins (see `Shared::parked`), release when it ends; acquire |
 //! | `what`, `from`, `to` | the caller, between claiming and beginning | the watcher | relaxed: they count only if `began` is the same before and after |
-//! | `reported` | the watcher: which call it has reported, by when that began | the caller, at the end | relaxed: a report that is not seen is one of the very end of the call |
+//! | `reported` | the watcher: `began` of the call that it reported | the caller, at the end | relaxed: a report is missed only if made just as the call ends |
 
 use crate::error::Verb;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub(super) const SLOTS: usize = 64;
 
 const FREE: u64 = 0;
-/// No clock says so: it would be in 584 years.
+/// Mark of a claimed slot. A clock of nanoseconds reaches it after 584 years.
 const CLAIMED: u64 = u64::MAX;
 
 const VERBS: [Verb; 4] = [Verb::Write, Verb::Sync, Verb::Prepare, Verb::SyncDirectory];
@@ -22,7 +22,7 @@ const VERBS: [Verb; 4] = [Verb::Write, Verb::Sync, Verb::Prepare, Verb::SyncDire
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) verb: Verb,
-    /// Number of the name it is made by.
+    /// Number of the file's or directory's name.
     pub(super) name: u32,
     /// Bytes it covers; empty where it covers no range.
     pub(super) from: u64,
@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub(super) began: u64,
 }
 
-/// A line of its own each.
+/// Slot of a call under way. Each slot has cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Slot {
@@ -62,7 +62,7 @@ impl Slot {
         Some(slot)
     }
 
-    /// Ends the call that began then. Returns whether it was reported.
+    /// Ends the call that began at `began`. Returns whether it was reported.
     pub(super) fn free(&self, began: u64) -> bool {
         let reported = self.reported.load(Ordering::Relaxed) == began;
         self.began.store(FREE, Ordering::Release);

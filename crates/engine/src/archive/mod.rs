@@ -1,30 +1,33 @@
 //! Archives of the log: every finished stretch of it is copied away, so that a backup can be
 //! brought to any later moment.
 //!
-//! A [`LogArchiver`] gives a program the durable log in stretches, and keeps it in the database by
-//! a named consumer until the program says that it has them. A [`LogArchive`] is a directory in
-//! which stretches are kept as files; [`Archived`] is such a directory as it is restored from. Each
-//! belongs to one thread at a time, and holds no latch of the engine.
+//! A [`LogArchiver`] gives a program the durable log in stretches. A named consumer keeps the log
+//! until the program says that it has the stretches. A [`LogArchive`] is a directory in which
+//! stretches are kept as files; [`Archived`] is such a directory opened for restoring. Each belongs
+//! to one thread at a time, and holds no latch of the engine.
 //!
 //! 1. An archive is a part of the log of one database, byte by byte, and only of what was durable.
-//!    So what follows in it is what recovery would read after a crash, and a restored database is
-//!    what a crash at its end would have left (`docs/recovery.md`, "Archives").
-//! 2. The log goes on in the database until the archive has it: the consumer acknowledges after the
+//!    So the archived log after a backup is what recovery would read after a crash. A restored
+//!    database is what a crash at the archive's end would have left (`docs/recovery.md`,
+//!    "Archives").
+//! 2. The database keeps its log until the archive has it: the consumer acknowledges after the
 //!    files and their names are durable.
 //! 3. A gap is an error that names both of its ends. It is found when a stretch is to be archived,
 //!    and again when it is to be restored.
-//! 4. A file has its name only when it is whole and durable. One that is replaced by a longer one
-//!    is removed after that one has its name.
+//! 4. A file has its name only when it is whole and durable. A file that a longer one
+//!    replaces is removed after the longer one has its name.
 //! 5. The last record of an archive is kept in the log and compared when archiving goes on: an
 //!    archive never goes on with another history. In the memory engine the last record of each
 //!    stream is compared if the log still has it.
-//! 6. A database is restored to the end of a record of the one stream, or to a cut of all streams
-//!    that a stretch names as one.
+//! 6. A database is restored to the end of a record if its log has one stream. With several streams
+//!    it is restored to a consistent cut that a stretch names.
 //!
-//! A crash leaves by where it strikes: before a name, an unfinished file, which the next opening
-//! removes; before the acknowledgement, a file whose stretch is given no second time, because
-//! archiving goes on at the end of the archive; while files are joined, two that have the same part
-//! of the log, of which the longer one is read.
+//! A crash leaves, by the step that it interrupts:
+//!
+//! - Before a file has its name: an unfinished file, which the next opening removes.
+//! - Before the acknowledgement: a file whose stretch is not given a second time, because archiving
+//!   goes on at the end of the archive.
+//! - While files are joined: two files with the same part of the log. The longer one is read.
 
 mod archived;
 mod archiver;

@@ -8,17 +8,19 @@
 //!
 //! Invariants:
 //!
-//! 1. Every transaction with a record below the begin record that has not ended there is captured,
-//!    with its first LSN (`active`, rule 1); every page changed by a record below it and not
-//!    durable in place, too (`Pool::dirty_pages`). Analysis sees what comes after from the log.
+//! 1. Every transaction that has a record below the begin record and has not ended by then is
+//!    captured, with its first LSN (`active`, rule 1). Every page that such a record changed is
+//!    captured if its change is not durable in place (`Pool::dirty_pages`). Analysis finds the rest
+//!    by reading the log from the begin record on.
 //! 2. The log is trimmed at most to the least of: the begin record, the recovery LSNs and the first
 //!    LSNs captured. So redo and undo find everything they need from the checkpoint that the
 //!    control file names.
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
-//! On disk (1) is for the next checkpoint's trim. A log in NVRAM cannot wait for that: there (1)
-//! writes back all that is dirty, so that the log begins anew where the checkpoint does, or with
-//! the oldest transaction that has not ended.
+//! With a log in files, (1) lets the checkpoint trim the log up to the begin record of the previous
+//! one, as far as open transactions allow. A log in NVRAM has no room for that much: there (1)
+//! writes back all dirty pages, so that the log begins anew where the checkpoint does, or with the
+//! oldest transaction that has not ended.
 //!
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
 //! between (6) and (7) leaves more log than needed.
@@ -69,7 +71,8 @@ impl TakesCheckpoints for Engine {
             || self.lacks_space.load(Ordering::Relaxed)
             || !self.log.is_bounded()
                 && self.log_bytes() > self.options.advanced.log_soft_bytes
-                // Otherwise a checkpoint would make the log only longer.
+                // If the log already begins at the oldest open transaction, a checkpoint would trim
+                // nothing and only make the log longer.
                 && self.head().is_none()
     }
 
@@ -172,7 +175,7 @@ impl Engine {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.is_bounded() {
-                // Also those that a transaction is changing at the moment: each keeps the log.
+                // Also pages whose latches are held now, because each dirty page keeps the log.
                 self.pool.flush_all()?;
             } else {
                 self.pool.flush_older(self.log.reserved())?;
@@ -205,8 +208,9 @@ impl Engine {
         let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
-        // A bound that was found before an earlier checkpoint, and set after that was captured: no
-        // record so low is needed.
+        // The recovery LSN of a dirty page may lie below the start of the log: a bound that was
+        // found before an earlier checkpoint, and set after that was captured. No record below the
+        // start is needed, so the bound is raised to it.
         let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();

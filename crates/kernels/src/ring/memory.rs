@@ -24,7 +24,7 @@ unsafe impl Send for RingMemory {}
 unsafe impl Sync for RingMemory {}
 
 impl RingMemory {
-    /// `bytes` zero bytes; more than none.
+    /// Allocates `bytes` zeroed bytes; `bytes` is not 0.
     pub(super) fn new(bytes: usize) -> Self {
         let layout = Self::layout(bytes);
         assert!(bytes > 0, "a ring has bytes");

@@ -19,8 +19,8 @@ const WINDOW: usize = 1 << 20;
 pub struct AcknowledgedCounter {
     next: AtomicU64,
     /// Written under `latch` only; read by all threads. Release and Acquire: a thread that sees a
-    /// number acknowledged also sees what its transaction did, as far as the store's own clocks do
-    /// not say so anyway.
+    /// number acknowledged also sees the effects of its transaction. (The store's own clocks may
+    /// ensure that already.)
     frontier: AtomicU64,
     flags: Box<[AtomicBool]>,
     latch: Mutex<()>,

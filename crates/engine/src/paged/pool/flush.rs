@@ -61,7 +61,7 @@ impl Pool {
     /// session has at most one such chunk (`chunk_bytes`), so this ends. A checkpoint beside three
     /// writers took two to three times as long as with the `mutex` inserter.
     pub(crate) fn flush_all(&self) -> Result<usize> {
-        // A page dirtied by a record appended before this has a recovery LSN of at most this.
+        // Every page dirtied so far has a recovery LSN of at most `reserved`.
         let reserved = self.shared.wal.reserved();
         let older_than = Lsn::new(reserved.get().saturating_add(1));
         let mut written = 0;
@@ -73,7 +73,7 @@ impl Pool {
             if round == 0
                 && let Some(latch) = self.shard(page).with(page, |frame| frame.latch.clone())
             {
-                // The thread that holds it is done with it when this returns.
+                // Waits for the thread that holds the latch.
                 drop(read_arc(&latch));
             }
         }

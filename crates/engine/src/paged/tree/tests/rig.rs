@@ -229,8 +229,8 @@ impl Rig {
         Txn { log: self.log.clone(), id, changes, compensating: None, freed: Vec::new() }
     }
 
-    /// Loses everything in memory but the log, then recovers from the given dirty page table: from
-    /// the beginning without.
+    /// Loses everything in memory but the log. Then recovers from the given checkpoint, or from the
+    /// beginning if there is none.
     pub(super) fn crash(self, checkpoint: Option<&Checkpoint>) -> Self {
         let Rig { directory, page_bytes, cache_pages, log, next_txn, pool, space } = self;
         drop((pool, space));
@@ -243,7 +243,8 @@ impl Rig {
         rig
     }
 
-    /// Rolls back transactions without a commit, and frees what those with one let go of.
+    /// Rolls back the transactions that have no commit record. Frees the pages that the others let
+    /// go of.
     fn undo_losers(&self) {
         #[derive(Default)]
         struct State {
@@ -352,7 +353,7 @@ impl Rig {
     }
 }
 
-/// All of a tree, upwards, a leaf at least at a time.
+/// All of a tree, upwards, in batches of at least a leaf.
 pub(super) const EVERYTHING: ScanRequest<'static> = ScanRequest {
     low: Bound::Unbounded,
     high: Bound::Unbounded,
@@ -432,7 +433,7 @@ pub(super) fn value(rng: &mut Rng, sizes: Sizes) -> Vec<u8> {
     (0..length).map(|at| first.wrapping_add((at / 7) as u8)).collect()
 }
 
-/// Keys of a set, to pick one that is there.
+/// A random key of the model, if it has any.
 pub(super) fn some_key(rng: &mut Rng, model: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Vec<u8>> {
     if model.is_empty() {
         return None;
