@@ -52,6 +52,9 @@ const FLUSH_PAGES: usize = 1024;
 /// Bytes of log after which the worker looks whether the pool runs out of clean pages.
 const LOOK_BYTES: u64 = 1 << 20;
 
+/// Bytes of log that a full device makes worth a checkpoint.
+const WORTH_BYTES: u64 = 256 << 10;
+
 /// A record of a checkpoint.
 #[derive(Clone, Copy)]
 struct Part {
@@ -123,8 +126,12 @@ impl Engine {
     }
 
     /// Called after the device refused space to an operation: has the worker take a checkpoint,
-    /// which gives the log's segments back.
+    /// which gives the log's segments back. If a checkpoint could trim little, none is taken: its
+    /// records come out of the reserve that rolling back relies on.
     pub(crate) fn refused_for_space(&self) {
+        if self.log_bytes() < WORTH_BYTES || self.head().is_some() {
+            return;
+        }
         self.lacks_space.store(true, Ordering::Relaxed);
         self.schedule.worker.notify();
     }

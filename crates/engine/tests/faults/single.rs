@@ -183,6 +183,35 @@ fn a_device_full_of_log_takes_changes_again_after_the_worker_ran() {
     assert_eq!(database.stat().unwrap().checkpoints, checkpoints + 1);
 }
 
+/// A checkpoint's records come out of the reserve. Refusals beside a transaction that keeps the log
+/// must not use it up: the transaction is rolled back from it.
+#[test]
+fn refusals_beside_an_old_transaction_leave_the_reserve_to_its_rollback() {
+    let device = SimDevice::new(1);
+    let mut options = options();
+    options.advanced.log.background = Background::Caller;
+    let database = Database::open_in(device.directory(), options).unwrap();
+    let table = database.table("t").unwrap();
+    database.put(&table, "key", "1").unwrap();
+    let old = database.begin().unwrap();
+    old.put(&table, "old", "2").unwrap();
+    device.set_capacity(device.used() + (1 << 20));
+    let refused = (0..100_000).find_map(|n| database.put(&table, "key", vec![n as u8; 100]).err());
+    assert!(refused.is_some_and(|refused| refused.is_no_space()));
+    let checkpoints = database.stat().unwrap().checkpoints;
+    for n in 0..200 {
+        run_background(&database);
+        let _refused = database.put(&table, "key", vec![n as u8; 100]);
+    }
+    assert!(database.stat().unwrap().checkpoints <= checkpoints + 1);
+    old.rollback().unwrap();
+    // Nothing keeps the log any more.
+    let _refused = database.put(&table, "key", vec![3; 100]);
+    run_background(&database);
+    database.put(&table, "key", vec![4; 100]).unwrap();
+    assert_eq!(contents(&database, &table).len(), 1);
+}
+
 #[test]
 fn no_space_for_pages_is_typed_and_a_large_transaction_rolls_back() {
     let device = SimDevice::new(1);
