@@ -1,8 +1,9 @@
 //! `shell`: several commands on one opening, and in one transaction.
 //!
-//! Lines come from a terminal, with a history, or from standard input. One command a line; words
-//! are parted by blanks, and quotes keep blanks. A line that cannot be done is told and the next
-//! one read; at the end of input that is no terminal the exit code says whether all could.
+//! Lines come from a terminal, with a history, or from standard input. Each line is one
+//! command. Blanks separate its words, and quotes keep blanks. If a command fails, the shell prints
+//! the error and reads the next line. If the input is no terminal, the exit code says at its end
+//! whether every command succeeded.
 
 use crate::point::print_entry;
 use crate::show::as_lines;

@@ -114,8 +114,8 @@ impl<T: Send, E: From<Error> + Send> Slot<T, E> {
                     txn.submit_async()
                 },
             );
-            // Before the outcome is told: another handle may be about to close the database and to
-            // open it again.
+            // Dropped before the future returns the outcome: another handle may close the database
+            // then, and open it again.
             drop((body, database));
             outcome
         }));

@@ -93,14 +93,14 @@ pub enum Change {
     },
     /// A table was created.
     TableCreated {
-        /// Its number, which no other table of the database ever has.
+        /// Number of the table, which no other table of the database ever has.
         table: TableId,
         /// Its name.
         name: Arc<str>,
     },
     /// A table got another name, and kept its keys.
     TableRenamed {
-        /// Its number.
+        /// Number of the table.
         table: TableId,
         /// Its name before.
         from: Arc<str>,
@@ -109,7 +109,7 @@ pub enum Change {
     },
     /// A table was dropped, with all its keys.
     TableDropped {
-        /// Its number, if the feed knows it.
+        /// Number of the table, if the feed knows it.
         table: Option<TableId>,
         /// Its name.
         name: Arc<str>,
@@ -119,7 +119,7 @@ pub enum Change {
     /// has the pages of a load and not its keys: a reader of the feed that needs them reads the
     /// table. The memory engine gives a [`Change::Row`] for each key.
     TableLoaded {
-        /// Its number.
+        /// Number of the table.
         table: TableId,
         /// Its name, if the feed knows it.
         name: Option<Arc<str>>,

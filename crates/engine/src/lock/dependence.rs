@@ -23,8 +23,8 @@
 //! the shard's order. (For an interval: R's visit of k's shard found no W, or R waited until W had
 //! left all shards and visits them again.) By 2, e was published before the removal, by 3 R's read
 //! comes after it, and by 1 the value that R reads is at least e. R waits until the log is durable
-//! up to that value before it is acknowledged, so no program is told of k's new value before it is
-//! safe. If e were published after the removal, R could be granted and read the old value in
+//! up to that value before it is acknowledged, so no program learns k's new value before it is
+//! durable. If e were published after the removal, R could be granted and read the old value in
 //! between, and be acknowledged as a read-only transaction; a crash would then take back what R has
 //! reported. W's own dependencies need no bookkeeping here: W's records lie above the commit
 //! records it depended on when it appended them (`Writer::depend_on`), so durable up to e includes

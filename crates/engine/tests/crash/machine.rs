@@ -263,8 +263,8 @@ impl Machine {
         Machine { log, is_striped: self.is_striped && !log.in_nvram(), ..self }
     }
 
-    /// The same; for seeds that pick this, with a database in which positions of the log and
-    /// numbers of transactions take a 33rd bit soon.
+    /// This machine; for some seeds, with a database in which positions of the log and numbers of
+    /// transactions soon need a 33rd bit.
     pub fn perhaps_high(self, seed: u64) -> Machine {
         if begins_high(seed) { self.high(seed) } else { self }
     }

@@ -117,8 +117,9 @@ impl End {
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A process lives and ends. Returns what it leaves, and what it was told is durable. None if the
-/// step to fail syncs nothing of a file whose path has `part` in it.
+/// Runs a process until `end`. Returns the device that the process leaves, and the rows that the
+/// store acknowledged as durable. Returns `None` if the step to fail syncs nothing of a file whose
+/// path has `part` in it.
 fn lives(end: End, part: &'static str, store: Store) -> Option<(SimDevice, Rows)> {
     let step = end.step();
     let device = SimDevice::new(common::seed(0).wrapping_add(step));

@@ -19,9 +19,9 @@
 //! Why a record beyond a hole is one (`nv_direct`): all below the last Restart record was without
 //! holes when it was persisted, so the walk passes it, and has its incarnation. A record of that
 //! incarnation at its own position was put there since, for each position is reserved once in an
-//! incarnation, and an earlier lap of the ring had other positions. Bytes of a torn record that
-//! happen to be a whole record of this very position and incarnation cannot be told apart; a
-//! payload would have to foretell both.
+//! incarnation, and an earlier lap of the ring had other positions. A torn record may
+//! contain bytes that are a whole record of their own position and of this incarnation. Recovery
+//! would take them for a record, but a payload would have to predict both.
 
 use super::apart::Apart;
 use super::entries::Entries;

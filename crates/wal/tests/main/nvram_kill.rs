@@ -55,7 +55,7 @@ fn child() {
         match sessions[number as usize % 2].append(&Append::new(Kind::USER, &[&bytes])) {
             Ok(appended) => {
                 live.push_back((number, appended.first));
-                // Some are told together with those above.
+                // Every third record has no wait of its own: the next wait covers it too.
                 if !number.is_multiple_of(3) {
                     log.first().wait(appended.end, Durability::Durable).expect("wait");
                     writeln!(out, "\ntold {number}").expect("a parent");

@@ -411,7 +411,7 @@ impl Validated {
         &mut self.depends
     }
 
-    /// Its writes; no value deletes the key.
+    /// Writes of the transaction: table, key and value. A write without a value deletes the key.
     pub(crate) fn writes(&self) -> impl ExactSizeIterator<Item = (TableId, &[u8], Option<&[u8]>)> {
         self.writes.iter().map(|write| (write.table, write.key.as_slice(), write.value.as_deref()))
     }

@@ -2,9 +2,9 @@
 //! them.
 //!
 //! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future is ended
-//! by the thread of `durability_waiter`, one after another. Its program may be told of the commit
-//! before that. So a view that opens shows to itself those whose commits are acknowledged or may
-//! be, and does not wait for that thread.
+//! by the thread of `durability_waiter`, one after another. The program may see the commit
+//! acknowledged before that thread ends the transaction. So a thread that opens a view first shows
+//! to the view all commits that are acknowledged or may be, and does not wait for the other thread.
 //!
 //! Threads: the committing one adds; that of `durability_waiter` takes; each that opens a view
 //! shows. `waiting` comes before the latch of a transaction's images. Invariants:

@@ -58,8 +58,8 @@ fn child() {
     });
 }
 
-/// Runs the child until it has told of `enough` commits, and kills it. Returns the last commit that
-/// each thread was told of.
+/// Runs the child until it has printed `enough` commits, and kills it. Returns, for each thread,
+/// the last commit that the child printed.
 fn run(folder: &Path, engine: EngineKind, log: LogKind, enough: usize) -> [Option<u64>; THREADS as usize] {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["nvram::kill::child", "--exact", "--nocapture"])
