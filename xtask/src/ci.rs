@@ -1,8 +1,9 @@
 //! Steps of CI, in the order that fails soonest.
 //!
-//! The model checkers and the mutants run beside the tests, because the tests wait for the device
-//! during half of their time. They have build folders of their own, and the output of each is shown
-//! when it is done.
+//! The model checkers, the mutants and the checks of documents and features run beside the tests,
+//! because the tests wait for the device during half of their time. The output of each is shown
+//! when it is done. The model checkers and the mutants have build folders of their own; the other
+//! checks begin when the tests are built.
 
 use crate::run::{Outcome, Steps, cargo, package, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
@@ -31,36 +32,43 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("lints", || {
         run("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
-    steps.step("docs", || {
-        run("docs", cargo(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
-    })?;
     // The nightly run builds them, too.
     steps.step("packages", || {
         run("packages", package().args(["--offline", "--no-verify", "--allow-dirty"]))
     })?;
-    steps.step("features", features)?;
+    steps.step("features", unasked)?;
     tests_and_checkers(steps)?;
     steps.step("browser", || browser::look(browser::left_by_tests()))
 }
 
-/// Checks that nothing of the optional features is linked without them, and that the engine has no
-/// warnings without them. The workspace's other checks and tests run with all of them, because its
-/// examples ask for them.
-fn features() -> Outcome {
+/// Checks that nothing of the optional features is linked without them.
+fn unasked() -> Outcome {
     let mut tree = cargo(["tree", "--offline", "-p", "katydid", "-e", "normal", "--prefix", "none"]);
     let linked = String::from_utf8(tree.output()?.stdout)?;
     if !linked.starts_with("katydid ") {
         return Err("cargo tree shows no dependencies of katydid".into());
     }
     let unasked = ["tracing ", "tracing-core ", "metrics ", "serde "];
-    if let Some(line) = linked.lines().find(|line| unasked.iter().any(|name| line.starts_with(name))) {
-        return Err(format!("without its features katydid links {line}").into());
+    match linked.lines().find(|line| unasked.iter().any(|name| line.starts_with(name))) {
+        Some(line) => Err(format!("without its features katydid links {line}").into()),
+        None => Ok(()),
     }
-    let mut lint = cargo(["clippy", "-p", "katydid", "--lib", "--", "-D", "warnings"]);
-    run("lints without features", &mut lint)
 }
 
-/// Runs the README's tests, and the model checkers and some mutants from the first test on.
+/// The command that builds all documentation, in which no warning is left.
+fn docs() -> Command {
+    let mut command = cargo(["doc", "--workspace", "--no-deps"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    command
+}
+
+/// The command that shows that the engine has no warnings without its features. The workspace's
+/// other checks and tests run with all of them, because its examples ask for them.
+fn bare() -> Command {
+    cargo(["clippy", "-p", "katydid", "--lib", "--", "-D", "warnings"])
+}
+
+/// Runs the README's tests, and all other checks from the first test on.
 fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     let mut checkers = None;
     let tests = steps.step("tests", || {
@@ -71,6 +79,8 @@ fn tests_and_checkers(steps: &mut Steps) -> Outcome {
                         checker("explorer", long::explore()),
                         checker("loom", long::loom()),
                         checker("mutants", mutants::few()),
+                        checker("docs", docs()),
+                        checker("bare", bare()),
                     ]
                 })
             });
@@ -79,7 +89,7 @@ fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     let mut failed = tests.err().map(|error| error.to_string());
     if let Some(checkers) = checkers {
         for Checker { name, took, outcome } in
-            checkers.join().map_err(|_| "the thread of the model checkers panicked")?
+            checkers.join().map_err(|_| "the thread of the checks beside the tests panicked")?
         {
             steps.note(name, took, outcome.is_ok());
             failed = failed.or(outcome.err());
@@ -88,7 +98,7 @@ fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Outcome of a model checker, or of the mutants.
+/// Outcome of a check beside the tests.
 struct Checker {
     name: &'static str,
     took: Duration,
@@ -96,8 +106,7 @@ struct Checker {
     outcome: Result<(), String>,
 }
 
-/// Runs a model checker, or the mutants, with its output kept in a file of the build folder, then
-/// shows the output at once.
+/// Runs a check with its output kept in a file of the build folder, then shows the output at once.
 fn checker(name: &'static str, mut command: Command) -> Checker {
     let start = Instant::now();
     let path = target().join(format!("ci-{name}.txt"));
