@@ -1,4 +1,4 @@
-//! The records of a Raft log, as bytes.
+//! The encoding of a Raft log's records.
 //!
 //! Pure; any thread.
 //!
@@ -7,8 +7,7 @@
 //! | 16, an entry | its index | version 1 as one byte, the entry in MessagePack with field names |
 //! | 17, the state | 0 | version 1 as one byte, [`Remembered`] in MessagePack with field names |
 //!
-//! Decoders never panic, and take no length on trust: MessagePack's reader grows what it reads by
-//! what is there.
+//! Decoders never panic. They allocate memory as bytes are read, not by a length in the payload.
 
 use crate::error::{Error, Result};
 use katydid_wal::{Kind, Lsn};
@@ -17,14 +16,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Records of entries.
+/// Kind of records with an entry.
 pub(crate) const ENTRY: Kind = Kind::USER;
-/// Records of the state.
+/// Kind of records with the state.
 pub(crate) const STATE: Kind = Kind::new(17);
 const VERSION: u8 = 1;
 
-/// All that a Raft log remembers beside entries: a vote and log ids. Each record has all of it, so
-/// the last one counts and what lies before it can be trimmed.
+/// The state that a Raft log stores besides entries: a vote and two log ids. Each state record is
+/// complete, so the last one counts and earlier ones can be trimmed.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Remembered<V, L> {
     pub vote: Option<V>,
@@ -41,7 +40,7 @@ impl<V, L> Default for Remembered<V, L> {
 
 pub(crate) type State<C> = Remembered<VoteOf<C>, LogIdOf<C>>;
 
-/// The payload of a record.
+/// Encodes the payload of a record.
 pub(crate) fn encode<T: Serialize>(what: &'static str, value: &T) -> Result<Vec<u8>> {
     let mut bytes = vec![VERSION];
     let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();

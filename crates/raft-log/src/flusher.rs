@@ -1,13 +1,13 @@
-//! Makes appended records durable and says so: by a thread of the log's own, or by a [`Syncer`] of
-//! the program.
+//! Makes appended records durable and then calls their callbacks, on a thread of the log or by a
+//! [`Syncer`] of the program.
 //!
-//! The thread takes all that waits, leads or joins a sync up to the last of them, and then calls
-//! all callbacks in order: what comes meanwhile is the next group, so the records of one group
-//! share a sync. A callback is called with success only after everything up to its records is
-//! durable, so completions are a watermark. After a failure every callback gets an error: the log's
-//! own failure is permanent.
+//! The thread takes all waiting requests as one group, leads or joins a sync up to the largest
+//! position of the group, and then calls the group's callbacks in order. Requests that arrive
+//! during the sync are the next group. A callback gets success only after all records below its
+//! position are durable. After a failure every callback gets an error, because the failure of the
+//! log is permanent.
 //!
-//! A crash loses callbacks, and with them records that were not acknowledged.
+//! A crash may lose records whose callbacks have not been called.
 
 use crate::error::{Error, Result};
 use katydid_wal::{Durability, Lsn, Stream};
@@ -17,14 +17,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Called when everything below a position is durable, or never will be.
+/// Called when all records below a position are durable, or the log has failed.
 type Callback = Box<dyn FnOnce(io::Result<()>) + Send>;
 
-/// A program's own way to run the syncs of a log, in place of the log's thread. See
+/// Runs the syncs of a log in place of the log's own thread. See
 /// [`RaftLog::open_with_syncer`](crate::RaftLog::open_with_syncer).
 pub trait Syncer: Send + Sync + 'static {
-    /// Takes a sync, to be run soon. Syncs of one log must be run in the order in which they were
-    /// handed over. A sync that is dropped is never acknowledged.
+    /// Accepts a sync, which the implementation must run soon by [`PendingSync::run`]. Syncs of one
+    /// log must run in the order in which they were submitted. Appends whose sync is dropped are
+    /// never acknowledged.
     fn submit(&self, sync: PendingSync);
 }
 
@@ -50,19 +51,19 @@ impl fmt::Debug for PendingSync {
     }
 }
 
-/// See the head of this file. Dropping it waits until what was handed to its thread is told.
+/// See the head of this file. Dropping the flusher waits until the thread has called all callbacks.
 pub(crate) struct Flusher {
     stream: Stream,
     by: By,
 }
 
 enum By {
-    /// `None` once it is stopped.
+    /// `None` once the thread is stopped.
     Thread(Mutex<Option<Running>>),
     Program(Arc<dyn Syncer>),
 }
 
-/// The thread, and the way to it.
+/// The thread, and the sender of its requests.
 type Running = (Sender<(Lsn, Callback)>, JoinHandle<()>);
 
 impl Flusher {
@@ -80,7 +81,8 @@ impl Flusher {
         Flusher { stream, by: By::Program(syncer) }
     }
 
-    /// Calls `told` when everything below `end` is durable. Calls come in the order of the ends.
+    /// Calls `told` when all records below `end` are durable. Callbacks are called in the order of
+    /// the requests.
     pub(crate) fn push(&self, end: Lsn, told: impl FnOnce(io::Result<()>) + Send + 'static) {
         let told: Callback = Box::new(told);
         let inside = match &self.by {
@@ -99,14 +101,14 @@ impl Flusher {
         }
     }
 
-    /// Ends the thread when everything was told.
+    /// Ends the thread after it has called all callbacks.
     pub(crate) fn stop(&self) {
         let By::Thread(inside) = &self.by else { return };
         let inside = inside.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((sender, thread)) = inside {
             drop(sender);
-            // A callback of the last handle's owner may run here: the thread does not wait for
-            // itself. A callback that has panicked has told its own thread.
+            // A callback may drop the last handle of the log, so this may run on the thread itself,
+            // which must not join itself. A panic of a callback has been printed already.
             if thread.thread().id() != std::thread::current().id() {
                 drop(thread.join());
             }

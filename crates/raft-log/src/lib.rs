@@ -9,6 +9,6 @@ mod tail;
 
 pub use error::{Error, Result};
 pub use flusher::{PendingSync, Syncer};
-/// The crate of the log itself: [`RaftLog::open`] takes its options.
+/// The write-ahead log's crate, whose options [`RaftLog::open`] takes.
 pub use katydid_wal as wal;
 pub use log::RaftLog;

@@ -1,22 +1,23 @@
-//! The log itself, as openraft's trait (`storage.rs`) uses it: opening, appending, truncating,
-//! purging, reading.
+//! The operations of the Raft log: opening, appending, truncating, purging, reading. `storage.rs`
+//! implements openraft's trait with them.
 //!
-//! Any thread. Latches, in this order: `layout`, then `inside`. `layout` is held shared by a read
-//! of entries and exclusively by what drops entries, so a read sees the log as it was when it
-//! began. `inside` is held while records are appended, so that the order of calls is the order of
-//! records. Invariants:
+//! Any thread may call them. A thread that needs two latches takes `layout` first, then `inside`. A
+//! read of entries holds `layout` shared, and a truncation or purge holds it exclusively, so no
+//! entry is dropped during a read. An append holds `inside`, so that the order of calls is the
+//! order of records. Invariants:
 //!
-//! 1. Votes, entries, truncations and purges are records of one stream. What one of them says
-//!    counts only if everything before it is durable.
-//! 2. The last record of kind `STATE` has the vote, the committed and the purged log id. It lies at
-//!    or above the start of the log, and is never inside a truncated suffix: a truncation keeps a
-//!    copy of it in the same step.
-//! 3. The index has exactly the entries that count. They follow each other without a gap.
-//! 4. After a failure nothing is appended, truncated or purged, and no append is acknowledged:
-//!    `failure` is set, or the log below is shut.
+//! 1. Votes, entries, truncations and purges are records of one stream. A record takes effect after
+//!    a crash only if all records before it are durable.
+//! 2. The last record of kind `STATE` has the vote, the committed log id and the purged log id.
+//!    This record lies at or above the start of the log and is never lost by a truncation, because
+//!    the truncation appends a copy in the same step.
+//! 3. The index has exactly the entries that are neither truncated nor purged. Their numbers have
+//!    no gap.
+//! 4. After a failure no call appends, truncates or purges, and no append is acknowledged: either
+//!    `failure` is set, or the write-ahead log is shut.
 //!
-//! A crash leaves a prefix of the records. So it never takes back a vote that was saved, an entry
-//! whose append was completed, or a truncation that has returned.
+//! A crash leaves a prefix of the records. So a crash never undoes a saved vote, an entry whose
+//! append was completed, or a truncation that has returned.
 
 use crate::codec::{ENTRY, STATE, State, decode, encode};
 use crate::error::{Error, Result};
@@ -34,8 +35,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A Raft log in a folder, for [`openraft::Raft`]: see the crate's documentation. Clones share it.
-/// It is closed by [`RaftLog::close`], or when the last clone is dropped.
+/// A Raft log in a folder, for [`openraft::Raft`]: see the crate's documentation. Clones share one
+/// log. [`RaftLog::close`] closes it, and so does dropping the last clone.
 pub struct RaftLog<C: RaftTypeConfig> {
     shared: Arc<Shared<C>>,
 }
@@ -49,7 +50,7 @@ impl<C: RaftTypeConfig> Clone for RaftLog<C> {
 struct Shared<C: RaftTypeConfig> {
     inside: Mutex<Inside<C>>,
     layout: RwLock<()>,
-    /// Before the log: it ends first.
+    /// Declared before `log`, so that it is dropped first.
     flusher: Flusher,
     log: Log,
 }
@@ -65,7 +66,8 @@ struct Inside<C: RaftTypeConfig> {
 }
 
 impl<C: RaftTypeConfig> RaftLog<C> {
-    /// Opens the log in the folder at `path`, and reads it once. The folder is created if missing.
+    /// Opens the log in the folder at `path`, and reads it once. The folder is created if it is
+    /// missing.
     ///
     /// # Errors
     /// [`Error::Open`]; [`Error::Unsuited`] if the options are not those of a log of one stream in
@@ -83,8 +85,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         Self::of(Log::open_in(directory, options)?, None)
     }
 
-    /// Opens the log in any kind of directory, and lets the program run its syncs: on a thread pool
-    /// of its own, or, in a simulation, at the simulated time. The log starts no thread for them.
+    /// Opens the log in any kind of directory, and lets the program run the log's syncs, for
+    /// example on its thread pool, or at a simulated time. The log starts no thread for syncs.
     ///
     /// # Errors
     /// Those of [`RaftLog::open`].
@@ -117,17 +119,17 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// The log below, for its counters, its space and its followers. Appending to it, truncating it
-    /// or trimming it makes the Raft log unreadable.
+    /// Returns the write-ahead log, for its counters, its space and its followers. To append to
+    /// that log, truncate it or trim it makes the Raft log unreadable.
     pub fn log(&self) -> &Log {
         &self.shared.log
     }
 
-    /// Makes everything appended durable, completes the appends that wait for that, and closes the
-    /// log. Later calls fail.
+    /// Makes all records durable, completes the waiting appends, and closes the log. Later calls
+    /// fail.
     ///
     /// # Errors
-    /// [`Error::Log`] if not everything could be made durable.
+    /// [`Error::Log`] if a record could not be made durable.
     pub fn close(&self) -> Result<()> {
         self.shared.flusher.stop();
         Ok(self.shared.log.close()?)
@@ -137,7 +139,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         self.shared.log.first()
     }
 
-    // A panic while one of these is held is one of an encoder, before anything has changed.
+    // Only an encoder can panic while one of these latches is held, which happens before any
+    // change.
     fn inside(&self) -> MutexGuard<'_, Inside<C>> {
         self.shared.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,10 +153,10 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         self.shared.layout.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until everything below `end` is durable.
+    /// Waits until all records below `end` are durable.
     pub(crate) async fn durable(&self, end: Lsn) -> io::Result<()> {
         let (told, outcome) = C::oneshot();
-        // The asker may have gone.
+        // The task that waits may have been dropped.
         self.flusher().push(end, move |durable| drop(told.send(durable)));
         outcome.await.unwrap_or_else(|_| Err(Error::Log(katydid_wal::Error::Closed).into()))
     }
@@ -162,7 +165,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         &self.shared.flusher
     }
 
-    /// The purged log id, and that of the last entry.
+    /// Returns the log ids of the last purged entry and of the last entry.
     pub(crate) fn ends(&self) -> (Option<LogIdOf<C>>, Option<LogIdOf<C>>) {
         let inside = self.inside();
         (inside.state.purged.clone(), inside.last.clone())
@@ -176,7 +179,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         self.inside().state.committed.clone()
     }
 
-    /// Appends the state as `change` leaves it; up to where it must be durable.
+    /// Changes the state and appends it. Returns the end of the record.
     pub(crate) fn change_state(&self, change: impl FnOnce(&mut State<C>)) -> Result<Lsn> {
         let mut inside = self.inside();
         inside.change(|inside| {
@@ -185,8 +188,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Appends entries, which can be read when this returns; up to where they must be durable, if
-    /// there is one.
+    /// Appends entries, which can be read when this returns. Returns the end of the last entry's
+    /// record, or `None` if there are no entries.
     pub(crate) fn append(&self, entries: impl Iterator<Item = C::Entry>) -> Result<Option<Lsn>> {
         let mut inside = self.inside();
         inside.change(|inside| {
@@ -198,7 +201,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Drops the entries from this number on; durable when this returns.
+    /// Truncates the entries from `number` on. The truncation is durable when this returns.
     pub(crate) fn truncate_from(&self, number: u64) -> Result<()> {
         let _layout = self.dropping();
         let mut inside = self.inside();
@@ -220,8 +223,9 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Drops the entries up to this one, for good after [`RaftLog::trim`]; up to where the record
-    /// that says so must be durable before. `None`: they are gone.
+    /// Purges the entries up to `purged`. Returns the end of the purge's record, and the position
+    /// for [`RaftLog::trim`], which may be called once that record is durable. `None` if the
+    /// entries were purged before.
     pub(crate) fn purge(&self, purged: &LogIdOf<C>) -> Result<Option<(Lsn, Lsn)>> {
         let _layout = self.dropping();
         let mut inside = self.inside();
@@ -241,14 +245,14 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         })
     }
 
-    /// Gives the space below `position` back.
+    /// Frees the space below `position`.
     pub(crate) fn trim(&self, position: Lsn) -> Result<()> {
         let _layout = self.dropping();
         Ok(self.stream().trim(position)?)
     }
 
-    /// Entries from `from` on below `to`, until there are `bytes_max` bytes of them; at least one,
-    /// if there is one.
+    /// Reads entries from `from` on and below `to`, up to about `bytes_max` bytes, but at least one
+    /// entry if there is any.
     pub(crate) fn entries(&self, from: u64, to: u64, bytes_max: usize) -> Result<Vec<C::Entry>> {
         let _layout = self.reading();
         let stream = self.stream();
@@ -256,7 +260,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
         let inside = self.inside();
         let numbers = inside.index.numbers();
         let (from, to) = (from.max(numbers.start), to.min(numbers.end));
-        // Those that are not in memory come first.
+        // The entries below `in_memory` are read from the files.
         let in_memory = (from..to).find(|number| inside.tail.get(*number).is_some()).unwrap_or(to.max(from));
         let begin = inside.index.get(from).filter(|_| from < in_memory);
         let mut kept: Vec<Vec<u8>> = Vec::new();
@@ -302,7 +306,8 @@ impl<C: RaftTypeConfig> RaftLog<C> {
 }
 
 impl<C: RaftTypeConfig> Inside<C> {
-    /// Runs what changes the log, unless that failed before; latches its failure (invariant 4).
+    /// Runs a change of the log, unless an earlier change has failed. Stores the error of a failed
+    /// change (invariant 4).
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if let Some(first) = &self.failure {
             return Err(Error::Shut { first: first.clone() });
@@ -330,7 +335,7 @@ impl<C: RaftTypeConfig> Inside<C> {
     }
 }
 
-/// Reads the records of a log.
+/// Rebuilds the index and the state from the records of a log.
 fn recover<C: RaftTypeConfig>(stream: &Stream) -> Result<(EntryIndex, State<C>)> {
     let mut state = State::<C>::default();
     let mut failure = None;
@@ -365,7 +370,7 @@ fn check_number(expected: u64, found: u64, at: Lsn) -> Result<()> {
     if found == expected { Ok(()) } else { Err(EntryError::OutOfOrder { found, expected, at }.into()) }
 }
 
-/// The entry whose record is at `lsn`.
+/// Reads the entry whose record is at `lsn`.
 fn read_one<C: RaftTypeConfig>(stream: &Stream, lsn: Lsn) -> Result<C::Entry> {
     let record = stream.read(lsn)?;
     decode("entry", lsn, &record.payload)

@@ -1,7 +1,8 @@
-//! openraft's log storage over the log.
+//! openraft's log storage, implemented by the Raft log.
 //!
-//! Any task. Truncating and purging block the calling task for a sync, and reading for the device
-//! where entries are not in memory; appending waits for room only, and saving a vote is a future.
+//! Any task may call it. Truncating and purging block the calling task for a sync. Reading blocks
+//! for the device if entries are not in memory. Appending blocks only for room in the log buffer.
+//! Saving a vote waits as a future.
 
 use crate::log::RaftLog;
 use openraft::alias::{LogIdOf, VoteOf};
@@ -11,7 +12,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 
-/// Most bytes of entries that one call for a limited number gives.
+/// Approximate maximum bytes of entries that `limited_get_log_entries` returns.
 const LIMITED_BYTES: usize = 1 << 20;
 
 impl<C: RaftTypeConfig> RaftLogReader<C> for RaftLog<C> {
@@ -58,8 +59,8 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for RaftLog<C> {
         self.durable(end).await
     }
 
-    /// Durable with the next vote or entry: losing the last of these only makes a restarted node
-    /// apply less at once.
+    /// Becomes durable with the next vote or entry. If a crash loses it, a restarted node only
+    /// applies fewer entries at first.
     async fn save_committed(&mut self, committed: Option<LogIdOf<C>>) -> Result<(), io::Error> {
         if self.committed() != committed {
             self.change_state(|state| state.committed = committed)?;
@@ -77,7 +78,7 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for RaftLog<C> {
         I::IntoIter: OptionalSend,
     {
         let end = RaftLog::append(self, entries.into_iter())?;
-        // Without entries, what was appended before.
+        // Without new entries the callback waits for the records appended before.
         let end = end.unwrap_or_else(|| self.log().first().reserved());
         self.flusher().push(end, move |outcome| callback.io_completed(outcome));
         Ok(())

@@ -1,26 +1,27 @@
-//! The last entries of a log as bytes in memory, for replication, which reads most entries soon
-//! after they were appended.
+//! The last entries of a log, encoded, in memory. Replication reads most entries soon after they
+//! were appended.
 //!
-//! One thread at a time, under the log's latch. It holds a suffix of the entries, of at most
-//! [`BYTES_MAX`] bytes or one entry; the others are read from the log. A crash leaves nothing of
-//! it.
+//! One thread at a time uses it, under the log's latch. The tail is a suffix of the entries with at
+//! most [`BYTES_MAX`] bytes, or a single larger entry; other entries are read from the log's files.
+//! A crash loses the tail.
 
 use std::collections::VecDeque;
 
-/// Most bytes of entries that are kept in memory.
+/// Maximum bytes of entries in memory.
 pub(crate) const BYTES_MAX: usize = 8 << 20;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
-    /// The number of the first one, if there is one.
+    /// Number of the first entry in `entries`; without meaning if there is none.
     first: u64,
     entries: VecDeque<Box<[u8]>>,
     bytes: usize,
 }
 
 impl Tail {
-    /// Adds the payload of the entry that follows.
+    /// Adds the payload of entry `number`. Forgets all earlier entries if `number` does not follow
+    /// them.
     pub(crate) fn push(&mut self, number: u64, payload: Vec<u8>) {
         if self.first + self.entries.len() as u64 != number {
             *self = Tail { first: number, ..Tail::default() };
@@ -34,13 +35,13 @@ impl Tail {
         }
     }
 
-    /// The payload of an entry, if it is here.
+    /// Returns the payload of an entry, if it is in memory.
     pub(crate) fn get(&self, number: u64) -> Option<&[u8]> {
         let nth = number.checked_sub(self.first)?;
         self.entries.get(usize::try_from(nth).ok()?).map(|entry| &entry[..])
     }
 
-    /// Forgets the entry of this number and later ones.
+    /// Forgets the entries from `number` on.
     pub(crate) fn truncate_from(&mut self, number: u64) {
         let keep = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let dropped: usize = self.entries.iter().skip(keep).map(|entry| entry.len()).sum();
@@ -48,7 +49,7 @@ impl Tail {
         self.entries.truncate(keep);
     }
 
-    /// Forgets the entries below this number.
+    /// Forgets the entries below `number`.
     pub(crate) fn trim_before(&mut self, number: u64) {
         while self.first < number
             && let Some(entry) = self.entries.pop_front()

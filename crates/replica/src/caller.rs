@@ -1,13 +1,13 @@
-//! Calls of a client: finding the leader, asking it, and asking again.
+//! Calls of a client: finding the leader, sending the call, and sending it again after a failure.
 //!
-//! Tasks of a runtime that the client or a simulation owns. Each call has a connection for itself
-//! while it lasts; connections are kept for later calls. Invariants:
+//! Runs in tasks of a runtime that the client or a simulation owns. A call has a connection to
+//! itself until its reply comes; the connection is then kept for later calls. Invariants:
 //!
 //! 1. A write is sent again only under its id, so it is applied at most once, however often it is
 //!    sent.
-//! 2. A failed write is reported as not committed only if no replica can have taken it in: no try
-//!    of it was sent, or each was answered with an error that says so. All else is
-//!    [`Error::Unknown`].
+//! 2. A failed write is reported as not committed only if no replica can have its entry in the log:
+//!    either no try was sent, or each try that was sent was answered with an error that excludes a
+//!    commit. Any other failure is [`Error::Unknown`].
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply, Key, ReadAt};
 use crate::error::{Error, Result, UnknownReason};
@@ -27,8 +27,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-/// Least pause before a call is sent to another replica, or again to the same one. The longest is
-/// twice that.
+/// Least pause between two tries of a call; the longest pause is twice as long. A try at a leader
+/// that a replica has just named has no pause.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most connections that are kept.
 const KEPT_MAX: usize = 512;
@@ -49,11 +49,11 @@ struct Inside {
     kept: Vec<(String, Wire)>,
 }
 
-/// A try of a call that got no reply.
+/// A try that got no reply.
 struct Unanswered {
     address: String,
     error: LinkError,
-    /// The replica may have the call.
+    /// The call was sent, so the replica may have received it.
     sent: bool,
 }
 
@@ -78,7 +78,7 @@ impl Caller {
         Caller { transport, cluster, patience, inside: Mutex::new(inside) }
     }
 
-    // Nothing that panics runs under the latch.
+    // No code that panics runs under the latch.
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,7 +93,7 @@ impl Caller {
         }
     }
 
-    /// Asks the replica at `address` once.
+    /// Sends a call to the replica at `address` once.
     async fn ask(
         &self,
         address: &str,
@@ -127,15 +127,15 @@ impl Caller {
                 Ok(reply)
             }
             Err(error) => {
-                // The others to this address are likely to be broken as well.
+                // The other connections to this address are probably broken, too.
                 self.inside().kept.retain(|(of, _)| of != address);
                 Err(Unanswered { address: address.to_owned(), error, sent })
             }
         }
     }
 
-    /// Asks the replica at `address`, and no other; once more if a connection was kept that it had
-    /// closed.
+    /// Sends a call to the replica at `address` and no other. Sends it a second time if the replica
+    /// had closed the kept connection.
     pub(crate) async fn call_at(
         &self,
         address: &str,
@@ -156,14 +156,15 @@ impl Caller {
         }
     }
 
-    /// The address to try, the `attempt`-th time.
+    /// Address for try number `attempt`: the leader's if one is known.
     fn address(&self, attempt: usize) -> String {
         let inside = self.inside();
         let nth = || inside.addresses.get(attempt % inside.addresses.len().max(1)).cloned();
         inside.leader.clone().or_else(nth).unwrap_or_default()
     }
 
-    /// Remembers the leader that was named. Returns whether one was named.
+    /// Stores the address of the leader that a replica has named, or forgets the old one. Returns
+    /// whether a leader is known.
     fn hear(&self, leader: Option<String>) -> bool {
         let mut inside = self.inside();
         if let Some(address) = &leader
@@ -175,11 +176,11 @@ impl Caller {
         inside.leader.is_some()
     }
 
-    /// Asks until a replica has done what is asked, or `wait` is over; whether a replica may have
-    /// taken the call in before it failed.
+    /// Repeats a call until a replica has carried it out, or `wait` is over. The error comes with
+    /// true if a replica may have an entry of the call in its log.
     async fn call(&self, mut call: ClientCall, wait: Duration) -> Result<ClientReply, (Error, bool)> {
         let (deadline, mut maybe, mut redirected) = (Instant::now() + wait, false, false);
-        // These are answered when another replica has caught up.
+        // These two calls are answered only after another replica has caught up.
         let is_long = matches!(call, ClientCall::AddLearner { .. } | ClientCall::ChangeVoters { .. });
         let patience = if is_long { wait } else { self.patience };
         for attempt in 0_usize.. {
@@ -217,8 +218,8 @@ impl Caller {
                     return Ok(reply);
                 }
                 Err(Unanswered { error: LinkError::Refused(reason), address, .. }) => {
-                    // A replica of another cluster, or of another version: asking again does not
-                    // help.
+                    // The replica belongs to another cluster or has another protocol version, so a
+                    // further try would fail, too.
                     let source = io::Error::new(io::ErrorKind::ConnectionRefused, reason);
                     return Err((Error::io(format!("the replica at {address}"), source), maybe));
                 }
@@ -228,8 +229,8 @@ impl Caller {
                     (unanswered.into(), false)
                 }
             };
-            // The leader that was named is asked at once, unless it was named by one that was named
-            // itself.
+            // A named leader is asked without a pause, unless the previous try was at a named
+            // leader as well.
             redirected = named && !redirected;
             let pause = match redirected {
                 true => Duration::ZERO,
@@ -243,7 +244,7 @@ impl Caller {
         Err((Error::Closed, maybe))
     }
 
-    /// A call that may be repeated without harm.
+    /// Repeats a call that replicas may carry out more than once without harm.
     pub(crate) async fn repeat(&self, call: ClientCall, wait: Duration) -> Result<ClientReply> {
         self.call(call, wait).await.map_err(|(error, _)| error)
     }
@@ -271,8 +272,8 @@ impl Caller {
             }
             Ok(reply) => Err(unexpected(&reply)),
             Err((error, maybe)) => Err(match error {
-                // Invariant 2. These say of all tries what became of them, or that it cannot be
-                // known any more.
+                // Invariant 2. These errors hold for all tries of the write, not only for the last
+                // one.
                 Error::Cancelled { .. }
                 | Error::UnknownClient { .. }
                 | Error::TooOld { .. }
@@ -322,7 +323,7 @@ pub struct Rows {
     pub is_whole: bool,
 }
 
-/// The call that asks for a range of rows.
+/// Makes the call that reads a range of rows.
 pub(crate) fn range(
     table: &str,
     low: Bound<Vec<u8>>,
@@ -333,7 +334,7 @@ pub(crate) fn range(
     ClientCall::Range { table: table.to_owned(), low: low.map(Key), high: high.map(Key), limit, at }
 }
 
-/// The rows of a reply.
+/// Takes the rows out of a reply.
 pub(crate) fn rows(reply: ClientReply) -> Result<Rows> {
     match reply {
         ClientReply::Rows { rows, is_whole } => {
@@ -343,7 +344,7 @@ pub(crate) fn rows(reply: ClientReply) -> Result<Rows> {
     }
 }
 
-/// Checks that a reply says that what was asked is done.
+/// Checks that a reply is [`ClientReply::Done`].
 pub(crate) fn done(reply: &ClientReply) -> Result<()> {
     if *reply == ClientReply::Done { Ok(()) } else { Err(unexpected(reply)) }
 }

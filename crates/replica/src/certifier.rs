@@ -1,22 +1,22 @@
 //! Decides, in the order of the log, whether a transaction's reads still hold.
 //!
-//! One certifier for each leadership, at the leader; any thread, under one latch, which ranks below
-//! the store's. A transaction reads a view of the applied state at index `s`. Its entry is handed
-//! to the Raft log under the latch, so the order of certification is the order of the log.
-//! Invariants:
+//! Each leadership has one certifier, at the leader. Any thread may call it; one latch guards it,
+//! which ranks below the store's. A transaction reads a view of the applied state at one index. The
+//! certifier queues the transaction's entry for the Raft log under the latch, so the order of
+//! certification is the order of the log. Invariants:
 //!
 //! 1. The certifier is made when everything below the leadership's first entry is applied, and
-//!    serves views at or above that. Entries of this leadership are handed in here alone, and an
-//!    entry is refused if the leadership has ended. So every entry between a view and a proposal is
-//!    one of `proposals`.
-//! 2. A proposal is a conflict until it is known to be applied at an index that the view has.
-//!    Learning that late refuses more than needed, never less.
+//!    serves views at or above that entry's index. All entries of this leadership come from this
+//!    certifier, and an entry is refused if the leadership has ended. So every entry between a view
+//!    and a proposal is one of `proposals`.
+//! 2. A proposal conflicts with a view until it is known to be applied at an index that the view
+//!    includes. A delay in learning that index causes unneeded refusals, never a missed conflict.
 //! 3. A proposal is forgotten only when it is applied at or below the index of every view in use,
 //!    or was refused before it entered the log.
 //!
-//! Therefore a transaction that is certified has read the state that its own entry finds:
-//! transactions are serializable in the order of the log. A crash loses the certifier, and with it
-//! the leadership.
+//! Therefore a certified transaction has read the same values that it would read at its own entry,
+//! and transactions are serializable in the order of the log. A crash of the leader loses the
+//! certifier together with the leadership.
 
 use crate::types::Leadership;
 use crate::write_set::WriteSet;
@@ -25,10 +25,11 @@ use std::ops::Bound;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Most proposals that are remembered for views in use. A view that needs more is refused.
+/// Most proposals that are remembered for views in use. A transaction whose view needs more is
+/// refused with [`Refusal::TooOld`].
 const PROPOSALS_MAX: usize = 100_000;
 
-/// A table, and the bounds of the keys that were passed over.
+/// A table, and the bounds of the keys that a transaction has scanned.
 pub(crate) type ReadRange = (String, Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The read set of a transaction.
@@ -44,9 +45,9 @@ pub(crate) type Number = u64;
 /// Reason why a transaction has to run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// This proposal wrote what the transaction has read.
+    /// This proposal writes a key that the transaction has read.
     Conflict(Number),
-    /// The view is older than what is remembered.
+    /// The view is so old that a proposal which it does not include has been forgotten.
     TooOld,
 }
 
@@ -61,9 +62,9 @@ pub(crate) struct Certifier {
 struct Inside {
     next: Number,
     proposals: BTreeMap<Number, Proposal>,
-    /// Table, key: the proposals that write it.
+    /// The proposals that write a key, by table and key.
     writers: BTreeMap<(String, Vec<u8>), Vec<Number>>,
-    /// Views in use: an index at or below theirs, and how many.
+    /// Number of views in use, by a lower bound of their index.
     views: BTreeMap<u64, usize>,
     /// The largest index at which a proposal is known to be applied.
     applied: u64,
@@ -72,19 +73,21 @@ struct Inside {
 }
 
 struct Proposal {
-    /// Index at which it is applied, once that is known.
+    /// Index at which the proposal is applied, once that is known.
     index: Option<u64>,
     keys: Vec<(String, Vec<u8>)>,
 }
 
-/// Keeps what a view may conflict with, from before the view is opened until it is dropped.
+/// Retains the proposals that a view may conflict with. The guard is made before the view is
+/// opened.
 pub(crate) struct ViewGuard {
     certifier: Arc<Certifier>,
     floor: u64,
 }
 
 impl Certifier {
-    /// A certifier for a leadership whose first entry is at `first`, or below, and is applied.
+    /// Makes a certifier for a leadership whose first entry is applied and lies at index `first` or
+    /// below.
     pub(crate) fn new(leadership: Leadership, first: u64) -> Self {
         let inside = Inside { applied: first, forgotten: first, ..Inside::default() };
         Certifier { leadership, inside: Mutex::new(inside), told: Condvar::new() }
@@ -94,12 +97,14 @@ impl Certifier {
         &self.leadership
     }
 
-    // No code of a caller runs under the latch but the hand-over to a queue, which does not panic.
+    // The only code of a caller that runs under the latch puts an entry into a queue, which does
+    // not panic.
     fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before a view is opened, and kept until its transaction is certified.
+    /// Makes the guard of a view. Call it before the view is opened, and keep the guard until the
+    /// transaction is certified.
     pub(crate) fn view(self: &Arc<Self>) -> ViewGuard {
         let mut inside = self.inside();
         let floor = inside.applied;
@@ -107,7 +112,8 @@ impl Certifier {
         ViewGuard { certifier: self.clone(), floor }
     }
 
-    /// Certifies what was read at index `view`, and hands the proposal over if it holds.
+    /// Checks whether reads of a view at index `view` still hold. If they do, adds a proposal and
+    /// calls `hand_over` with its number.
     pub(crate) fn certify(
         &self,
         view: u64,
@@ -127,12 +133,12 @@ impl Certifier {
         Ok(())
     }
 
-    /// Hands over a proposal that has read nothing.
+    /// Adds a proposal that has read nothing, and calls `hand_over` with its number.
     pub(crate) fn propose(&self, set: &WriteSet, hand_over: impl FnOnce(Number)) {
         hand_over(self.inside().propose(set));
     }
 
-    /// The proposal is applied at `index`.
+    /// Notes that a proposal is applied at `index`.
     pub(crate) fn applied(&self, number: Number, index: u64) {
         let mut inside = self.inside();
         if let Some(proposal) = inside.proposals.get_mut(&number) {
@@ -143,7 +149,7 @@ impl Certifier {
         self.told.notify_all();
     }
 
-    /// The proposal was refused before it entered the log.
+    /// Removes a proposal that was refused before it entered the log.
     pub(crate) fn refused(&self, number: Number) {
         self.inside().remove(number);
         self.told.notify_all();
@@ -154,8 +160,8 @@ impl Certifier {
         let pending = |inside: &mut Inside| {
             inside.proposals.get(&number).is_some_and(|proposal| proposal.index.is_none())
         };
-        // Whether it ended in time does not matter: the transaction runs again, and is certified
-        // again.
+        // A time-out is not reported, because the transaction runs again and is certified again in
+        // either case.
         drop(self.told.wait_timeout_while(self.inside(), at_most, pending));
     }
 }
@@ -171,7 +177,7 @@ impl Inside {
             numbers.iter().rev().find(unseen).copied()
         };
         let by_key = || {
-            // The map is asked with a key of its own type; keys are short.
+            // The lookup needs a key of the map's own type, so reads store theirs in that form.
             reads.keys.iter().find_map(|read| self.writers.get(read).and_then(unseen))
         };
         let by_range = || {
@@ -220,7 +226,7 @@ impl Inside {
         }
     }
 
-    /// Forgets the proposals that every view in use has, and the first ones above the limit.
+    /// Forgets the proposals that every view in use includes, and the oldest ones beyond the limit.
     fn forget(&mut self) {
         let floor = self.views.keys().next().copied().unwrap_or(self.applied);
         while let Some((&number, &Proposal { index: Some(index), .. })) = self.proposals.first_key_value() {

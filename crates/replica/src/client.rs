@@ -1,7 +1,7 @@
 //! A client of a group in another process.
 //!
-//! Any thread. The client has a runtime of one thread for its connections; a call blocks the
-//! calling thread. Calls of several threads go side by side, each on a connection of its own.
+//! Any thread may use a client. The client has a runtime of one thread for its connections; a call
+//! blocks the calling thread. Calls of several threads run in parallel, each on its own connection.
 
 use crate::caller::{Caller, Rows, done, range, rows};
 use crate::client_message::{ClientCall, ReadAt};
@@ -22,16 +22,17 @@ use tokio::runtime::Runtime;
 /// Options for a client. Take [`ClientOptions::new`] and change what you need.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Addresses of replicas. One that runs is enough: it names the leader.
+    /// Addresses of replicas. The address of one running replica is enough, because it names the
+    /// leader.
     pub addresses: Vec<String>,
     /// Id of the cluster. Replicas of other clusters are refused. Default: none, any cluster.
     pub cluster: Option<[u8; 16]>,
-    /// The way to the replicas. Default: [`Tcp`], without encryption.
+    /// Transport of the connections. Default: [`Tcp`], without encryption.
     pub transport: Arc<dyn Transport>,
-    /// Time after which the client gives up a replica that does not answer, and sends the call to
-    /// another one. Default: 3 s.
+    /// Time after which the client stops waiting for a replica's answer and sends the call to
+    /// another replica. Default: 3 s.
     pub patience: Duration,
-    /// Time after which a call other than a write fails. Default: 10 s. A write has its own,
+    /// Time after which a call other than a write fails. Default: 10 s. For a write it is
     /// [`WriteOptions::wait`].
     pub wait: Duration,
 }
@@ -55,12 +56,12 @@ impl fmt::Debug for ClientOptions {
     }
 }
 
-/// A client of a group whose replicas run in other processes. Its calls find the leader, and go on
-/// with a new leader when one fails. Clones share the connections.
+/// A client of a group whose replicas run in other processes. A call finds the leader, and goes on
+/// at the new leader when the old one fails. Clones share the connections.
 ///
-/// The calls mean the same as those of [`Replica`](crate::Replica) with the same names. The client
-/// sends a write again, under its id, until it is answered or its time is over; the group applies
-/// it once.
+/// Each call has the meaning of the call of [`Replica`](crate::Replica) with the same name. The
+/// client sends a write again under the same id until a replica answers or the time is over; the
+/// group applies the write once.
 ///
 /// ```no_run
 /// use katydid_replica::{Client, ClientOptions, ReadAt, RequestId, WriteOptions, WriteSet};
@@ -82,7 +83,7 @@ struct Shared {
     caller: Arc<Caller>,
     addresses: Vec<String>,
     wait: Duration,
-    /// `None` while it is dropped.
+    /// `None` while the client is being dropped.
     runtime: Option<Runtime>,
 }
 
@@ -98,8 +99,8 @@ impl Client {
     /// Makes a client. It connects at its first call.
     ///
     /// # Errors
-    /// [`Error::Option`] if no address is given; [`Error::Io`] if the system cannot start a thread
-    /// for it.
+    /// [`Error::Option`] if no address is given; [`Error::Io`] if the system cannot start the
+    /// client's thread.
     pub fn new(options: ClientOptions) -> Result<Client> {
         if options.addresses.is_empty() {
             let reason = "must name at least one replica".to_owned();
@@ -131,7 +132,7 @@ impl Client {
         outcome.recv().unwrap_or(Err(Error::Closed))
     }
 
-    /// The addresses that the client was made with.
+    /// Returns the addresses that the client was made with.
     pub fn addresses(&self) -> &[String] {
         &self.shared.addresses
     }
@@ -149,24 +150,24 @@ impl Client {
     /// [`Replica::open_client`](crate::Replica::open_client).
     ///
     /// # Errors
-    /// The error of the last try when [`ClientOptions::wait`] is over. The tries before may have
+    /// The error of the last try when [`ClientOptions::wait`] is over. Earlier tries may have
     /// opened sessions.
     pub fn open_client(&self) -> Result<u64> {
         self.run(|caller, wait| async move { caller.open_client(wait).await })
     }
 
-    /// Writes: all of the set or nothing.
+    /// Writes a set, all of it or nothing. Returns when the write is acknowledged.
     ///
     /// # Errors
-    /// [`Error::Unknown`] if the write may have committed all the same, or may commit later. After
-    /// all other errors it has not committed: [`Error::Inadmissible`], [`Error::Cancelled`],
+    /// [`Error::Unknown`] if the write may have committed or may commit later. After any other
+    /// error this call has not committed it: [`Error::Inadmissible`], [`Error::Cancelled`],
     /// [`Error::UnknownClient`], [`Error::TooOld`], or the error of the last try.
     pub fn write(&self, id: RequestId, set: WriteSet, options: WriteOptions) -> Result<Committed> {
         self.run(|caller, _| async move { caller.write(id, set, options).await })
     }
 
     /// Writes like [`Client::write`], and calls `done` with the outcome, on the client's own
-    /// thread. Each write under way has a connection for itself. If the last clone of the client is
+    /// thread. Each write in flight has its own connection. If the last clone of the client is
     /// dropped before the answer, the outcome is [`Error::Unknown`].
     pub fn write_with(
         &self,
@@ -187,7 +188,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten the request.
-    /// After any other error, that of the last try, ask again.
+    /// Any other error is that of the last try; call again.
     pub fn resolve(&self, id: RequestId) -> Result<Outcome> {
         self.run(|caller, wait| async move { caller.resolve(id, wait).await })
     }
@@ -202,8 +203,8 @@ impl Client {
     }
 
     /// Returns the first rows of a range, in order, of one state: at most `limit`, at most 10,000,
-    /// and at most about 4 MiB. To go on, ask for the keys after the last one; the rows are of a
-    /// newer state then.
+    /// and at most about 4 MiB. For further rows, ask for the keys after the last one; those rows
+    /// come from a newer state.
     ///
     /// # Errors
     /// The error of the last try when [`ClientOptions::wait`] is over.
@@ -216,8 +217,8 @@ impl Client {
     /// Returns the first rows of a range like [`Client::range`], from the replica at `address`.
     ///
     /// # Errors
-    /// [`Error::Io`] if the replica does not answer; [`Error::TooStale`], [`Error::NotLeader`] and
-    /// other errors that it answers with.
+    /// [`Error::Io`] if the replica does not answer; otherwise the error that the replica answers,
+    /// such as [`Error::TooStale`] or [`Error::NotLeader`].
     pub fn range_at(
         &self,
         address: &str,
@@ -241,12 +242,12 @@ impl Client {
         self.run(|caller, wait| async move { done(&caller.call_at(&address, &call, wait).await?) })
     }
 
-    /// Adds a member that does not vote, and waits until it has the log, at most `wait`: see
-    /// [`Replica::add_learner`](crate::Replica::add_learner).
+    /// Adds a member that does not vote, and waits for at most `wait` until the member has the log:
+    /// see [`Replica::add_learner`](crate::Replica::add_learner).
     ///
     /// # Errors
-    /// [`Error::Members`]; otherwise the error of the last try. The member may have been added all
-    /// the same; adding it again does no harm.
+    /// [`Error::Members`]; otherwise the error of the last try. The member may have been added
+    /// despite an error; adding it again does no harm.
     pub fn add_learner(&self, id: ReplicaId, address: &str, wait: Duration) -> Result<()> {
         let call = ClientCall::AddLearner { id, address: address.to_owned() };
         self.run(|caller, _| async move { done(&caller.repeat(call, wait).await?) })
@@ -256,8 +257,8 @@ impl Client {
     /// [`Replica::change_voters`](crate::Replica::change_voters).
     ///
     /// # Errors
-    /// [`Error::Members`]; otherwise the error of the last try. The change may have been made all
-    /// the same, or be under way; asking for it again does no harm.
+    /// [`Error::Members`]; otherwise the error of the last try. Despite an error the change may
+    /// have been made or be under way; asking for it again does no harm.
     pub fn change_voters(&self, voters: &BTreeSet<ReplicaId>) -> Result<()> {
         let call = ClientCall::ChangeVoters { voters: voters.clone() };
         self.run(|caller, wait| async move { done(&caller.repeat(call, wait).await?) })
@@ -287,7 +288,7 @@ impl Client {
     }
 }
 
-/// A callback, called once also if the task that has it is dropped.
+/// A callback that is called exactly once, even if the task that owns it is dropped.
 struct Told<F: FnOnce(Result<Committed>)> {
     id: RequestId,
     done: Option<F>,

@@ -1,9 +1,9 @@
 //! Messages between clients and replicas.
 //!
 //! Pure; any thread. A client's connection begins with a [`ClientHello`] and a
-//! [`Greeting`](crate::message::Greeting); then each [`ClientCall`] is answered by one
-//! [`ClientReply`]. A replica that cannot do what it was asked says so with a [`Refusal`], from
-//! which the client makes the error that a call of the replica itself would have returned.
+//! [`Greeting`](crate::message::Greeting); then the replica answers each [`ClientCall`] with one
+//! [`ClientReply`]. A failed call is answered with a [`Refusal`]. The client turns the refusal into
+//! the [`Error`] that the same call of [`Replica`](crate::Replica) would have returned.
 
 use crate::error::{Error, UnknownReason};
 use crate::ids::{ReplicaId, RequestId};
@@ -20,7 +20,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ClientHello {
     pub protocol: u16,
-    /// The cluster that the client wants; none if any will do.
+    /// Cluster that the client wants; `None` if the client accepts any cluster.
     pub cluster: Option<[u8; 16]>,
 }
 
@@ -32,7 +32,7 @@ pub enum ReadAt {
     /// and confirms by a majority that it leads.
     Leader,
     /// A state that was current at most this long ago. Any replica that has such a state answers,
-    /// without asking another one.
+    /// without asking another replica.
     Stale(Duration),
     /// The state that the asked replica has applied, of any age.
     Applied,
@@ -67,10 +67,10 @@ pub(crate) enum ClientReply {
         index: u64,
         all: bool,
     },
-    /// The request has committed; false: it never will.
+    /// True if the request has committed, false if it never will.
     Resolved(bool),
     Value(Option<serde_bytes::ByteBuf>),
-    /// Rows in order; and whether the range has no more.
+    /// Rows in key order, and whether the range has no further rows.
     Rows {
         rows: Vec<Row>,
         is_whole: bool,
@@ -81,7 +81,8 @@ pub(crate) enum ClientReply {
 
 messages! { 3 ClientHello 40 ClientCall 41 ClientReply }
 
-/// An [`Error`] as it travels. What a client cannot act on by kind is text.
+/// The encoded form of an [`Error`]. Kinds of errors that a client does not distinguish become
+/// [`Refusal::Stopped`] with a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refusal {
     NotLeader { replica: ReplicaId, leader: Option<(ReplicaId, String)> },
@@ -97,7 +98,7 @@ pub(crate) enum Refusal {
     Closed,
 }
 
-/// An [`UnknownReason`] as it travels.
+/// The encoded form of an [`UnknownReason`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unknown {
     LeadershipLost,
@@ -126,8 +127,8 @@ impl From<Error> for Refusal {
             },
             Error::TooStale { age, max } => Refusal::TooStale { age, max },
             Error::Members { reason } => Refusal::Members { reason },
-            // The state was replaced by a snapshot, or the replica is closed: another try finds the
-            // new one, or another replica.
+            // A snapshot has replaced the state, or the replica is closed. The client tries again:
+            // it then finds the new state, or asks another replica.
             Error::Closed | Error::Engine(katydid::Error::Closed) => Refusal::Closed,
             error => Refusal::Stopped { reason: error.to_string() },
         }

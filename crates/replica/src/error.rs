@@ -1,8 +1,9 @@
-//! Everything a call on a replica can fail with.
+//! The errors of calls on a replica.
 //!
-//! One type, because calls fail alike; it is `Clone`. A failed write says what became of the
-//! transaction: [`Error::is_unknown`] is true of errors that leave it open, and false of errors
-//! after which the transaction has not committed and, under that request id, never will by itself.
+//! All calls share one error type, because they fail for the same reasons. The type is `Clone`.
+//! [`Error::is_unknown`] is true for errors that leave the outcome of a write open. After any other
+//! error the failed call has not committed the write and never will; only a new call with the same
+//! request id may commit it.
 
 use crate::ids::{ReplicaId, RequestId};
 use std::borrow::Cow;
@@ -22,7 +23,7 @@ pub enum Error {
     NotLeader {
         /// The replica that was asked.
         replica: ReplicaId,
-        /// The leader and its address, where known.
+        /// The leader and its address, if known.
         leader: Option<(ReplicaId, String)>,
     },
     /// The replica could not confirm by a majority that it leads. Nothing was done. Ask again, or
@@ -34,8 +35,8 @@ pub enum Error {
         /// The obstacle.
         reason: String,
     },
-    /// Other transactions changed the keys that the transaction had read, at each of its tries. It
-    /// has not committed. Run it again later.
+    /// At each try of the transaction, other transactions changed keys that it had read. It has not
+    /// committed. Run it again later.
     #[error("other transactions changed what the transaction had read, {tries} times in a row")]
     Conflict {
         /// Number of its runs.
@@ -49,31 +50,31 @@ pub enum Error {
         /// The key.
         key: Vec<u8>,
     },
-    /// No replica applies such a write set. It has not committed.
+    /// The write set breaks a rule, so that no replica applies it. It has not committed.
     #[error("the writes to table {table:?} are refused: {reason}")]
     Inadmissible {
-        /// The table that is concerned.
+        /// The table that the rule is about.
         table: String,
         /// The rule that the write set breaks.
         reason: Cow<'static, str>,
     },
-    /// The request was cancelled before: it has not committed, and never will.
+    /// An earlier call cancelled the request: it has not committed, and never will.
     #[error("request {id} was cancelled")]
     Cancelled {
         /// The request.
         id: RequestId,
     },
     /// The replicas do not know the client: it never opened a session, or newer sessions have
-    /// replaced its session. This call has not committed the request. Whether an earlier call has
-    /// cannot be known any more.
+    /// replaced its session. This call has not committed the request; an earlier call may have,
+    /// which cannot be found out any more.
     #[error("the client of request {id} has no session")]
     UnknownClient {
         /// The request.
         id: RequestId,
     },
     /// The client has since used a sequence number that is larger by 4,096 or more, so the replicas
-    /// have forgotten the outcome of this one. This call has not committed the request. Whether an
-    /// earlier call has cannot be known any more.
+    /// have forgotten the outcome of this one. This call has not committed the request; an earlier
+    /// call may have, which cannot be found out any more.
     #[error("the sequence number of request {id} is too far behind the client's latest")]
     TooOld {
         /// The request.

@@ -1,7 +1,7 @@
-//! Frames: what travels between replicas, as bytes.
+//! Frames: the encoding of messages between replicas as bytes.
 //!
-//! Pure; any thread. The decoder never panics, and takes memory for a payload as its bytes arrive,
-//! not on the word of the length.
+//! Pure; any thread. The decoder never panics. It allocates memory as the bytes of a payload
+//! arrive, not by the length in the header.
 //!
 //! | bytes | |
 //! |---|---|
@@ -18,7 +18,8 @@ use tokio_util::codec::{Decoder, Encoder};
 
 /// Bytes before the payload.
 pub const HEADER_BYTES: usize = 12;
-/// Most bytes of a payload: the largest write set, and a batch of entries before it.
+/// Maximum bytes of a payload: room for the largest write set and a batch of smaller entries before
+/// it.
 pub const PAYLOAD_BYTES_MAX: usize = 40 << 20;
 const VERSION: u8 = 1;
 
@@ -31,7 +32,7 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
-/// Reason why bytes are no frame.
+/// Reason why no frame could be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -44,13 +45,13 @@ pub enum FrameError {
         /// The version.
         found: u8,
     },
-    /// The payload is longer than any.
+    /// The payload is longer than [`PAYLOAD_BYTES_MAX`].
     #[error("a frame has {length} bytes of payload; at most {PAYLOAD_BYTES_MAX} are allowed")]
     TooLong {
         /// Length of the payload in bytes.
         length: usize,
     },
-    /// The checksum, or a field that is zero, is wrong.
+    /// The checksum is wrong, or a field that must be zero is not.
     #[error("a frame of {length} bytes does not match its checksum")]
     Damaged {
         /// Length of the payload.
@@ -153,7 +154,8 @@ mod tests {
                 let mut bytes = whole.clone();
                 bytes[at] ^= flip;
                 let decoded = FrameCodec::default().decode(&mut bytes);
-                // A larger length waits for bytes; those that come decide.
+                // A length that grew makes the decoder wait for more bytes, which then fail the
+                // checksum.
                 assert!(!matches!(decoded, Ok(Some(_))), "byte {at} changed by {flip}");
                 assert!(at < 4 || decoded.is_err(), "byte {at} changed by {flip}");
             }

@@ -1,18 +1,19 @@
 //! Age of a follower's state.
 //!
-//! Any task, under one latch, which ranks below the store's. The leader says with each append how
-//! long ago a majority last confirmed it, and what was committed. A follower that has applied that
-//! much has a state that was current then. The age does not include the time that the message
-//! travelled: the clocks of two machines are not compared.
+//! Any task may call it, under one latch, which ranks below the store's. With each append the
+//! leader reports how long ago a majority last confirmed it, and its committed index. A follower
+//! that has applied that index has a state that was current when the majority confirmed the leader.
+//! The age does not include the time that the message travelled, because the clocks of two machines
+//! are not compared.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Least time between two words that are remembered.
+/// Least time between two reports that are remembered.
 const APART: Duration = Duration::from_millis(10);
-/// Most words that are remembered: the last ten seconds of them.
+/// Most reports that are remembered: those of about ten seconds.
 const WORDS_MAX: usize = 1024;
 
 /// See the head of this file.
@@ -21,21 +22,21 @@ pub(crate) struct Freshness(Mutex<Words>);
 
 #[derive(Default)]
 struct Words {
-    /// Last time at which the applied state was current, as far as is known.
+    /// Latest known time at which the applied state was current.
     current: Option<Instant>,
-    /// Time at which the state at this index was current; both grow.
+    /// Times at which the states at some indices were current. Times and indices increase.
     coming: VecDeque<(Instant, u64)>,
 }
 
 impl Freshness {
-    /// The leader's word, arrived at `now`: the state at index `committed` was current `age`
-    /// before.
+    /// Notes a leader's report that arrived at `now`: the state at index `committed` was current
+    /// `age` before.
     pub(crate) fn hear(&self, now: Instant, age: Duration, committed: u64) {
         let Some(then) = now.checked_sub(age) else { return };
         let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match words.coming.back_mut() {
             Some((last, index)) if *index >= committed => *last = (*last).max(then),
-            // A word that is left out makes the age larger than it is.
+            // Leaving a report out only makes the computed age larger than the true one.
             Some((last, _)) if then.saturating_duration_since(*last) < APART => {}
             _ => words.coming.push_back((then, committed)),
         }
@@ -44,14 +45,15 @@ impl Freshness {
         }
     }
 
-    /// Age at `now` of the state at index `applied`; none if no leader has said.
+    /// Returns the age at `now` of the state at index `applied`; `None` if no report covers that
+    /// state.
     pub(crate) fn age(&self, now: Instant, applied: u64) -> Option<Duration> {
         let mut words = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(&(then, index)) = words.coming.front()
             && index <= applied
         {
             words.current = words.current.max(Some(then));
-            // The last word stays: later ones with the same index make it newer.
+            // The last report stays, because a later report with the same index replaces its time.
             if words.coming.len() == 1 {
                 break;
             }

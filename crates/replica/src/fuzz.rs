@@ -1,4 +1,4 @@
-//! The decoders of what another process sends, for the fuzzing program.
+//! The decoders of messages from other processes, for the fuzzing program.
 //!
 //! Pure.
 
@@ -24,7 +24,7 @@ use tokio_util::codec::{Decoder, Encoder};
 /// One decoder: its name, valid inputs, and the call.
 pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
 
-/// Every decoder of what a replica or a client sends.
+/// Returns the decoders of all messages that a replica or a client sends.
 pub fn fuzz_targets() -> Vec<Target> {
     vec![("replica message", frames().into_iter().filter_map(encoded).collect(), decode)]
 }
@@ -35,8 +35,8 @@ fn encoded(frame: Frame) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-/// Reads a frame as it is, and, whatever its checksum, its payload as the message that its kind
-/// names and as every other one.
+/// Decodes the input as a frame. Then decodes its payload as each kind of message, without regard
+/// to the checksum.
 fn decode(input: &[u8]) {
     let _refused = FrameCodec::default().decode(&mut BytesMut::from(input));
     if let Some((header, payload)) = input.split_at_checked(HEADER_BYTES) {
@@ -44,7 +44,7 @@ fn decode(input: &[u8]) {
     }
 }
 
-/// Number of messages that a frame can be decoded as.
+/// Returns the number of kinds of messages that a frame can be decoded as.
 fn tried(frame: &Frame) -> usize {
     let tried = [
         Hello::from_frame(frame).is_ok(),
@@ -85,7 +85,7 @@ fn append() -> AppendEntriesRequest<Types> {
     }
 }
 
-/// At least one frame of each message.
+/// Returns at least one frame for each kind of message.
 fn frames() -> Vec<Frame> {
     let hello = Hello { protocol: PROTOCOL, cluster: [3; 16], from: 1, to: 2, purpose: Purpose::Appends };
     let rows = || vec![Row(vec![1; 40], vec![2; 400]), Row(vec![], vec![])];
@@ -143,7 +143,7 @@ fn frames() -> Vec<Frame> {
             .to_frame(),
         ClientReply::Refused(Refusal::Unknown { id, reason: Unknown::TimedOut }).to_frame(),
     ];
-    // All of them are small, and of types that can be encoded.
+    // Every message is small and has a type that can be encoded, so no error is dropped.
     of_replicas.into_iter().chain(of_clients).filter_map(Result::ok).collect()
 }
 

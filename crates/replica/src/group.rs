@@ -1,8 +1,8 @@
-//! A running replica: it takes part in the Raft group, and carries out the calls of its handle and
+//! A running replica. It takes part in the Raft group, and carries out the calls of its handle and
 //! of its clients.
 //!
-//! All of this runs as tasks of one tokio runtime, which the handle or a simulation owns. Steps
-//! that may wait for a device tell the runtime so. Closing the group stops Raft first, and then
+//! The replica runs as tasks of one tokio runtime, which the handle or a simulation owns. Steps
+//! that may wait for a device run under [`blocking`]. Closing the group stops Raft first, and then
 //! closes the log and the store.
 
 use crate::certifier::Certifier;
@@ -36,7 +36,7 @@ use tokio::time::Instant;
 
 /// Maximum number of rows that one call of a client gets.
 pub(crate) const ROWS_MAX: u32 = 10_000;
-/// Bytes of rows at which the answer to a client's range call stops.
+/// Bytes of rows after which the answer to a client's range call ends.
 const ROWS_BYTES: usize = 4 << 20;
 
 /// See the head of this file.
@@ -112,7 +112,7 @@ impl Group {
         Error::NoQuorum { replica: self.waiting.replica, reason: reason.to_owned() }
     }
 
-    /// The vote in the log.
+    /// Returns the vote in the log.
     #[cfg(test)]
     pub(crate) async fn saved_vote(&self) -> Option<crate::types::Vote> {
         let mut log = self.log.clone();
@@ -189,12 +189,13 @@ impl Group {
         let written = self.propose(&certifier, request, &WriteSet::default());
         let (told, answer) = oneshot::channel();
         let tell = move |outcome| drop(told.send(outcome));
-        // A separate task, because it must go on even if the caller has stopped waiting.
+        // A separate task follows the write, because that must go on even if the caller stops
+        // waiting.
         tokio::spawn(self.waiting.clone().follow(written, id, options, None, tell));
         Ok(answer.await.map_err(|_| Error::Closed)??.0)
     }
 
-    /// Writes, and calls `done` with the outcome.
+    /// Writes a set, and calls `done` with the outcome.
     pub(crate) async fn write(
         self: Arc<Self>,
         id: RequestId,
@@ -235,7 +236,8 @@ impl Group {
         Ok(ready.read_log_id().log_id().index)
     }
 
-    /// A view of the applied state that is at most `max` old, as far as this replica can tell.
+    /// Returns a view of the applied state if this replica knows that the state is at most `max`
+    /// old.
     pub(crate) fn stale_view(&self, max: Duration) -> Result<View> {
         let view = self.store.view()?;
         let age = self.freshness.age(Instant::now(), view.applied.index());
@@ -245,7 +247,7 @@ impl Group {
         }
     }
 
-    /// Confirms by a majority that the leadership of a certifier goes on.
+    /// Confirms by a majority that the leadership of a certifier has not ended.
     pub(crate) async fn confirm(&self, certifier: &Certifier, wait: Duration) -> Result<()> {
         let confirmed = self.raft().get_read_linearizer(ReadPolicy::ReadIndex);
         let confirmed = tokio::time::timeout(wait, confirmed).await;
@@ -275,7 +277,7 @@ impl Group {
         Written { certifier: certifier.clone(), number, answer }
     }
 
-    /// The certifier of this replica's leadership.
+    /// Returns the certifier of this replica's current leadership, which is made if it is missing.
     pub(crate) async fn certifier(&self, wait: Duration) -> Result<Arc<Certifier>> {
         let (raft, waiting) = (self.raft(), &self.waiting);
         loop {
@@ -287,7 +289,8 @@ impl Group {
                     return Ok(certifier.clone());
                 }
             }
-            // The first write of a leadership: everything before its first entry must be applied.
+            // A new leadership needs a new certifier, and all entries before its first one must be
+            // applied.
             let linearizer = raft.get_read_linearizer(ReadPolicy::ReadIndex).await;
             let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
             let ready = linearizer.try_await_ready(raft, Some(wait)).await.map_err(stopped)?;
@@ -319,7 +322,7 @@ impl Group {
     /// Leaves the group, and closes log and engine.
     pub(crate) async fn close(&self) -> Result<()> {
         self.server.abort();
-        // The error says that Raft's task has panicked. Then the task has stopped as well.
+        // The only error is a panic of Raft's task, which has then stopped, too.
         let _stopped = self.raft().shutdown().await;
         blocking(|| {
             let log = self.log.close();
@@ -329,7 +332,7 @@ impl Group {
         })
     }
 
-    /// Does what a client asks for.
+    /// Carries out a call of a client.
     async fn answer(self: Arc<Self>, call: ClientCall) -> Result<ClientReply> {
         match call {
             ClientCall::Status => Ok(ClientReply::Status(self.status())),
@@ -338,10 +341,9 @@ impl Group {
                 let durability = if all { Replicated::All } else { Replicated::Quorum };
                 let options = WriteOptions { durability, wait: Duration::from_millis(wait_ms) };
                 let (told, outcome) = oneshot::channel();
-                // In a task of its own: the write is followed to its end also when the client has
-                // gone.
+                // A task of its own follows the write to its end, even if the client disconnects.
                 tokio::spawn(self.write(id, set, options, move |outcome| drop(told.send(outcome))));
-                // The replica was closed, perhaps with the entry in its log.
+                // The task was dropped because the replica is closed; the entry may be in its log.
                 let dropped = |_| Error::Unknown { id, reason: UnknownReason::Stopped };
                 let Committed { index, reached, .. } = outcome.await.map_err(dropped)??;
                 Ok(ClientReply::Committed { index, all: reached == Replicated::All })
@@ -399,7 +401,7 @@ impl Clients for Group {
     }
 }
 
-/// The first rows between two bounds: at most `limit`, and [`ROWS_MAX`].
+/// Reads the first rows between two bounds: at most `limit`, and at most [`ROWS_MAX`].
 fn rows(
     view: &View,
     table: &str,

@@ -5,11 +5,11 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Number of a replica, unique in its cluster. A replica that lost its folder comes back under a
-/// new number: an old number stands for votes that were given.
+/// Number of a replica, unique in its cluster. A replica that lost its folder must come back under
+/// a new number, because it may have voted under the old number and has forgotten that vote.
 pub type ReplicaId = u64;
 
-/// Identifier of a request of a client, by which a retry is applied once.
+/// Identifier of a client's request. Replicas apply a request and its retries once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId {
     /// Number of the client, which [`Replica::open_client`](crate::Replica::open_client) returned.

@@ -1,20 +1,21 @@
-//! A replicated Katydid database: several machines keep one database by Raft, and go on when some
-//! of them fail.
+//! A replicated Katydid database: several machines keep copies of one database by Raft, and a
+//! majority goes on when the others fail.
 //!
-//! A [`Replica`] is a member of a group that is open. One member leads: it runs transactions
-//! ([`Replica::transact`]) and takes write sets ([`Replica::write`]), and acknowledges them when a
-//! majority, or all, have them on their devices ([`Replicated`]). Reads at the leader are
-//! linearizable ([`Replica::read`]); followers read a state of a known age
+//! A [`Replica`] is one open member of a group. One member leads: it runs transactions
+//! ([`Replica::transact`]) and accepts write sets ([`Replica::write`]). It acknowledges a write
+//! when a majority of the voters, or all, have the write on their devices ([`Replicated`]). Reads
+//! at the leader are linearizable ([`Replica::read`]); followers read a state of a known age
 //! ([`Replica::read_stale`]).
 //!
 //! - A write has a [`RequestId`], and a retry with the same id is applied once. After
-//!   [`Error::Unknown`], [`Replica::resolve`] says, for good, whether the request committed.
+//!   [`Error::Unknown`], [`Replica::resolve`] decides for good whether the request has committed.
 //! - [`Replica::add_learner`], [`Replica::change_voters`] and [`Replica::transfer_leader`] change
-//!   who takes part. A member that was away gets the log it missed, or a snapshot.
+//!   the members, the voters and the leader. A member that was away gets the log that it missed, or
+//!   a snapshot.
 //! - Programs in other processes use the group through a [`Client`].
-//! - Replicas and clients reach each other by a [`Transport`]. [`Tcp`] does not encrypt; `Tls`, of
-//!   the feature `tls`, does, and both sides show certificates.
-//! - [`client_driven`] is another replication, that of Efficient flushing, for reproducing its
+//! - Replicas and clients reach each other by a [`Transport`]. [`Tcp`] does not encrypt. `Tls`,
+//!   with the feature `tls`, encrypts, and each side checks the other's certificate.
+//! - [`client_driven`] is the replication of the paper "Efficient flushing", for reproducing its
 //!   figures.
 //!
 //! ```
@@ -23,7 +24,8 @@
 //! use katydid_replica::{Replica, ReplicaOptions, RequestId, WriteOptions};
 //! use std::{collections::BTreeMap, time::Duration};
 //!
-//! // A group of one; others open their replicas, and all are named here.
+//! // A group of one replica. In a larger group every machine opens its replica, and one replica's
+//! // `initialize` names them all.
 //! let replica = Replica::open(ReplicaOptions::new(folder.path(), *b"fruit-shop-group", 1, "127.0.0.1:0"))?;
 //! replica.initialize(&BTreeMap::from([(1, replica.address().to_owned())]))?;
 //! replica.wait_until(Duration::from_secs(60), |status| status.leader == Some(1))?;

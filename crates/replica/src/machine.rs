@@ -1,9 +1,9 @@
 //! openraft's state machine over the store.
 //!
-//! Driven by one task of the group. Committed entries are applied in order, many in one transaction
-//! of the engine, and answered after that. The builder of snapshots runs in a task of its own and
-//! only reads. A failure of the engine stops the replica: openraft gives up, and nothing is applied
-//! or answered afterwards.
+//! One task of the group drives the machine. It applies committed entries in order, many in one
+//! transaction of the engine, and answers them after that transaction. The snapshot builder runs in
+//! a task of its own and only reads and syncs. A failure of the engine stops the replica: openraft
+//! gives up, and applies and answers nothing afterwards.
 
 use crate::error::Error;
 use crate::runtime::blocking;
@@ -31,7 +31,7 @@ pub(crate) struct Machine {
     sessions: Sessions,
 }
 
-/// A snapshot: a view to be sent, or rows that were received.
+/// A snapshot: a view to send, or received rows to install.
 pub(crate) enum Snapshot {
     View(Box<View>),
     Received(Received),
@@ -50,13 +50,13 @@ struct Batch {
 }
 
 impl Machine {
-    /// The machine over a store, as far as that is.
+    /// Makes the machine over a store, and loads the store's applied state and sessions.
     pub(crate) fn new(store: Arc<Store>) -> Result<Self, Error> {
         let (applied, sessions) = store.load()?;
         Ok(Machine { store, applied, sessions })
     }
 
-    /// Decides an entry, and adds what it writes.
+    /// Decides an entry, and adds its writes to the batch.
     fn decide(&mut self, batch: &mut Batch, entry: Entry) -> Applied {
         let log_id = entry.log_id();
         batch.after.log_id = Some(log_id);
@@ -71,7 +71,7 @@ impl Machine {
                 let decided = self.sessions.decide(log_id.index, id, Applied::Cancelled);
                 decided.err().unwrap_or(Applied::Cancelled)
             }
-            // The same at every replica: it depends on the entry alone.
+            // Every replica decides alike, because the check depends on the entry alone.
             EntryPayload::Normal(Request::Write { set, .. }) if set.check().is_err() => Applied::Inadmissible,
             EntryPayload::Normal(Request::Write { id, set }) => {
                 match self.sessions.decide(log_id.index, id, Applied::Written) {
@@ -144,7 +144,7 @@ impl RaftStateMachine<Types> for Machine {
         Ok(())
     }
 
-    /// A view of the state as it is now, which is at least as new as any snapshot that was built.
+    /// Returns a view of the current state, which is at least as new as any snapshot built before.
     async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<Types, Snapshot>>> {
         if self.applied.log_id.is_none() {
             return Ok(None);
@@ -156,10 +156,11 @@ impl RaftStateMachine<Types> for Machine {
 impl RaftSnapshotBuilder<Types> for Builder {
     type SnapshotData = Snapshot;
 
-    /// Makes the state durable. No rows are copied: they are read when a replica needs them.
+    /// Makes the state durable. Copies no rows: the sender reads them when a replica needs the
+    /// snapshot.
     async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<Types, Snapshot>> {
         blocking(|| {
-            // The view comes first: what it shows is durable after the sync.
+            // The view is taken first, so that the sync covers all that it shows.
             let snapshot = take(&self.0)?;
             self.0.sync()?;
             Ok(snapshot)

@@ -1,8 +1,9 @@
 //! Messages between replicas, and their encoding as frames.
 //!
-//! Pure; any thread. A connection begins with a [`Hello`] and a [`Greeting`]; its purpose says
-//! which messages follow. Contents are MessagePack with field names, as in the Raft log: openraft's
-//! types are described by `serde`, and a format that names fields survives that types gain some.
+//! Pure; any thread. A connection begins with a [`Hello`] and a [`Greeting`]; the connection's
+//! purpose decides which messages follow. Contents are MessagePack with field names, as in the Raft
+//! log, because `serde` derives the encoding of openraft's types and a format with field names
+//! stays readable when a type gains fields.
 
 use crate::frame::Frame;
 use crate::ids::ReplicaId;
@@ -15,16 +16,16 @@ use openraft::raft::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Version of what connections say.
+/// Version of the protocol.
 pub(crate) const PROTOCOL: u16 = 1;
 
 /// Purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Purpose {
-    /// Calls: one [`Call`], one [`Reply`], and so on.
+    /// Calls, each with its reply before the next call: [`Call`], [`Reply`].
     Calls,
-    /// Appends that do not wait for each other's answers: [`Append`] one way, [`Appended`] the
-    /// other, in the same order.
+    /// Pipelined appends: each [`Append`] is answered by an [`Appended`], in the order of the
+    /// appends.
     Appends,
     /// One snapshot: [`SnapshotBegin`], [`SnapshotRows`], [`SnapshotEnd`], and a [`SnapshotReply`].
     Snapshot,
@@ -72,7 +73,7 @@ pub(crate) enum Reply {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Append {
     pub request: AppendEntriesRequest<Types>,
-    /// Milliseconds since a majority last confirmed the leader; none if no majority has.
+    /// Milliseconds since a majority last confirmed the leader; `None` if no majority has done so.
     pub age_ms: Option<u64>,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct SnapshotRows {
     pub rows: Vec<Row>,
 }
 
-/// Ends a snapshot: how many rows it has.
+/// Ends a snapshot, and tells its number of rows.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotEnd {
     pub rows: u64,
@@ -128,7 +129,7 @@ pub(crate) trait Message: Serialize + DeserializeOwned {
     }
 }
 
-/// Names the kinds of messages.
+/// Gives each type of message its number.
 macro_rules! messages {
     ($($kind:literal $message:ident)*) => {
         $(impl $crate::message::Message for $message {
@@ -147,7 +148,7 @@ messages! {
     30 SnapshotBegin 31 SnapshotRows 32 SnapshotEnd 33 SnapshotReply
 }
 
-/// A frame is not the message that was due.
+/// A frame cannot be decoded as the message that was due.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the frame is no {wanted}: {reason}")]
 pub(crate) struct Malformed {

@@ -13,48 +13,50 @@ use std::time::Duration;
 /// Options for opening a replica. Take [`ReplicaOptions::new`] and change what you need.
 #[derive(Clone)]
 pub struct ReplicaOptions {
-    /// Folder of the replica, with its Raft log in `log` and its state in `state`. It is created if
-    /// missing, and belongs to one replica for good.
+    /// Folder of the replica, with its Raft log in `log` and its state in `state`. The folder is
+    /// created if it is missing, and belongs to this replica for good.
     pub folder: PathBuf,
     /// Id of the cluster, the same at all its replicas. Replicas of other clusters are refused.
     pub cluster: [u8; 16],
     /// Number of this replica, unique in the cluster.
     pub id: ReplicaId,
-    /// Address at which this replica accepts connections of the others, such as `127.0.0.1:7100`.
-    /// With port 0 the system chooses a port.
+    /// Address at which this replica accepts connections of replicas and clients, such as
+    /// `127.0.0.1:7100`. With port 0 the system chooses a port.
     pub address: String,
-    /// The engine. Its durability is not used: commits wait for the Raft log. Default: the paged
-    /// engine with its defaults.
+    /// Options of the engine. `durability` is not used, because commits wait for the Raft log.
+    /// Default: the paged engine with its defaults.
     pub engine: katydid::Options,
-    /// The Raft log: one stream in files. Default: the log's own.
+    /// Options of the Raft log, which is one stream in files. Default: `wal::Options::default()`.
     pub log: wal::Options,
-    /// Directory of the Raft log, in place of `log` in [`ReplicaOptions::folder`]: another device,
-    /// or one with a delay, for measurements. Default: none.
+    /// Directory of the Raft log, on another device, or with an artificial delay for measurements.
+    /// Default: none, which means `log` in [`ReplicaOptions::folder`].
     pub log_directory: Option<Arc<dyn Directory>>,
-    /// The way to the other replicas. Default: [`Tcp`], without encryption.
+    /// Transport of connections to and from other replicas and clients. Default: [`Tcp`], without
+    /// encryption.
     pub transport: Arc<dyn Transport>,
     /// Time between two heartbeats of a leader. Default: 100 ms.
     pub heartbeat: Duration,
-    /// Time without a leader during which no replica stands for election. One stands after a random
-    /// time between 1.4 times and twice this. At least three times `heartbeat`. Default: 500 ms.
+    /// Base of the election time-out. A voter that hears no leader stands for election after a
+    /// random time between 1.4 and 2 times this value. At least three times `heartbeat`, at most 1
+    /// h. Default: 500 ms.
     pub election: Duration,
-    /// Number of entries of the Raft log between two points to which it can be purged. The engine
-    /// is synced once at each. Default: 50,000.
+    /// Number of entries of the Raft log between two snapshots. A snapshot syncs the engine once,
+    /// and lets the log be purged. Default: 50,000.
     pub snapshot_entries: u64,
-    /// Number of entries that are kept below such a point, for replicas that lag. A replica that
-    /// lags more gets a snapshot. Default: 50,000.
+    /// Number of entries below a snapshot that the log retains for replicas that lag. A replica
+    /// that lags more gets the snapshot. Default: 50,000.
     pub kept_entries: u64,
     /// Time that another replica may take to install a snapshot after its last byte was sent.
     /// Default: 10 min.
     pub install_wait: Duration,
-    /// Maximum number of writes in flight at this replica; further ones wait. Default: 4,096.
+    /// Maximum number of writes in flight at this replica; further writes wait. Default: 4,096.
     pub in_flight_max: usize,
-    /// Threads of the replica's runtime, at least 2. Default: 2.
+    /// Number of threads of the replica's runtime, from 2 to 256. Default: 2.
     pub threads: usize,
 }
 
 impl ReplicaOptions {
-    /// Makes the default options, for this replica.
+    /// Makes the default options for a replica.
     pub fn new(
         folder: impl Into<PathBuf>,
         cluster: [u8; 16],
@@ -80,7 +82,7 @@ impl ReplicaOptions {
         }
     }
 
-    /// Refuses values out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
     /// [`Error::Option`].
@@ -102,9 +104,9 @@ impl ReplicaOptions {
         let config = openraft::Config {
             cluster_name: format!("{:032x}", u128::from_be_bytes(self.cluster)),
             heartbeat_interval: ms(self.heartbeat),
-            // A follower stands when two times have passed: the leader's lease, which is as long as
-            // the longest time-out, and a random time-out. Together they are 1.4 to 2 times
-            // `election`. openraft gives a vote the shortest time-out, which must exceed a
+            // A follower stands for election after the leader's lease, which is as long as the
+            // longest time-out, and a random time-out. Their sum is 1.4 to 2 times `election`.
+            // openraft waits for an answer to a vote for the shortest time-out, which must exceed a
             // heartbeat.
             election_timeout_min: ms(self.election) * 2 / 5,
             election_timeout_max: ms(self.election),
@@ -114,9 +116,9 @@ impl ReplicaOptions {
             snapshot_policy: openraft::SnapshotPolicy::LogsSinceLast(self.snapshot_entries),
             max_in_snapshot_log_to_keep: self.kept_entries,
             enable_pre_vote: Some(true),
-            // A leader that restarts may have lost entries that it had sent before it synced them,
-            // and how much was committed. Led on under its old vote it would give their places to
-            // other entries, and answer reads from a state that is too old.
+            // A leader sends entries before it syncs them. After a restart it may have lost such
+            // entries, and its committed index. If it led on under its old vote, it would write
+            // other entries at their indices, and answer reads from a state that is too old.
             enable_leader_restore: Some(false),
             ..openraft::Config::default()
         };
@@ -136,25 +138,27 @@ impl fmt::Debug for ReplicaOptions {
     }
 }
 
-/// The condition for acknowledging a write: the replicas whose Raft log has the durable entry.
+/// The condition for acknowledging a write: which replicas have its entry durable in their Raft
+/// logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Replicated {
     /// A majority of the voters. The write survives the loss of any minority.
     #[default]
     Quorum,
-    /// Every voter. If that takes longer than [`WriteOptions::wait`], the write is acknowledged as
-    /// with [`Replicated::Quorum`], because it has committed.
+    /// Every voter. If the last voters take longer than [`WriteOptions::wait`], a write that has
+    /// committed is acknowledged as with [`Replicated::Quorum`].
     All,
 }
 
 /// Options of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// Condition for acknowledging the write. Default: by a majority.
+    /// Condition for acknowledging the write. Default: [`Replicated::Quorum`].
     pub durability: Replicated,
-    /// Maximum time to wait for that. After it the outcome is unknown, or, with
-    /// [`Replicated::All`], may be that of [`Replicated::Quorum`]. Default: 10 s.
+    /// Maximum time to wait for that condition. After a time-out the outcome is unknown; with
+    /// [`Replicated::All`] a write that has committed is acknowledged as with
+    /// [`Replicated::Quorum`]. Default: 10 s.
     pub wait: Duration,
 }
 

@@ -1,10 +1,10 @@
 //! The side of a connection that asks: openraft's network over the transport.
 //!
-//! Tasks of the group. A replica has several connections to each other one: for replication,
-//! heartbeats and snapshots, so that none waits behind another. Appends are pipelined: the next is
-//! sent before the last is answered. A connection on which everything is answered is kept for the
-//! next stream of appends: each heartbeat is one. A connection that fails is dropped, and openraft
-//! tries again after a pause.
+//! Runs in tasks of the group. A replica has separate connections to each other replica for
+//! replication, heartbeats and snapshots, so that no message waits behind another kind. Appends are
+//! pipelined: the next is sent before the last is answered. After the last answer of a stream of
+//! appends the connection is kept for the next stream; each heartbeat is a stream of its own. A
+//! connection that fails is dropped, and openraft tries again after a pause.
 
 use crate::frame::{Frame, FrameCodec, FrameError};
 use crate::ids::ReplicaId;
@@ -36,7 +36,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-/// Bytes of rows that one message of a snapshot has, about.
+/// Approximate bytes of rows in one message of a snapshot.
 const SNAPSHOT_BYTES: usize = 256 << 10;
 
 pub(crate) type Wire = Framed<Box<dyn Connection>, FrameCodec>;
@@ -45,7 +45,7 @@ pub(crate) type Wire = Framed<Box<dyn Connection>, FrameCodec>;
 pub(crate) struct Links {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) identity: Identity,
-    /// Time after which an answer that is due does not come any more.
+    /// Maximum time to wait for an answer.
     pub(crate) patience: Duration,
     /// Time that the other side may take to install a snapshot that it has received.
     pub(crate) install_patience: Duration,
@@ -56,15 +56,15 @@ pub(crate) struct Links {
 /// Makes connections to other replicas.
 pub(crate) struct Peers(pub(crate) Arc<Links>);
 
-/// Another replica, for one kind of messages.
+/// The way to another replica, for one kind of messages.
 pub(crate) struct Peer {
     links: Arc<Links>,
     target: ReplicaId,
     address: String,
-    /// For calls. No two tasks use it: the latch makes the type shareable.
+    /// Connection for calls. Only one task uses it; the latch makes the type `Sync`.
     calls: Mutex<Option<Wire>>,
-    /// For appends, between two streams of them. The latch makes the type shareable, and a stream
-    /// gives the connection back through it.
+    /// Connection for appends, between two streams. The latch makes the type `Sync`, and lets a
+    /// stream give the connection back.
     appends: Mutex<Kept>,
 }
 
@@ -73,8 +73,8 @@ pub(crate) struct Peer {
 enum Kept {
     #[default]
     None,
-    /// It is being made, also when the stream that needed it was given up. openraft gives a
-    /// heartbeat up after one interval, in which a handshake need not end.
+    /// The connection is being made. This goes on even if openraft drops the stream that needed it:
+    /// openraft drops a heartbeat after one interval, which may be shorter than a handshake.
     Coming(AbortOnDrop<Result<Wire, LinkError>>),
     Here(Wire),
 }
@@ -98,7 +98,7 @@ pub(crate) enum LinkError {
     Failed(String),
 }
 
-/// The next message.
+/// Reads the next message.
 pub(crate) async fn next<M: Message>(wire: &mut Wire) -> Result<M, LinkError> {
     match wire.next().await {
         Some(frame) => Ok(M::from_frame(&frame?)?),
@@ -175,7 +175,7 @@ impl Peer {
         self.links.connect(self.target, &self.address, purpose).await
     }
 
-    /// A connection for a stream of appends: the kept one, or a new one.
+    /// Returns a connection for a stream of appends: the kept one, or a new one.
     async fn appends(&mut self) -> Result<Wire, LinkError> {
         let kept = self.appends.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Kept::None = kept {
@@ -208,7 +208,8 @@ impl Peer {
             {
                 return Ok((wire, reply));
             }
-            // There was none, or the other side has gone since: calls may be repeated.
+            // No connection was kept, or the other side has closed it. The call may be repeated
+            // without harm.
             let mut wire = self.connect(Purpose::Calls).await?;
             let reply = Self::exchange(&mut wire, &call).await?;
             Ok((wire, reply))
@@ -254,7 +255,8 @@ impl Peer {
                 sent += rows.len() as u64;
                 let message = SnapshotRows { table: table.clone(), rows };
                 Links::within(patience.max(self.links.install_patience), send(&mut wire, &message)).await?;
-                // A message without rows makes the table, also an empty one.
+                // The message without rows makes the receiver create the table, even if it is
+                // empty.
                 let Some(last) = last else { break };
                 after = Some(last);
             }
@@ -264,7 +266,7 @@ impl Peer {
     }
 }
 
-/// The next rows. The view is used by one task at a time, which the exclusive borrow says.
+/// Reads the next rows. The exclusive borrow ensures that one task at a time uses the view.
 fn rows(view: &mut View, table: &str, after: Option<&[u8]>) -> crate::Result<Vec<Row>> {
     blocking(|| view.rows(table, after, SNAPSHOT_BYTES))
 }
@@ -305,7 +307,8 @@ impl RaftNetworkV2<Types> for Peer {
             let sender = tokio::spawn(async move {
                 while let Some(request) = input.next().await {
                     let frame = links.append(request).to_frame().ok()?;
-                    // Noted before it is sent: the reader has patience for what is noted.
+                    // The time is noted before the append is sent, because the reader's time-out
+                    // counts from it.
                     sent.lock().unwrap_or_else(PoisonError::into_inner).push_back(Instant::now());
                     to.send(frame).await.ok()?;
                 }
@@ -385,10 +388,10 @@ impl RaftNetworkV2<Types> for Peer {
     }
 }
 
-/// Time at which each append was sent that has no answer.
+/// The times at which the unanswered appends were sent, in order.
 type Unanswered = Arc<Mutex<VecDeque<Instant>>>;
 
-/// The way out of a connection.
+/// The sending half of a connection.
 type Sink = futures_util::stream::SplitSink<Wire, Frame>;
 
 /// The answers to pipelined appends.
@@ -397,9 +400,9 @@ struct Answers<'p> {
     /// `None` once the connection is given back.
     from: Option<futures_util::stream::SplitStream<Wire>>,
     unanswered: Unanswered,
-    /// Ends with this stream.
+    /// The task that sends; it is aborted with this stream.
     sender: AbortOnDrop<Option<Sink>>,
-    /// The way out when all is sent; without it if sending has failed.
+    /// Set when the sender has ended: the sending half, or `None` if sending has failed.
     sent_all: Option<Option<Sink>>,
     failed: bool,
 }
@@ -422,7 +425,7 @@ impl Answers<'_> {
             return None;
         }
         let answer = self.answer().await?;
-        // A refusal ends the stream on the other side.
+        // The other side ends the stream after a refusal.
         self.failed = !matches!(answer, Ok(Ok(_)));
         Some(answer.map_err(|error| self.peer.error(error, RPCTypes::AppendEntries)))
     }
@@ -450,7 +453,8 @@ impl Answers<'_> {
                 sink = &mut self.sender.0, if self.sent_all.is_none() => {
                     self.sent_all = Some(sink.ok().flatten());
                 }
-                // Appends that were sent since it was looked have time left.
+                // The oldest append may have been sent after `limit` was computed; then it has time
+                // left.
                 () = tokio::time::sleep_until(limit) => {
                     if self.oldest().is_some_and(|oldest| oldest + patience <= Instant::now()) {
                         return Some(Err(LinkError::TimedOut));
@@ -460,7 +464,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Keeps the connection for the next stream. Everything is answered on it.
+    /// Keeps the connection, on which all appends are answered, for the next stream.
     fn give_back(&mut self) {
         if let (Some(from), Some(Some(sink))) = (self.from.take(), self.sent_all.take())
             && let Ok(wire) = from.reunite(sink)

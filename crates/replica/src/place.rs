@@ -1,4 +1,4 @@
-//! The place of a replica's bytes: a folder, or, in simulations, devices that crash.
+//! The storage of a replica: a folder, or simulated devices that crash.
 //!
 //! Any thread.
 
@@ -10,28 +10,29 @@ use katydid_raft_log::wal::device::{Directory, FileDirectory};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The beginning of the names of the folders of the state.
+/// Prefix of the names of the state's folders.
 const STORE: &str = "store-";
 
-/// The place of a replica's Raft log and state.
+/// The storage of a replica's Raft log and state.
 pub(crate) trait Place: Send + Sync {
-    /// Its name, for messages.
+    /// Returns the name of the place, for messages.
     fn describe(&self) -> String;
 
     /// Opens the Raft log.
     fn open_log(&self, options: wal::Options) -> Result<RaftLog<Types>>;
 
-    /// The numbers of the state's folders, in no order.
+    /// Returns the numbers of the state's folders, in any order.
     fn stores(&self) -> Result<Vec<u64>>;
 
-    /// The folder of the state with this number, made if it is missing.
+    /// Returns the state's folder with this number, which is made if it is missing.
     fn store(&self, number: u64) -> Result<Arc<dyn Directory>>;
 
-    /// Removes the folder of the state with this number, and all in it.
+    /// Removes the state's folder with this number, and all that is in it.
     fn remove_store(&self, number: u64) -> Result<()>;
 }
 
-/// A folder of a file system: the Raft log in `log`, or in another directory, the state in `state`.
+/// A folder of a file system. The state is in its subfolder `state`, and the Raft log in `log` or
+/// in another directory.
 pub(crate) struct Folder {
     pub(crate) path: PathBuf,
     pub(crate) log: Option<Arc<dyn Directory>>,

@@ -1,8 +1,8 @@
 //! The handle of a replica.
 //!
-//! Any thread. The group, the transport and the engine run on a runtime of the replica's own, so
-//! the handle is used the same inside and outside of programs with a runtime. Closing ends the
-//! group first, then what it writes to.
+//! Any thread may use the handle. Group, transport and engine run on a runtime that the replica
+//! owns, so programs with and without a runtime use the handle in one way. Closing ends the group
+//! first, then the log and the engine.
 
 use crate::certifier::Refusal;
 use crate::error::{Error, Result};
@@ -25,16 +25,16 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 
-/// Most runs of a transaction that meets conflicts.
+/// Maximum number of times that a transaction runs if it meets conflicts.
 const TRIES: u32 = 100;
 
-/// An open replica of a database. Clones share it. It is closed by [`Replica::close`], or when the
-/// last clone is dropped.
+/// An open replica of a database. Clones share one replica. [`Replica::close`] closes it, and so
+/// does dropping the last clone.
 #[derive(Clone)]
 pub struct Replica {
     shared: Arc<Shared>,
-    /// Closes with the last handle. Tasks hold the group alone, so the end never falls to one of
-    /// them.
+    /// Closes the replica with the last handle. Tasks hold only the group, so no task ever closes
+    /// the replica.
     _closer: Arc<Closer>,
 }
 
@@ -43,11 +43,11 @@ struct Closer(Arc<Shared>);
 struct Shared {
     group: Arc<Group>,
     handle: Handle,
-    /// `None` once it is closed.
+    /// `None` once the replica is closed.
     runtime: Mutex<Option<Runtime>>,
 }
 
-/// The future of a write under way. Dropping it does not change the outcome.
+/// The outcome of a write in flight, as a future. Dropping it does not change the outcome.
 #[derive(Debug)]
 pub struct WriteFuture(oneshot::Receiver<Result<Committed>>);
 
@@ -60,8 +60,8 @@ impl Future for WriteFuture {
 }
 
 impl Replica {
-    /// Opens the replica in its folder, and takes part in its group from then on. A new replica
-    /// waits until it is added to a group, or [`Replica::initialize`] makes one.
+    /// Opens the replica in its folder, which takes part in its group from then on. A new replica
+    /// waits until it is added to a group, or [`Replica::initialize`] makes a group.
     ///
     /// # Errors
     /// [`Error::Option`], [`Error::Identity`], [`Error::Engine`], [`Error::Log`], [`Error::Io`],
@@ -89,13 +89,13 @@ impl Replica {
         }
     }
 
-    /// The address at which this replica accepts connections.
+    /// Returns the address at which this replica accepts connections.
     pub fn address(&self) -> &str {
         &self.shared.group.address
     }
 
-    /// Makes a group of these members, given by numbers and addresses, this replica among them.
-    /// Call it once, at one member; the others must be open with empty folders.
+    /// Makes a group of these members, given by numbers and addresses; this replica must be among
+    /// them. Call it once for a group, at one member, while the other members are open and new.
     ///
     /// # Errors
     /// [`Error::Members`] if the replica belongs to a group already.
@@ -104,8 +104,8 @@ impl Replica {
         self.run(async move { group.initialize(members).await })
     }
 
-    /// Adds a member that does not vote, and waits until it has the log. Then
-    /// [`Replica::change_voters`] may make it a voter.
+    /// Adds a member that does not vote, and waits until the member has the log. After that
+    /// [`Replica::change_voters`] can make it a voter.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
@@ -114,8 +114,8 @@ impl Replica {
         self.run(async move { group.add_learner(id, &address).await })
     }
 
-    /// Makes these members the voters, in two steps that each need a majority (joint consensus).
-    /// Former voters that are not among them leave the group.
+    /// Makes these members the voters, in two steps that each need a majority (joint consensus). A
+    /// former voter that is not among them leaves the group.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::Members`], [`Error::Stopped`].
@@ -124,8 +124,9 @@ impl Replica {
         self.run(async move { group.change_voters(voters).await })
     }
 
-    /// Asks another voter to lead, and returns at once. The voter leads when it has the whole log.
-    /// Nothing changes if it leads already, or if this replica is not the leader.
+    /// Asks another voter to lead, and returns at once. The voter becomes leader when it has the
+    /// whole log. The call does nothing if the voter leads already, or if this replica does not
+    /// lead.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -134,9 +135,9 @@ impl Replica {
         self.run(async move { group.transfer_leader(to).await })
     }
 
-    /// Syncs the engine, and lets the Raft log be purged up to here except for
-    /// [`ReplicaOptions::kept_entries`]. The replica does so by itself every
-    /// [`ReplicaOptions::snapshot_entries`]. The call returns before it is done.
+    /// Asks for a snapshot, and returns at once. A snapshot syncs the engine, and lets the applied
+    /// entries of the Raft log be purged except for the last [`ReplicaOptions::kept_entries`]. The
+    /// replica makes a snapshot by itself every [`ReplicaOptions::snapshot_entries`] entries.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -145,19 +146,19 @@ impl Replica {
         self.run(async move { group.snapshot().await })
     }
 
-    /// Opens a session for a client, and returns its number. All replicas remember it, until 4,096
-    /// other sessions were used later.
+    /// Opens a session for a client, and returns its number. The replicas remember the 4,096
+    /// sessions that were used last.
     ///
     /// # Errors
     /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Stopped`], [`Error::Closed`]. After
-    /// [`Error::NoQuorum`] a session may have been opened; open another.
+    /// [`Error::NoQuorum`] a session may have been opened; call again for another one.
     pub fn open_client(&self) -> Result<u64> {
         let group = self.group();
         self.run(async move { group.open_client().await })
     }
 
-    /// Returns the outcome of a request. If it has none yet, the request is cancelled: it will
-    /// never commit.
+    /// Returns the outcome of a request. A request without an outcome is cancelled, so that it
+    /// never commits.
     ///
     /// # Errors
     /// [`Error::UnknownClient`] and [`Error::TooOld`] if the replicas have forgotten the request.
@@ -168,8 +169,8 @@ impl Replica {
         self.run(async move { group.resolve(id).await })
     }
 
-    /// Writes a set without reading, all of it or nothing, in the order of the log. Returns when
-    /// the write is acknowledged.
+    /// Writes a set, all of it or nothing, in the order of the log. Returns when the write is
+    /// acknowledged.
     ///
     /// # Errors
     /// Those of [`Replica::write_with`].
@@ -186,16 +187,17 @@ impl Replica {
         WriteFuture(answer)
     }
 
-    /// Writes like [`Replica::write`], and calls `done` with the outcome, on a thread of the
-    /// replica, which `done` must not block. Writes that are in flight at the same time have no
-    /// order.
+    /// Writes like [`Replica::write`], and calls `done` with the outcome on a thread of the
+    /// replica, which `done` must not block. Writes that are in flight at the same time may be
+    /// applied in any order.
     ///
     /// # Errors
-    /// `done` gets the errors. The write has not committed: [`Error::Inadmissible`],
-    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Cancelled`]. This call has not committed
-    /// it, and the replicas have forgotten whether an earlier one did: [`Error::UnknownClient`],
-    /// [`Error::TooOld`]. The outcome is not known: [`Error::Unknown`]. If the replica is closed
-    /// meanwhile, `done` is dropped.
+    /// `done` gets the error. If the write has not committed: [`Error::Inadmissible`],
+    /// [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Cancelled`]. If this call has not
+    /// committed it, and the replicas have forgotten whether an earlier call did:
+    /// [`Error::UnknownClient`], [`Error::TooOld`]. If the outcome is not known:
+    /// [`Error::Unknown`]. If the replica is closed before the outcome, `done` is dropped without a
+    /// call.
     pub fn write_with(
         &self,
         id: RequestId,
@@ -206,14 +208,14 @@ impl Replica {
         self.shared.handle.spawn(self.group().write(id, set, options, done));
     }
 
-    /// Runs a transaction at the leader. `body` reads the applied state. Its writes commit if the
-    /// keys that it has read are unchanged up to its place in the log; otherwise `body` runs again.
-    /// Transactions are serializable, in the order of the log, in which they are also acknowledged.
-    /// A body that writes nothing commits nothing, and has read a state that was current when it
-    /// began, or a later one.
+    /// Runs a transaction at the leader. `body` reads the applied state. Its writes commit if no
+    /// entry between that state and the transaction's own entry has changed a key that it has read;
+    /// otherwise `body` runs again. Transactions are serializable in the order of the log, and are
+    /// acknowledged in that order. A body that writes nothing adds no entry, and has read a state
+    /// that was current when it began, or a later one.
     ///
-    /// A retry with the same id, after [`Error::Unknown`], runs the body again. Its writes are
-    /// dropped if those of an earlier try were applied.
+    /// A retry with the same id after [`Error::Unknown`] runs the body again. The replicas drop its
+    /// writes if those of an earlier try were applied.
     ///
     /// # Errors
     /// The error of `body`. Those of [`Replica::write_with`], and [`Error::Conflict`].
@@ -235,8 +237,8 @@ impl Replica {
             let value = match ran {
                 Ok(value) if !set.writes.is_empty() => value,
                 ran => {
-                    // What was read, also by a body that fails, was the leader's state if it leads
-                    // still.
+                    // The reads, even those of a body that failed, are current if this replica
+                    // still leads.
                     let group = self.group();
                     self.run(async move { group.confirm(&certifier, options.wait).await })?;
                     return ran.map(|value| Committed { value, index, reached: Replicated::Quorum });
@@ -268,8 +270,8 @@ impl Replica {
         Err(Error::Conflict { tries: TRIES }.into())
     }
 
-    /// Reads at the leader. The state that `body` reads has every write that was acknowledged
-    /// before the call, by any replica. The leader confirms by a majority that it leads.
+    /// Reads at the leader. `body` reads a state with every write that any replica acknowledged
+    /// before the call. The leader confirms by a majority that it leads.
     ///
     /// # Errors
     /// The error of `body`; [`Error::NotLeader`], [`Error::NoQuorum`], [`Error::Engine`],
@@ -280,10 +282,9 @@ impl Replica {
         body(&ReadView::new(self.shared.group.store.view()?))
     }
 
-    /// Reads at any replica, without asking another one. The state was current, as far as this
-    /// replica knows, at most `max` before the call. The age counts from the arrival of the
-    /// leader's last message, and does not include the time that the message travelled. At the
-    /// leader use [`Replica::read`].
+    /// Reads at any replica, without asking another one. The state was current at most `max` before
+    /// the call, by the reports of the leader that have arrived. The age does not include the time
+    /// that a report travelled. At the leader use [`Replica::read`].
     ///
     /// # Errors
     /// The error of `body`; [`Error::TooStale`], [`Error::Engine`], [`Error::Closed`].
@@ -298,8 +299,8 @@ impl Replica {
     /// Reads at any replica the state that it has applied, of any age.
     ///
     /// # Errors
-    /// The error of `body`; [`Error::Engine`], also if a snapshot replaced the state meanwhile;
-    /// then read again.
+    /// The error of `body`; [`Error::Engine`]. If a snapshot replaced the state during the read,
+    /// the error is [`katydid::Error::Closed`] in [`Error::Engine`]; read again.
     pub fn read_applied<T, E: From<Error>>(
         &self,
         body: impl FnOnce(&ReadView) -> Result<T, E>,
@@ -307,15 +308,16 @@ impl Replica {
         body(&ReadView::new(self.shared.group.store.view()?))
     }
 
-    /// Returns the state of the replica now.
+    /// Returns the current status of the replica.
     pub fn status(&self) -> Status {
         self.shared.group.status()
     }
 
-    /// Waits, for at most `wait`, until the status is as wanted, and returns the last status.
+    /// Waits for at most `wait` until `wanted` returns true for the status, and returns that
+    /// status.
     ///
     /// # Errors
-    /// [`Error::NoQuorum`] if the time is over before that; [`Error::Closed`].
+    /// [`Error::NoQuorum`] after a time-out; [`Error::Closed`].
     pub fn wait_until(
         &self,
         wait: Duration,
@@ -342,8 +344,8 @@ impl Replica {
         })
     }
 
-    /// Leaves the group like a replica that stops, and closes the log and the engine. Writes in
-    /// flight have an unknown outcome. Later calls fail.
+    /// Closes the replica with its log and engine. It stays a member of its group. Writes in flight
+    /// have an unknown outcome. Later calls fail.
     ///
     /// # Errors
     /// [`Error::Log`], [`Error::Engine`].
@@ -355,7 +357,7 @@ impl Replica {
         self.shared.group.clone()
     }
 
-    /// Runs a step on the runtime, and waits for it.
+    /// Runs a step on the replica's runtime, and waits for its result.
     fn run<T: Send + 'static>(&self, step: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         if self.shared.runtime.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return Err(Error::Closed);
@@ -378,12 +380,12 @@ impl Shared {
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        // What could not be made durable was not acknowledged.
+        // An error can be ignored here: a write that is not durable was not acknowledged.
         let _closed = self.0.close();
     }
 }
 
-/// Runs a step on a runtime and waits for it, on a thread that may belong to any runtime.
+/// Runs a step on a runtime and waits for its result. The calling thread may belong to any runtime.
 fn run<T: Send + 'static>(
     handle: &Handle,
     step: impl Future<Output = Result<T>> + Send + 'static,

@@ -1,8 +1,8 @@
-//! The runtime as the group uses it: tokio's, with random numbers that a seed can name.
+//! The runtime of the group: tokio's, with random numbers that a seed determines.
 //!
-//! Pure. openraft draws election time-outs from its runtime. Here they come from `fastrand`'s
-//! generator of the thread, which the system seeds, and which a simulation on one thread seeds
-//! itself.
+//! Pure. openraft draws election time-outs from its runtime's random numbers. Here they come from
+//! `fastrand`'s generator of the thread. The system seeds that generator; a simulation, which runs
+//! on one thread, seeds it itself.
 
 use openraft::{AsyncRuntime, OptionalSend, TokioRuntime};
 use rand::SeedableRng;
@@ -77,8 +77,8 @@ impl AsyncRuntime for Runtime {
     }
 }
 
-/// Runs a step that may wait for a device. Other tasks of the thread move to another one meanwhile,
-/// where there is one.
+/// Runs a step that may wait for a device. In a runtime of several threads the other tasks of this
+/// thread move to another thread for that time.
 pub(crate) fn blocking<T>(step: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(step),

@@ -1,9 +1,10 @@
-//! The side of a connection that answers.
+//! The answering side of connections.
 //!
-//! One task takes connections, and one task serves each. A connection begins with a handshake, in
-//! which strangers are refused: another protocol, another cluster, or a call for another replica.
-//! Then its purpose says what comes; a client's connection has calls of [`ClientCall`]. Nothing
-//! that arrives makes it panic or take memory beyond one frame. Ending the first task ends all.
+//! One task accepts connections, and one task serves each connection. A connection begins with a
+//! handshake, which refuses another version of the protocol, another cluster, and messages for
+//! another replica. After the handshake a replica's connection has the messages of its purpose, and
+//! a client's connection has [`ClientCall`]s. No input makes the server panic, or allocate more
+//! than one frame at a time for a connection. When the accepting task ends, all connections end.
 
 use crate::client_message::{ClientCall, ClientHello, ClientReply};
 use crate::frame::{Frame, FrameCodec};
@@ -28,9 +29,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::codec::Framed;
 
-/// Time in which a connection must have said what it is for.
+/// Maximum time for the first message of a connection.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Pause after the system had no connection to give, for example because too many files are open.
+/// Pause after a failed accept, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Parts of the replica that connections use.
@@ -43,13 +44,13 @@ pub(crate) struct Service {
     pub(crate) clients: OnceLock<Weak<dyn Clients>>,
 }
 
-/// Does what clients ask for.
+/// Carries out calls of clients.
 pub(crate) trait Clients: Send + Sync {
     /// Answers one call. Dropping the future changes no outcome of a write.
     fn call(self: Arc<Self>, call: ClientCall) -> BoxFuture<'static, ClientReply>;
 }
 
-/// Serves connections until it is dropped.
+/// Accepts and serves connections until the future is dropped.
 pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: Arc<Service>) {
     let mut connections = JoinSet::new();
     loop {
@@ -59,7 +60,8 @@ pub(crate) async fn serve(mut listener: Box<dyn Listener>, service: Arc<Service>
             accepted = listener.accept() => match accepted {
                 Ok(connection) => {
                     let service = service.clone();
-                    // What a connection fails with, its other side sees: it ends.
+                    // The error of a connection is not reported here: the other side sees that the
+                    // connection ends.
                     connections.spawn(async move { service.connection(connection).await.is_ok() });
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
@@ -148,8 +150,8 @@ impl Service {
         }
     }
 
-    /// Hands appends on without waiting for the answers to earlier ones; answers come in the same
-    /// order, each after its entries are durable.
+    /// Passes each append to Raft without waiting for the answers to earlier ones. The answers come
+    /// in the order of the appends, each after its entries are durable.
     async fn appends(&self, wire: Wire) -> Result<(), LinkError> {
         let (mut to, from) = wire.split();
         let (heard, requests) = tokio::sync::mpsc::channel(64);
@@ -175,7 +177,8 @@ impl Service {
                 let answer = answer.map_err(|fatal| LinkError::Failed(fatal.to_string()))?;
                 to.send(Appended(answer).to_frame()?).await?;
             }
-            // The connection ends with the answers: after a refusal the other side begins again.
+            // The answers end after a refusal, and the connection with them; the other side begins
+            // again.
             Err(LinkError::Closed)
         };
         let ended: Result<((), ()), LinkError> = tokio::try_join!(read, answer);

@@ -1,15 +1,15 @@
-//! The answers that replicas remember, so that a request is applied at most once.
+//! The answers that replicas remember so that a request is applied at most once.
 //!
-//! Pure, and part of the replicated state: every replica holds the same sessions at the same index
-//! of the log. Owned by the thread that applies entries. Invariants:
+//! Pure. Sessions are part of the replicated state: all replicas have equal sessions at equal
+//! indices of the log. The task that applies entries owns them. Invariants:
 //!
-//! 1. Of a client, the latest [`WINDOW`] sequence numbers are told apart: written, cancelled, or
-//!    not answered. A smaller number is refused, so a request whose answer was forgotten is not
-//!    applied again.
-//! 2. A client without a session is refused. Sessions begin with an entry of the log whose index is
-//!    the client's number, so a number is never used twice.
-//! 3. At most [`CLIENTS_MAX`] sessions are held. The session that was used longest ago, by index of
-//!    the log, ends when a new one needs its place.
+//! 1. A session stores for each of its client's latest [`WINDOW`] sequence numbers whether the
+//!    request was written, cancelled, or not answered. A smaller number is refused, so a request
+//!    whose answer was forgotten is not applied again.
+//! 2. A client without a session is refused. An entry of the log opens a session, and its index
+//!    becomes the client's number, so no number is used twice.
+//! 3. There are at most [`CLIENTS_MAX`] sessions. When a further session is opened, the session
+//!    whose last use has the smallest index ends.
 //!
 //! (Sessions of clients: Ongaro, "Consensus: bridging theory and practice", 6.3.)
 
@@ -17,9 +17,9 @@ use crate::ids::RequestId;
 use crate::types::Applied;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of sequence numbers of a client that are told apart.
+/// Number of sequence numbers of a client whose answers are stored.
 pub(crate) const WINDOW: u64 = 4096;
-/// Most sessions at a time.
+/// Maximum number of sessions.
 pub(crate) const CLIENTS_MAX: usize = 4096;
 const WORDS: usize = (WINDOW / 64) as usize;
 /// Bytes of an encoded session.
@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 16 + 2 * WORDS * 8;
 /// One client's answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Session {
-    /// Index of the entry that used it last.
+    /// Index of the entry that used the session last.
     used: u64,
     highest: u64,
     written: [u64; WORDS],
@@ -45,7 +45,7 @@ impl Session {
         bits[word] >> bit & 1 == 1
     }
 
-    /// The answer to `sequence`, if there is one.
+    /// Returns the answer to request `sequence`, if there is one.
     fn answer(&self, sequence: u64) -> Option<Applied> {
         if sequence > self.highest {
             return None;
@@ -59,8 +59,8 @@ impl Session {
 
     fn remember(&mut self, sequence: u64, answer: Applied) {
         if sequence > self.highest {
-            // The places of the numbers in between held the answers of numbers that leave the
-            // window.
+            // The bits of the numbers from `from` on still have the answers of numbers that leave
+            // the window.
             let from = self.highest.saturating_add(1).max(sequence.saturating_sub(WINDOW - 1));
             for number in from..=sequence {
                 let (word, bit) = place(number);
@@ -101,17 +101,17 @@ fn place(sequence: u64) -> (usize, u64) {
     ((bit / 64) as usize, bit % 64)
 }
 
-/// All sessions, and which of them changed since they were stored.
+/// All sessions, and the set of those that have changed since they were last stored.
 #[derive(Default)]
 pub(crate) struct Sessions {
     clients: BTreeMap<u64, Session>,
-    /// Index of last use, and client.
+    /// Index of the last use, and client, for each session.
     by_use: BTreeSet<(u64, u64)>,
     changed: BTreeSet<u64>,
 }
 
 impl Sessions {
-    /// Adds a session that was stored; false if the row is none.
+    /// Adds a session from its stored row. Returns false if the row cannot be decoded.
     pub(crate) fn load(&mut self, client: u64, row: &[u8]) -> bool {
         let Some(session) = Session::decode(row) else { return false };
         self.by_use.insert((session.used, client));
@@ -119,7 +119,7 @@ impl Sessions {
         true
     }
 
-    /// Applies the entry at `index` that opens a client.
+    /// Applies the entry at `index`, which opens a session.
     pub(crate) fn open(&mut self, index: u64) -> Applied {
         if self.clients.len() >= CLIENTS_MAX
             && let Some((_, oldest)) = self.by_use.pop_first()
@@ -133,8 +133,8 @@ impl Sessions {
         Applied::Client(index)
     }
 
-    /// Decides the entry at `index` of this request. `Ok` if the request is new: then `answer` is
-    /// what later ones get. `Err` is the answer it has had.
+    /// Decides the entry of a request at `index`. `Ok` if the request is new: `answer` is stored
+    /// for its retries. `Err` with the stored answer if it is a retry.
     pub(crate) fn decide(&mut self, index: u64, id: RequestId, answer: Applied) -> Result<(), Applied> {
         let Some(session) = self.clients.get_mut(&id.client) else { return Err(Applied::UnknownClient) };
         self.by_use.remove(&(session.used, id.client));
@@ -150,7 +150,8 @@ impl Sessions {
         }
     }
 
-    /// The rows that changed since the last call: client and row, none if the session has ended.
+    /// Returns the sessions that have changed since the last call: each client with its row, or
+    /// without one if the session has ended.
     pub(crate) fn take_changed(&mut self) -> Vec<(u64, Option<Vec<u8>>)> {
         let changed = std::mem::take(&mut self.changed);
         changed.into_iter().map(|client| (client, self.clients.get(&client).map(Session::encode))).collect()

@@ -1,4 +1,4 @@
-//! State of a replica and of its group.
+//! Status of a replica and of its group.
 //!
 //! Pure; any thread.
 
@@ -13,7 +13,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Role {
-    /// It orders the writes of the group.
+    /// The replica that orders the writes of the group.
     Leader,
     /// A voter that follows a leader, or waits for one.
     Follower,
@@ -43,19 +43,19 @@ impl fmt::Display for Role {
 pub struct Status {
     /// Number of the replica.
     pub id: ReplicaId,
-    /// Its role.
+    /// Role of the replica.
     pub role: Role,
     /// Term of the replica.
     pub term: u64,
-    /// The leader, where known.
+    /// The leader, if known.
     pub leader: Option<ReplicaId>,
-    /// Index of the last entry of its Raft log.
+    /// Index of the last entry in the replica's Raft log.
     pub last_index: u64,
     /// Index of the last entry that the replica knows to be committed.
     pub committed: u64,
-    /// Index of the last entry that is applied.
+    /// Index of the last entry that the replica has applied.
     pub applied: u64,
-    /// Index of the last entry that is purged from its log.
+    /// Index of the last entry that is purged from the replica's Raft log.
     pub purged: u64,
     /// Voters of the group.
     pub voters: BTreeSet<ReplicaId>,
@@ -73,7 +73,8 @@ impl Status {
         let membership = metrics.membership_config.membership();
         let matched = metrics.replication.iter().flatten().map(|(id, matched)| (*id, index(*matched)));
         let stopped = metrics.running_state.as_ref().err().map(ToString::to_string);
-        // A replica leads when its vote is on its device: before that it refuses to write.
+        // A replica is reported as leader only once its vote is on its device, because it refuses
+        // writes before that.
         let is_vote_kept = metrics.vote.committed;
         let leads_soon = metrics.current_leader == Some(metrics.id) && !is_vote_kept;
         Status {
@@ -100,8 +101,8 @@ impl Status {
         }
     }
 
-    /// At the leader: the number of entries of its log that each member does not have on its device
-    /// yet.
+    /// Returns, at the leader, the number of entries of its log that each member does not have on
+    /// its device yet.
     pub fn lags(&self) -> BTreeMap<ReplicaId, u64> {
         self.matched.iter().map(|(id, matched)| (*id, self.last_index.saturating_sub(*matched))).collect()
     }

@@ -1,18 +1,18 @@
-//! The engine as a replica's state: what is applied, views of it, and its replacement by a received
+//! A replica's state in the engine: applying writes, views, and replacing the state by a received
 //! snapshot.
 //!
-//! Any thread may read; one thread, the group's state machine, applies and replaces. The engine
-//! keeps a log of its own that is not synced for commits: the Raft log is what a commit waits for.
-//! Invariants:
+//! Any thread may read. Only the task of the group's state machine applies writes and replaces the
+//! state. Commits of the engine do not sync the engine's own log, because the durability of a write
+//! comes from the Raft log. Invariants:
 //!
-//! 1. The row [`APPLIED`] is written in the transaction that applies the entries it names, which
-//!    has read the row before. So a crash leaves the state at one index of the log, and the entries
-//!    above it are applied again, once.
-//! 2. A snapshot's index is reported only when everything up to it is durable in the engine. So the
-//!    Raft log is purged only of entries that the engine has on the device.
-//! 3. A folder `store-N` counts only if it has the row [`IDENTITY`]. The row is the last thing
-//!    written to a received snapshot, and is durable before the former folder is removed. Of
-//!    several that count the one with the largest number is used; the others are removed when the
+//! 1. The transaction that applies entries checks the row [`APPLIED`] and then sets it to the last
+//!    of these entries. So a crash leaves the state at one index of the log, and the entries above
+//!    that index are applied again, once.
+//! 2. A snapshot's index is reported only when everything up to it is durable in the engine. So
+//!    only entries whose effects the engine has on its device are purged from the Raft log.
+//! 3. A folder `store-N` counts only if it has the row [`IDENTITY`]. The row is written last to a
+//!    received snapshot, and is durable before the former folder is removed. If several folders
+//!    count, the folder with the largest number is used. The other folders are removed when the
 //!    replica is opened.
 //!
 //! A crash while a snapshot is received leaves a folder that does not count.
@@ -49,7 +49,7 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// Extent of the applied state.
+/// The last applied entry, and the members of the group at that entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AppliedState {
     pub(crate) log_id: Option<LogId>,
@@ -57,7 +57,7 @@ pub(crate) struct AppliedState {
 }
 
 impl AppliedState {
-    /// Index of the last applied entry; 0 if there is none.
+    /// Returns the index of the last applied entry; 0 if there is none.
     pub(crate) fn index(&self) -> u64 {
         self.log_id.map_or(0, |id| id.index)
     }
@@ -128,7 +128,7 @@ impl Opened {
         Ok(Opened { number, database, system, tables: Mutex::default() })
     }
 
-    /// The table of this name, if there is one.
+    /// Returns the table with this name, if there is one.
     fn table(&self, name: &str) -> Result<Option<Table>> {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = tables.get(name) {
@@ -166,7 +166,7 @@ impl Opened {
 }
 
 impl View {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         match self.opened.table(table)? {
             Some(table) => Ok(self.transaction.get(&table, key)?),
@@ -174,7 +174,8 @@ impl View {
         }
     }
 
-    /// The keys between two bounds and their values, in order, as long as `take` wants more.
+    /// Passes the keys between two bounds and their values to `take`, in order, until `take`
+    /// returns false.
     pub(crate) fn range(
         &self,
         table: &str,
@@ -192,13 +193,13 @@ impl View {
         Ok(())
     }
 
-    /// The tables that a snapshot has.
+    /// Returns the names of the tables that a snapshot contains.
     pub(crate) fn tables(&self) -> Result<Vec<String>> {
         Ok(self.opened.database.tables()?)
     }
 
-    /// The rows of a table behind `after`, up to about this many bytes; none if there are no more.
-    /// The rows that differ between replicas are left out.
+    /// Returns the rows of a table after the key `after`, about `bytes_max` bytes; an empty list is
+    /// the end. Rows that differ between replicas are left out.
     pub(crate) fn rows(&self, table: &str, after: Option<&[u8]>, bytes_max: usize) -> Result<Vec<Row>> {
         let low = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
         let (mut rows, mut bytes) = (Vec::new(), 0);
@@ -214,7 +215,7 @@ impl View {
 }
 
 impl Store {
-    /// Opens the state, which is made if it is missing.
+    /// Opens the state of a replica, which is made if it is missing.
     pub(crate) fn open(place: Arc<dyn Place>, options: Options, identity: Identity) -> Result<Self> {
         let options = Options { durability: Durability::Buffered, ..options };
         let mut numbers = place.stores()?;
@@ -237,7 +238,8 @@ impl Store {
         }
         let current = match current {
             Some(opened) => {
-                // What recovery found is durable before it is reported as a snapshot (invariant 2).
+                // Makes the recovered state durable before it is reported as a snapshot (invariant
+                // 2).
                 opened.database.checkpoint()?;
                 opened
             }
@@ -254,12 +256,12 @@ impl Store {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A view of the applied state.
+    /// Returns a view of the applied state.
     pub(crate) fn view(&self) -> Result<View> {
         self.current().view()
     }
 
-    /// The state as a crash left it: how far it is, and the sessions.
+    /// Loads the last applied entry and the sessions.
     pub(crate) fn load(&self) -> Result<(AppliedState, Sessions)> {
         let view = self.view()?;
         let mut sessions = Sessions::default();
@@ -279,8 +281,8 @@ impl Store {
         }
     }
 
-    /// Applies writes, sessions and how far the state is then, in one transaction. `before` is how
-    /// far it was.
+    /// Writes the changes, the sessions and the new applied state `after` in one transaction. Fails
+    /// if the stored applied state is not `before`.
     pub(crate) fn apply(
         &self,
         before: &AppliedState,
@@ -323,20 +325,21 @@ impl Store {
         })
     }
 
-    /// Makes everything applied durable in the engine.
+    /// Makes all applied entries durable in the engine.
     pub(crate) fn sync(&self) -> Result<()> {
         Ok(self.current().database.sync()?)
     }
 
     /// Begins to receive a snapshot.
     pub(crate) fn receive(&self) -> Result<Received> {
-        // A former attempt that was given up is removed by its own drop, or at the next opening.
+        // The folder of a failed attempt is removed when its `Received` is dropped, or at the next
+        // opening.
         let number = self.place.stores()?.into_iter().max().unwrap_or(0) + 1;
         let opened = Opened::open(&*self.place, number, &self.options)?;
         Ok(Received { opened: Some(opened), place: self.place.clone(), rows: 0 })
     }
 
-    /// Replaces the state by a snapshot. What reads the former state meanwhile fails with
+    /// Replaces the state by a snapshot. Reads of the former state then fail with
     /// [`katydid::Error::Closed`].
     pub(crate) fn install(&self, mut received: Received, meta: &SnapshotMeta) -> Result<()> {
         let Some(opened) = received.opened.take() else { return Err(Error::Closed) };
@@ -357,7 +360,7 @@ impl Store {
 }
 
 impl Opened {
-    /// Makes the folder count (invariant 3), with all that was written to it.
+    /// Makes all rows durable, and then the folder count (invariant 3).
     fn complete(&self, identity: Identity, applied: &AppliedState) -> Result<()> {
         self.database.sync()?;
         let options = TransactionOptions { durability: Durability::Durable, ..TransactionOptions::default() };
@@ -387,17 +390,17 @@ impl Received {
         Ok(())
     }
 
-    /// Number of rows that were added.
+    /// Returns the number of rows that were added.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 }
 
 impl Drop for Received {
-    /// Gives a snapshot up that was not installed.
+    /// Removes a snapshot that was not installed.
     fn drop(&mut self) {
         if let Some(opened) = self.opened.take() {
-            // What stays is removed by the next opening.
+            // If this fails, the next opening removes the folder.
             let _closed = opened.database.close();
             let _removed = self.place.remove_store(opened.number);
         }
@@ -490,7 +493,8 @@ mod tests {
         drop(target);
         let interrupted = to.path().join("state/store-2");
         assert!(interrupted.exists());
-        // The forgotten one has its folder locked, as a crashed process would not have.
+        // The forgotten snapshot still locks its folder, unlike that of a crashed process, so move
+        // it away.
         std::fs::rename(&interrupted, from.path().join("elsewhere")).expect("rename");
         let target = open(to.path());
         assert!(value(&target, "old").is_some());

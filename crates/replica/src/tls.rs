@@ -1,10 +1,10 @@
 //! TLS over TCP, in which both sides show certificates.
 //!
-//! Tasks of the replica's runtime. Replicas and clients of a cluster are certified by an authority
-//! of the cluster's own; a connection is made only if each side has shown a certificate of that
-//! authority, and the side that was called one for the name or address at which it was called.
-//! Version 1.3 of TLS alone. Handshakes go on side by side, and one that takes too long is given
-//! up, so a stranger that says nothing delays no other connection.
+//! Runs in tasks of the replica's runtime. Each cluster has a certificate authority of its own. A
+//! connection is made only if both sides show a certificate of that authority, and the accepting
+//! side's certificate is for the name or address that the connecting side has used. Only TLS 1.3 is
+//! used. Handshakes run concurrently, and a handshake that takes too long is ended, so a silent
+//! peer delays no other connection.
 
 use crate::error::{Error, Result};
 use crate::transport::{Connection, Listener, Transport};
@@ -23,9 +23,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Time that a handshake may take.
+/// Maximum time of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Most handshakes that go on at a time; further connections wait in the system.
+/// Maximum number of concurrent handshakes. Further connections wait in the operating system.
 const HANDSHAKES_MAX: usize = 1024;
 
 /// The files of certificates and keys, in PEM form.
@@ -54,8 +54,9 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files, and uses the cryptography of `graviola`. It needs no C compiler, and needs
-    /// an x86-64 processor with AVX2 and ADX (most since 2014) or an ARM processor with AES.
+    /// Reads the files, and uses the cryptography of `graviola`, which needs no C compiler.
+    /// `graviola` needs an x86-64 processor with AVX2 and ADX (most since 2014) or an ARM processor
+    /// with AES.
     ///
     /// # Errors
     /// [`Error::Tls`].
@@ -63,8 +64,7 @@ impl Tls {
         Self::with_provider(files, rustls_graviola::default_provider().into())
     }
 
-    /// Reads the files, and uses the cryptography of a provider for [`rustls`] that the program
-    /// chooses.
+    /// Reads the files, and uses the cryptography of the given [`rustls`] provider.
     ///
     /// # Errors
     /// [`Error::Tls`].
@@ -109,7 +109,7 @@ fn wrong(file: &Path, reason: impl fmt::Display) -> Error {
     Error::Tls { file: file.display().to_string(), reason: reason.to_string() }
 }
 
-/// The name that the certificate of the replica at `address` must be for.
+/// Returns the name that the certificate of the replica at `address` must have.
 fn name(address: &str) -> io::Result<ServerName<'static>> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -154,7 +154,8 @@ impl Listener for TlsListener {
             loop {
                 tokio::select! {
                     biased;
-                    // One that fails is a stranger's; the others go on.
+                    // A failed handshake yields `None`, and the loop goes on with the other
+                    // handshakes.
                     Some(done) = self.handshakes.next() => if let Some(connection) = done {
                         return Ok(connection);
                     },

@@ -1,8 +1,8 @@
-//! A transaction as its body at the leader sees it: a view of the applied state under the body's
-//! own writes.
+//! A transaction of a body at the leader: a view of the applied state, overlaid by the body's own
+//! writes.
 //!
-//! Used by one thread at a time. It remembers what it has read, to be certified, and what it
-//! writes, to be replicated. It changes nothing: a body that fails leaves nothing behind.
+//! One thread at a time uses a transaction. The transaction collects the read set for certification
+//! and the write set for replication. It does not change the state, so a failed body has no effect.
 
 use crate::certifier::Reads;
 use crate::error::{Error, Result};
@@ -17,8 +17,8 @@ use std::ops::Bound;
 /// Reads and writes of one transaction of a replicated database: see
 /// [`Replica::transact`](crate::Replica::transact).
 ///
-/// Its reads return one state, that of [`Transaction::index`], with the transaction's own writes.
-/// At the end of the transaction the replica checks whether that state still holds.
+/// Reads return the state at [`Transaction::index`], overlaid by the transaction's own writes. At
+/// the end of the transaction the replica checks whether the values read are still current.
 pub struct Transaction {
     view: View,
     inside: RefCell<Inside>,
@@ -28,7 +28,7 @@ pub struct Transaction {
 struct Inside {
     reads: Reads,
     set: WriteSet,
-    /// By table: what the transaction left of each key that it wrote.
+    /// The last written value of each key, by table; `None` if the key was deleted.
     written: BTreeMap<String, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
 }
 
@@ -37,13 +37,13 @@ impl Transaction {
         Transaction { view, inside: RefCell::default() }
     }
 
-    /// Ends the body: the read set and the write set.
+    /// Ends the transaction, and returns its read set and its write set.
     pub(crate) fn end(self) -> (Reads, WriteSet) {
         let inside = self.inside.into_inner();
         (inside.reads, inside.set)
     }
 
-    /// Index of the last entry of the Raft log in the state that it reads.
+    /// Returns the index of the last entry of the Raft log in the state that the transaction reads.
     pub fn index(&self) -> u64 {
         self.view.applied.index()
     }
@@ -95,7 +95,7 @@ impl Transaction {
         Ok(found)
     }
 
-    /// Sets the value of `key`, whether or not it has one. The table is created if it is missing.
+    /// Sets the value of `key`, present or not. The table is created if it is missing.
     ///
     /// # Errors
     /// [`Error::Inadmissible`].
@@ -104,7 +104,7 @@ impl Transaction {
         self.write(Write::Put { table: table.to_owned(), key, value })
     }
 
-    /// Sets the value of `key`, which must have none.
+    /// Sets the value of `key`, which must be absent.
     ///
     /// # Errors
     /// [`Error::KeyExists`], [`Error::Inadmissible`], [`Error::Engine`].
@@ -115,7 +115,7 @@ impl Transaction {
         self.put(table, key, value)
     }
 
-    /// Removes `key`, whether or not it is there.
+    /// Removes `key`, present or not.
     ///
     /// # Errors
     /// [`Error::Inadmissible`].
@@ -123,7 +123,7 @@ impl Transaction {
         self.write(Write::Delete { table: table.to_owned(), key: key.as_ref().to_vec() })
     }
 
-    /// Creates a table; changes nothing if it exists.
+    /// Creates a table. Changes nothing if the table exists.
     ///
     /// # Errors
     /// [`Error::Inadmissible`].
@@ -158,7 +158,7 @@ impl ReadView {
         ReadView(Transaction::new(view))
     }
 
-    /// Index of the last entry of the Raft log in the state.
+    /// Returns the index of the last entry of the Raft log in the state.
     pub fn index(&self) -> u64 {
         self.0.index()
     }

@@ -1,7 +1,7 @@
 //! Connections between replicas: a trait, and TCP.
 //!
-//! Tasks of the replica's runtime. Tests put a network of their own in the place of TCP; so may a
-//! program that has one, such as TLS over TCP.
+//! Runs in tasks of the replica's runtime. Tests and programs can replace TCP by a transport of
+//! their own, such as TLS over TCP.
 
 use futures_util::future::BoxFuture;
 use std::io;
@@ -13,26 +13,26 @@ pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// Makes and takes connections.
+/// Makes and accepts connections.
 pub trait Transport: Send + Sync + 'static {
     /// Connects to the replica at `address`.
     fn connect(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Connection>>>;
 
-    /// Begins to take connections at `address`.
+    /// Begins to accept connections at `address`.
     fn listen(&self, address: &str) -> BoxFuture<'static, io::Result<Box<dyn Listener>>>;
 }
 
-/// Takes connections.
+/// Accepts connections.
 pub trait Listener: Send + 'static {
-    /// Address at which others reach it.
+    /// Returns the address at which replicas and clients reach the listener.
     fn address(&self) -> String;
 
-    /// The next connection. Dropping the future loses none.
+    /// Waits for the next connection. Dropping the future loses no connection.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Box<dyn Connection>>>;
 }
 
-/// TCP without encryption, for networks that are trusted. The cluster's id protects against
-/// replicas of other clusters that connect by mistake, and not against attackers.
+/// TCP without encryption, for trusted networks. The cluster's id protects against replicas of
+/// other clusters that connect by mistake, but not against attackers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tcp;
 

@@ -1,4 +1,4 @@
-//! The types of the Raft group: its entries, and what applying one returns.
+//! The types of the Raft group: its entries, and the answers of the state machine to them.
 //!
 //! Pure; any thread.
 
@@ -8,10 +8,10 @@ use crate::write_set::WriteSet;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// An entry of the Raft log that is neither empty nor about members.
+/// The request in an entry of the Raft log. Empty entries and changes of members have none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Opens a session. Its client has the index of this entry as its number.
+    /// Opens a session. The index of this entry becomes the client's number.
     OpenClient,
     /// Applies the writes, unless the request was answered before.
     Write { id: RequestId, set: WriteSet },
@@ -42,7 +42,7 @@ pub(crate) enum Applied {
     Cancelled,
     /// The client has no session.
     UnknownClient,
-    /// The sequence number is too far behind.
+    /// The sequence number is too far behind the client's latest.
     TooOld,
     /// The write set is inadmissible.
     Inadmissible,
@@ -64,5 +64,5 @@ pub(crate) type LogId = openraft::alias::LogIdOf<Types>;
 pub(crate) type Membership = openraft::alias::StoredMembershipOf<Types>;
 pub(crate) type SnapshotMeta = openraft::alias::SnapshotMetaOf<Types>;
 pub(crate) type Vote = openraft::alias::VoteOf<Types>;
-/// A leadership: the term and the leader of it.
+/// A leadership: a term and its leader.
 pub(crate) type Leadership = openraft::alias::CommittedLeaderIdOf<Types>;

@@ -1,7 +1,7 @@
 //! Write sets: the changes of a transaction, as replicas exchange them.
 //!
-//! Pure; any thread. Invariant: whether a write set is admissible depends on its bytes alone, so
-//! all replicas decide alike.
+//! Pure; any thread. Invariant: the content of a write set alone decides whether it is admissible,
+//! so all replicas decide alike.
 
 use crate::error::{Error, Result};
 use katydid::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -13,14 +13,14 @@ pub const WRITE_SET_BYTES_MAX: usize = 32 << 20;
 /// Longest name of a table in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Beginning of the names of tables that replicas keep for themselves.
+/// Prefix of the names of tables that replicas reserve for their own use.
 pub(crate) const RESERVED_PREFIX: &str = "katydid.";
 
 /// One change of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Write {
-    /// Sets the value of `key` in `table`, whether or not the key has one.
+    /// Sets the value of `key` in `table`, present or not.
     Put {
         /// Name of the table, which is created if it is missing.
         table: String,
@@ -31,7 +31,7 @@ pub enum Write {
         #[serde(with = "serde_bytes")]
         value: Vec<u8>,
     },
-    /// Removes `key` from `table`; changes nothing if it is not there.
+    /// Removes `key` from `table`. Changes nothing if the key is absent.
     Delete {
         /// Name of the table, which is created if it is missing.
         table: String,
@@ -39,7 +39,7 @@ pub enum Write {
         #[serde(with = "serde_bytes")]
         key: Vec<u8>,
     },
-    /// Creates `table`; changes nothing if it exists.
+    /// Creates `table`. Changes nothing if the table exists.
     CreateTable {
         /// Name of the table: 1 to 255 bytes. Names that begin with `katydid.` are reserved.
         table: String,
@@ -47,14 +47,14 @@ pub enum Write {
 }
 
 impl Write {
-    /// Name of the table of the change.
+    /// Returns the name of the changed table.
     pub fn table(&self) -> &str {
         match self {
             Write::Put { table, .. } | Write::Delete { table, .. } | Write::CreateTable { table } => table,
         }
     }
 
-    /// The key of the change; `None` if it creates a table.
+    /// Returns the changed key; `None` for [`Write::CreateTable`].
     pub fn key(&self) -> Option<&[u8]> {
         match self {
             Write::Put { key, .. } | Write::Delete { key, .. } => Some(key),
@@ -68,7 +68,7 @@ impl Write {
     }
 }
 
-/// All changes of one transaction, in the order in which it made them.
+/// All changes of one transaction, in the order in which the transaction made them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteSet {
     /// The changes.
@@ -98,16 +98,16 @@ impl WriteSet {
         self
     }
 
-    /// Bytes of its names, keys and values.
+    /// Returns the bytes of all names, keys and values.
     pub(crate) fn bytes(&self) -> usize {
         self.writes.iter().map(Write::bytes).sum()
     }
 
-    /// Refuses a write set that no replica applies.
+    /// Checks that replicas would apply the write set.
     ///
     /// # Errors
-    /// [`Error::Inadmissible`] if a name, a key, a value or the whole is too long, or a name is
-    /// reserved.
+    /// [`Error::Inadmissible`] if a name, a key, a value or the whole set is too long, or a name is
+    /// empty or reserved.
     pub fn check(&self) -> Result<()> {
         let refuse = |table: &str, reason: &'static str| {
             Err(Error::Inadmissible { table: table.to_owned(), reason: reason.into() })

@@ -1,14 +1,15 @@
-//! Writes on their way: proposals in the order of the log, and their outcomes.
+//! Writes in flight: proposals in the order of the log, and their outcomes.
 //!
-//! A write is certified and queued under the certifier's latch; one task hands the queue to the
-//! group, in order, so the order of certification is the order of the log. Each write has a task
-//! that waits for its outcome, tells the certifier, and then the caller. Invariants:
+//! A write is certified and queued under the certifier's latch. One task proposes the queued writes
+//! to the Raft group, in order, so the order of certification is the order of the log. Each write
+//! has a task that waits for its outcome, and reports it to the certifier first and then to the
+//! caller. Invariants:
 //!
-//! 1. A write is acknowledged only after it is applied, which is after its entry is durable at a
-//!    majority.
-//! 2. "Not committed" is said only of an entry that never came into the log, or was answered
-//!    otherwise. All else that is no success is "unknown".
-//! 3. A proposal stays a conflict until its outcome is known, also when its caller has stopped
+//! 1. A write is acknowledged only after it is applied, and applied only after its entry is durable
+//!    at a majority.
+//! 2. A write is reported as not committed only if its entry never entered the log, or the state
+//!    machine answered the entry with a refusal. Any other failure is reported as unknown.
+//! 3. A proposal stays in the certifier until its outcome is known, even if its caller has stopped
 //!    waiting.
 
 use crate::certifier::{Certifier, Number};
@@ -30,37 +31,37 @@ use tokio::time::Instant;
 /// A committed write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed<T = ()> {
-    /// Value that the body of the transaction returned. If an earlier try of the write was applied,
-    /// the body of this call had no effect.
+    /// Value that the transaction's body returned. If an earlier try of the write was applied, the
+    /// body of this call had no effect.
     pub value: T,
-    /// Index in the Raft log: that of the entry of the write, or, if nothing was written, that of
-    /// the state that was read.
+    /// Index in the Raft log: that of the write's entry, or, if nothing was written, that of the
+    /// last entry in the state that was read.
     pub index: u64,
-    /// The voters that have the write. [`Replicated::Quorum`] although all were asked for means
-    /// that not all had it in time.
+    /// The condition that was met. [`Replicated::Quorum`] for a write with [`Replicated::All`]
+    /// means that not all voters had the entry in time.
     pub reached: Replicated,
 }
 
-/// The outcome of a request, which a caller can ask for later.
+/// The final outcome of a request, which [`Replica::resolve`](crate::Replica::resolve) returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It has committed.
+    /// The request has committed.
     Committed,
-    /// It has not committed and never will.
+    /// The request has not committed and never will.
     NotCommitted,
 }
 
-/// An entry to be handed to the group.
+/// An entry to propose to the Raft group.
 pub(crate) struct Proposal {
     request: Request,
     leadership: Leadership,
     responder: ProgressResponder<Types, ClientWriteResult<Types>>,
 }
 
-/// The way to the task that hands proposals to the group.
+/// Sends proposals to the task [`propose`].
 pub(crate) type Queue = mpsc::UnboundedSender<Proposal>;
 
-/// A write on its way.
+/// A queued write whose outcome is not known yet.
 pub(crate) struct Written {
     pub(crate) certifier: Arc<Certifier>,
     pub(crate) number: Number,
@@ -70,18 +71,19 @@ pub(crate) struct Written {
 /// Receiver of the group's answer.
 pub(crate) type Answer = openraft::alias::OneshotReceiverOf<Types, ClientWriteResult<Types>>;
 
-/// Queues an entry; it is refused if the leadership has ended when it is its turn.
+/// Queues an entry for the task [`propose`]. The entry is refused if the leadership has ended when
+/// its turn comes.
 pub(crate) fn queue(queue: &Queue, request: Request, leadership: Leadership) -> Answer {
     let (responder, answer) = ProgressResponder::complete_only();
-    // A queue that is closed drops the responder, and the answer says so.
+    // A closed queue drops the responder, which the receiver of the answer sees as an error.
     let _queued = queue.send(Proposal { request, leadership, responder });
     answer
 }
 
-/// Hands proposals to the group, in order, until the queue is closed.
+/// Passes queued entries to the Raft group, in order, until the queue is closed.
 pub(crate) async fn propose(raft: Raft<Types, Machine>, mut queue: mpsc::UnboundedReceiver<Proposal>) {
     while let Some(Proposal { request, leadership, responder }) = queue.recv().await {
-        // A group that has stopped drops the responder.
+        // A stopped group drops the responder.
         let _handed = raft.write(request).with_leader(leadership).responder(responder).await;
     }
 }
@@ -94,8 +96,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Follows a write until its end, and tells the caller at most once: at its outcome, or when
-    /// its time is over.
+    /// Waits for the outcome of a write, and calls `tell` once: with the outcome, or when the time
+    /// is over. After a time-out it still waits, in order to tell the certifier.
     pub(crate) async fn follow(
         self,
         written: Written,
@@ -130,7 +132,7 @@ impl Waiting {
                 certifier.refused(number);
                 Err(self.not_leader(forward))
             }
-            // The leadership has ended, and the certifier with it.
+            // The leadership has ended, so its certifier needs no report.
             Ok(Err(_)) => Err(self.unknown(id, UnknownReason::LeadershipLost)),
             Err(_) => Err(self.unknown(id, UnknownReason::Stopped)),
         };
@@ -156,7 +158,8 @@ impl Waiting {
         Error::NotLeader { replica: self.replica, leader }
     }
 
-    /// Waits until all voters have the entry at `index` on their devices.
+    /// Waits until all voters have the entry at `index` on their devices, and returns the condition
+    /// that was met by `deadline`.
     async fn all_have(&self, index: u64, deadline: Instant) -> Replicated {
         let mut metrics = self.raft.metrics();
         let all = async {
@@ -179,7 +182,7 @@ impl Waiting {
     }
 }
 
-/// Says what an answer means for a request that writes.
+/// Turns the answer to a write's entry into the result of the write.
 pub(crate) fn committed(id: RequestId, answer: Result<(Applied, u64, Replicated)>) -> Result<Committed> {
     match answer? {
         (Applied::Written, index, reached) => Ok(Committed { value: (), index, reached }),

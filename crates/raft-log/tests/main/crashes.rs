@@ -1,5 +1,5 @@
-//! Crashes at every call of the device: what was acknowledged is there, what was truncated is not,
-//! and no vote goes back.
+//! Crashes at every call of the device. After a crash all acknowledged entries are there, no
+//! truncated entry is, and the vote is not older than the last saved one.
 
 use crate::Types;
 use fastrand::Rng;
@@ -36,27 +36,27 @@ pub fn vote(term: u64) -> VoteOf<Types> {
     Vote::new(term, 1)
 }
 
-/// An entry of this term, which no other entry has, so the term tells entries of one index apart.
+/// Makes an entry. No two entries of one index have the same term, so the term distinguishes them.
 pub fn entry(term: u64, index: u64, bytes: usize) -> EntryOf<Types> {
     let payload = EntryPayload::Normal(format!("{term} ").repeat(bytes / 2));
     EntryOf::<Types>::new(id(term, index), payload)
 }
 
-/// The entries that a log may have after a crash, each with its term and index.
+/// The entries, as terms and indices, that a log may have after a crash.
 #[derive(Debug, Clone, Default)]
 struct Model {
     entries: Vec<(u64, u64)>,
     /// Entries below this number were acknowledged.
     acknowledged: u64,
-    /// The last number that a truncation which has not returned would keep, plus one.
+    /// First number that a truncation drops, while it has not returned.
     truncating: Option<u64>,
-    /// Entries below this number are purged, or may be.
+    /// Entries below `purged` are purged; those below `purging` may be.
     purged: u64,
     purging: u64,
-    /// The vote that was saved, and the greatest that may have been.
+    /// Terms of the last saved vote and of the greatest vote that may have been saved.
     voted: u64,
     voting: u64,
-    /// A number that grows.
+    /// The last used term. It only grows.
     term: u64,
 }
 
@@ -157,7 +157,8 @@ async fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut
     katydid_raft_log::wal::testing::crash(log.log());
 }
 
-/// One life after the other, each ended by a crash.
+/// Runs four lives of a log, each ended by a crash. Returns the number of device calls of the
+/// first.
 async fn lives(seed: u64, crash_at: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
     let mut device = SimDevice::new(seed);

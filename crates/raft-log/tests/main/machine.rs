@@ -1,4 +1,4 @@
-//! A state machine that remembers what openraft's suite asks a state machine for, and nothing else.
+//! A state machine that stores only what openraft's suite reads from it.
 
 use crate::Types;
 use futures_util::{Stream, StreamExt};

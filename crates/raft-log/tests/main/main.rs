@@ -1,5 +1,5 @@
-//! The Raft log through openraft's own interface. One program, because each further one is linked
-//! by itself.
+//! Tests of the Raft log through openraft's own interface. All tests are one program, because each
+//! further program would be linked separately.
 
 #![allow(missing_docs, reason = "openraft's macro declares types without any")]
 

@@ -1,4 +1,5 @@
-//! Opening again, reading what is not in memory any more, and logs that are none of Raft.
+//! Reopening, reading entries that are no longer in memory, and opening logs that are not Raft
+//! logs.
 
 use crate::Types;
 use crate::crashes::{entry, id, options, vote};
@@ -37,7 +38,7 @@ fn a_log_that_is_opened_again_has_its_entries_votes_and_ends() {
         assert_eq!(log.read_committed().await.expect("committed"), Some(id(1, 60)));
         let state = log.get_log_state().await.expect("state");
         assert_eq!((state.last_purged_log_id, state.last_log_id), (Some(id(1, 39)), Some(id(1, 79))));
-        // These are read from the device, and the next ones are in memory.
+        // The entries so far are read from the device; the next ones are in memory.
         log.blocking_append([entry(2, 80, 400), entry(2, 81, 400)]).await.expect("append");
         let all = log.try_get_log_entries(..).await.expect("read");
         assert_eq!(numbers(&all), (40..82).collect::<Vec<_>>());

@@ -1,18 +1,18 @@
-//! The table of answers: which transaction each session committed last, so that a retried one is
-//! answered and not run again.
+//! The table of answers. It stores each session's last committed transaction, so that a replica
+//! answers a retry of it and does not run it again.
 //!
-//! Threads: each connection's thread, with the entry of its session locked while it runs a
+//! Threads: each connection's thread, which holds the lock of its session's entry while it runs a
 //! transaction. Invariants:
 //!
-//! 1. A session has one outstanding transaction. So its last answer is enough, and a number below
-//!    the last is of a request that was overtaken.
-//! 2. Only the newest connection of a session runs its transactions. A request that was left in the
-//!    buffer of a broken one is never run after the session has heard, on a newer one, that the
-//!    transaction was refused.
-//! 3. With [`AnswerTable::Durable`] the row of a session is written in its transaction: after a
-//!    crash both are there or neither is.
-//! 4. The number of sessions is bounded: one more is refused until a session ends by
-//!    [`Request::Forget`](super::message::Request::Forget).
+//! 1. A session has at most one transaction in flight. So its last answer is enough, and a request
+//!    with a number below the last one is out of date.
+//! 2. Only the newest connection of a session runs its transactions. A request that is left in the
+//!    buffer of a broken connection is never run, because the session may have been told on a newer
+//!    connection that the transaction was refused.
+//! 3. With [`AnswerTable::Durable`] each transaction writes its session's row: after a crash the
+//!    row and the transaction are both there or both missing.
+//! 4. The number of sessions is bounded. At the bound a new session is refused until another ends
+//!    by [`Request::Forget`](super::message::Request::Forget).
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
@@ -30,20 +30,21 @@ use super::message::ClientId;
 /// Storage of the last answer of each session at a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AnswerTable {
-    /// In a table of the database, in a row that each transaction writes. A retry is answered also
-    /// after a restart of the replica.
+    /// In a table of the database, in a row that each transaction writes. The replica answers a
+    /// retry even after a restart.
     #[default]
     Durable,
-    /// In memory only. After a restart a replica refuses sessions that it has served before
-    /// (`ReplicaBehind` at the client). For measurements of the paper's replication, which has no
-    /// such row.
+    /// In memory only. A session that a replica has served before does not accept the replica after
+    /// its restart (`ReplicaBehind` at the client). This is for measurements of the paper's
+    /// replication, which has no such row.
     Volatile,
 }
 
 /// Name of the table with a row for each session.
 pub(super) const TABLE: &str = "katydid client-driven answers";
 
-/// Bytes of a session's recorded answer; a transaction that reads more than that is refused.
+/// Maximum bytes of values in a session's recorded answer. A transaction that reads more is
+/// refused.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// The last answer of a session.
@@ -56,9 +57,10 @@ pub(super) struct LastAnswer {
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub last: Option<LastAnswer>,
-    /// Counts the connections that began the session. Only the last one may run its transactions.
+    /// Number of connections that have begun the session. Only the last of them may run
+    /// transactions.
     pub connections: u64,
-    /// The session has ended: its connections serve no transaction any more.
+    /// The session has ended, so its connections run no further transaction.
     pub ended: bool,
 }
 
@@ -67,12 +69,12 @@ pub(super) struct Entry {
 pub(super) struct Answers {
     sessions: Mutex<HashMap<ClientId, Arc<Mutex<Entry>>>>,
     sessions_max: usize,
-    /// None: volatile.
+    /// `None` for [`AnswerTable::Volatile`].
     table: Option<Table>,
 }
 
 impl Answers {
-    /// The table of a database, with the sessions that it remembers.
+    /// Opens the table of answers of a database, and loads its sessions.
     pub fn open(database: &Database, kept: AnswerTable, sessions_max: usize) -> Result<Answers, Error> {
         let mut sessions = HashMap::new();
         let table = match kept {
@@ -97,7 +99,8 @@ impl Answers {
         Ok(Answers { sessions: Mutex::new(sessions), sessions_max, table })
     }
 
-    /// The entry of a session, new or known; none if there are too many.
+    /// Returns the entry of a session, which is made if the session is new. `None` if there are too
+    /// many sessions.
     pub fn entry(&self, client: ClientId) -> Option<Arc<Mutex<Entry>>> {
         let mut sessions = self.sessions.lock();
         if let Some(entry) = sessions.get(&client) {
@@ -111,7 +114,7 @@ impl Answers {
         Some(entry)
     }
 
-    /// Writes a session's row, in its transaction.
+    /// Writes a session's row in the session's transaction.
     pub fn record(
         &self,
         transaction: &Transaction,
@@ -123,7 +126,7 @@ impl Answers {
         transaction.put(table, client.0.to_be_bytes(), row)
     }
 
-    /// Removes a session, whose entry the caller has locked.
+    /// Removes a session. The caller holds the lock of its entry.
     pub fn forget(&self, database: &Database, client: ClientId, entry: &mut Entry) -> Result<(), Error> {
         if let Some(table) = self.table.as_ref().filter(|_| entry.last.is_some()) {
             database.transact(|transaction| transaction.delete(table, client.0.to_be_bytes()))?;

@@ -1,19 +1,19 @@
-//! A transaction of a request on the database of a replica.
+//! Runs the transaction of a request on the database of a replica.
 //!
-//! Threads: that of the connection. A transaction that this refuses has left nothing behind, and
-//! one that it reports as committed is durable.
+//! Threads: that of the connection. A refused transaction has changed nothing, and a transaction
+//! that is reported as committed is durable.
 
 use super::answers::{ANSWER_BYTES_MAX, Answers, LastAnswer};
 use super::message::{Action, Operation, Outcome, Refusal, TransactionId};
 use katydid::{Database, Error, Table, Transaction};
 use std::collections::HashMap;
 
-/// Tables of a database by name, as one connection has met them.
+/// The tables that one connection has used, by name.
 #[derive(Debug, Default)]
 pub(super) struct KnownTables(HashMap<String, Table>);
 
 impl KnownTables {
-    /// The table of a name, created if there is none.
+    /// Returns the table with a name, which is created if it is missing.
     pub fn get(&mut self, database: &Database, name: &str) -> Result<Table, Error> {
         if let Some(table) = self.0.get(name) {
             return Ok(table.clone());
@@ -23,7 +23,7 @@ impl KnownTables {
         Ok(table)
     }
 
-    /// Forgets all tables: one of them was dropped by other means.
+    /// Forgets all tables, because one of them was dropped outside of this connection.
     fn clear(&mut self) {
         self.0.clear();
     }
@@ -69,7 +69,7 @@ pub(super) fn apply(
     })
 }
 
-/// Runs the operations; what the reads among them found.
+/// Runs the operations. Returns the values that the reads have found, in order.
 fn run(
     transaction: &Transaction,
     operations: &[Operation],
@@ -104,8 +104,8 @@ fn run(
     Ok(found)
 }
 
-/// The outcome for an error of the database: refused if the error says that nothing happened, in
-/// doubt otherwise.
+/// Returns the outcome for an error of the database: refused if the error excludes a commit,
+/// otherwise in doubt.
 fn failed(error: Error) -> Outcome {
     let text = error.to_string();
     match error {

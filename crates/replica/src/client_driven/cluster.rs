@@ -1,4 +1,5 @@
-//! The client library's view of all replicas: their addresses, and what its sessions share.
+//! The client library's view of all replicas: their addresses, and the state that all sessions
+//! share.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
@@ -21,8 +22,8 @@ pub struct ClusterOptions {
     pub replicas: Vec<SocketAddr>,
     /// Maximum time to connect to one replica. Default: 5 s.
     pub connect_timeout: Duration,
-    /// Maximum time to send a request to one replica, and to wait for its answer. Default: 30 s.
-    /// After that the outcome is unknown.
+    /// Maximum time to send a request to one replica, and to wait for the answer. Default: 30 s.
+    /// After a time-out the outcome of the transaction is unknown.
     pub answer_timeout: Duration,
 }
 
@@ -40,19 +41,19 @@ impl ClusterOptions {
 /// Times of acknowledged transactions, as sums in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClientTimes {
-    /// Transactions acknowledged.
+    /// Number of acknowledged transactions.
     pub committed: u64,
-    /// From before the first replica was written to until the last had answered: the papers'
-    /// trx(c).
+    /// Time from before the request was sent to the first replica until the last replica had
+    /// answered: the papers' trx(c).
     pub client_ns: u64,
-    /// The server's own time at the slowest replica of each transaction.
+    /// Server time of each transaction at its slowest replica.
     pub slowest_ns: u64,
-    /// The server's own time, the mean over the replicas of each transaction.
+    /// Server time of each transaction, as the mean over the replicas.
     pub server_ns: u64,
 }
 
 impl ClientTimes {
-    /// Returns the times from `earlier` on.
+    /// Returns the times since `earlier`.
     pub fn since(&self, earlier: &ClientTimes) -> ClientTimes {
         ClientTimes {
             committed: self.committed - earlier.committed,
@@ -88,7 +89,7 @@ pub(super) struct SharedCluster {
     pub times: Times,
 }
 
-/// All replicas, as one client process uses them. Clones are the same cluster.
+/// All replicas, as one client process uses them. Clones share one state.
 ///
 /// Sessions of one cluster order their conflicting writes; sessions of two clusters do not.
 #[derive(Debug, Clone)]
@@ -97,7 +98,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Makes a cluster of these replicas. It connects to none yet.
+    /// Makes a cluster of these replicas, without connecting to them.
     ///
     /// # Errors
     /// [`Error::NoReplicas`].
@@ -118,12 +119,12 @@ impl Cluster {
         Session::open(&self.shared, ClientId(random() << 64 | random()))
     }
 
-    /// The addresses of the replicas.
+    /// Returns the addresses of the replicas.
     pub fn replicas(&self) -> &[SocketAddr] {
         &self.shared.options.replicas
     }
 
-    /// The times of all transactions that were acknowledged so far.
+    /// Returns the times of all transactions acknowledged so far.
     pub fn times(&self) -> ClientTimes {
         let times = &self.shared.times;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Rows and checksums of a replica's tables, for comparing replicas.
 //!
-//! Threads: that of the connection. Each call reads one view: it sees every transaction whole. The
-//! table of answers is left out.
+//! Threads: that of the connection. Each call reads one view, in which every transaction is
+//! complete or absent. The table of answers is left out.
 
 use super::answers::TABLE;
 use super::message::{Row, TableContents};
@@ -11,7 +11,7 @@ use std::ops::Bound;
 /// Bytes of rows after which a page ends.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// The tables that have rows, by name.
+/// Returns the contents of all tables that have rows, in the order of their names.
 pub(super) fn contents(database: &Database) -> Result<Vec<TableContents>, Error> {
     let view = database.begin_read_only()?;
     let mut names = database.tables()?;
@@ -35,8 +35,8 @@ pub(super) fn contents(database: &Database) -> Result<Vec<TableContents>, Error>
     Ok(all)
 }
 
-/// At most `limit` rows of a table after one key and before another; a page may end earlier, but
-/// not before its first row.
+/// Returns a page: at most `limit` rows of a table after one key and before another. A page may be
+/// shorter, but is empty only if there are no such rows.
 pub(super) fn rows(
     database: &Database,
     table: &Table,

@@ -1,4 +1,4 @@
-//! The log of a replica as the paper has it.
+//! Options for a replica whose log has the paper's designs.
 //!
 //! Pure.
 
@@ -9,9 +9,9 @@ use katydid::{
 /// The paper's pool of slots (section 4).
 const SLOTS: u32 = 16;
 
-/// Options of a replica's database: durable commits by `sync`, the consolidation array and the
-/// flush slots with 16 slots as in the paper, the log through the page cache. [`SyncKind::Slotted`]
-/// is the paper's existing scheme, [`SyncKind::Aggregated`] its proposed one.
+/// Options of a replica's database: durable commits by the protocol `sync`, a consolidation array
+/// of 16 slots and 16 flush slots as in the paper, and writes of the log through the page cache.
+/// [`SyncKind::Slotted`] is the paper's existing scheme, [`SyncKind::Aggregated`] its proposed one.
 pub fn paper_options(engine: EngineOptions, sync: SyncKind) -> Options {
     let sync = match sync {
         SyncKind::Aggregated => SyncDesign::Aggregated { flush_slots: SLOTS },

@@ -1,6 +1,7 @@
-//! Comparing replicas: whether all tables are equal, and the first key that differs.
+//! Comparison of replicas: checks that all tables are equal, or finds the first key that differs.
 //!
-//! Threads: the caller's. Meaningful while no transaction is under way at any client.
+//! Threads: the caller's. The result is meaningful only while no client has a transaction in
+//! flight.
 
 use super::error::{Error, Result};
 use super::message::{Row, TableContents};
@@ -8,17 +9,17 @@ use super::session::Session;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Rows that are asked of each replica at a time.
+/// Rows that are fetched from each replica at a time.
 const PAGE_ROWS: u32 = 512;
 
 /// The first difference between replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Divergence {
-    /// Name of the first table, in the order of names, that differs.
+    /// Name of the table that differs; if several differ, the first in the order of names.
     pub table: String,
     /// Number of rows and checksum at each replica; `None` if the table has no rows there.
     pub contents: Vec<Option<TableContents>>,
-    /// The least key that differs.
+    /// The smallest key that differs.
     pub key: Vec<u8>,
     /// Value of the key at each replica; `None` if the key is absent there.
     pub values: Vec<Option<Vec<u8>>>,
@@ -50,7 +51,8 @@ impl fmt::Display for Divergence {
 /// Checks that the contents of all replicas are equal, and returns them.
 ///
 /// # Errors
-/// [`Error::Different`] if they are not; errors of asking a replica.
+/// [`Error::Different`] if the contents are not equal. [`Error::Replica`] or [`Error::Unserved`] if
+/// a replica does not answer.
 pub fn compare(session: &mut Session) -> Result<Vec<TableContents>> {
     let replicas = session.replicas();
     let all: Vec<Vec<TableContents>> =
@@ -72,7 +74,8 @@ pub fn compare(session: &mut Session) -> Result<Vec<TableContents>> {
 
 type Difference = (Vec<u8>, Vec<Option<Vec<u8>>>);
 
-/// The least key of a table that is not the same everywhere. None if the tables are equal by now.
+/// Returns the smallest key whose values differ between the replicas. `None` if the tables have
+/// become equal.
 fn first_difference(session: &mut Session, table: &str) -> Result<Option<Difference>> {
     let mut after = None;
     loop {
@@ -90,17 +93,17 @@ fn first_difference(session: &mut Session, table: &str) -> Result<Option<Differe
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Different(Vec<u8>, Vec<Option<Vec<u8>>>),
-    /// The pages are equal as far as the shortest goes, which ends with this key.
+    /// The pages are equal up to the end of the shortest page, whose last key this is.
     EqualUpTo(Vec<u8>),
     /// All pages are empty.
     End,
 }
 
-/// The first difference between pages that begin at the same key. An empty page is the end of its
-/// table.
+/// Returns the first difference between pages that begin at the same key. An empty page means that
+/// its table has ended.
 fn first_in(pages: &[Vec<Row>]) -> Found {
     let shortest = pages.iter().map(Vec::len).min().unwrap_or_default();
-    // Where a table has ended, whatever another one has is a difference.
+    // If a table has ended, each further row of another table is a difference.
     let compared =
         if shortest == 0 { pages.iter().map(Vec::len).max().unwrap_or_default() } else { shortest };
     for at in 0..compared {

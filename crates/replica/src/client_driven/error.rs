@@ -18,17 +18,17 @@ pub enum Error {
         /// The reason of the first replica.
         refusal: Refusal,
     },
-    /// Not all replicas have answered, or some committed and others may yet.
-    /// [`Session::resolve`](super::Session::resolve) asks again.
+    /// Some replicas have not answered, or have committed while others may commit later.
+    /// [`Session::resolve`](super::Session::resolve) sends the transaction again.
     #[error("the outcome of transaction {id} is unknown: {answers:?}")]
     Unknown {
-        /// The transaction, the same in every retry.
+        /// Identity of the transaction, which every retry has.
         id: TransactionId,
         /// Answer of each replica, in the order of the cluster's addresses.
         answers: Vec<ReplicaAnswer>,
     },
-    /// Some replicas committed the transaction and others never will, or its reads found unequal
-    /// values. The replicas differ.
+    /// The replicas differ: some committed the transaction and others never will, or the
+    /// transaction's reads found unequal values.
     #[error("the replicas diverge in transaction {id}: {answers:?}")]
     Diverged {
         /// The transaction.
@@ -56,8 +56,8 @@ pub enum Error {
     /// the same transaction may succeed later.
     #[error("another transaction holds a key of this one")]
     KeyBusy,
-    /// A replica could not be reached, or does not speak the protocol. If the call was to begin a
-    /// transaction, nothing was sent.
+    /// A replica could not be reached, or does not speak the protocol. A call that would have begun
+    /// a transaction has sent nothing.
     #[error("replica {replica} at {address}: {source}")]
     Replica {
         /// Number in the order of the cluster's addresses.
@@ -67,7 +67,7 @@ pub enum Error {
         /// The cause.
         source: FrameError,
     },
-    /// A replica could not serve a request that was no transaction.
+    /// A replica could not serve a request other than a transaction.
     #[error("replica {replica} at {address} did not serve the request: {why}")]
     Unserved {
         /// Number in the order of the cluster's addresses.
@@ -77,8 +77,8 @@ pub enum Error {
         /// The cause in the replica's words.
         why: String,
     },
-    /// A replica does not have a transaction that was acknowledged to this session: it lost its
-    /// data, or its table of answers. It must be replaced by a copy of another replica.
+    /// A replica has lost its data or its table of answers, because it does not know a transaction
+    /// that was acknowledged to this session. Replace the replica by a copy of another one.
     #[error(
         "replica {replica} at {address} has lost transaction {sequence} of this session: it remembers {last:?}"
     )]
@@ -89,7 +89,7 @@ pub enum Error {
         address: SocketAddr,
         /// Number of the session's last acknowledged transaction.
         sequence: u64,
-        /// Number of the last one that the replica remembers.
+        /// Number of the session's last transaction that the replica remembers.
         last: Option<u64>,
     },
     /// A cluster needs at least one replica.
@@ -101,7 +101,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether no replica has the transaction and it may succeed when it is run again.
+    /// Returns whether the transaction may be run again: no replica has it, and the obstacle may
+    /// pass.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::KeyBusy | Error::KeyUnknown { .. } => true,

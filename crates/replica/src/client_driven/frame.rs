@@ -5,15 +5,15 @@
 //! | magic  | version | kind | length   | checksum | body: `length` bytes, postcard |
 //! ```
 //!
-//! Little-endian. `kind` is 1 for a request and 2 for a reply. The checksum is CRC-32C of the first
-//! 12 bytes and the body.
+//! All numbers are little-endian. `kind` is 1 for a request and 2 for a reply. The checksum is
+//! CRC-32C of the first 12 bytes and the body.
 //!
-//! Runs on the thread of a connection, on either side. Invariants:
+//! Threads: that of a connection, at the client and at the replica. Invariants:
 //!
-//! 1. No length is believed before it was compared with the limit, and memory grows with the bytes
-//!    that come, not with the length.
-//! 2. A frame that is damaged anywhere is refused, and so is every frame after it: the connection
-//!    is at no known place then.
+//! 1. A length is compared with the limit before it is used, and memory is allocated as the bytes
+//!    arrive, not by the length.
+//! 2. A frame that is damaged anywhere is refused. Every later frame of the connection is refused,
+//!    too, because the place where it begins is not known.
 
 use super::message::{Reply, Request};
 use serde::Serialize;
@@ -47,7 +47,7 @@ pub enum FrameError {
     /// The other side speaks another version of the protocol.
     #[error("a frame of protocol version {0}, not {VERSION}")]
     Version(u16),
-    /// A request where a reply was due, or the other way round.
+    /// The frame is a request where a reply was due, or a reply where a request was due.
     #[error("a frame of kind {0}")]
     Kind(u16),
     /// The body is longer than allowed.
@@ -56,7 +56,7 @@ pub enum FrameError {
     /// The checksum of the frame is wrong.
     #[error("a frame whose checksum is wrong")]
     Checksum,
-    /// The body is whole, and no message.
+    /// The checksum is right, but the body is not an encoded message.
     #[error("a frame that holds no message: {0}")]
     Message(postcard::Error),
 }
@@ -83,7 +83,7 @@ fn checksum(header: &[u8], body: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// The frame of a message.
+/// Encodes a message as a frame.
 ///
 /// # Errors
 /// [`FrameError::TooLong`].
@@ -109,7 +109,7 @@ fn seal<M: Message>(frame: &mut [u8]) {
     frame[12..16].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// A frame with the body of another one and a header that fits it.
+/// Returns a copy of a frame with a valid header.
 pub(super) fn mended<M: Message>(frame: &[u8]) -> Vec<u8> {
     let mut mended = frame.to_vec();
     mended.resize(frame.len().max(HEADER_BYTES), 0);
@@ -117,7 +117,7 @@ pub(super) fn mended<M: Message>(frame: &[u8]) -> Vec<u8> {
     mended
 }
 
-/// A header that was looked at: how long its body is, and the checksum that it must have.
+/// A checked header: the bytes that the checksum covers, the length of the body, and the checksum.
 struct Header {
     bytes: [u8; SUMMED_BYTES],
     length: usize,
@@ -160,8 +160,8 @@ impl Header {
 /// Reads one message.
 ///
 /// # Errors
-/// [`FrameError::Ended`] if the other side ended the connection before the frame; any other error
-/// leaves the connection at no known place.
+/// [`FrameError::Ended`] if the other side ended the connection before the frame. After any other
+/// error no further frame can be read from the connection.
 pub fn read<M: Message>(from: &mut impl Read) -> Result<M, FrameError> {
     let mut header = [0; HEADER_BYTES];
     let first = loop {
@@ -185,7 +185,7 @@ pub fn read<M: Message>(from: &mut impl Read) -> Result<M, FrameError> {
 /// Writes one message.
 ///
 /// # Errors
-/// [`FrameError::TooLong`], and then nothing was written; [`FrameError::Io`].
+/// [`FrameError::TooLong`] before anything is written; [`FrameError::Io`].
 pub fn write<M: Message>(to: &mut impl Write, message: &M) -> Result<(), FrameError> {
     Ok(to.write_all(&encode(message)?)?)
 }

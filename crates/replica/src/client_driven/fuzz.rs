@@ -8,7 +8,7 @@ use super::message::{Action, ClientId, Operation, Reply, Request, TransactionId}
 /// One decoder: its name, valid inputs, and the call.
 pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
 
-/// Every decoder of what another process sends.
+/// Returns the decoders of all messages that another process sends.
 pub fn fuzz_targets() -> Vec<Target> {
     let id = TransactionId { client: ClientId(1), sequence: 2 };
     let operation = |action| Operation { table: "t".to_owned(), key: vec![1; 20], action };
@@ -36,7 +36,8 @@ fn frames<M: Message>(messages: &[M]) -> Vec<Vec<u8>> {
     messages.iter().filter_map(|message| frame::encode(message).ok()).collect()
 }
 
-/// Reads a frame as it is, and with a mended header, so that the body's decoder sees it too.
+/// Reads the input as a frame twice: unchanged, and with a valid header, so that the input reaches
+/// the body's decoder.
 fn decode<M: Message>(input: &[u8]) {
     let _refused = frame::read::<M>(&mut &input[..]);
     let mended = frame::mended::<M>(input);

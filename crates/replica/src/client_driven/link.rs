@@ -14,13 +14,14 @@ pub(super) struct Link {
     requests: TcpStream,
 }
 
-/// A reply of the wrong kind.
+/// Makes the error for a reply of the wrong kind.
 pub(super) fn unexpected(reply: &Reply) -> FrameError {
     io::Error::new(ErrorKind::InvalidData, format!("an unexpected reply: {reply:?}")).into()
 }
 
 impl Link {
-    /// Connects, and begins the session; the last transaction of it that the replica remembers.
+    /// Connects, and begins the session. Also returns the number of the session's last transaction
+    /// that the replica remembers.
     pub fn open(
         address: SocketAddr,
         client: ClientId,

@@ -18,7 +18,7 @@ impl fmt::Display for ClientId {
 /// Identity of a transaction, the same at all replicas and in all its retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TransactionId {
-    /// The session that made it.
+    /// Session that made the transaction.
     pub client: ClientId,
     /// Number in the session, counted from 1. Later transactions of a session have greater numbers.
     pub sequence: u64,
@@ -33,12 +33,13 @@ impl fmt::Display for TransactionId {
 /// The action of an operation on its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Sets the value of a key that has none (the paper's INSERT); [`Refusal::KeyExists`] if it has
-    /// one.
+    /// Sets the value of a key that is absent (the paper's INSERT). The replica answers
+    /// [`Refusal::KeyExists`] if the key is present.
     Insert(Vec<u8>),
     /// Sets the value of a key, present or not (the paper's UPDATE).
     Put(Vec<u8>),
-    /// Removes a key that is present (the paper's DELETE); [`Refusal::NoSuchKey`] if it is not.
+    /// Removes a key that is present (the paper's DELETE). The replica answers
+    /// [`Refusal::NoSuchKey`] if the key is absent.
     Delete,
     /// Reads the value of a key, within the transaction.
     Read,
@@ -54,11 +55,11 @@ impl Action {
 /// One operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Name of the table. It is created if there is none.
+    /// Name of the table, which is created if it is missing.
     pub table: String,
     /// Key in that table, at most [`katydid::KEY_BYTES_MAX`] bytes.
     pub key: Vec<u8>,
-    /// The action on it.
+    /// Action on the key.
     pub action: Action,
 }
 
@@ -70,7 +71,7 @@ pub enum Request {
         /// The session that the connection belongs to.
         client: ClientId,
     },
-    /// One transaction, whole. Answered by [`Reply::Answered`].
+    /// One complete transaction. Answered by [`Reply::Answered`].
     Transact {
         /// Identity of the transaction.
         id: TransactionId,
@@ -84,27 +85,29 @@ pub enum Request {
         /// Key in it.
         key: Vec<u8>,
     },
-    /// At most `limit` rows from a key on. Answered by [`Reply::Rows`].
+    /// Reads at most `limit` rows of a table, in key order. Answered by [`Reply::Rows`].
     Rows {
         /// Name of the table.
         table: String,
-        /// The last key that was seen: rows after it are meant. None: all rows.
+        /// Only rows after this key are returned. `None`: from the table's beginning.
         after: Option<Vec<u8>>,
-        /// No rows at this key or after it. None: up to the table's end.
+        /// Only rows before this key are returned. `None`: up to the table's end.
         before: Option<Vec<u8>>,
         /// Maximum number of rows.
         limit: u32,
     },
-    /// Numbers and sums of all tables. Answered by [`Reply::Contents`].
+    /// Asks for the numbers of rows and the checksums of all tables. Answered by
+    /// [`Reply::Contents`].
     Contents,
-    /// Counters. Answered by [`Reply::Stat`].
+    /// Asks for the replica's counters. Answered by [`Reply::Stat`].
     Stat,
-    /// Ends the session: its entry in the table of answers is removed. Answered by
+    /// Ends the session; the replica removes its entry from the table of answers. Answered by
     /// [`Reply::Forgotten`].
     Forget,
 }
 
-/// Reason why a replica did not run a transaction. It left nothing behind there.
+/// Reason why a replica did not commit a transaction. The transaction changed nothing at that
+/// replica.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Refusal {
     /// An insert found its key present.
@@ -119,11 +122,12 @@ pub enum Refusal {
         /// The operation, counted from 0.
         operation: u32,
     },
-    /// Another transaction of the replica was in the way. The same transaction may succeed later.
+    /// The transaction conflicted with another one at the replica. The same transaction may succeed
+    /// later.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// The replica has no room, or no place for another session, at present. The same transaction
-    /// may succeed later.
+    /// At present the replica has no space for the transaction. The same transaction may succeed
+    /// later.
     #[error("no room: {0}")]
     NoRoom(String),
     /// The request breaks a limit; every replica with the same options refuses it.
@@ -141,32 +145,32 @@ impl Refusal {
 /// The result of a transaction at one replica.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It is committed and durable there.
+    /// The transaction is committed and durable at the replica.
     Committed {
-        /// The value found by each [`Action::Read`], in order; none for a key that has no value.
+        /// The value found by each [`Action::Read`], in order; `None` for a key that is absent.
         found: Vec<Option<Vec<u8>>>,
     },
-    /// It left nothing behind there.
+    /// The transaction changed nothing at the replica.
     Refused(Refusal),
-    /// The replica cannot tell: its log failed while the transaction was committed, or it has
-    /// answered a later transaction of the session.
+    /// The replica does not know the outcome, because its log failed during the commit, the session
+    /// has a newer connection, or the replica has answered a later transaction of the session.
     InDoubt(String),
 }
 
-/// An outcome, and the server's own times.
+/// An outcome, and the server's own time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The transaction.
     pub id: TransactionId,
     /// Outcome at the replica.
     pub outcome: Outcome,
-    /// True if the outcome is of an earlier request with the same identity.
+    /// True if an earlier request with the same identity had this outcome.
     pub repeated: bool,
-    /// Nanoseconds from the decoded request until the outcome was known: the papers' trx(s).
+    /// Nanoseconds from decoding the request until the outcome was known: the papers' trx(s).
     pub server_ns: u64,
 }
 
-/// Number of rows of a table, and a checksum of them in order.
+/// Number of rows of a table, and a checksum of all rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableContents {
     /// Name of the table.
@@ -180,26 +184,27 @@ pub struct TableContents {
 /// Counters of a replica since it was started. Times are sums in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReplicaStat {
-    /// Transactions committed, repeated answers not counted.
+    /// Transactions committed, without repeated answers.
     pub committed: u64,
     /// Transactions refused.
     pub refused: u64,
     /// Transactions answered again from the table of answers.
     pub repeated: u64,
-    /// From a decoded request until the transaction was committed, of those that were: the papers'
+    /// Time of committed transactions, from decoding the request until the commit: the papers'
     /// trx(s).
     pub server_ns: u64,
-    /// Waiting for the sync lock, of threads that then synced or found nothing to sync: Synclock.
+    /// Time that threads waited for the sync lock, if they then synced or found nothing to sync:
+    /// the paper's Synclock.
     pub lock_ns: u64,
-    /// In writes and syncs of the log: fsync.
+    /// Time in writes and syncs of the log: the paper's fsync.
     pub sync_ns: u64,
-    /// Waiting for another thread's sync: Flushwait.
+    /// Time that threads waited for another thread's sync: the paper's Flushwait.
     pub wait_ns: u64,
-    /// Times the sync lock was taken.
+    /// Number of times that the sync lock was taken.
     pub locks: u64,
     /// Syncs.
     pub syncs: u64,
-    /// Slots that committers met in before the write.
+    /// Slots in which committers met before the write.
     pub slots: u64,
     /// Threads in those slots.
     pub slot_threads: u64,
@@ -212,7 +217,7 @@ pub struct ReplicaStat {
 }
 
 impl ReplicaStat {
-    /// The counts between `earlier` and this.
+    /// Returns the counts since `earlier`.
     pub fn since(&self, earlier: &ReplicaStat) -> ReplicaStat {
         let of = |field: fn(&ReplicaStat) -> u64| field(self).saturating_sub(field(earlier));
         ReplicaStat {
@@ -233,17 +238,17 @@ impl ReplicaStat {
         }
     }
 
-    /// Mean microseconds a committed transaction of a sum in nanoseconds; 0 without transactions.
+    /// Returns a sum in nanoseconds as mean microseconds per committed transaction.
     pub fn us_per_commit(&self, nanoseconds: u64) -> f64 {
         nanoseconds as f64 / 1e3 / self.committed.max(1) as f64
     }
 
-    /// Mean number of threads in a slot; 0 if none met in one.
+    /// Returns the mean number of threads in a slot; 0 if there were no slots.
     pub fn threads_per_slot(&self) -> f64 {
         self.slot_threads as f64 / self.slots.max(1) as f64
     }
 
-    /// Mean number of requests in a queue; 0 if the protocol has no queues.
+    /// Returns the mean number of requests in a queue; 0 if the protocol has no queues.
     pub fn requests_per_queue(&self) -> f64 {
         self.queued as f64 / self.queues.max(1) as f64
     }
@@ -264,14 +269,14 @@ pub enum Reply {
     Answered(Answer),
     /// Answers [`Request::Read`].
     Value(Option<Vec<u8>>),
-    /// Answers [`Request::Rows`]: fewer than `limit` rows are the last ones only if there are none.
+    /// Answers [`Request::Rows`]. Only an empty page is the end; fewer than `limit` rows are not.
     Rows(Vec<Row>),
-    /// Answers [`Request::Contents`]: tables that have rows, by name.
+    /// Answers [`Request::Contents`] with the tables that have rows, in the order of their names.
     Contents(Vec<TableContents>),
     /// Answers [`Request::Stat`].
     Stat(ReplicaStat),
     /// Answers [`Request::Forget`].
     Forgotten,
-    /// The request could not be served, and was no transaction.
+    /// The replica could not serve a request other than a transaction.
     Unserved(String),
 }

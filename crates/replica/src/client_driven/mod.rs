@@ -1,10 +1,10 @@
 //! The replication of Efficient flushing (Son, Yeom and Han, section 3.2): the client library sends
 //! each transaction to all replicas at once, each replica commits it in its own log with its own
-//! sync, and it is acknowledged when all have answered.
+//! sync, and the client library acknowledges it when all replicas have answered.
 //!
-//! It is for reproducing the paper's Figures 7 and 8 and Tables 2 and 3 and for comparing with
-//! them. It keeps no replica set available: one replica that fails stops all clients. The
-//! replication to rely on is the Raft group of this crate.
+//! This module serves to reproduce the paper's Figures 7 and 8 and Tables 2 and 3, and to compare
+//! with them. It does not tolerate failures: one failed replica stops all clients. For availability
+//! use the Raft group of this crate.
 //!
 //! # What it guarantees, and what it does not
 //!
@@ -14,14 +14,14 @@
 //! |---|---|
 //! | acknowledgement | a [`Committed`] transaction is durable at every replica |
 //! | order of conflicting writes | sessions of one [`Cluster`] lock the keys that they write until all replicas have answered. Sessions of two clusters are not ordered, and their conflicting writes may leave the replicas different |
-//! | refused at all replicas | [`Error::Refused`]: no replica has it |
-//! | committed at one replica, and no answer or a passing refusal at another | [`Error::Unknown`] with the transaction's id: it is never undone, [`Session::resolve`] sends it again until all have it |
+//! | refused at all replicas | [`Error::Refused`]: no replica has the transaction |
+//! | committed at one replica, and no answer or a retryable refusal at another | [`Error::Unknown`] with the transaction's id. The transaction is never undone; [`Session::resolve`] sends it again, until all replicas have it |
 //! | committed at one replica and refused for good at another | [`Error::Diverged`] |
 //! | retries | a transaction has the same id in every retry; a replica that has committed it answers from its table and does not run it again, also after a restart ([`AnswerTable::Durable`]) |
-//! | crash of the client between answers | its last transaction may be at some replicas only. Nothing completes or undoes it; [`compare`] finds the difference |
-//! | restarted replica | sessions connect again and resolve their last transaction. A replica that lost an acknowledged one is refused ([`Error::ReplicaBehind`]) |
-//! | new or damaged replica | it begins as a copy of another one's closed database, while no client runs |
-//! | reads | within a transaction: equal at all replicas, or [`Error::Diverged`]. [`Session::read`]: at one replica, perhaps before the write is acknowledged |
+//! | crash of the client between answers | the client's last transaction may be at some replicas only. Nothing completes or undoes it; [`compare`] finds the difference |
+//! | restarted replica | sessions connect again and resolve their last transaction. A session does not accept a replica that lost an acknowledged transaction ([`Error::ReplicaBehind`]) |
+//! | new or damaged replica | it starts from a copy of another replica's closed database, while no client runs |
+//! | reads | within a transaction: equal at all replicas, or [`Error::Diverged`]. [`Session::read`]: at one replica, perhaps of a write that is not acknowledged yet |
 //! | membership | fixed: the list of addresses that every client has |
 //!
 //! After a run, [`compare`] checks that all replicas have the same rows, and names the first key

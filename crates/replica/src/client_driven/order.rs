@@ -1,31 +1,31 @@
-//! The order of conflicting writes: locks on keys, held by the client library from before a
-//! transaction is sent until all replicas have answered.
+//! The order of conflicting writes: the client library locks the keys before it sends a
+//! transaction, and holds the locks until all replicas have answered.
 //!
-//! The paper sends each request to all replicas at once and says nothing about two requests for one
-//! key, which may arrive in another order at each replica. Here two sessions of one
-//! [`Cluster`](super::Cluster) never have such requests under way together. Sessions of different
-//! clusters, thus different client processes, are not ordered: replicas may diverge, and comparing
-//! them finds that.
+//! The paper sends each request to all replicas at once. It does not say what happens if two
+//! requests for one key arrive in different orders at two replicas. Here two sessions of one
+//! [`Cluster`](super::Cluster) never have two such requests in flight at once. Sessions of
+//! different clusters, such as those of two client processes, are not ordered: their writes may
+//! leave the replicas different, which a comparison finds.
 //!
-//! Threads: any. No deadlock: a session waits for a key only if it holds none, or if the key is
-//! above all keys that it holds. Otherwise the lock is refused.
+//! Threads: any. Sessions cannot deadlock, because a session waits for a key only if it holds no
+//! key above that one; otherwise the lock is refused.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
-//! | `held` | the keys and how each is held | below none: taken with no other held |
+//! | `held` | the held keys, and the mode of each | none: no other lock is held when it is taken |
 
 use super::message::TransactionId;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A table's name and a key in it.
+/// The name of a table, and a key in that table.
 pub(super) type TableKey = (String, Vec<u8>);
 
 /// Mode in which a key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// By a transaction under way.
+    /// By a transaction in flight.
     UnderWay,
     /// By a transaction whose outcome is unknown, until its session has resolved it.
     Unknown(TransactionId),
@@ -34,8 +34,8 @@ enum Hold {
 /// Reason why a key was not locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotLocked {
-    /// Waiting could be a deadlock: another transaction holds the key, which is below one that is
-    /// held.
+    /// Another transaction holds the key, and this one holds a larger key: waiting could be a
+    /// deadlock.
     Busy,
     /// A transaction whose outcome is unknown holds the key.
     Unknown(TransactionId),
@@ -64,7 +64,7 @@ impl HeldKeys {
         self.keys.contains(key)
     }
 
-    /// Locks a key, if it is not held by this transaction already.
+    /// Locks a key. Does nothing if this transaction holds the key already.
     pub fn lock(&mut self, key: TableKey) -> Result<(), NotLocked> {
         if self.holds(&key) {
             return Ok(());
@@ -85,7 +85,8 @@ impl HeldKeys {
         Ok(())
     }
 
-    /// Marks the keys: the outcome of their transaction is unknown. Waiting transactions are told.
+    /// Marks the keys as held by a transaction whose outcome is unknown, and notifies waiting
+    /// transactions.
     pub fn mark_unknown(&self, id: TransactionId) {
         let mut held = self.locks.held.lock();
         for key in &self.keys {
@@ -95,7 +96,8 @@ impl HeldKeys {
         self.locks.released.notify_all();
     }
 
-    /// Leaves the keys held for ever: the session that could resolve their transaction is gone.
+    /// Leaves the keys held for ever, because the session that could resolve their transaction is
+    /// gone.
     pub fn abandon(mut self) {
         self.keys.clear();
     }

@@ -29,7 +29,7 @@ pub(super) struct Connection<'s> {
 struct Begun {
     client: ClientId,
     entry: Arc<Mutex<Entry>>,
-    /// The count of the session's connections when this one began it.
+    /// The session's count of connections when this connection began the session.
     connection: u64,
 }
 
@@ -42,7 +42,8 @@ impl<'s> Connection<'s> {
         Ok(Connection { shared, requests, replies, tables: KnownTables::default(), session: None })
     }
 
-    /// Serves until the client ends the connection, a frame is damaged, or the server is stopped.
+    /// Serves requests until the client ends the connection, a frame is damaged, or the server is
+    /// stopped.
     pub fn serve(mut self) -> Result<(), FrameError> {
         let half = self.shared.options.network_delay / 2;
         loop {
@@ -108,7 +109,7 @@ impl<'s> Connection<'s> {
                 self.shared.options.sessions_max
             ));
         };
-        // Behind a request of the session that another connection still runs.
+        // Taking the lock waits for a request of this session that another connection still runs.
         let mut locked = entry.lock();
         locked.connections += 1;
         let (connection, last) = (locked.connections, locked.last.as_ref().map(|answer| answer.sequence));
@@ -117,7 +118,7 @@ impl<'s> Connection<'s> {
         Reply::Welcome { last }
     }
 
-    /// The outcome of a transaction, and whether it is that of an earlier request.
+    /// Returns the outcome of a transaction, and whether an earlier request had that outcome.
     fn transact(&mut self, id: TransactionId, operations: &[Operation]) -> (Outcome, bool) {
         let not_allowed = |text: String| (Outcome::Refused(Refusal::NotAllowed(text)), false);
         let Some(Begun { client, entry, connection }) = &self.session else {

@@ -1,21 +1,22 @@
 //! The server library: a replica that serves one database over TCP.
 //!
-//! Threads: one that accepts, and one for each connection, which reads a request, runs it, waits
-//! until it is durable and answers. Commits of several connections meet in the log as those of
-//! local threads do; nothing else runs between a client and the log. Invariants:
+//! Threads: one accepts connections, and each connection has one that reads a request, runs it,
+//! waits until its commit is durable, and answers. Commits of several connections share writes and
+//! syncs of the log as commits of local threads do; no other thread runs between a client and the
+//! log. Invariants:
 //!
-//! 1. An answer `Committed` is sent only after the commit is durable, by the durability that the
-//!    database was opened with.
+//! 1. An answer `Committed` is sent only after the commit has the durability that the database was
+//!    opened with.
 //! 2. [`Server::stop`] ends connections between two requests: a request that was read is run and
 //!    answered first. Then the database is closed.
-//! 3. A connection that sends a damaged frame is ended. What it had committed stays.
+//! 3. A connection that sends a damaged frame is ended. Its committed transactions stay.
 //!
 //! A crash leaves what the database recovers; with [`AnswerTable::Durable`] that includes the
 //! answers.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|
-//! | `connections` | the open sockets and the threads that serve them | below none: taken with no other held |
+//! | `connections` | the open sockets and the threads that serve them | none: no other lock is held when it is taken |
 
 use super::answers::{AnswerTable, Answers};
 use super::message::ReplicaStat;
@@ -36,17 +37,18 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// Storage of the last answer of each session. Default: [`AnswerTable::Durable`].
     pub answers: AnswerTable,
-    /// Maximum number of sessions that the server remembers. Default: 4096. A further one is
+    /// Maximum number of sessions that the server remembers. Default: 4096. A further session is
     /// refused.
     pub sessions_max: usize,
-    /// Maximum number of connections, each with a thread. Default: 4096. A further one is ended at
-    /// once.
+    /// Maximum number of connections, each with a thread. Default: 4096. A further connection is
+    /// ended at once.
     pub connections_max: usize,
-    /// Maximum time for sending one answer. Default: 10 s. After that the connection is ended.
+    /// Maximum time for sending one answer. Default: 10 s. After a time-out the connection is
+    /// ended.
     pub send_timeout: Duration,
     /// Delay added to each request, half of it before the request runs and half before the answer
-    /// is sent. Default: none. It stands for the round trip of a network if replicas and clients
-    /// share a machine. The server's times do not contain it.
+    /// is sent. Default: none. The delay stands for the round trip of a network if replicas and
+    /// clients share a machine. The server's times do not include the delay.
     pub network_delay: Duration,
 }
 
@@ -86,8 +88,8 @@ pub(super) struct Shared {
     pub answers: Answers,
     pub tally: Tally,
     pub options: ServerOptions,
-    /// Written by `stop`, read by every thread between two requests; sequentially consistent, and
-    /// rare.
+    /// Written by `stop`, read by every thread between two requests. Sequentially consistent,
+    /// because the accesses are rare.
     stopping: AtomicBool,
     connections: Mutex<Connections>,
 }
@@ -114,11 +116,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves a database at a listener, until the server is stopped. The database belongs to the
-    /// server.
+    /// Serves a database at a listener until the server is stopped. The server owns the database.
     ///
     /// # Errors
-    /// If the table of answers cannot be read, or the first thread cannot be started.
+    /// [`ServerError`] if the table of answers cannot be read, or the accepting thread cannot be
+    /// started.
     pub fn start(
         database: Database,
         listener: TcpListener,
@@ -143,12 +145,12 @@ impl Server {
         Ok(Server { shared, address, accepting: Some(accepting) })
     }
 
-    /// The address that it listens at.
+    /// Returns the address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Counters since the start.
+    /// Returns the counters since the start.
     ///
     /// # Errors
     /// Those of the database.
@@ -156,7 +158,7 @@ impl Server {
         Ok(self.shared.tally.stat(&self.shared.database)?)
     }
 
-    /// Ends all connections after the requests that they run, and closes the database.
+    /// Ends each connection after the request that it runs, and closes the database.
     ///
     /// # Errors
     /// Those of closing the database.
@@ -167,20 +169,20 @@ impl Server {
     fn end(&mut self) -> Result<(), ServerError> {
         let Some(accepting) = self.accepting.take() else { return Ok(()) };
         self.shared.stopping.store(true, Ordering::SeqCst);
-        // The accepting thread looks at the flag after each connection, so it gets one.
+        // The accepting thread reads the flag after each connection, so make one.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(if own.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
         let woken = TcpStream::connect_timeout(&own, Duration::from_secs(10));
         if woken.is_ok() {
-            // A thread that panicked has said so already.
+            // A panic of the thread has been printed already.
             let _panicked = accepting.join();
         }
         let threads = {
             let mut connections = self.shared.connections.lock();
             for socket in connections.open.values() {
-                // The client may have ended it already.
+                // The client may have ended the connection already.
                 let _ended = socket.shutdown(Shutdown::Read);
             }
             std::mem::take(&mut connections.threads)
@@ -200,7 +202,8 @@ impl Drop for Server {
 }
 
 fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
-    /// The pause after an error such as too many open files: the next `accept` would fail at once.
+    /// Pause after an error such as too many open files, because the next `accept` would fail at
+    /// once.
     const AFTER_ERROR: Duration = Duration::from_millis(20);
     loop {
         let accepted = listener.accept();
@@ -214,8 +217,7 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-/// Starts the thread of a connection. A socket that cannot be served is closed, which its client
-/// sees.
+/// Starts the thread of a connection. If that fails, the socket is closed, which the client sees.
 fn admit(shared: &Arc<Shared>, socket: TcpStream) {
     let Ok(kept) = socket.try_clone() else { return };
     let mut connections = shared.connections.lock();
@@ -237,7 +239,7 @@ fn admit(shared: &Arc<Shared>, socket: TcpStream) {
     }
 }
 
-/// Takes a connection from the list when its thread ends, also by a panic.
+/// Removes a connection from the list when its thread ends, even by a panic.
 struct Closed<'s> {
     shared: &'s Shared,
     number: u64,

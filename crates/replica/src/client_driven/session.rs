@@ -3,12 +3,13 @@
 //! Threads: one at a time. Invariants:
 //!
 //! 1. A request is written to every socket before any answer is read.
-//! 2. The keys that a transaction writes are locked in the cluster before it is sent, and until its
-//!    outcome is known.
-//! 3. A session whose last transaction is unknown sends that one again and nothing else.
+//! 2. The keys that a transaction writes are locked in the cluster from before the transaction is
+//!    sent until its outcome is known.
+//! 3. While the outcome of its last transaction is unknown, a session sends no other transaction.
 //!
-//! A crash of the client between the answers leaves its last transaction at some replicas, or at
-//! all, or at none. Nothing completes it: comparing the replicas finds the difference.
+//! A crash of the client between the answers leaves its last transaction at some, all or none of
+//! the replicas. Nothing completes the transaction; a comparison of the replicas finds the
+//! difference.
 
 use super::cluster::SharedCluster;
 use super::error::{Error, Result};
@@ -47,7 +48,7 @@ pub struct Session {
     links: Vec<Option<Link>>,
     /// Number of the last transaction that was sent.
     sequence: u64,
-    /// Number of the last one that was acknowledged.
+    /// Number of the last transaction that was acknowledged.
     acknowledged: u64,
     unresolved: Option<Unresolved>,
 }
@@ -61,12 +62,12 @@ impl Session {
         Ok(session)
     }
 
-    /// Identity of the session.
+    /// Returns the identity of the session.
     pub fn id(&self) -> ClientId {
         self.client
     }
 
-    /// The transaction whose outcome is unknown, if there is one.
+    /// Returns the transaction whose outcome is unknown, if there is one.
     pub fn unresolved(&self) -> Option<TransactionId> {
         self.unresolved.as_ref().map(|unresolved| unresolved.id)
     }
@@ -74,9 +75,10 @@ impl Session {
     /// Runs the operations as one transaction at every replica, in one message to each.
     ///
     /// # Errors
-    /// [`Error::Refused`]: no replica has the transaction. [`Error::Unknown`]: some may have it;
-    /// call [`Session::resolve`] next. [`Error::Diverged`]: some have it and others never will.
-    /// After any other error nothing was sent.
+    /// [`Error::Refused`]: no replica has the transaction. [`Error::Unknown`]: some replicas may
+    /// have it; call [`Session::resolve`] next. [`Error::Diverged`]: some replicas have it and
+    /// others never will, or its reads found unequal values. After any other error nothing was
+    /// sent.
     pub fn transact(&mut self, operations: Vec<Operation>) -> Result<Committed> {
         let mut draft = self.begin()?;
         let mut keys: Vec<TableKey> = operations
@@ -95,11 +97,11 @@ impl Session {
         draft.commit()
     }
 
-    /// Begins a transaction whose operations are collected here and sent when it is committed.
+    /// Begins a transaction. Its operations are collected at the client, and sent when it commits.
     ///
     /// # Errors
-    /// [`Error::Unresolved`]; [`Error::Replica`] or [`Error::ReplicaBehind`] if a connection was
-    /// lost and cannot be made again.
+    /// [`Error::Unresolved`]; [`Error::Replica`] or [`Error::ReplicaBehind`] if a lost connection
+    /// cannot be made again.
     pub fn begin(&mut self) -> Result<Draft<'_>> {
         if let Some(unresolved) = &self.unresolved {
             return Err(Error::Unresolved { id: unresolved.id });
@@ -109,8 +111,9 @@ impl Session {
         Ok(Draft { session: self, held, operations: Vec::new() })
     }
 
-    /// Sends the transaction whose outcome is unknown again to all replicas. Replicas that have
-    /// committed it answer from their tables; the others run it.
+    /// Sends the transaction whose outcome is unknown to all replicas again. Replicas that have
+    /// committed the transaction answer from their tables; the others run it. Returns `None` if
+    /// there is no such transaction.
     ///
     /// # Errors
     /// Those of [`Session::transact`]; [`Error::Unknown`] again if the outcome is still unknown.
@@ -127,8 +130,8 @@ impl Session {
         self.send(id, frame, held).map(Some)
     }
 
-    /// Returns the value of a key at one replica, which differs from session to session. The read
-    /// is not part of a transaction: it may return a write that is not acknowledged yet.
+    /// Returns the value of a key at the replica [`Session::reads_at`]. The read is not part of a
+    /// transaction: it may return a write that is not acknowledged yet.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -141,13 +144,15 @@ impl Session {
         }
     }
 
-    /// The replica at which this session reads. Sessions are spread over all replicas by their ids.
+    /// Returns the number of the replica at which this session reads. The ids spread sessions over
+    /// all replicas.
     pub fn reads_at(&self) -> usize {
         (self.client.0 % self.links.len() as u128) as usize
     }
 
-    /// Returns at most `limit` rows of a table at one replica: after one key, and before another
-    /// one if it is given. A page may have fewer rows; an empty page is the last one.
+    /// Returns a page of rows of a table at one replica: at most `limit` rows after the key `after`
+    /// and before the key `before`, where given. A page may have fewer rows; only an empty page is
+    /// the end.
     ///
     /// # Errors
     /// [`Error::Replica`], [`Error::Unserved`].
@@ -192,9 +197,9 @@ impl Session {
         self.links.len()
     }
 
-    /// Ends the session. The replicas remove its last answer, so its last transaction cannot be
-    /// retried any more. A session that is dropped without this call keeps its place in their
-    /// tables.
+    /// Ends the session. The replicas remove the session's last answer, so its last transaction can
+    /// no longer be retried. A session that is dropped without this call keeps its entry in the
+    /// replicas' tables.
     ///
     /// # Errors
     /// [`Error::Unresolved`]; [`Error::Replica`], [`Error::Unserved`] for the first replica that
@@ -212,7 +217,7 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the connections that are missing.
+    /// Makes the missing connections.
     fn connect(&mut self) -> Result<()> {
         for replica in 0..self.links.len() {
             if self.links[replica].is_none() {
@@ -234,13 +239,13 @@ impl Session {
         Ok(())
     }
 
-    /// The error of a replica whose connection is given up.
+    /// Drops the connection to a replica, and returns the error that says so.
     fn failed(&mut self, replica: usize, source: FrameError) -> Error {
         self.links[replica] = None;
         Error::Replica { replica, address: self.shared.options.replicas[replica], source }
     }
 
-    /// A request that is no transaction, to one replica.
+    /// Sends one replica a request other than a transaction, and returns the reply.
     fn call(&mut self, replica: usize, request: &Request) -> Result<Reply> {
         if self.links[replica].is_none() {
             self.connect_to(replica)?;
@@ -317,8 +322,8 @@ impl Drop for Session {
     }
 }
 
-/// A transaction whose operations are collected at the client. Dropping it drops them; nothing was
-/// sent.
+/// A transaction whose operations are collected at the client. Dropping it discards the operations,
+/// of which none was sent.
 #[derive(Debug)]
 pub struct Draft<'s> {
     session: &'s mut Session,
@@ -327,8 +332,8 @@ pub struct Draft<'s> {
 }
 
 impl Draft<'_> {
-    /// Locks a key in the cluster until the transaction has ended. No other transaction of the
-    /// cluster writes it meanwhile.
+    /// Locks a key in the cluster until the transaction has ended. Until then no other transaction
+    /// of the cluster writes the key.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::KeyUnknown`].
@@ -351,8 +356,8 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Returns the value of a key at one replica, without the operations that were collected so
-    /// far. If the key was locked before, it is the value of the last acknowledged write.
+    /// Returns the value of a key at one replica, without the operations collected so far. If the
+    /// key was locked before, the value is that of the last acknowledged write of this cluster.
     ///
     /// # Errors
     /// Those of [`Session::read`].
@@ -360,7 +365,7 @@ impl Draft<'_> {
         self.session.read(table, key)
     }
 
-    /// The last collected operation that writes a key.
+    /// Returns the action of the last collected operation that writes a key.
     pub fn written(&self, table: &str, key: &[u8]) -> Option<&Action> {
         let of = |operation: &&Operation| {
             operation.action.writes() && operation.table == table && operation.key == key
@@ -368,8 +373,8 @@ impl Draft<'_> {
         self.operations.iter().rev().find(of).map(|operation| &operation.action)
     }
 
-    /// Returns rows at the replica at which the session reads, like [`Session::rows`], without the
-    /// operations that were collected so far.
+    /// Returns rows like [`Session::rows`], at the replica at which the session reads, without the
+    /// operations collected so far.
     ///
     /// # Errors
     /// Those of [`Session::rows`].
@@ -384,7 +389,7 @@ impl Draft<'_> {
         self.session.rows(replica, table, after, before, limit)
     }
 
-    /// The operations so far, in order.
+    /// Returns the operations collected so far, in order.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }

@@ -32,7 +32,7 @@ impl Tally {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counters, with those of the database's log.
+    /// Returns the counters, including those of the database's log.
     pub fn stat(&self, database: &Database) -> Result<ReplicaStat, Error> {
         let log = database.stat()?.log.counters;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

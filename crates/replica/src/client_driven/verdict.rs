@@ -1,4 +1,5 @@
-//! The decision of the client library: what the answers of all replicas mean for a transaction.
+//! The verdict of the client library: a transaction's outcome, decided from the answers of all
+//! replicas.
 //!
 //! Pure.
 //!
@@ -6,24 +7,24 @@
 //! |---|---|---|
 //! | all, with equal reads | | committed |
 //! | all, with unequal reads | | diverged |
-//! | none | all refused it | refused: no replica has it |
+//! | none | all refused the transaction | refused: no replica has the transaction |
 //! | none | one or more gave no answer | unknown |
-//! | some | one or more gave no answer, or may accept it later | unknown: a retry completes it |
-//! | some | all refused it for good | diverged |
+//! | some | one or more gave no answer, or may commit later | unknown: a retry completes the transaction |
+//! | some | all refused the transaction for good | diverged |
 
 use super::message::{Outcome, Refusal};
 
 /// One replica's answer about a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplicaAnswer {
-    /// It is committed and durable there.
+    /// The transaction is committed and durable at the replica.
     Committed {
-        /// The values that its reads found.
+        /// The values that the transaction's reads found.
         found: Vec<Option<Vec<u8>>>,
     },
-    /// It left nothing behind there.
+    /// The transaction changed nothing at the replica.
     Refused(Refusal),
-    /// No answer, or one that tells nothing: the reason in words.
+    /// The replica did not answer, or did not know the outcome. The text is the reason.
     Missing(String),
 }
 
@@ -46,7 +47,7 @@ pub(super) enum Verdict {
     Diverged,
 }
 
-/// The verdict on the answers of all replicas, of which there is at least one.
+/// Returns the verdict on the answers of all replicas. There is at least one answer.
 pub(super) fn judge(answers: &[ReplicaAnswer]) -> Verdict {
     let (mut committed, mut refused, mut open) = (Vec::new(), Vec::new(), false);
     for answer in answers {
@@ -73,8 +74,8 @@ pub(super) fn judge(answers: &[ReplicaAnswer]) -> Verdict {
 mod tests {
     use super::*;
 
-    /// Every combination of three answers of these kinds: two kinds of commits by what they read,
-    /// refusals for good and for now, none.
+    /// The kinds of answers are two commits with different reads, a final refusal, a retryable
+    /// refusal, and no answer.
     #[test]
     fn every_combination_of_three_answers_has_its_verdict() {
         let kinds = [

@@ -1,8 +1,8 @@
-//! Clients of the simulated group: they write their registers, read those of others, and note what
-//! they are told.
+//! Clients of the simulated group. A client writes its own register, reads all registers, and
+//! reports the answers to the oracle.
 //!
-//! Tasks of one runtime. A client has one write under way at a time, as a thread that blocks has. A
-//! client that does not know what became of a write asks, or sends it again.
+//! Runs in tasks of one runtime. A client has one write in flight at a time, as a blocking thread
+//! has. If the outcome of a write is unknown, the client resolves the write or sends it again.
 
 use super::machine::CLUSTER;
 use super::network::{Host, Network, Port, address};
@@ -21,22 +21,22 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The table of the registers: each is in two rows, which a write sets together.
+/// Table of the registers. Each register has two rows, which a write sets together.
 const TABLE: &str = "registers";
-/// A table that only makes snapshots and logs longer.
+/// Table whose only purpose is to make snapshots and logs longer.
 const FILLER: &str = "filler";
-/// Time that a client gives a call.
+/// Time after which a call fails.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// The oracle as tasks share it.
+/// The oracle, shared by tasks.
 pub type Shared = Arc<Mutex<Oracle>>;
 
 pub fn locked(oracle: &Shared) -> MutexGuard<'_, Oracle> {
-    // Only a failed invariant panics under the latch, and ends the simulation.
+    // Only a failed invariant panics under the latch, which ends the simulation.
     oracle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A way to the group from one host.
+/// Makes a caller that reaches the group from one host.
 pub fn caller(network: &Arc<Network>, host: Host, replicas: u64) -> Caller {
     let transport = Arc::new(Port { network: network.clone(), host });
     let addresses = (1..=replicas).map(address).collect();
@@ -49,7 +49,7 @@ pub struct Client {
     pub caller: Caller,
     pub oracle: Shared,
     pub random: Rng,
-    /// The clients end after their current call when this is set.
+    /// Set when the clients must end after their current call.
     pub is_over: Rc<Cell<bool>>,
 }
 
@@ -83,7 +83,7 @@ impl Client {
             }
             tokio::time::sleep(Duration::from_millis(self.random.u64(..40))).await;
         }
-        // All faults have ended: the group must have a leader soon, which acknowledges.
+        // All faults have ended, so the group must soon have a leader that acknowledges a write.
         while locked(&self.oracle).floors().get(&self.number).is_none_or(|floor| *floor != id.sequence) {
             id.sequence += 1;
             self.write(id).await;
@@ -111,21 +111,22 @@ impl Client {
                 }
                 Err(Error::Unknown { .. }) if self.random.bool() => return self.resolve(id).await,
                 Err(Error::Unknown { .. }) => is_unknown = true,
-                // The cluster is the clients' own, their sets are small, and their sessions few.
+                // None of these can happen: only these clients use the cluster, and their sets and
+                // sessions are few and small.
                 Err(
                     error @ (Error::UnknownClient { .. }
                     | Error::TooOld { .. }
                     | Error::Inadmissible { .. }
                     | Error::Cancelled { .. }),
                 ) => panic!("client {}, request {id}: {error}", self.number),
-                // A try before this one may commit yet.
+                // An earlier try may still commit.
                 Err(_) if is_unknown => {}
                 Err(_) => return locked(&self.oracle).refuse(self.number, id.sequence),
             }
         }
     }
 
-    /// Asks until it is known what became of a request.
+    /// Resolves a request, and repeats that until its outcome is known.
     async fn resolve(&mut self, id: RequestId) {
         loop {
             match self.caller.resolve(id, WAIT).await {
@@ -139,7 +140,7 @@ impl Client {
         }
     }
 
-    /// Reads the register of a client.
+    /// Reads one row of a random client's register.
     async fn read_one(&mut self) {
         let of = self.random.u64(..4);
         let floors = locked(&self.oracle).floors();

@@ -1,7 +1,8 @@
-//! Simulated disks of a host: one device for the Raft log, and one for each folder of the state.
+//! Simulated disks of a host: one device for the Raft log, and one device for each folder of the
+//! state.
 //!
-//! One thread. A sync of the Raft log takes time, in which the host may crash. Making and removing
-//! a folder is durable at once; everything in a folder is only as durable as it was synced.
+//! One thread. A sync of the Raft log takes time, during which the host may crash. Making and
+//! removing a folder is durable at once; bytes in a folder are durable only after a sync.
 
 use crate::error::Result;
 use crate::place::Place;
@@ -34,7 +35,7 @@ impl Disks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cuts the power: what was not synced is lost, or kept, as the seed says.
+    /// Cuts the power. The seed decides which of the bytes that were not synced survive.
     pub fn cut_power(&self) {
         let mut inside = self.inside();
         let Inside { log, stores, random } = &mut *inside;
@@ -44,7 +45,7 @@ impl Disks {
         }
     }
 
-    /// Kills the process: what was written is there.
+    /// Kills the process. All written bytes survive.
     pub fn kill(&self) {
         let mut inside = self.inside();
         let Inside { log, stores, .. } = &mut *inside;
@@ -53,8 +54,8 @@ impl Disks {
         }
     }
 
-    /// Makes a device fail: at one of its next calls, or, if it is full, at all that need room.
-    /// Restarting mends it.
+    /// Makes a device fail at one of its next calls, or makes it full, so that each call which
+    /// needs space fails. A restart repairs the device.
     pub fn fail(&self) {
         let mut inside = self.inside();
         let Inside { log, stores, random } = &mut *inside;
@@ -66,7 +67,7 @@ impl Disks {
         }
     }
 
-    /// Gives room back.
+    /// Ends the failures, and gives back the space.
     pub fn mend(&self) {
         let inside = self.inside();
         for device in std::iter::once(&inside.log).chain(inside.stores.values()) {
@@ -76,7 +77,7 @@ impl Disks {
     }
 }
 
-/// The disks as one life of a replica uses them.
+/// The disks during one life of a replica.
 pub struct Mounted {
     pub disks: Arc<Disks>,
     pub syncer: Arc<SlowSyncer>,
@@ -108,7 +109,7 @@ impl Place for Mounted {
     }
 }
 
-/// Runs the syncs of a Raft log in their order, each after a time.
+/// Runs the syncs of a Raft log in their order, after a delay.
 #[derive(Default)]
 pub struct SlowSyncer(Mutex<VecDeque<PendingSync>>);
 
@@ -118,7 +119,7 @@ impl SlowSyncer {
     }
 }
 
-/// Most milliseconds of a usual sync.
+/// Maximum delay of a sync in milliseconds.
 const SYNC_MS: u64 = 4;
 
 impl Syncer for SlowSyncer {
@@ -128,12 +129,13 @@ impl Syncer for SlowSyncer {
 }
 
 impl SlowSyncer {
-    /// Runs what is submitted, until the task is dropped.
+    /// Runs the submitted syncs until the task is dropped.
     pub async fn run(self: Arc<Self>) {
         loop {
             tokio::time::sleep(Duration::from_millis(fastrand::u64(1..=SYNC_MS))).await;
             loop {
-                // Not held while a sync tells who waits for it, which may submit the next one.
+                // The latch is not held while a sync runs, because its completion may submit the
+                // next sync.
                 let Some(sync) = self.queue().pop_front() else { break };
                 sync.run();
             }

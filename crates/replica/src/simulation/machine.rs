@@ -1,9 +1,9 @@
 //! A simulated machine: a runtime with a clock of its own, disks, and a replica that runs on them.
 //!
-//! One thread. The runtime runs for some simulated milliseconds at a time, and its clock moves by
-//! as much; a machine that is paused does not run, and its clock jumps when it goes on. A crash
-//! drops the runtime with all tasks, after the disks and the network have forgotten what a crash
-//! loses.
+//! One thread. The runtime runs for some simulated milliseconds at a time, and its clock advances
+//! by as much. A paused machine does not run; its clock jumps when the machine resumes. A crash
+//! first makes the disks and the network lose their data, and then drops the runtime with all
+//! tasks.
 
 use super::disk::{Disks, Mounted, SlowSyncer};
 use super::network::{Host, Network, Port, address};
@@ -28,7 +28,7 @@ pub struct Machine {
     network: Arc<Network>,
     disks: Arc<Disks>,
     running: Option<Running>,
-    /// Simulated milliseconds of its clock for each of the world's.
+    /// Milliseconds by which this machine's clock advances per millisecond of the world's clock.
     pub rate: f64,
     owed: f64,
     pub is_paused: bool,
@@ -41,7 +41,7 @@ struct Running {
     runtime: Runtime,
 }
 
-/// Kind of a replica's end.
+/// The way in which a replica's life ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// The process is killed.
@@ -50,8 +50,8 @@ pub enum Ending {
     PowerCut,
 }
 
-/// A runtime whose clock the simulation moves. In which order tokio wakes the tasks that wait for
-/// one value it draws itself, from a seed that only `tokio_unstable` lets a program set.
+/// Makes a runtime whose clock the simulation advances. tokio draws the order in which it wakes
+/// several tasks that wait for one value; only with `tokio_unstable` can a program set the seed.
 pub fn runtime() -> Runtime {
     let mut builder = Builder::new_current_thread();
     #[cfg(tokio_unstable)]
@@ -94,7 +94,7 @@ impl Machine {
     /// Starts the replica.
     ///
     /// # Errors
-    /// That of opening it.
+    /// The error of opening the replica.
     pub fn start(&mut self) -> Result<()> {
         self.lives += 1;
         let runtime = runtime();
@@ -118,7 +118,7 @@ impl Machine {
         }
     }
 
-    /// Lets a paused machine go on. Its clock has moved all the while.
+    /// Resumes a paused machine. Its clock jumps over the pause.
     pub fn resume(&mut self) {
         let Some(Running { runtime, .. }) = &self.running else { return };
         if std::mem::take(&mut self.is_paused) {
@@ -135,7 +135,7 @@ impl Machine {
         self.running.as_ref().map(|running| &running.group)
     }
 
-    /// The vote that the replica has found in its log, or has saved since.
+    /// Returns the vote in the replica's log.
     pub fn vote(&self) -> Option<Vote> {
         let Running { group, runtime } = self.running.as_ref()?;
         runtime.block_on(group.saved_vote())
@@ -145,7 +145,7 @@ impl Machine {
         self.group().map(|group| group.status())
     }
 
-    /// Ends the replica. Its disks keep what that ending leaves.
+    /// Ends the replica's life. The ending decides which bytes its disks keep.
     pub fn end(&mut self, ending: Ending, is_silent: bool) {
         let Some(Running { group, runtime }) = self.running.take() else { return };
         self.network.crash(self.host, is_silent && ending == Ending::PowerCut);
@@ -153,12 +153,12 @@ impl Machine {
             Ending::Kill => self.disks.kill(),
             Ending::PowerCut => self.disks.cut_power(),
         }
-        // The tasks end, and write to disks that are not there any more.
+        // Tasks that write while they end write to the old devices, which are replaced.
         drop(runtime);
         drop(group);
     }
 
-    /// Makes a disk fail soon, or full at once.
+    /// Makes a disk fail soon, or makes it full at once.
     pub fn fail_disk(&self) {
         self.disks.fail();
     }
@@ -168,7 +168,7 @@ impl Machine {
     }
 }
 
-/// A log with small files and without threads.
+/// Sets options for a log with small files and without threads.
 fn small(options: wal::Options) -> wal::Options {
     let files = wal::FileOptions {
         segment_bytes: 64 << 10,

@@ -1,31 +1,32 @@
-//! Simulations of whole clusters: real replicas, Raft logs and engines on simulated machines, disks
-//! and networks, in one thread, from one seed.
+//! Simulations of whole clusters. One seed drives real replicas, Raft logs and engines on simulated
+//! machines, disks and networks, in one thread.
 //!
 //! | simulated | how |
 //! |---|---|
-//! | time | the runtime of each machine has a clock that only the simulation moves; clocks may run at different rates, and a paused machine's clock jumps |
+//! | time | the runtime of each machine has a clock that only the simulation advances; clocks may run at different rates, and a paused machine's clock jumps |
 //! | network | `network`: delay, loss of connections, cuts of one or both directions, late arrivals |
-//! | disks | `disk`: the devices of `katydid-device`, which lose what was not synced, fail, and are full |
-//! | processes | `machine`: killed, without power, paused |
+//! | disks | `disk`: the devices of `katydid-device`, which lose bytes that were not synced, fail, and become full |
+//! | processes | `machine`: killed, cut from power, paused |
 //!
 //! Invariants, checked by `oracle` and `world`:
 //!
-//! 1. A leadership, which is a term and a replica, ends with the life of the replica that won it.
-//!    (openraft admits several leaders to a term, and orders them by their numbers.)
-//! 2. A register that is read has the number that was acknowledged last, or a later one that its
-//!    client has begun to write: no acknowledged commit is lost, no read is stale, and nothing is
-//!    applied twice, which would take a register back.
-//! 3. A write that was reported as not committed is never seen. A write is seen whole or not at
-//!    all.
+//! 1. A leadership ends with the life of the replica that won it. A term and a replica name a
+//!    leadership, because openraft admits several leaders in a term and orders them by their
+//!    numbers.
+//! 2. A read of a register returns the number that was acknowledged last, or a later number that
+//!    its client has begun to write: no acknowledged commit is lost, no read is stale, and no write
+//!    is applied twice, which would set a register back.
+//! 3. No read returns a write that was reported as not committed, or one half of a write.
 //! 4. A replica that starts again remembers the greatest vote that it has sent to a candidate.
 //! 5. A leader has every entry in its log that was acknowledged before its term began (leader
 //!    completeness).
-//! 6. When all faults have ended the clients can write, and all members have the same rows.
+//! 6. After all faults have ended, the clients can write, and all members have equal rows.
 //!
-//! A failure prints what happened and the command that replays it. A seed names a run exactly where
-//! the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas` does; elsewhere
-//! tokio draws the order in which it wakes some tasks, and a replay meets a failure often.
-//! `KATYDID_SECONDS` runs new seeds for that time (`cargo xtask replicas --seconds N`).
+//! A failed run prints its events and the command that replays it. A seed determines a run
+//! completely only if the code is compiled with `--cfg tokio_unstable`, as `cargo xtask replicas`
+//! does. Without that flag tokio draws the order in which it wakes some tasks, so a replay meets
+//! the failure often, not always. `KATYDID_SECONDS` runs new seeds for that time (`cargo xtask
+//! replicas --seconds N`).
 
 mod client;
 mod disk;
@@ -37,7 +38,7 @@ mod world;
 use std::time::{Duration, Instant};
 use world::{Mix, Summary, World};
 
-/// Runs one seed on a thread of its own, whose generator of random numbers is the run's.
+/// Runs one seed on a new thread, because the run seeds the thread's generator of random numbers.
 fn run(seed: u64, mix: Option<Mix>) -> Summary {
     let run = std::thread::spawn(move || World::run(seed, mix));
     match run.join() {
@@ -53,8 +54,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Runs `count` seeds from `first` on, or, if a seed is given, that one; then new ones for the time
-/// that is given.
+/// Runs `count` seeds from `first` on, or only `KATYDID_SEED` if it is set. Then runs new seeds for
+/// `KATYDID_SECONDS`.
 fn seeds(first: u64, count: u64, mix: impl Fn() -> Option<Mix>) {
     let (given, seconds) = (number("KATYDID_SEED"), number("KATYDID_SECONDS").unwrap_or(0));
     let (first, count) = match given {
@@ -80,7 +81,7 @@ fn seeds(first: u64, count: u64, mix: impl Fn() -> Option<Mix>) {
         add(seed);
     }
     println!("{sum:?}\nevidence: {runs} clusters");
-    // One seed may be a quiet one.
+    // A single seed may have few writes or elections, so only the sum is checked.
     if given.is_none() {
         assert!(sum.acknowledged > 10 * runs && sum.reads > 10 * runs, "{sum:?}");
         assert!(sum.leaderships as u64 > runs, "leaders changed: {sum:?}");

@@ -1,15 +1,15 @@
-//! A simulated network: connections between hosts, whose bytes take time, and which break.
+//! A simulated network: connections between hosts, which delay bytes and may break.
 //!
-//! One thread. Connections are streams, as those of TCP are: what one delivers is what was sent, in
-//! order. Delay is drawn for each write, so messages of different connections overtake each other;
-//! what an abandoned connection has in flight still arrives, late. Together with clients and
-//! replicas that send again, that makes duplicates.
+//! One thread. A connection is a stream like TCP's: it delivers the sent bytes in order. Delay is
+//! drawn for each write, so messages of different connections overtake each other. Bytes in flight
+//! on an abandoned connection still arrive, late. Because clients and replicas send messages again,
+//! late bytes make duplicates.
 //!
 //! | fault | effect |
 //! |---|---|
-//! | cut from A to B | nothing of A's arrives at B until it is healed; what was sent meanwhile arrives then, or the connection breaks |
+//! | cut from A to B | nothing that A sends arrives at B until the cut is healed; then the bytes sent meanwhile arrive, or the connection breaks |
 //! | reset | both sides fail at their next use; bytes in flight are lost |
-//! | crash of a host | its connections reset, or, if it is silent, its peers hear nothing more |
+//! | crash of a host | its connections are reset; after a silent crash its peers only receive nothing more |
 //! | slow link | everything between two hosts takes longer |
 
 use crate::frame::FrameCodec;
@@ -27,7 +27,8 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::codec::Decoder;
 
-/// Number of a host: of a replica its own, of clients and operators larger ones.
+/// Number of a host. A replica's host has the replica's number; clients and the operator have
+/// larger ones.
 pub type Host = u64;
 
 /// Microseconds since the simulation began.
@@ -60,7 +61,7 @@ struct Inside {
     network: std::sync::Weak<Network>,
 }
 
-/// A listener: connections that have arrived.
+/// A listener, with the connections that have arrived and are not accepted yet.
 #[derive(Default)]
 struct Waiting {
     arrived: VecDeque<End>,
@@ -73,9 +74,9 @@ struct Pipe {
     to: Host,
     in_flight: VecDeque<(Micros, Vec<u8>)>,
     bytes: usize,
-    /// No write arrives before an earlier one.
+    /// Arrival time of the last write. No later write arrives before it.
     last_at: Micros,
-    /// Time at which the reader sees the end.
+    /// Time at which the reader sees the end of the stream.
     ends_at: Option<Micros>,
     state: State,
     writer_gone: bool,
@@ -88,7 +89,7 @@ struct Pipe {
 enum State {
     Sound,
     Reset,
-    /// Nothing arrives any more, and no error says so.
+    /// Nothing arrives any more, and the reader gets no error.
     Silent,
 }
 
@@ -115,7 +116,7 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets time pass: wakes who has something to read.
+    /// Sets the time to `now`, and wakes the tasks that have something to read or accept.
     pub fn advance(&self, now: Micros) {
         let mut inside = self.inside();
         inside.now = now;
@@ -147,17 +148,17 @@ impl Network {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Cuts one direction.
+    /// Cuts the direction from one host to another.
     pub fn cut(&self, from: Host, to: Host) {
         self.inside().cut.insert((from, to));
     }
 
-    /// Makes everything between two hosts, in one direction, take this much longer.
+    /// Adds a delay in the direction from one host to another.
     pub fn slow(&self, from: Host, to: Host, by: Micros) {
         self.inside().slow.insert((from, to), by);
     }
 
-    /// The greatest vote that a host has sent to a candidate.
+    /// Returns the greatest vote that a host has sent to a candidate.
     pub fn given_vote(&self, host: Host) -> Option<Vote> {
         self.inside().given.get(&host).copied()
     }
@@ -210,7 +211,8 @@ impl Network {
 }
 
 impl Inside {
-    /// Breaks both directions of connections, each named by its even pipe.
+    /// Breaks both directions of connections. An even number names a pipe and with it the
+    /// connection.
     fn break_all(&mut self, ids: &[u64], state: State) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for id in ids.iter().flat_map(|id| [*id, *id + 1]) {
@@ -266,8 +268,8 @@ impl Pipe {
     }
 }
 
-/// The vote that bytes give to a candidate, if they are a reply that does. A replica writes each
-/// reply at once.
+/// Returns the vote that a write gives to a candidate, if the write is such a reply. A replica
+/// sends each reply in one write.
 fn given_vote(bytes: &[u8]) -> Option<Vote> {
     let frame = FrameCodec::default().decode(&mut BytesMut::from(bytes)).ok().flatten()?;
     match Reply::from_frame(&frame).ok()? {
@@ -370,7 +372,7 @@ impl End {
 }
 
 impl Drop for End {
-    /// Bytes in flight still arrive.
+    /// Ends the stream. Bytes in flight still arrive.
     fn drop(&mut self) {
         self.end();
         let mut inside = self.network.inside();
@@ -386,7 +388,7 @@ impl Drop for End {
     }
 }
 
-/// The network as one host sees it.
+/// One host's access to the network.
 pub struct Port {
     pub network: Arc<Network>,
     pub host: Host,
@@ -410,7 +412,8 @@ impl Port {
         let peer = to.strip_prefix("host-").and_then(|host| host.parse().ok());
         let peer = peer.ok_or(io::ErrorKind::AddrNotAvailable)?;
         let mut inside = self.network.inside();
-        // A machine without power does not even refuse.
+        // Half of the attempts at a host without a replica are refused at once. The other
+        // connections end when they arrive, or reach a replica that has started meanwhile.
         if !inside.listeners.contains_key(to) && inside.random.bool() {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }

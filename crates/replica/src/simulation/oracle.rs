@@ -1,9 +1,9 @@
-//! The answers that clients got, and the values that may therefore be read.
+//! The oracle: stores the answers that clients got, and checks which values a read may return.
 //!
-//! One thread. Each client writes a register of its own, one write at a time, with numbers that
-//! grow. So a register that is read must lie between the number that was acknowledged, or read,
-//! before the read began, and the one that was written last; and a number that was reported as not
-//! committed is never there. For registers of one writer each this is linearizability.
+//! One thread. Each client writes its own register, one write at a time, with increasing numbers.
+//! So a read must return a number between the largest that was acknowledged or read before the read
+//! began and the largest whose write has begun; and never a number whose write was reported as not
+//! committed. For registers with one writer each these checks amount to linearizability.
 
 use crate::ids::ReplicaId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,9 @@ pub type Number = u64;
 struct Register {
     /// The largest number that was acknowledged or read.
     floor: u64,
-    /// The largest number that a write was begun with.
+    /// The largest number whose write has begun.
     begun: u64,
-    /// Numbers that never commit.
+    /// Numbers whose writes never commit.
     refused: BTreeSet<u64>,
 }
 
@@ -26,18 +26,19 @@ struct Register {
 #[derive(Debug, Default)]
 pub struct Oracle {
     registers: BTreeMap<Number, Register>,
-    /// Term and replica of each leadership, and the life of the replica in which it leads.
+    /// The life of the replica in which it leads, by term and replica of each leadership.
     leaders: BTreeMap<(u64, ReplicaId), u64>,
-    /// The greatest term of any replica so far.
+    /// The largest term of any replica so far.
     term: u64,
-    /// The greatest index of a write that was acknowledged, by the greatest term at that time.
+    /// The largest index of an acknowledged write, by the largest term at the time of the
+    /// acknowledgement.
     acknowledged_at: BTreeMap<u64, u64>,
     pub acknowledged: u64,
     pub refused: u64,
     pub reads: u64,
 }
 
-/// The least number that a read which begins now may find, by client.
+/// The smallest number that a read which begins now may return, by client.
 pub type Floors = BTreeMap<Number, u64>;
 
 impl Oracle {
@@ -45,7 +46,7 @@ impl Oracle {
         self.registers.entry(client).or_default().begun = number;
     }
 
-    /// A write was acknowledged with the index of its entry.
+    /// Notes that a write was acknowledged with the index of its entry.
     pub fn acknowledge_at(&mut self, client: Number, number: u64, index: u64) {
         let at = self.acknowledged_at.entry(self.term).or_default();
         *at = index.max(*at);
@@ -59,7 +60,7 @@ impl Oracle {
         self.acknowledged += 1;
     }
 
-    /// A write has not committed and never will.
+    /// Notes that a write has not committed and never will.
     pub fn refuse(&mut self, client: Number, number: u64) {
         let register = self.registers.entry(client).or_default();
         assert!(register.floor < number, "client {client}: {number} was acknowledged or read before");
@@ -71,7 +72,7 @@ impl Oracle {
         self.registers.iter().map(|(client, register)| (*client, register.floor)).collect()
     }
 
-    /// A register was found with this number by a read that began when the floors were these.
+    /// Checks a number that a read found in a register. `floors` are those when the read began.
     pub fn read(&mut self, client: Number, number: u64, floors: &Floors) {
         let floor = floors.get(&client).copied().unwrap_or(0);
         assert!(
@@ -84,20 +85,20 @@ impl Oracle {
         self.reads += 1;
     }
 
-    /// A register was found with this number in a state of any age.
+    /// Checks a number that was found in a register in a state of any age.
     pub fn sight(&mut self, client: Number, number: u64) {
         let register = self.registers.entry(client).or_default();
         assert!(number <= register.begun, "client {client}: {number} is there, and nobody wrote it");
         assert!(!register.refused.contains(&number), "client {client}: {number} is there, and was refused");
     }
 
-    /// A replica has this term.
+    /// Notes the term of a replica.
     pub fn hear_term(&mut self, term: u64) {
         self.term = self.term.max(term);
     }
 
-    /// A replica says that it leads, in a life that it began with this number, and with a log up to
-    /// this index.
+    /// Notes and checks that a replica says that it leads, in its life of number `life`, with a log
+    /// up to `last_index`.
     pub fn lead(&mut self, term: u64, replica: ReplicaId, life: u64, last_index: u64) {
         let led = self.leaders.get(&(term, replica)).copied();
         if let Some(led) = led {
@@ -105,7 +106,7 @@ impl Oracle {
             return;
         }
         self.leaders.insert((term, replica), life);
-        // An entry was committed in a term that some replica had by then.
+        // An acknowledged entry was committed in a term that some replica had at that time.
         let needed = self.acknowledged_at.range(..term).map(|(_, index)| *index).max();
         assert!(
             needed.is_none_or(|index| index <= last_index),
@@ -113,7 +114,7 @@ impl Oracle {
         );
     }
 
-    /// Number of leaderships.
+    /// Returns the number of leaderships.
     pub fn leaderships(&self) -> usize {
         self.leaders.len()
     }

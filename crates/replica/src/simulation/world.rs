@@ -1,10 +1,9 @@
-//! A simulated world: machines, a network, clients and an operator, and the faults that a seed
-//! brings over them.
+//! A simulated world: machines, a network, clients, an operator, and the faults that a seed draws.
 //!
-//! One thread. Time moves in steps of some milliseconds. In each step every machine runs in turn,
-//! in an order that is drawn, then the clients. A fault begins now and then and ends after a time;
-//! at the end all faults are mended, the clients write once more, and all members must be equal.
-//! Everything is drawn from one seed, so that a seed names a run.
+//! One thread. Time advances in steps of 1 to 6 ms. In each step the machines run one after
+//! another, in a random order, and then the clients run. Faults begin at random times and end after
+//! a while. At the end of a run all faults are repaired, the clients write once more, and all
+//! members must be equal. Everything is drawn from one seed, so that a seed determines a run.
 
 use super::client::{Client, Shared, caller, locked};
 use super::machine::{Ending, Machine, runtime};
@@ -26,18 +25,19 @@ use tokio::task::{JoinHandle, LocalSet};
 
 /// Number of clients.
 const CLIENTS: u64 = 4;
-/// Simulated milliseconds after which a group without faults must have come to rest.
+/// Simulated milliseconds within which the clients must have written and the members be equal, once
+/// all faults have ended.
 const REST_MS: u64 = 120_000;
-/// Host of the operator; clients have those above it.
+/// Host of the operator. Clients have the hosts above it.
 const OPERATOR: Host = 100;
 
-/// Frequency of each fault, and length of a run. A seed leaves some faults out, so that
-/// others meet more often (swarm testing).
+/// Frequency of each fault, and length of a run. A seed leaves some faults out, so that the
+/// remaining faults coincide more often (swarm testing).
 #[derive(Debug, Clone)]
 pub struct Mix {
-    /// Machines: three begin as a group, the others may join it.
+    /// Number of machines. Three begin as a group; the others may join.
     pub machines: u64,
-    /// Simulated milliseconds with faults.
+    /// Length of the part with faults, in simulated milliseconds.
     pub length_ms: u64,
     /// Longest time between two faults in milliseconds.
     pub apart_ms: u64,
@@ -80,7 +80,7 @@ const ALL: [Fault; FAULTS] = [
 ];
 
 impl Mix {
-    /// The mix of a seed.
+    /// Draws the mix of a seed.
     pub fn of(random: &mut Rng) -> Mix {
         let mut weights = [0; FAULTS];
         weights.iter_mut().for_each(|weight| *weight = if random.bool() { random.u8(1..6) } else { 0 });
@@ -94,7 +94,7 @@ impl Mix {
         }
     }
 
-    /// Many elections, and machines that lose power when they have voted.
+    /// Makes a mix with many elections, and with machines that lose power when they have voted.
     pub fn elections() -> Mix {
         let mut weights = [0; FAULTS];
         (weights[Fault::PowerCut as usize], weights[Fault::Isolate as usize]) = (2, 2);
@@ -122,18 +122,18 @@ pub struct World {
     machines: Vec<Machine>,
     oracle: Shared,
     now_ms: u64,
-    /// Ends of faults: a machine starts again or goes on; or, without a machine, the network is
-    /// healed.
+    /// Ends of faults, by time in milliseconds. An entry with a host restarts or resumes the
+    /// machine; an entry without one heals the network.
     mends: Vec<(u64, Option<Host>)>,
     terms: BTreeMap<Host, u64>,
     clients: Runtime,
     tasks: LocalSet,
     /// The clients' tasks and the operator's.
     handles: Vec<JoinHandle<()>>,
-    /// Machines with a disk that fails.
+    /// Machines with a failing disk.
     failing: BTreeSet<Host>,
     is_over: Rc<Cell<bool>>,
-    /// Hash of all that happened, so that two runs can be compared.
+    /// Hash of all events, so that two runs can be compared.
     trace: u64,
     faults: u64,
     log: Vec<String>,
@@ -147,7 +147,7 @@ pub struct Summary {
     pub reads: u64,
     pub leaderships: usize,
     pub faults: u64,
-    /// A number that two runs of one seed have in common.
+    /// Hash of all events. Two runs of one seed have equal hashes.
     pub trace: u64,
 }
 
@@ -157,7 +157,7 @@ impl World {
     /// # Panics
     /// If an invariant does not hold.
     pub fn run(seed: u64, mix: Option<Mix>) -> Summary {
-        // openraft, the engine and the clients' pauses draw from the generator of the thread.
+        // openraft, the engine and the clients' pauses draw from the thread's generator.
         fastrand::seed(seed);
         let mut random = Rng::with_seed(seed);
         let mix = mix.unwrap_or_else(|| Mix::of(&mut random));
@@ -245,7 +245,8 @@ impl World {
         self.handles.push(self.tasks.spawn_local(async move {
             let wait = Duration::from_secs(2);
             let made = ClientCall::Initialize { members };
-            // An answer that was lost is no reason to begin again: the group is there.
+            // After a lost answer the second call fails with `Members`, because the group exists
+            // already.
             while !matches!(
                 caller.call_at(&address(1), &made, wait).await,
                 Ok(ClientReply::Done) | Err(crate::Error::Members { .. })
@@ -276,7 +277,7 @@ impl World {
         due.into_iter().for_each(|host| self.mend(host));
     }
 
-    /// Checks what a machine says of itself.
+    /// Checks the status of a machine.
     fn look(&mut self, at: usize) {
         let Some(status) = self.machines[at].status() else { return };
         let host = self.machines[at].host;
@@ -307,7 +308,7 @@ impl World {
         self.now_ms + self.random.u64(1..=ms_max)
     }
 
-    /// Ends a replica, which starts again within this time.
+    /// Ends a replica's life. It starts again within `ms_max`.
     fn end(&mut self, host: Host, ending: Ending, ms_max: u64) {
         if !self.machine(host).runs() {
             return;
@@ -336,7 +337,8 @@ impl World {
             }
             Fault::Isolate => {
                 self.note(format!("replica {host} is cut off"));
-                // Its clients may still reach it: then it must not answer with what it has.
+                // Clients may still reach the replica, which then must not answer linearizable
+                // reads.
                 let others = 1..=self.mix.machines;
                 for other in others.filter(|other| *other != host) {
                     self.network.cut(host, other);
@@ -400,7 +402,7 @@ impl World {
         }
     }
 
-    /// Mends everything, and waits until the clients have written once more and all members are
+    /// Ends all faults, and waits until the clients have written once more and all members are
     /// equal.
     fn rest(&mut self) {
         self.note("all faults end".to_owned());
@@ -426,7 +428,8 @@ impl World {
         }
     }
 
-    /// True if all members have applied the same entries. Checks that they then have the same rows.
+    /// Returns true if all members have applied the leader's last entry. Panics if their rows then
+    /// differ.
     fn are_equal(&self) -> bool {
         let leader =
             self.machines.iter().filter_map(Machine::status).filter(|status| status.role == Role::Leader);
@@ -451,7 +454,7 @@ impl World {
     }
 }
 
-/// All rows of a state that replicas have in common.
+/// Returns all rows of a state, except for the rows in which replicas differ.
 fn rows_of(view: &View) -> BTreeMap<String, Vec<Row>> {
     let mut all = BTreeMap::new();
     for table in view.tables().expect("tables") {
@@ -467,14 +470,14 @@ fn rows_of(view: &View) -> BTreeMap<String, Vec<Row>> {
     all
 }
 
-/// The operator: changes the members, hands the leadership over, and lets replicas purge their
-/// logs.
+/// The operator. It changes the members, transfers the leadership, and asks replicas for snapshots.
 async fn operate(caller: crate::caller::Caller, mut random: Rng, replicas: u64, is_over: Rc<Cell<bool>>) {
     let wait = Duration::from_secs(2);
     while !is_over.get() {
         tokio::time::sleep(Duration::from_millis(random.u64(100..1_500))).await;
         let host = random.u64(1..=replicas);
-        // Each may fail: the group may have no leader, or be at another change.
+        // Any call may fail, because the group may have no leader or another change may be under
+        // way.
         let _outcome = match random.u8(..6) {
             0 | 1 => caller.repeat(ClientCall::TransferLeader { to: host }, wait).await,
             2 => caller.call_at(&address(host), &ClientCall::Snapshot, wait).await,

@@ -50,8 +50,8 @@ fn insert(key: &str, value: &str) -> Vec<Operation> {
     vec![operation(key.as_bytes(), Action::Insert(value.as_bytes().to_vec()))]
 }
 
-/// Sessions of one cluster write the same few keys in transactions of several: afterwards all
-/// replicas are equal, whatever the order was in which requests met at each.
+/// Sessions of one cluster write to a few shared keys, several in each transaction. Afterwards all
+/// replicas are equal, although requests arrive in different orders.
 #[test]
 fn sessions_of_one_cluster_leave_equal_replicas() {
     const SESSIONS: u64 = 6;
@@ -95,9 +95,9 @@ fn sessions_of_one_cluster_leave_equal_replicas() {
     }
 }
 
-/// One replica commits, and its answer is lost with the connection. The transaction is unknown, its
-/// keys are closed to others, the session sends nothing else; sent again with the same id it is
-/// answered from the table.
+/// One replica commits, and its answer is lost with the connection. The outcome is unknown: the
+/// transaction's keys stay locked, and the session sends no other transaction. The replica answers
+/// the retry with the same id from its table.
 #[test]
 fn a_lost_answer_leaves_the_outcome_unknown_and_a_retry_applies_once() {
     let replicas = [replica(paged()), replica(paged())];
@@ -118,7 +118,7 @@ fn a_lost_answer_leaves_the_outcome_unknown_and_a_retry_applies_once() {
     assert_eq!((committed.id, session.unresolved()), (id, None));
     other.transact(put("k", "3")).unwrap();
     compare(&mut session).unwrap();
-    // An insert that was run twice would have been refused.
+    // A second run of the insert would have been refused.
     for replica in &replicas {
         let stat = replica.stat().unwrap();
         assert_eq!((stat.committed, stat.refused), (3, 0));
@@ -126,8 +126,8 @@ fn a_lost_answer_leaves_the_outcome_unknown_and_a_retry_applies_once() {
     }
 }
 
-/// A replica that stops after its answer was lost and starts again from its log answers the retry
-/// and does not run it again.
+/// A replica stops after its answer was lost, and restarts from its log. It answers the retry and
+/// does not run the transaction again.
 #[test]
 fn a_replica_that_restarts_answers_a_retry_from_its_durable_table() {
     for engine in engines() {
@@ -178,12 +178,12 @@ fn a_replica_that_lost_its_answers_is_refused() {
     let _server = Server::start(open(&directory, paged()), listener, volatile()).unwrap();
     let error = session.resolve().unwrap_err();
     assert!(matches!(error, Error::ReplicaBehind { replica: 0, sequence: 1, last: None, .. }), "{error}");
-    // The outcome is still open: nothing was sent.
+    // The outcome is still unknown, because nothing was sent.
     assert_eq!(session.unresolved().unwrap().sequence, 2);
 }
 
-/// Requests of two client processes for one key reach the replicas in two orders. No lock orders
-/// them; the comparison names the key.
+/// Requests of two client processes for one key reach the replicas in different orders, because no
+/// lock orders them. The comparison names the key.
 #[test]
 fn conflicting_writers_of_two_clusters_diverge_and_are_found() {
     let replicas = [replica(paged()), replica(paged())];
@@ -211,8 +211,8 @@ fn conflicting_writers_of_two_clusters_diverge_and_are_found() {
     assert!(difference.to_string().contains("first at key \"k\""), "{difference}");
 }
 
-/// In one cluster the second writer does not get the key while the first one's request is under
-/// way.
+/// In one cluster the second writer does not get the key while the first writer's request is in
+/// flight.
 #[test]
 fn conflicting_writers_of_one_cluster_are_ordered() {
     let replicas = [replica(paged()), replica(paged())];
@@ -283,7 +283,8 @@ fn a_damaged_frame_ends_the_connection_and_is_not_run() {
         let mut damaged = good.clone();
         damaged[at] ^= 4;
         socket.write_all(&damaged).unwrap();
-        // Where the length is damaged the replica waits for the rest, which never comes.
+        // If the length is damaged, the replica waits for more bytes, so the client ends the
+        // stream.
         socket.shutdown(std::net::Shutdown::Write).unwrap();
         assert!(frame::read::<Reply>(&mut socket).is_err(), "byte {at}");
     }
@@ -294,8 +295,8 @@ fn a_damaged_frame_ends_the_connection_and_is_not_run() {
     assert_eq!((answer.id, answer.outcome), (id, Outcome::Committed { found: vec![] }));
 }
 
-/// A request left behind on an old connection is not run once the session has a newer one, and
-/// neither is one that was overtaken.
+/// Once a session has a newer connection, a request on the old connection is not run. A request
+/// with a number below the last answered one is not run either.
 #[test]
 fn only_the_newest_connection_of_a_session_runs_transactions() {
     let server = replica(paged());
@@ -336,7 +337,7 @@ fn sessions_have_places_that_they_give_back_and_a_stopped_replica_is_named() {
     server.stop().unwrap();
     drop(next);
     assert!(matches!(cluster.session(), Err(Error::Replica { replica: 0, .. })));
-    // The session that ended left no row; the one that did not keeps its place.
+    // The ended session left no row; the session that was only dropped keeps its row.
     let server = serve(open(&directory, paged()), options);
     let reopened = Cluster::new(ClusterOptions::new(vec![server.address()])).unwrap();
     assert!(matches!(reopened.session(), Err(Error::Replica { replica: 0, .. })));

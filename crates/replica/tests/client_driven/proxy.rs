@@ -1,5 +1,5 @@
-//! A proxy between a client and a replica that holds requests back or ends the connection in place
-//! of an answer.
+//! A proxy between a client and a replica. It can hold requests back, or end the connection instead
+//! of passing an answer on.
 //!
 //! The threads of a connection end with its sockets.
 
@@ -10,9 +10,10 @@ use std::sync::{Arc, Condvar, Mutex};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Pass,
-    /// Requests wait here until the mode is changed.
+    /// Requests wait in the proxy until the mode is changed.
     HoldRequests,
-    /// The connection is ended when an answer comes: the replica has committed by then.
+    /// The proxy ends the connection when an answer arrives, at which time the replica has
+    /// committed.
     CutAnswers,
 }
 
@@ -53,7 +54,7 @@ impl Proxy {
     }
 }
 
-/// Hands bytes on until either side ends. `obeyed` is the mode that this direction obeys.
+/// Passes bytes on until either side ends. `obeyed` is the mode that this direction obeys.
 fn pump(mut from: TcpStream, mut to: TcpStream, switch: &Switch, obeyed: Mode) {
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {

@@ -14,12 +14,12 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Longest wait for a state that must come. No test is about how long that takes.
+/// Maximum wait for a state that must come. No test measures the wait.
 pub const LONG: Duration = Duration::from_secs(120);
 
 const CLUSTER: [u8; 16] = [42; 16];
 
-/// Pairs of replicas between which the network is cut.
+/// The pairs of replicas between which the network is cut.
 #[derive(Default)]
 pub struct Cuts {
     addresses: Mutex<BTreeMap<String, ReplicaId>>,
@@ -37,7 +37,7 @@ impl Cuts {
     }
 }
 
-/// TCP of one replica, with the cuts.
+/// TCP of one replica, subject to the cuts.
 struct Cuttable {
     from: ReplicaId,
     cuts: Arc<Cuts>,
@@ -62,7 +62,7 @@ impl Transport for Cuttable {
     }
 }
 
-/// A connection that fails at its next use once its ends are cut from each other.
+/// A connection that fails at its next use after its two replicas are cut from each other.
 struct CuttableConnection {
     inside: Box<dyn Connection>,
     from: ReplicaId,
@@ -106,12 +106,12 @@ pub struct Cluster {
     pub cuts: Arc<Cuts>,
     addresses: BTreeMap<ReplicaId, String>,
     pub open: BTreeMap<ReplicaId, Replica>,
-    /// Entries between two points from which the log can be purged.
+    /// Number of entries between two snapshots.
     pub snapshot_entries: u64,
 }
 
 impl Cluster {
-    /// Replicas 1 to `count`, open, and not yet a group.
+    /// Opens the replicas 1 to `count`, which are not a group yet.
     pub fn replicas(count: u64, engine: EngineKind) -> Self {
         let mut cluster = Cluster {
             folder: tempfile::tempdir().expect("a folder"),
@@ -125,7 +125,7 @@ impl Cluster {
         cluster
     }
 
-    /// A group of three, with a leader.
+    /// Makes a group of three replicas, and waits for a leader.
     pub fn of_three(engine: EngineKind) -> Self {
         let cluster = Self::replicas(3, engine);
         cluster.open[&1].initialize(&cluster.addresses).expect("initialize");
@@ -159,12 +159,12 @@ impl Cluster {
         &self.addresses[&id]
     }
 
-    /// A leader that most of the replicas which are open follow.
+    /// Waits for a leader among the open replicas, and returns it.
     pub fn leader(&self) -> &Replica {
         self.leader_among(&self.open.keys().copied().collect::<Vec<_>>())
     }
 
-    /// A leader that all of these replicas follow, one of them.
+    /// Waits until all of these replicas follow one of them, and returns that leader.
     pub fn leader_among(&self, ids: &[ReplicaId]) -> &Replica {
         loop {
             let first = &self.open[&ids[0]];
@@ -194,8 +194,8 @@ impl Cluster {
         self.cuts.cut.lock().expect("cuts").clear();
     }
 
-    /// Waits until all open replicas have applied the same entries, and checks that they have the
-    /// same rows in these tables, which it returns.
+    /// Waits until all open replicas have applied the leader's last entry. Checks that they have
+    /// equal rows in these tables, and returns the rows.
     pub fn same_rows(&self, tables: &[&str]) -> BTreeMap<String, Rows> {
         let applied = self.leader().status().last_index;
         let mut all: Option<BTreeMap<String, _>> = None;
@@ -212,7 +212,7 @@ impl Cluster {
     }
 }
 
-/// The rows of a table, as this replica has them.
+/// Returns the rows of a table in the applied state of one replica.
 pub fn rows(replica: &Replica, table: &str) -> Rows {
     let all = |view: &katydid_replica::ReadView| view.range(table, .., usize::MAX);
     replica.read_applied(all).expect("read")

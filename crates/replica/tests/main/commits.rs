@@ -1,4 +1,4 @@
-//! Commits: where they arrive, in which order, and once.
+//! Commits arrive at all replicas, in one order, and once.
 
 use crate::cluster::{Cluster, LONG, request, rows};
 use katydid::EngineKind;
@@ -52,8 +52,8 @@ fn transactions_of_many_threads_take_place_one_after_the_other() {
     const EACH: u64 = 25;
     let cluster = Cluster::of_three(EngineKind::Paged);
     let leader = cluster.leader();
-    // Each transaction counts the entries and adds one under the number that it found: two that
-    // overlap would find the same number.
+    // Each transaction counts the entries and adds an entry under that number, so two transactions
+    // that overlap would use one number twice.
     let append = |client, sequence| {
         leader.transact(request(client, sequence), WriteOptions::default(), |txn| {
             let count = txn.range("list", .., usize::MAX)?.len() as u64;
@@ -137,7 +137,7 @@ fn a_follower_names_the_leader_and_reads_a_state_of_stated_age() {
     refuses_as_follower(follower, id, follower.read(|view| view.get("t", "k")));
     refuses_as_follower(follower, id, follower.open_client());
     follower.wait_until(LONG, move |status| status.applied >= committed.index).expect("applied");
-    // A word about the index may still be on its way.
+    // The leader's report about the index may still be on its way.
     let read = || follower.read_stale(LONG, |view| Ok::<_, Error>((view.index(), view.get("t", "k")?)));
     let (index, value) = loop {
         match read() {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::RwLock;
 use std::time::Duration;
 
-/// Increments the counter of `key` once under this id, at whichever replica leads.
+/// Increments the counter of `key` once under this id, at the replica that leads.
 fn increment(open: &RwLock<BTreeMap<ReplicaId, Replica>>, client: u64, sequence: u64, key: &str) {
     let options = WriteOptions { wait: Duration::from_secs(5), ..WriteOptions::default() };
     for attempt in 0_usize.. {
@@ -130,7 +130,7 @@ fn a_write_in_flight_at_a_leader_that_is_deposed_gets_an_outcome() {
     old.write_with(request(client, 1), set, options, move |outcome| drop(told.send(outcome)));
     let others: Vec<ReplicaId> = (1..=3).filter(|other| *other != id).collect();
     let new = cluster.leader_among(&others);
-    // Its entries take the place of the one above.
+    // The new leader's entries replace the entry of the write above.
     new.write(request(client, 2), WriteSet::default().put("t", "other", "1"), options).expect("commit");
     cluster.heal();
     let outcome = outcome.recv().expect("an outcome");

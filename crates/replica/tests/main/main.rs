@@ -1,5 +1,5 @@
-//! Groups of replicas in one process, over loopback. One program, because each further one is
-//! linked by itself.
+//! Groups of replicas in one process, over loopback. All tests are one program, because each
+//! further program would be linked separately.
 
 mod cluster;
 mod commits;

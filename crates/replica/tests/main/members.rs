@@ -1,4 +1,4 @@
-//! Members that come, go, and take over.
+//! Members that join, leave, and take over the leadership.
 
 use crate::cluster::{Cluster, LONG, request};
 use katydid::EngineKind;
@@ -27,7 +27,7 @@ fn a_new_member_gets_the_log_votes_and_leads_and_another_leaves() {
     cluster.close(gone);
 
     loop {
-        // A transfer may be lost: it is a wish.
+        // A transfer of the leadership may fail, so ask again.
         cluster.leader().transfer_leader(4).expect("transfer");
         if cluster.leader().status().id == 4 {
             break;

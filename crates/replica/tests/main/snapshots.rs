@@ -1,4 +1,4 @@
-//! Replicas that are too far behind for the log.
+//! Snapshots for replicas that are too far behind for the log.
 
 use crate::cluster::{Cluster, LONG, request};
 use katydid::EngineKind;
@@ -23,7 +23,7 @@ fn a_replica_that_was_away_gets_a_snapshot_and_then_the_log() {
         leader.write(request(client, 401), gone, WriteOptions::default()).expect("commit");
         leader.snapshot().expect("snapshot");
         let purged = leader.wait_until(LONG, |status| status.purged > 300).expect("purged").purged;
-        // Openraft purges in batches; entries above stay in the log.
+        // openraft purges in batches, so some entries stay in the log.
         assert!(purged < leader.status().last_index);
         cluster.open(away);
         let index = leader.status().last_index;
@@ -35,7 +35,8 @@ fn a_replica_that_was_away_gets_a_snapshot_and_then_the_log() {
         let found = cluster.same_rows(&["t", "old", "empty"]);
         assert_eq!((found["t"].len(), found["old"].len()), (401, 0));
 
-        // The state it received is whole: it restarts from it, leads, and knows the clients.
+        // The received state is complete: the replica restarts from it, leads, and knows the
+        // clients.
         cluster.close(away);
         cluster.open(away);
         loop {

@@ -1,4 +1,4 @@
-//! TLS: clients and replicas that get in, and those that do not.
+//! TLS: which clients and replicas are accepted, and which are refused.
 
 use katydid_replica::{
     Client, ClientOptions, Error, ReadAt, Replica, ReplicaOptions, RequestId, Tls, TlsFiles, Transport,
