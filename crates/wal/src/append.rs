@@ -1,6 +1,6 @@
 //! A record to append, and the position that it was given.
 //!
-//! Plain values. Sessions and the log's own records use them.
+//! Plain values. Sessions and the log itself append with them.
 
 use katydid_kernels::dependencies::{Dependencies, StreamId, StreamLsn};
 use katydid_kernels::insert::AppendClass;
@@ -18,7 +18,8 @@ use katydid_kernels::stamp::CommitStamp;
 pub struct Append<'a> {
     /// The kind of the record, chosen by the program; at least [`Kind::USER`].
     pub kind: Kind,
-    /// Id of the transaction that the record belongs to. The log stores it and does not read it.
+    /// Id of the transaction that the record belongs to. The log stores the id and does not read
+    /// it.
     pub txn: u64,
     /// The LSN of the last record that this one depends on: the log puts this record above it.
     /// [`Lsn::ZERO`] if there is none. All inserters but
@@ -30,11 +31,11 @@ pub struct Append<'a> {
     pub payload: &'a [&'a [u8]],
     /// Permission to use the reserve.
     pub class: AppendClass,
-    /// The previous record of the transaction, or the commit stamp. The session also counts the
-    /// dependencies here that it puts before the payload, so callers do not set the field as a
-    /// whole.
+    /// The previous record of the transaction, or the commit stamp. The session also stores here
+    /// how many dependencies it puts before the payload. Callers therefore do not set the field,
+    /// and call [`Append::prev`], [`Append::stamp`] or [`Append::commit`].
     pub(crate) chain: Chain,
-    /// Positions to be named before the payload; none that is empty.
+    /// Dependencies to write before the payload; `None` instead of an empty set.
     pub(crate) dependencies: Option<&'a Dependencies>,
 }
 
@@ -50,8 +51,8 @@ impl<'a> Append<'a> {
         Append { txn, ..self }
     }
 
-    /// Sets the previous record of the transaction. The log stores its LSN, and puts this record
-    /// above it. [`Lsn::ZERO`] if there is none.
+    /// Sets the LSN of the transaction's previous record, or [`Lsn::ZERO`] if there is none. The
+    /// log stores that LSN, and puts this record above it.
     pub fn prev(self, prev: Lsn) -> Self {
         Append { chain: Chain::Previous(prev), dependencies: None, ..self }
     }
@@ -62,14 +63,14 @@ impl<'a> Append<'a> {
         Append { chain: Chain::Commit { stamp, dependencies: 0 }, dependencies: None, ..self }
     }
 
-    /// Makes the record the only one of a transaction with this stamp and these dependencies. The
-    /// log writes those that are not durable at the append before the payload, 16 bytes each.
-    /// Recovery keeps the record only if they have survived.
+    /// Makes the record the only one of a transaction with this stamp and these dependencies.
+    /// Before the payload the log writes the dependencies that are not durable at the append, 16
+    /// bytes each. Recovery keeps the record only if those dependencies have survived.
     pub fn commit(self, stamp: CommitStamp, dependencies: &'a Dependencies) -> Self {
         Append { dependencies: Some(dependencies).filter(|set| !set.is_empty()), ..self.stamp(stamp) }
     }
 
-    /// Sets the record that this one depends on, and lies above.
+    /// Sets the LSN of the record that this one depends on. The log puts this record above it.
     pub fn depends_on(self, after: Lsn) -> Self {
         Append { after, ..self }
     }
@@ -79,7 +80,7 @@ impl<'a> Append<'a> {
         Append { class, ..self }
     }
 
-    /// The highest record that this one is put above.
+    /// Returns the LSN of the highest record that this record must lie above.
     #[inline]
     pub(crate) fn above(&self) -> Lsn {
         self.chain.previous().map_or(self.after, |previous| self.after.max(previous))
@@ -91,22 +92,23 @@ impl<'a> Append<'a> {
 pub struct Appended {
     /// The stream that the record is in.
     pub stream: StreamId,
-    /// Start of its first fragment. Trimming up to here keeps the record.
+    /// Start of the record's first fragment. Trimming up to here keeps the record.
     pub first: Lsn,
     /// The LSN that identifies the record: the start of its last fragment. It equals `first` for
     /// all but large records.
     pub lsn: Lsn,
-    /// Exclusive end. The record is durable when [`Stream::durable`](crate::Stream::durable) has
-    /// reached it.
+    /// Exclusive end of the record. The record is durable when
+    /// [`Stream::durable`](crate::Stream::durable) has reached this position.
     pub end: Lsn,
-    /// Bytes of the log's memory or files that it takes, headers and padding included, without
-    /// entries of logs whose records lie apart
-    /// ([`LogKind::lies_apart`](crate::LogKind::lies_apart)).
+    /// Bytes that the record takes in the log's memory or files, headers and padding included. The
+    /// entry of a log whose records lie apart ([`LogKind::lies_apart`](crate::LogKind::lies_apart))
+    /// is not counted.
     pub bytes: u64,
 }
 
 impl Appended {
-    /// The position below which everything of its stream must be durable for the record to be.
+    /// Returns the end of the record in its stream. The record is durable when everything below
+    /// this position is durable.
     pub fn position(&self) -> StreamLsn {
         StreamLsn { stream: self.stream, end: self.end }
     }

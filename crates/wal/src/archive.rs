@@ -1,18 +1,18 @@
-//! Stretches of a log's bytes: taking them from an open log, and making a log of a copy and the
-//! stretches that follow it.
+//! Stretches of a log's bytes: reading stretches from an open log, and making a log of a copy and
+//! the stretches that follow the copy.
 //!
 //! Any thread. An archive keeps the bytes of a stream as they are, from one position to the next,
 //! in files of its own form. Nothing here writes to the log. Invariants:
 //!
-//! 1. A stretch has whole physical records and nothing that is not durable. So what is archived is
-//!    in the log after every crash, and no later opening writes other bytes in its place.
-//! 2. Each record of a stretch was decoded, its checksum included, before the stretch is given.
-//! 3. A stretch that was read while its segment was recycled is not given: the start of the log is
-//!    looked at after the bytes were read.
-//! 4. The log that is made ends at a cut: in each stream the end of a record, such that a crash of
-//!    the source might have left it so.
+//! 1. A stretch has whole physical records and nothing that is not durable. The log therefore has
+//!    all archived bytes after every crash, and no later opening writes other bytes in its place.
+//! 2. Each record of a stretch was decoded, its checksum included, before the stretch is returned.
+//! 3. A stretch whose segment was recycled during the read is not returned: the reading thread
+//!    compares the start of the log after it has read the bytes.
+//! 4. A log made of a copy and stretches ends at a cut: at the end of a record in each stream,
+//!    where a crash of the source could have left the streams.
 //!
-//! A crash leaves nothing of this behind; the caller keeps the log by a pin or a named consumer.
+//! A crash leaves no state of this file. The caller retains the log with a pin or a named consumer.
 
 use crate::copy::{CopyTarget, Part, copy_streams, folders_of, unopened};
 use crate::error::{Error, OpenError, ReadError, Result};
@@ -43,7 +43,7 @@ pub struct Stretch {
     pub bytes: Vec<u8>,
 }
 
-/// A physical record of a log, by which two histories of one log are told apart.
+/// A physical record of a log, which distinguishes two histories of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordMark {
     /// Start of the record.
@@ -53,7 +53,7 @@ pub struct RecordMark {
 }
 
 impl RecordMark {
-    /// The mark of the record whose header these bytes begin with.
+    /// Returns the mark of the record at `lsn`, whose header is the beginning of `bytes`.
     fn of(bytes: &[u8], lsn: Lsn) -> Option<RecordMark> {
         let sum = bytes.get(4..8)?.try_into().ok()?;
         Some(RecordMark { lsn, sum: u32::from_le_bytes(sum) })
@@ -67,8 +67,8 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above `from`, with
-    /// [`ReadError::BeyondEnd`] if it ends below, and with [`ReadError::Corrupt`] if a record is
-    /// damaged; [`Error::NotInFiles`] if the log is in NVRAM.
+    /// [`ReadError::BeyondEnd`] if the log ends below, and with [`ReadError::Corrupt`] if a record
+    /// is damaged; [`Error::NotInFiles`] if the log is in NVRAM.
     pub fn stretch(&self, from: Lsn, bytes_max: usize) -> Result<Option<Stretch>> {
         self.stretch_until(from, Lsn::LIMIT, bytes_max)
     }
@@ -117,11 +117,12 @@ impl Stream {
         Ok(Some(Stretch { from, to: from.plus(end as u64), last, stamp_max, bytes }))
     }
 
-    /// Returns whether the log has this record at its position; false if the log ends below.
+    /// Returns whether the log has this record at its position; false if the log ends below that
+    /// position.
     ///
     /// # Errors
-    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above it; failures of the
-    /// device.
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above the record; failures of
+    /// the device.
     pub fn has_record(&self, mark: RecordMark) -> Result<bool> {
         self.core().look();
         let durable = Durable(self.shared_core()).written();
@@ -139,17 +140,16 @@ impl Stream {
     }
 }
 
-/// The whole records that some bytes begin with.
+/// The whole records at the beginning of some bytes.
 #[derive(Debug, Clone, Copy)]
 struct WholeRecords {
-    /// Number of bytes that they have.
+    /// Number of bytes of the whole records.
     end: usize,
     last: Option<RecordMark>,
     stamp_max: CommitStamp,
 }
 
-/// The whole records in the bytes. A record that the bytes end inside is left out, unless it is the
-/// first.
+/// Returns the whole records at the beginning of `bytes`, without a last record that is cut off.
 fn whole_records(
     bytes: &[u8],
     from: Lsn,
@@ -179,18 +179,19 @@ fn whole_records(
 
 /// The bytes of a stream that follow those of a copy, read from an archive.
 pub trait ArchivedBytes: Send + Sync + Debug {
-    /// Reads from `at` on; fewer bytes only at the end of what there is.
+    /// Reads from `at` on, and returns the number of bytes: less than the buffer's length only at
+    /// the end of the archived bytes.
     ///
     /// # Errors
     /// Failures of the device.
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize>;
-    /// The end of the last record in it.
+    /// Returns the end of the last archived record.
     fn end(&self) -> Lsn;
-    /// Name of the file that holds, or should hold, a position.
+    /// Returns the name of the file that holds, or should hold, a position.
     fn file_name(&self, at: Lsn) -> String;
 }
 
-/// A log that is copied, and what follows it.
+/// The bytes of a stream of a copy, and the archived bytes that follow.
 #[derive(Debug)]
 struct Joined {
     copied: Arc<dyn Source>,
@@ -225,7 +226,7 @@ pub struct ExtendedLog {
     streams: Vec<(Arc<Joined>, Part)>,
 }
 
-/// An end for a stream that is made of an [`ExtendedLog`].
+/// The end of a stream in a log that is made of an [`ExtendedLog`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The end of the last record.
@@ -266,9 +267,9 @@ impl ExtendedLog {
         Ok(ExtendedLog { streams })
     }
 
-    /// Finds the end of the last record of a stream for which `is_within` is true; it must be true
-    /// for all records before it. `visit` is called with the records from the copy's end to there,
-    /// in order.
+    /// Finds the end of the last record of a stream for which `is_within` is true; `is_within` must
+    /// be true for all earlier records. Calls `visit` with the records between the copy's end and
+    /// the end that was found, in order.
     ///
     /// # Errors
     /// The errors of `visit`; [`ReadError::Corrupt`] with file and position of bytes that are not a
@@ -299,7 +300,7 @@ impl ExtendedLog {
         Ok(cut)
     }
 
-    /// The streams as a copy up to `cuts` has them.
+    /// Returns the source and the part of each stream for a copy up to `cuts`.
     fn parts<'a>(&'a self, cuts: &'a [Cut]) -> impl Iterator<Item = (Arc<dyn Source>, Part)> + 'a {
         self.streams.iter().zip(cuts).map(|((source, part), cut)| {
             let incarnation = part.incarnation.max(cut.incarnation);
@@ -318,8 +319,8 @@ impl ExtendedLog {
     }
 
     /// Makes a log of the copy's records and the archived ones, up to a cut of each stream. `step`
-    /// is called with the bytes of each piece after the piece is copied; its error ends the
-    /// copying.
+    /// is called with the bytes of each piece after the piece is copied; an error of `step` ends
+    /// the copying.
     ///
     /// # Errors
     /// The errors of `step`; [`Error::Read`], [`Error::Device`].

@@ -4,7 +4,7 @@
 //! In production threads do this work. A test that must do the same in every run chooses
 //! [`Background::Caller`]: no thread is started, requests wait until [`crate::Log::run_background`]
 //! is called, and a thread that needs a segment prepares it. The protocols are the same. Without a
-//! syncer thread, the thread that would hand it the baton leads in its place.
+//! syncer thread, a thread that would hand the baton to the syncer leads itself.
 
 use crate::options::Background;
 use katydid_kernels::durability::Durability;
@@ -15,7 +15,8 @@ use std::mem;
 use std::sync::{Mutex, PoisonError};
 
 impl Background {
-    /// Limits a single-threaded run to one write in flight: no other thread performs a second one.
+    /// Limits a single-threaded run to one write in flight, because no other thread performs a
+    /// second write.
     pub(crate) fn limit(self, sync: SyncDesign) -> SyncDesign {
         match (self, sync) {
             (Background::Caller, SyncDesign::Adaptive { heuristics, .. }) => {
@@ -25,7 +26,7 @@ impl Background {
         }
     }
 
-    /// The protocol, arranged for the threads that run it.
+    /// Returns the protocol, and lets its requests wait for the caller if no thread serves them.
     pub(crate) fn arrange(self, protocol: Box<dyn SyncProtocol>) -> Box<dyn SyncProtocol> {
         match self {
             Background::Threads => protocol,
@@ -38,8 +39,8 @@ impl Background {
 #[derive(Debug)]
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,
-    /// The highest level requested for each end; one end stands for all unless the protocol syncs
-    /// each by itself. A leaf latch.
+    /// The highest level requested for each end; one end stands for all ends, unless the protocol
+    /// syncs each commit by itself. A leaf latch.
     requested: Mutex<BTreeMap<Lsn, Durability>>,
 }
 
@@ -136,7 +137,8 @@ mod tests {
         });
     }
 
-    /// No other thread makes it durable, so waiting for the last record alone would never end.
+    /// No other thread makes the first record durable, so a queue that waited for the last record
+    /// alone would never be empty.
     #[test]
     fn draining_waits_for_a_durable_one_before_a_buffered_one() {
         on_every_design(|_, log| {

@@ -1,17 +1,18 @@
-//! Closing once: the first thread closes, every other one waits for that and gets the outcome.
+//! Closing once: the first thread closes; every other thread waits, and gets the same outcome.
 //!
 //! Any thread. Invariants:
 //!
 //! 1. The directory's lock is handed to the first closing only, and no call to close returns before
-//!    that one has ended. So when a call to close has returned, the directory is free, and nothing
-//!    of this opening reaches it any more (the gate's invariant 6). A log behind the gate of
-//!    another opening gives its lock back before that gate is closed (`open_log.rs`, invariant 3).
-//! 2. A thread inside a device call does not come here, except when it drops the last handle, and
-//!    then no other thread waits.
+//!    the first closing has ended. When a call to close has returned, the directory is therefore
+//!    free, and no call of this opening reaches the directory any more (the gate's invariant 6). A
+//!    log behind the gate of another opening gives the lock back before that gate is closed
+//!    (`open_log.rs`, invariant 3).
+//! 2. A thread inside a device call does not close, except by dropping the last handle; then no
+//!    other thread waits.
 //!
 //! `state` is held through a closing, hence before every latch of the log (rank 7).
 //!
-//! A crash leaves nothing of it: the kernel gives the directory's lock back.
+//! A crash leaves no state of this file: the kernel releases the directory's lock.
 
 use crate::core::locked;
 use crate::error::Result;
@@ -25,7 +26,7 @@ pub(crate) struct Closing {
 }
 
 enum State {
-    /// The directory's lock, unless a closing has begun that panicked.
+    /// The directory's lock; `None` after a closing that panicked.
     Open(Option<Box<dyn DirectoryLock>>),
     Closed(Result<()>),
 }
@@ -35,8 +36,8 @@ impl Closing {
         Closing { state: Mutex::new(State::Open(Some(lock))) }
     }
 
-    /// Runs `close`, which gives the lock back, if no other call has; the outcome of the one that
-    /// did.
+    /// Runs `close`, which gives the lock back, unless an earlier call has run it. Returns the
+    /// outcome of the one run.
     pub(crate) fn once(
         &self,
         close: impl FnOnce(Option<Box<dyn DirectoryLock>>) -> Result<()>,
@@ -53,7 +54,7 @@ impl Closing {
     }
 }
 
-/// The error of a close by a thread that is inside a device call: it would wait for itself.
+/// Returns the error of a close by a thread inside a device call: the thread would wait for itself.
 pub(crate) fn from_inside(directory: &str) -> device::Error {
     let why = "a log cannot be closed from inside one of its device calls";
     device::Error::from_io(Verb::Lock, directory, io::Error::new(io::ErrorKind::Deadlock, why))

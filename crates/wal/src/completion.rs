@@ -1,16 +1,16 @@
 //! Waiting without blocking: a future, and queues of callbacks.
 //!
-//! Futures are woken by a worker thread of the log (`wakers.rs`). Callbacks run only on the thread
-//! that owns their queue, when it calls [`Completions::poll`] and the like. Either may be dropped
-//! at any time without changing what becomes durable. A queue belongs to one thread at a time, and
-//! remembers how far it has seen each stream's frontiers. It reads them again only when the first
-//! one queued waits for more, so asking costs a few loads from the queue's own memory.
+//! A worker thread of the log wakes futures (`wakers.rs`). Callbacks run only on the thread that
+//! owns their queue, when that thread polls or waits. A future or a queue may be dropped at any
+//! time without changing what becomes durable. A queue belongs to one thread at a time, and
+//! remembers the frontiers of each stream that it read last. The queue reads a frontier again only
+//! when its first callback waits for a higher position, so a poll costs a few loads from the
+//! queue's own memory.
 //!
-//! Both wait for a position and for what that depends on in other streams. Without dependencies
-//! there is one position to look at.
+//! A future or a callback waits for a position, and for its dependencies in other streams.
 //!
-//! Invariant: the callbacks of one queue run in the order they were queued. One that waits for less
-//! may wait behind one that waits for more.
+//! Invariant: the callbacks of one queue run in the order they were queued. A callback with a lower
+//! durability may wait behind a callback with a higher one.
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A future that is ready when a position, and all that it depends on, are at a durability. Made by
+/// A future that is ready when a position and its dependencies are at a durability. Made by
 /// [`Log::wait_async`](crate::Log::wait_async) and [`Stream::wait_async`].
 ///
 /// The log was asked for that durability when the future was made: dropping the future, polled or
@@ -40,10 +40,10 @@ use std::task::{Context, Poll, Waker, ready};
 /// system cannot start one, polling blocks instead.
 #[must_use = "a future does nothing unless polled; drop it to not be told"]
 pub struct Completion {
-    /// The stream and the end that are waited for now.
+    /// The stream and the end of the current position.
     stream: Stream,
     end: Lsn,
-    /// Positions to wait for after that.
+    /// Positions to wait for after the current one.
     rest: Dependencies,
     level: Durability,
     ticket: Option<u64>,
@@ -82,12 +82,12 @@ impl Completion {
             return Poll::Ready(outcome);
         }
         let core = self.stream.core();
-        // Without a thread to wake it, blocking is all that is left.
+        // Without a thread that would wake this future, the poll must block.
         if core.wakers.ensure_thread().is_err() {
             return Poll::Ready(core.wait(self.end, self.level));
         }
-        // Cloned before, and what is left over is dropped after the latch was held: a waker's code
-        // is not ours.
+        // The waker is cloned before the latch is taken, and the old one dropped after the latch is
+        // released, because wakers run foreign code.
         let waker = context.waker().clone();
         let (end, level) = (self.end, self.level);
         let left =
@@ -107,7 +107,8 @@ impl Future for Completion {
         let this = self.get_mut();
         loop {
             let outcome = ready!(this.poll_current(context));
-            // After a failure it stays where it is, and says the same again.
+            // After a failure the future keeps its position, and returns the same error at the next
+            // poll.
             if outcome.is_err() {
                 return Poll::Ready(outcome);
             }
@@ -146,15 +147,15 @@ struct Queued<T> {
 }
 
 impl<T> Queued<T> {
-    /// All positions that it waits for.
+    /// Returns all positions that the completion waits for.
     #[inline]
     fn positions(&self) -> impl Iterator<Item = StreamLsn> + '_ {
         std::iter::once(self.at).chain(self.dependencies.iter())
     }
 }
 
-/// Position up to which a queue has seen a stream, and the farthest position that it has requested,
-/// at one level.
+/// Farthest position of a stream that a queue has seen at one level, and farthest position that the
+/// queue has requested.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     reached: Lsn,
@@ -195,7 +196,8 @@ impl Memory {
         outcome(log.core(at.stream), at.end, level)
     }
 
-    /// Asks for it, if that is still to be done. Returns whether there is anything to wait for.
+    /// Requests the level for the position, unless the queue has requested it before. Returns
+    /// whether the position is still to be waited for.
     #[inline]
     fn request(&mut self, log: &OpenLog, at: StreamLsn, level: Durability) -> bool {
         let seen = self.of(at, level);
@@ -218,14 +220,14 @@ fn outcome(core: &Core, end: Lsn, level: Durability) -> Option<Result<()>> {
 /// A queue of notifications, in order, owned by one thread at a time. Made by
 /// [`Log::completions`](crate::Log::completions) and [`Stream::completions`].
 ///
-/// The queue returns a `T` when its position and all that it depends on are at its durability. `T`
-/// is a [`Callback`], or a plain value with [`Completions::poll_with`]. Dropping the queue drops
-/// those that are left, without a call.
+/// The queue returns a `T` when the position of that `T` and its dependencies are at the durability
+/// asked for. `T` is a [`Callback`], or a plain value with [`Completions::poll_with`]. Dropping the
+/// queue drops every `T` that is left, without a call.
 pub struct Completions<T = Callback> {
     log: Arc<OpenLog>,
     queue: VecDeque<Queued<T>>,
     memory: Memory,
-    /// The stream of the last commit that was asked for since the owner has offered to write.
+    /// The stream of the last request since the owner last offered to write.
     asked_of: Option<StreamId>,
 }
 
@@ -237,12 +239,12 @@ impl<T> Completions<T> {
         Completions { log: log.clone(), queue: VecDeque::new(), memory, asked_of: None }
     }
 
-    /// Queues `payload` until the position and all that it depends on are at `durability`, and asks
-    /// the log for that. A position beyond the end of its stream is returned with an error at the
-    /// next poll.
+    /// Queues `payload` until the position and its dependencies are at `durability`, and requests
+    /// that durability from the log. If a position is beyond the end of its stream, the next poll
+    /// returns `payload` with an error.
     ///
     /// # Panics
-    /// If there is no such stream.
+    /// If the log does not have the stream of a position.
     #[inline]
     pub fn push(&mut self, at: StreamLsn, dependencies: &Dependencies, durability: Durability, payload: T) {
         let mut waits = Dependencies::default();
@@ -264,7 +266,8 @@ impl<T> Completions<T> {
         self.queue.len()
     }
 
-    /// Calls `told` with those that are ready, in order, and returns their number. Never blocks.
+    /// Calls `told` with the completions that are ready, in order, and returns their number. Never
+    /// blocks.
     pub fn poll_with(&mut self, mut told: impl FnMut(T, Result<()>)) -> usize {
         let mut ran = 0;
         let mut last = None;
@@ -281,35 +284,35 @@ impl<T> Completions<T> {
         ran
     }
 
-    /// Takes everything out of the queue, ready or not, in order. The log still makes durable what
-    /// was asked for.
+    /// Empties the queue, and returns all payloads in order, ready or not. The log still makes the
+    /// requested positions durable.
     pub fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.queue).into_iter().map(|queued| queued.payload)
     }
 
-    /// Calls `told` with those that are ready, and blocks until fewer than `limit` (at least 1) are
-    /// queued. With [`SyncKind::Inline`](crate::SyncKind::Inline) it writes the group first, if the
-    /// group is complete.
+    /// Calls `told` with the completions that are ready, and blocks until fewer than `limit` (at
+    /// least 1) are queued. With [`SyncKind::Inline`](crate::SyncKind::Inline) the calling thread
+    /// first writes the group, if the group is complete.
     pub fn wait_below_with(&mut self, limit: usize, mut told: impl FnMut(T, Result<()>)) {
         let limit = limit.max(1);
-        // Where committing threads write by themselves, this is when they do.
+        // With a protocol whose committing threads write, this thread writes now.
         if let Some(stream) = self.asked_of.take() {
             self.log.core(stream).offer();
         }
         self.poll_with(&mut told);
         while self.queue.len() >= limit {
-            // Those before the last one may ask for more than it does.
+            // Earlier completions may wait for more than the last one does.
             let last = self.queue.len() - limit;
             for (level, at) in self.missing(last) {
-                // How it went is looked at by `poll_with`.
+                // `poll_with` reports the outcome.
                 let _outcome = self.log.core(at.stream).wait(at.end, level);
             }
             self.poll_with(&mut told);
         }
     }
 
-    /// The farthest position of each stream and level that those up to the one of this index wait
-    /// for.
+    /// Returns, for each stream and level, the farthest position that a completion up to index
+    /// `last` waits for.
     fn missing(&self, last: usize) -> SmallVec<[(Durability, StreamLsn); 4]> {
         let mut farthest: SmallVec<[(Durability, StreamLsn); 4]> = SmallVec::new();
         for queued in self.queue.range(..=last).filter(|queued| queued.level != Durability::Buffered) {
@@ -326,13 +329,13 @@ impl<T> Completions<T> {
         farthest
     }
 
-    /// Calls `told` with all of them, and blocks until each is ready.
+    /// Calls `told` with all completions, and blocks until each is ready.
     pub fn drain_with(&mut self, told: impl FnMut(T, Result<()>)) {
         self.wait_below_with(1, told);
     }
 }
 
-/// The outcome of a queued completion; none if it still waits.
+/// Returns the outcome of a queued completion; none if it still waits.
 #[inline]
 fn settled<T>(memory: &mut Memory, log: &OpenLog, queued: &Queued<T>) -> Option<Result<()>> {
     if queued.level == Durability::Buffered {

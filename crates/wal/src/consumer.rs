@@ -1,5 +1,5 @@
-//! The handles of named consumers: making, listing, acknowledging and forgetting them. What is kept
-//! of them is in `consumers`.
+//! The handles of named consumers: making, listing, acknowledging and forgetting them. Their stored
+//! form is in `consumers`.
 //!
 //! Any thread.
 
@@ -39,13 +39,14 @@ pub struct Consumer {
 }
 
 impl Log {
-    /// Returns the consumer of this name. If there is none, it makes one that begins at `from`. A
+    /// Returns the consumer of this name; if there is none, makes one that begins at `from`. A
     /// consumer pins the log from its position on, in this and every later opening, up to
-    /// `bytes_max` behind the end of the log (see [`Log::pin`]). It is durable when this returns.
+    /// `bytes_max` behind the end of the log (see [`Log::pin`]). The consumer is durable when this
+    /// returns.
     ///
     /// Each position in `from` is the start of a record, or
-    /// [`Stream::durable`](crate::Stream::durable). `mark` is a number of the caller's that is
-    /// stored with them.
+    /// [`Stream::durable`](crate::Stream::durable). `mark` is a number chosen by the caller, and
+    /// stored with the positions.
     ///
     /// ```
     /// use katydid_wal::{Append, Kind, Log, Options};
@@ -67,7 +68,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error::ConsumerName`] unless the name has 1 to 64 lower-case letters, digits, `-` and `_`.
-    /// If the consumer is made, those of [`Log::pin`], and failures of the device.
+    /// If the call makes the consumer, also the errors of [`Log::pin`] and failures of the device.
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -132,7 +133,7 @@ impl Consumer {
     /// The consumer's position and state.
     ///
     /// # Errors
-    /// [`Error::ConsumerGone`] if it was removed.
+    /// [`Error::ConsumerGone`] if the consumer was removed.
     pub fn stat(&self) -> Result<ConsumerStat, Error> {
         let kept = locked(&self.log.inside().consumers.kept);
         let kept = kept.get(&self.name).ok_or_else(|| self.gone())?;
@@ -143,13 +144,13 @@ impl Consumer {
         Error::ConsumerGone { name: self.name.clone() }
     }
 
-    /// Moves the consumer to `from`: it does not need the log below that any more. `mark` is stored
-    /// with it. The move is durable when this returns. In a stream whose position in `from` is
-    /// below the consumer's, the consumer stays where it is.
+    /// Moves the consumer to `from`: the consumer does not need the log below `from` any more.
+    /// `mark` is stored with `from`. The move is durable when this returns. In a stream whose
+    /// position in `from` is below the consumer's, the consumer stays where it is.
     ///
     /// # Errors
     /// [`Error::Read`] with [`ReadError::Trimmed`] if the consumer is lost, [`Error::ConsumerGone`]
-    /// if it was removed, and those of [`Log::pin`].
+    /// if the consumer was removed, and the errors of [`Log::pin`].
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -163,7 +164,8 @@ impl Consumer {
             return Err(ReadError::Trimmed { at, start: self.log.first().start() }.into());
         }
         let from: Vec<Lsn> = from.iter().zip(&kept.place.from).map(|(new, old)| *new.max(old)).collect();
-        // Before the old pin goes: everything from there on is still in the log.
+        // The new pin is set before the old one is dropped: the log still has everything from
+        // `from` on.
         let pin = self.log.pin(&from, kept.place.bytes_max)?;
         let place =
             ConsumerPlace { seq: kept.place.seq + 1, mark: mark.max(kept.place.mark), from, ..kept.place };

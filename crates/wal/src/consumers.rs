@@ -1,23 +1,24 @@
-//! Named consumers: programs that read the log behind its owner, whose places outlive openings.
+//! Named consumers: programs that read the log behind its owner, and whose places are kept from one
+//! opening to the next.
 //!
-//! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder,
-//! two slots of sealed blocks that are written in turn:
+//! Any thread. A consumer has a pin (`retention`) and a file `consumer.NAME` in the log's folder.
+//! The file has two slots of sealed blocks, which are written in turn:
 //!
 //! ```text
 //! block: 12 .. 16 number in its slot u32 | 16 log id u128 | 32 seq u64 | 40 most bytes u64 | 48 mark u64 | 56 streams u32 | zeros
 //!        64 .. 3904 positions of 480 streams, u64 each | zeros
 //! ```
 //!
-//! 1. The file gets its name when its first slot is durable. A file that is there and has no whole
-//!    slot is damaged, and the log is not opened.
-//! 2. A place is durable before the pin moves to it: after a crash the consumer is at a place that
-//!    it has acknowledged, and the log has everything from there.
+//! 1. The file gets its name when its first slot is durable. A file without a whole slot is
+//!    damaged, and the log refuses to open.
+//! 2. A place is durable before the pin moves to it. After a crash the consumer is at a place that
+//!    it has acknowledged, and the log has everything from that place on.
 //! 3. A place never moves back.
 //! 4. A pin that was lost in a trim lies below the start of the log. So after a crash the file
 //!    alone says whether the consumer is lost.
 //!
-//! A crash leaves the place that was acknowledged last, or the one before it if it came in the
-//! middle of the write.
+//! A crash leaves the place that was acknowledged last, or the place before it if the crash
+//! interrupted the write.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::OpenError;
@@ -31,7 +32,7 @@ use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 
 pub(crate) const MAGIC: &[u8; 8] = b"KATYDCON";
-/// Prefix of their files' names.
+/// Prefix of the names of consumers' files.
 pub(crate) const PREFIX: &str = "consumer.";
 const NEW_SUFFIX: &str = ".new";
 const SLOTS: u64 = 2;
@@ -52,7 +53,7 @@ fn slot_bytes(streams: usize) -> usize {
 }
 
 impl ConsumerPlace {
-    /// A slot of a log with this id.
+    /// Encodes a slot for a log with this id.
     pub(crate) fn encode(&self, id: Id) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(slot_bytes(self.from.len()));
         for (number, places) in self.from.chunks(PLACES_PER_BLOCK).enumerate() {
@@ -91,7 +92,7 @@ impl ConsumerPlace {
                 && from.iter().all(|from| *from <= Lsn::LIMIT);
             let here = (read_u64(block, 32), read_u64(block, 40), read_u64(block, 48));
             match &mut place {
-                // The next place has one more, so none of ours has the greatest.
+                // Every write adds 1 to `seq`, so no slot of this log has the greatest value.
                 _ if !is_ours || here.0 == u64::MAX => return Err(SealFault::Broken),
                 None => {
                     let (seq, bytes_max, mark) = here;
@@ -119,12 +120,12 @@ pub(crate) struct Consumers {
     directory: Arc<dyn Directory>,
     id: Id,
     streams: usize,
-    /// Held through the write of a place. Before the latch of `retention`.
+    /// Held while a place is written. Taken before the latch of `retention`.
     pub(crate) kept: Mutex<BTreeMap<String, OpenConsumer>>,
 }
 
 impl Consumers {
-    /// Reads what is in the log's folder, and pins the log for each of them.
+    /// Reads the files of all consumers in the log's folder, and pins the log for each consumer.
     pub(crate) fn open(
         directory: &Arc<dyn Directory>,
         id: Id,

@@ -1,7 +1,7 @@
 //! The control file: which log this is, where it starts, and how often it was opened.
 //!
-//! Written by the thread that opens or trims the log, one thread at a time; never on the path of a
-//! commit.
+//! Threads that open, close, trim or truncate the log or prepare a segment write this file, one
+//! thread at a time. No commit does.
 //!
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
@@ -12,24 +12,25 @@
 //! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write
 //!    torn by a crash damages only the slot that was the older one: the log is then as it was
 //!    before.
-//! 2. The file is created under another name and renamed when it is complete, so it is never found
-//!    half made.
+//! 2. The file is created under another name and renamed when it is complete, so an opening never
+//!    finds it half made.
 //! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and
 //!    missing segments are made.
-//! 4. `start incarnation` is that of the record at `start`, so that bytes there left by an older
-//!    one are recognised.
+//! 4. `start incarnation` is the incarnation of the record at `start`, by which recovery recognises
+//!    bytes that an older incarnation left there.
 //! 5. `durable` is a lower bound of the durable frontier, like the one in records.
-//! 6. For a log in NVRAM `segment bytes` are those of its ring, or of the heap beside the entries
-//!    of `nv_entries` and `nv_logging`, and nothing is prepared. All other logs have no entries.
-//! 7. `first segment bytes` is 0, unless the segments grow: then the log is of a kind of its own,
-//!    so that a program that knows segments of one size only refuses it as a log of another
+//! 6. For a log in NVRAM `segment bytes` is the size of its ring or, in `nv_entries` and
+//!    `nv_logging`, of its heap; no space is prepared. Only logs of these two kinds have entries.
+//! 7. `first segment bytes` is 0, unless the segments grow. A log with growing segments has a kind
+//!    of its own: a program that knows only segments of one size refuses it as a log of another
 //!    version.
-//! 8. Of `nv_logging` `start` and `durable` are those of the last opening or closing: its head and
-//!    tail in NVRAM count (`nvram/pointers.rs`).
-//! 9. The kind also says whether there may be records that truncate. That is durable before the
-//!    first one is appended: a program that knows none refuses the log. It is never taken back.
-//! 10. Every segment from `start` to `prepared end` exists: a segment is named here before anything
-//!     is written into it, so that the last ones cannot go missing unnoticed.
+//! 8. For `nv_logging`, `start` and `durable` are those of the last opening or closing. The valid
+//!    values are the head and tail in NVRAM (`nvram/pointers.rs`).
+//! 9. The kind also says whether the log may have records that truncate. This is durable before the
+//!    first such record is appended, and is never taken back, so a program that does not know these
+//!    records refuses the log.
+//! 10. Every segment from `start` to `prepared end` exists: `prepared end` covers a segment before
+//!     anything is written into the segment, so recovery notices if the last segments are missing.
 
 use crate::geometry::Geometry;
 use crate::medium_options::{LogKind, entries_valid};
@@ -48,7 +49,7 @@ pub const FORMAT_VERSION: u32 = 2;
 pub(crate) const REGION_NAME: &str = "log.nvram";
 /// Name of the control file.
 pub(crate) const CONTROL_NAME: &str = "log.control";
-/// Its name while it is made.
+/// Name of the control file while it is made.
 pub(crate) const CONTROL_NEW_NAME: &str = "log.control.new";
 const MAGIC: &[u8; 8] = b"KATYDCTL";
 const SLOTS: u64 = 2;
@@ -102,7 +103,7 @@ impl ControlState {
         ControlState { first_segment_bytes, ..Self::new(log_id, LogKind::Disk, segment_bytes) }
     }
 
-    /// The segment sizes of a log in files, by which positions are found.
+    /// Returns the segment sizes of a log in files, which map positions to files.
     pub(crate) fn geometry(&self) -> Geometry {
         Geometry::growing(self.first_segment_bytes, self.segment_bytes)
     }
@@ -187,8 +188,8 @@ fn kind_number(log: LogKind, grows: bool, truncates: bool) -> u32 {
     }
 }
 
-/// The kind, whether segments grow, and whether there may be records that truncate. A number that
-/// means nothing here was written by a newer program.
+/// Returns the kind, whether segments grow, and whether there may be records that truncate; `None`
+/// for a number that only a newer program can have written.
 fn kind_of_number(number: u32) -> Option<(LogKind, bool, bool)> {
     let kinds = LogKind::ALL.into_iter().flat_map(|log| {
         [(false, false), (true, false), (false, true), (true, true)]
@@ -197,7 +198,7 @@ fn kind_of_number(number: u32) -> Option<(LogKind, bool, bool)> {
     kinds.into_iter().find(|&(log, grows, truncates)| kind_number(log, grows, truncates) == number)
 }
 
-/// Chooses among the slots (pure). Another version in either is never overruled by the other slot.
+/// Chooses among the slots (pure). If either slot has another version, that is the result.
 pub(crate) fn choose(slots: [Result<ControlState, SealFault>; 2]) -> Result<ControlState, SealFault> {
     match slots {
         [Err(SealFault::OtherVersion(version)), _] | [_, Err(SealFault::OtherVersion(version))] => {
@@ -230,10 +231,10 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Makes the control file of a new log. A crash leaves either none, or a complete one.
+    /// Makes the control file of a new log. A crash leaves no control file, or a complete one.
     pub(crate) fn create(directory: &dyn Directory, state: ControlState) -> device::Result<Self> {
         let unfinished = directory.open(CONTROL_NEW_NAME, Create::IfMissing, Method::Buffered)?;
-        // What a crashed attempt left must not remain in the other slot.
+        // Bytes that a crashed attempt left must not remain in the other slot.
         unfinished.truncate(0)?;
         unfinished.prepare(0, CONTROL_BYTES)?;
         write_slot(unfinished.as_ref(), &state)?;
@@ -243,7 +244,7 @@ impl Control {
         Ok(Control { file, state })
     }
 
-    /// Opens an existing one. What it says is made durable before it is believed.
+    /// Opens an existing control file. Its content is made durable before it is used.
     pub(crate) fn open(directory: &dyn Directory) -> device::Result<Result<Self, SealFault>> {
         let file = directory.open(CONTROL_NAME, Create::Never, Method::Buffered)?;
         file.sync()?;
@@ -323,7 +324,7 @@ mod tests {
         let growing = ControlState { first_segment_bytes: 64 << 10, ..state(9) };
         let block = growing.encode();
         assert_eq!(ControlState::decode(&block), Ok(growing));
-        // What programs before this one compare with the kinds that they know.
+        // Older programs compare these numbers with the kinds that they know.
         assert_eq!((read_u32(&state(9).encode()[..], 52), read_u32(&block[..], 52)), (0, 5));
         for (state, number) in [(state(9), 7), (growing, 8)] {
             let truncating = ControlState { truncates: true, ..state };

@@ -1,21 +1,21 @@
 //! Copying a log: the records between two positions of each stream, into another directory and
 //! under another id.
 //!
-//! One thread, beside whatever appends to the log and writes it. The caller keeps the log from
-//! being trimmed beyond the first positions. Nothing of the source changes. Positions are the same
-//! in the copy, and so are the bytes of records; segments and control files are made anew.
+//! One thread copies, while other threads append to the log and write it. The caller keeps the log
+//! from being trimmed beyond the first positions. Nothing of the source changes. Positions are the
+//! same in the copy, and so are the bytes of records; segments and control files are made anew.
 //!
-//! 1. A copy has another log id than its source. Both may go on, and a segment of one is refused by
-//!    the other as foreign.
+//! 1. A copy has another log id than its source. Both logs may be used further, and each refuses a
+//!    segment of the other as foreign.
 //! 2. The copy ends at a cut ([`Log::cut`]) that is durable in the source, and its control files
-//!    say so: if bytes below it are lost, opening the copy refuses instead of finding a shorter
+//!    say so: if bytes below the cut are lost, opening the copy fails instead of finding a shorter
 //!    log.
-//! 3. Behind the cut there is nothing but zeros: what the source appended later is not in the copy,
-//!    not even in part.
-//! 4. The control file of a stream is made last, and the file that counts the streams after those
-//!    of all streams.
+//! 3. Behind the cut the copy has only zeros: no part of any record that the source appended later.
+//! 4. The control file of a stream is made last. The file that counts the streams is made after the
+//!    control files of all streams.
 //!
-//! A crash leaves segments without a control file at the place of the copy, which opening refuses.
+//! A crash leaves segments without a control file in the target directory, and opening that
+//! directory fails.
 
 use crate::control::{Control, ControlState};
 use crate::error::{Error, OpenError, ReadError};
@@ -37,7 +37,7 @@ use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// Bytes that are read and written at once.
+/// Bytes of one read and one write.
 const CHUNK: usize = 1 << 20;
 
 /// Target of a copy.
@@ -45,7 +45,7 @@ const CHUNK: usize = 1 << 20;
 pub struct CopyTarget<'a> {
     /// An empty directory.
     pub directory: &'a dyn Directory,
-    /// The log id of the copy: not that of the source.
+    /// The log id of the copy, other than the source's.
     pub id: Id,
     /// I/O method of the copy.
     pub method: Method,
@@ -68,9 +68,10 @@ impl Log {
     /// depends on is below the ends too, or the record names what is missing. Everything that was
     /// durable before the call is below the ends.
     ///
-    /// A record does not name dependencies that were durable when it was appended. So the ends must
-    /// be such that nothing above one of them was durable when the last of them was read. Reading
-    /// them takes some loads; if a write to the device ended between these, they are read again.
+    /// A record does not name dependencies that were durable when it was appended. Therefore no
+    /// record above any of the ends may have been durable when the last end was read. Reading all
+    /// ends takes a few loads; if a write to the device ended between these loads, the ends are
+    /// read again.
     ///
     /// # Errors
     /// [`Error::Poisoned`].
@@ -94,7 +95,7 @@ impl Log {
 
     /// Copies the records between `from` and `to` of each stream. `from` is the start of records
     /// that no trim drops meanwhile, and `to` is a cut. `step` is called with the bytes of each
-    /// piece after the piece is copied; its error ends the copying.
+    /// piece after the piece is copied; an error of `step` ends the copying.
     ///
     /// # Errors
     /// The errors of `step`; [`Error::NotInFiles`] if the log is in NVRAM; [`Error::Read`],
@@ -128,7 +129,7 @@ impl Log {
 /// its control files name as durable.
 ///
 /// # Errors
-/// The errors of `step`; those with which the log would refuse to open; [`Error::NotInFiles`],
+/// The errors of `step`; the errors with which the log would refuse to open; [`Error::NotInFiles`],
 /// [`Error::Device`].
 pub fn copy_unopened<E: From<Error> + From<OpenError>>(
     source: &Arc<dyn Directory>,
@@ -213,7 +214,7 @@ fn copy_stream<E: From<Error>>(
 ) -> Result<(), E> {
     let Part { incarnation, geometry, from, to, truncates } = part;
     let first = geometry.index(from);
-    // A log that ends with a segment needs no further one.
+    // A log that ends at the end of a segment needs no further segment.
     let last = if to > from && geometry.base(geometry.index(to)) == to {
         geometry.index(to) - 1
     } else {
@@ -240,8 +241,8 @@ fn copy_stream<E: From<Error>>(
     made().map(drop).map_err(|error| Error::Device(error).into())
 }
 
-/// Makes the segment with its header, what `part` has of it, and zeros. Durable but for its name
-/// when this returns.
+/// Makes the segment of its header, the bytes that `part` has of it, and zeros. When this returns
+/// the segment is durable, except for its name.
 fn copy_segment<E: From<Error>>(
     source: &dyn Source,
     part: Part,

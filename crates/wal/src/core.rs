@@ -1,7 +1,7 @@
-//! The inside of an open stream: the log buffer, the medium, and what ties the stages together.
+//! The inside of an open stream: the log buffer, the medium, and the steps that connect them.
 //!
 //! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]. A
-//! leader, or a thread that waits, has the [`Medium`] bring what is filled to durability.
+//! leader, or a thread that waits, calls the [`Medium`] to make filled bytes durable.
 //!
 //! Invariants:
 //!
@@ -10,10 +10,10 @@
 //! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither
 //!    frontier moves, and every waiter is released. A panic in a step of a leader or in a
 //!    background thread counts as such a failure.
-//! 3. A durable write is used alone only if everything before it is durable already, or in such a
-//!    write that is under way; otherwise a sync follows.
+//! 3. A durable write needs no sync if everything before it is durable, or is part of a durable
+//!    write under way. Otherwise a sync follows.
 //!
-//! A crash leaves what the medium says.
+//! The medium determines what a crash leaves (`files`, `nvram`).
 
 #[cfg(test)]
 mod checks;
@@ -65,8 +65,8 @@ pub(crate) struct Core {
     pub(crate) background: Background,
     /// True if records lie in the order of their appends.
     pub(crate) in_order: bool,
-    /// True if an append alone makes its record durable, so that perhaps no leader comes by to move
-    /// the frontiers.
+    /// True if an append alone makes its record durable: perhaps no leader moves the frontiers
+    /// then.
     is_direct: bool,
     /// Layout of the records that are appended.
     layout: Layout,
@@ -196,7 +196,8 @@ impl Core {
         let mut end = kept.last().map_or(range.to, |last| last.end);
         if range.from < range.to {
             let body = range.encode();
-            // Above what is kept, also where the order of appends is not that of positions.
+            // The record lies above the kept ones, even if appends and positions have different
+            // orders.
             let above = kept.last().map_or(Lsn::ZERO, |last| last.lsn);
             let payload: [&[u8]; 1] = [&body];
             let append = Append::new(Kind::TRUNCATE, &payload).class(AppendClass::Critical).depends_on(above);
@@ -252,7 +253,7 @@ impl Core {
 
     /// See [`Stream::record_bytes`](crate::Stream::record_bytes).
     pub(crate) fn record_bytes(&self, payload: u64) -> u64 {
-        // A header, a fragment's link and padding are together less.
+        // A header, a fragment's link and padding together take fewer bytes.
         const HEADS: u64 = 2 * HEADER_BYTES as u64;
         let pieces = payload.div_ceil((self.physical_bytes_max as u64).saturating_sub(HEADS).max(1)).max(1);
         payload.saturating_add(pieces.saturating_mul(HEADS))
@@ -268,8 +269,9 @@ impl Core {
         let fragments = split(append.payload, self.physical_bytes_max).map_err(|oversized| {
             AppendError::TooLarge { bytes: oversized.0, limit: RECORD_BYTES_MAX as u64 }
         })?;
-        // Room for all of it is prepared before the first byte, so that a refusal leaves nothing
-        // behind. Other appends may still take it away: then the rest may use the reserve.
+        // Space for all fragments is prepared before the first byte is appended, so that a refusal
+        // leaves no fragment. Other appends may still use that space, so the later fragments may
+        // use the reserve.
         let bytes = self.record_bytes((total - HEADER_BYTES) as u64);
         if let Some(limit) = self.capacity()
             && bytes > limit
@@ -317,7 +319,7 @@ impl Core {
         }
     }
 
-    /// Does, or waits for, what keeps `bytes` from being admitted.
+    /// Does, or waits for, the work that must be done before `bytes` can be admitted.
     #[cold]
     fn make_room(&self, bytes: u64, class: AppendClass, step: u32) -> std::result::Result<(), AppendError> {
         self.check_appendable()?;
@@ -328,7 +330,7 @@ impl Core {
         self.check_appendable()
     }
 
-    /// Waits until there is prepared space for `bytes` more, or there is none to be had.
+    /// Waits until there is prepared space for `bytes` more; an error if there is no more space.
     pub(crate) fn make_prepared(
         &self,
         bytes: u64,
@@ -348,12 +350,12 @@ impl Core {
         self.buffer.admission.refresh(&self.buffer.frontiers, self.medium.prepared_end());
     }
 
-    /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for copies that are being made,
-    /// hence not for long, and for no thread that waits itself.
+    /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for threads that copy records
+    /// into memory. These do not wait themselves, so the wait is short.
     pub(crate) fn barrier(&self) -> Lsn {
         let end = self.buffer.frontiers.reserved();
         let mut step = 0;
-        // What is filled is below all that is reserved later, and no chunk below is open any more.
+        // A filled position is below every later reservation, and no chunk below it is open.
         while !self.in_order && self.inserter.scan(&self.buffer).filled < end.get() {
             rest(step);
             step += 1;
@@ -389,12 +391,11 @@ impl Core {
         self.poll(end, level).unwrap_or(Err(Error::Closed))
     }
 
-    /// Requests that `end` gets to `level` without a waiter.
+    /// Requests `level` for `end`, without waiting.
     #[inline]
     pub(crate) fn request(&self, end: Lsn, level: Durability) {
         if !self.buffer.frontiers.reached(end, level) && !self.medium.try_here(self, end, level) {
-            // A position beyond the end is refused to those who wait for it; nothing is requested
-            // for it.
+            // Waiting for a position beyond the end is an error; the request ends at the log's end.
             self.protocol.request(self, end.min(self.buffer.frontiers.reserved()), level);
         }
     }
@@ -437,8 +438,8 @@ impl Core {
     /// Shuts the log: invariant 2.
     #[cold]
     pub(crate) fn fail(&self, error: device::Error) {
-        // Only the first counts, also of those that the device's gate has refused. A gate that was
-        // closed is no failure: the log has ended without one.
+        // Only the first failure counts, even if the device's gate has refused this call because of
+        // it. A closed gate is no failure: the log has ended regularly.
         if !matches!(error.cause, Cause::Closed) {
             let _first = self.cause.set(error.into_first());
         }
@@ -451,9 +452,9 @@ impl Core {
         // queued.
     }
 
-    /// Runs a step of one of the log's own threads or of a leader; `None` if it panics, and then
-    /// the log has failed with that as the cause. A panic of the device's code does not come so
-    /// far: the gate has made an error of it.
+    /// Runs a step of one of the log's own threads or of a leader; Returns `None` if the step
+    /// panics; then the log has failed with the panic as the cause. A panic of the device's code
+    /// does not come here, because the gate makes it an error.
     pub(crate) fn guarded<T>(&self, verb: Verb, step: impl FnOnce() -> T) -> Option<T> {
         // Nothing that the step has left half done is used after the failure: the frontiers stand
         // still.
@@ -476,12 +477,12 @@ impl Core {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// After this nothing is written any more: not by a leader that was under way, nor by an append
-    /// that was let in before [`Core::shut`]. Other calls, as one that trims, end with the gate,
-    /// and then the directory may be given to another opening.
+    /// Ends the log. When this returns, nothing is written any more, neither by a leader nor by an
+    /// append that was admitted before [`Core::shut`]. Other calls, such as a trim, end when the
+    /// gate is closed; after that the directory may be given to another opening.
     pub(crate) fn end(&self, gate: &Gate) {
         self.over.store(true, Ordering::Release);
-        // A thread that is inside a write would wait for itself: the gate waits for that write
+        // A thread inside a write would wait for itself here. The gate waits for that write
         // instead.
         if !gate.is_inside() {
             self.medium.wait_for_writes();
@@ -508,7 +509,7 @@ impl Core {
         trimmed
     }
 
-    /// After a frontier has moved.
+    /// Notifies wakers and the maintenance thread after a frontier has moved.
     pub(crate) fn after_progress(&self) {
         self.wakers.release(|end, level| self.is_settled(end, level));
         self.nudge_maintenance();
@@ -573,8 +574,8 @@ impl Extent for Core {
     }
 }
 
-/// A panic while one of this file's locks is held leaves nothing half changed, so a poisoned lock
-/// is taken as it is.
+/// Takes a latch, poisoned or not: a panic while one of the log's latches is held leaves nothing
+/// half changed.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Counters of a log, kept where counting costs nothing: by the holder of the baton, or on slow
-//! paths.
+//! Counters of a log. Threads count while they hold the baton, or on slow paths, where counting
+//! costs nothing.
 
 use katydid_kernels::counter::Counter;
 use katydid_kernels::sync::SyncTally;
@@ -10,38 +10,41 @@ use katydid_kernels::sync::SyncTally;
 pub struct Counters {
     /// Writes to segments (each one or more system calls).
     pub writes: u64,
-    /// Writes and syncs after which more was durable.
+    /// Writes and syncs that made more bytes durable.
     pub syncs: u64,
     /// Bytes handed to the device, rewritten partial blocks and padding included.
     pub bytes_written: u64,
     /// Bytes of the log that became durable.
     pub bytes_synced: u64,
-    /// Blocked callers that another thread's write or sync released. Divided by `syncs`, the number
-    /// that each write or sync released.
+    /// Blocked callers that another thread's write or sync released. `released / syncs` is the
+    /// number of callers that each write or sync released.
     pub released: u64,
     /// Number of times that a blocked caller wrote or synced itself: it took the sync lock, or led.
     pub sync_locks: u64,
-    /// Nanoseconds that those callers had waited for the sync lock or the baton.
+    /// Nanoseconds that the callers counted by `sync_locks` had waited for the sync lock or the
+    /// baton.
     pub sync_lock_ns: u64,
-    /// Nanoseconds that the released callers had waited.
+    /// Nanoseconds that the callers counted by `released` had waited.
     pub completion_ns: u64,
     /// Queues of requests that one thread synced for (`Aggregated`).
     pub sync_queues: u64,
-    /// Requests in those queues. Divided by `sync_queues`, the number that a sync aggregated.
+    /// Requests in the queues counted by `sync_queues`. `sync_queued / sync_queues` is the number
+    /// of requests that a sync aggregated.
     pub sync_queued: u64,
     /// Slots in which committers met before the write (`Slotted`, and `Aggregated` with slots).
     pub slots: u64,
-    /// Threads in those slots. Divided by `slots`, the number that a slot consolidated.
+    /// Threads in the slots counted by `slots`. `slot_threads / slots` is the number of threads
+    /// that a slot consolidated.
     pub slot_threads: u64,
-    /// Nanoseconds that threads had waited for the thread that syncs for their slot. They are part
+    /// Nanoseconds that threads had waited for the thread that syncs for their slot. These are part
     /// of `completion_ns`.
     pub slot_wait_ns: u64,
-    /// Nanoseconds of the writes and syncs that made something durable. Writes in flight at the
-    /// same time count each.
+    /// Nanoseconds of the writes and syncs that made something durable. The times of writes in
+    /// flight at the same time are added.
     pub sync_ns: u64,
-    /// Bytes of the log on their way to durability, integrated over time. Divided by
-    /// `bytes_synced`, the mean nanoseconds from a byte's reservation to its durability (Little's
-    /// law). Updated at each durable write or sync.
+    /// Bytes of the log on their way to durability, integrated over time. `byte_ns / bytes_synced`
+    /// is the mean time in nanoseconds from a byte's reservation to its durability (Little's law).
+    /// Updated at each durable write or sync.
     pub byte_ns: u64,
     /// Maximum writes in flight.
     pub depth: u32,
@@ -64,7 +67,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Those of two logs together; of `depth` the larger.
+    /// Returns the sums of two logs' counters; for `depth`, the larger value.
     pub(crate) fn plus(&self, other: &Counters) -> Counters {
         Counters {
             writes: self.writes + other.writes,
@@ -95,7 +98,7 @@ impl Counters {
     }
 }
 
-/// The counters themselves. Relaxed: each stands for itself.
+/// The counters of an open log. Accesses are Relaxed, because no counter orders other memory.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) writes: Counter,

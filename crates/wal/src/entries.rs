@@ -1,13 +1,14 @@
 //! Positions of entries that a program numbers one by one, such as those of a Raft log.
 //!
 //! Pure but for reading the log in [`EntryIndex::rebuild`]; one thread at a time. The index is in
-//! memory only and costs 16 bytes an entry; opening a log reads it once to make it. Invariants:
+//! memory only and costs 16 bytes an entry; a program that opens a log reads the log once to make
+//! the index. Invariants:
 //!
-//! 1. The numbers in it follow each other without a gap; what is pushed out of order is refused and
-//!    changes nothing.
+//! 1. The numbers in the index are consecutive. An entry that is pushed out of order is refused,
+//!    and changes nothing.
 //! 2. Positions grow with numbers.
 //!
-//! A crash leaves nothing of it.
+//! A crash leaves nothing of the index.
 
 use crate::append::Appended;
 use crate::error::{Error, ReadError};
@@ -17,7 +18,7 @@ use katydid_kernels::lsn::Lsn;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Meaning of a record for an [`EntryIndex`]: the answer that [`EntryIndex::rebuild`] asks for.
+/// Meaning of a record for an [`EntryIndex`], which the program returns to [`EntryIndex::rebuild`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryStep {
     /// The entry of this number.
@@ -29,7 +30,7 @@ pub enum EntryStep {
     Other,
 }
 
-/// An entry's number does not follow the one before it, or its position does not.
+/// The reason why an entry was not added, or an index not made.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
@@ -79,8 +80,8 @@ impl From<ReadError> for EntryError {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EntryIndex {
-    /// Number of the first entry, or of the next one if there is none. Nothing is expected of a
-    /// fresh index.
+    /// Number of the first entry, or of the next entry if the index is empty. `None` if the next
+    /// entry may have any number.
     first: Option<u64>,
     positions: VecDeque<EntryPosition>,
 }
@@ -122,8 +123,8 @@ impl EntryIndex {
         Ok(index)
     }
 
-    /// The range of the entries' numbers. If there are no entries, both ends are the number of the
-    /// next one, or 0 if that may have any number.
+    /// Returns the range of the entries' numbers. If there are no entries, both ends are the number
+    /// of the next entry, or 0 if the next entry may have any number.
     pub fn numbers(&self) -> Range<u64> {
         let first = self.first.unwrap_or(0);
         first..first + self.positions.len() as u64
@@ -173,8 +174,8 @@ impl EntryIndex {
     }
 
     /// Removes the entry `number` and all later ones from the index. Returns the position at which
-    /// the stream must be truncated for that ([`Stream::truncate_after`]); `None` if there are no
-    /// such entries.
+    /// the stream must be truncated to drop these entries ([`Stream::truncate_after`]); `None` if
+    /// the index has none of them.
     pub fn truncate_from(&mut self, number: u64) -> Option<Lsn> {
         let number = number.max(self.first?);
         let position = self.get(number)?;
@@ -182,9 +183,9 @@ impl EntryIndex {
         Some(position)
     }
 
-    /// Removes the entries below `number`; if none is left, `number` is the next one. Returns the
-    /// position at which the first entry that is left begins, to which the stream can be trimmed;
-    /// `None` if none is left.
+    /// Removes the entries below `number`. Returns the start of the first remaining entry, to which
+    /// the stream can be trimmed. If no entry remains, returns `None`, and the next entry's number
+    /// is at least `number`.
     pub fn trim_before(&mut self, number: u64) -> Option<Lsn> {
         let numbers = self.numbers();
         if number >= numbers.end || self.first.is_none() {
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(entries.truncate_from(2), Some(position(10).lsn), "all of them");
         assert_eq!(entries.numbers(), 10..10);
         entries.add(10, position(10)).expect("the same number again");
-        // A snapshot took the place of all, and of some that never came.
+        // A snapshot replaces all entries, and some that were never appended.
         assert_eq!(entries.trim_before(30), None);
         entries.add(11, position(11)).expect_err("long gone");
         entries.add(30, position(30)).expect("the next");

@@ -1,8 +1,8 @@
 //! Errors of the log: one enum for each family of operations, and [`Error`] for calls that meet
 //! several.
 //!
-//! Pure; any thread. All are `Clone`: the first failure of a log is handed to every waiter and
-//! every later caller.
+//! Pure; any thread. All errors are `Clone`, because every waiter and every later caller gets the
+//! first failure of a log.
 
 use crate::control::FORMAT_VERSION;
 use crate::medium_options::LogKind;
@@ -21,7 +21,7 @@ pub enum Error {
     /// Opening the log again recovers it.
     #[error("the log was shut by an earlier failure: {cause}")]
     Poisoned {
-        /// That first failure.
+        /// The first failure.
         #[source]
         cause: device::Error,
     },
@@ -57,17 +57,16 @@ pub enum Error {
     BeyondEnd {
         /// Requested position.
         at: Lsn,
-        /// The frontier it is beyond.
+        /// The frontier that the position is beyond.
         end: Lsn,
     },
-    /// The call needs a log in files: one in NVRAM has no segments that could be copied.
+    /// The call needs a log in files: a log in NVRAM has no segments that could be copied.
     #[error("a log of kind {kind} is not in files, and cannot be copied")]
     NotInFiles {
         /// The kind of the log.
         kind: LogKind,
     },
-    /// The suffix of such a log cannot be dropped: only a log in files with one stream can be
-    /// truncated.
+    /// The log cannot be truncated: only a log in files with one stream can.
     #[error(
         "a log of kind {kind} with {streams} streams cannot be truncated: only one in files with one stream can"
     )]
@@ -86,10 +85,10 @@ pub enum Error {
     /// The consumer was removed.
     #[error("consumer {name} was removed")]
     ConsumerGone {
-        /// Its name.
+        /// The consumer's name.
         name: String,
     },
-    /// A device call failed, and the log goes on.
+    /// A device call failed, and the log remains usable.
     #[error(transparent)]
     Device(device::Error),
     /// Reading the log failed.
@@ -102,7 +101,7 @@ pub enum Error {
 #[non_exhaustive]
 pub enum AppendError {
     /// No prepared space is left for this record. Try again when the device has room or the log was
-    /// trimmed. At [`Lsn::LIMIT`](crate::Lsn::LIMIT) trying again is in vain: a log ends there.
+    /// trimmed. A log ends at [`Lsn::LIMIT`](crate::Lsn::LIMIT), where trying again always fails.
     #[error("the log has no prepared space left")]
     NoSpace,
     /// The record is larger than the format allows, or than the ring of a log in NVRAM holds.
@@ -122,7 +121,7 @@ pub enum AppendError {
     /// An earlier write or sync failed.
     #[error("the log was shut by an earlier failure: {cause}")]
     Poisoned {
-        /// That first failure.
+        /// The first failure.
         #[source]
         cause: device::Error,
     },
@@ -132,7 +131,7 @@ pub enum AppendError {
 }
 
 impl From<device::Error> for Error {
-    /// A call that the gate refused says why the gate did.
+    /// Converts a refusal by the gate to the reason for which the gate is shut.
     fn from(error: device::Error) -> Self {
         match error.cause {
             device::Cause::Closed => Error::Closed,
@@ -169,7 +168,7 @@ pub enum OpenError {
     MissingControl {
         /// The missing file.
         file: String,
-        /// A segment that is there.
+        /// A segment that exists.
         segment: String,
     },
     /// Both slots of the control file are damaged.
@@ -189,10 +188,10 @@ pub enum OpenError {
         directory: String,
         /// The file.
         file: String,
-        /// Its version.
+        /// The version of the file.
         found: u32,
-        /// The version of that file that this program reads:
-        /// [`FORMAT_VERSION`](crate::FORMAT_VERSION), or 3 for the region of a log in NVRAM.
+        /// The version that this program reads: [`FORMAT_VERSION`](crate::FORMAT_VERSION), or 3 for
+        /// the region of a log in NVRAM.
         supported: u32,
     },
     /// A segment belongs to another log.
@@ -210,7 +209,7 @@ pub enum OpenError {
     MissingSegment {
         /// The missing file.
         file: String,
-        /// First position it holds.
+        /// First position in the segment.
         from: Lsn,
     },
     /// A segment's header or length is wrong, which no crash can cause.
@@ -227,7 +226,7 @@ pub enum OpenError {
     CorruptBelowDurable {
         /// Start of the first invalid record.
         at: Lsn,
-        /// The segment it is in.
+        /// The segment of the record.
         file: String,
         /// The log is known to have been durable up to here.
         durable: Lsn,
@@ -235,23 +234,23 @@ pub enum OpenError {
     /// A stream of a log of several has no files.
     #[error("{directory}, a stream of the log, is missing")]
     MissingStream {
-        /// Its folder.
+        /// The folder of the stream.
         directory: String,
     },
     /// A stream belongs to another log, or is another stream of this one.
     #[error("{directory} holds log {found}, not {expected}, this log's stream of that name")]
     ForeignStream {
-        /// Its folder.
+        /// The folder of the stream.
         directory: String,
         /// The id the stream must have.
         expected: Id,
         /// The id of the log that is there.
         found: Id,
     },
-    /// The log has another number of streams.
+    /// The log has another number of streams than the options name.
     #[error("the log has {found} streams, not {asked}")]
     OtherStreams {
-        /// Streams that it has.
+        /// Number of streams of the log.
         found: u16,
         /// [`Options::streams`](crate::Options::streams) of the opening.
         asked: u16,
@@ -260,15 +259,15 @@ pub enum OpenError {
     /// meanwhile, but none of their records has changed.
     #[error("stream {directory}: {source}")]
     Stream {
-        /// Its folder.
+        /// The folder of the stream.
         directory: String,
-        /// Why.
+        /// The error of the stream.
         source: Box<OpenError>,
     },
     /// The directory holds another kind of log than was asked for.
     #[error("the log is kept in {found}, not in {asked}")]
     OtherKind {
-        /// State of the file.
+        /// The kind of the log.
         found: LogKind,
         /// The kind of [`Options::medium`](crate::Options::medium).
         asked: LogKind,
@@ -299,7 +298,7 @@ impl OpenError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The device failed to give the bytes.
+    /// The device failed to read the bytes.
     #[error(transparent)]
     Device(#[from] device::Error),
     /// The position is below the log's start: that part was trimmed.
@@ -319,8 +318,8 @@ pub enum ReadError {
         end: Lsn,
     },
     /// The position lies in a part that [`Stream::truncate_after`](crate::Stream::truncate_after)
-    /// has dropped. A follower returns this error once if records were dropped that it has returned
-    /// before, and then goes on above them.
+    /// has dropped. A follower returns this error once if records that it has returned were
+    /// dropped. Its next call continues above the dropped part.
     #[error("position {at} was truncated: the records from {from} up to {to} were dropped")]
     Truncated {
         /// Requested position, or the position of the follower.
@@ -336,13 +335,13 @@ pub enum ReadError {
     Corrupt {
         /// Position at which the record should start.
         at: Lsn,
-        /// The segment it should be in.
+        /// The segment in which the record should be.
         file: String,
         /// The fault.
         reason: &'static str,
     },
 }
 
-// An alignment of 16 has been compiled into a fault: see `Id`.
+// A compiler has made faulty code for an alignment of 16: see `Id`.
 const _: () = assert!(std::mem::align_of::<Error>() <= std::mem::align_of::<u64>());
 const _: () = assert!(std::mem::align_of::<OpenError>() <= std::mem::align_of::<u64>());

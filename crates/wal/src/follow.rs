@@ -1,19 +1,19 @@
-//! Following a stream: its durable records, and waiting for the next.
+//! Following a stream: reading its durable records, and waiting for the next one.
 //!
-//! Any thread; a follower belongs to one at a time. It takes nothing from the writing side but the
-//! durable frontier. Invariants:
+//! Any thread; a follower belongs to one thread at a time. Followers and writing threads share only
+//! the durable frontier. Invariants:
 //!
-//! 1. A record that a follower gives is durable: its reader sees nothing beyond the durable
-//!    frontier, which is the end of a record. So what a follower has handed on is there after every
-//!    crash.
+//! 1. A record that a follower returns is durable: its reader sees nothing beyond the durable
+//!    frontier, which is the end of a record. Every record that a follower has returned therefore
+//!    survives a crash.
 //! 2. No wake-up is lost. A follower that waits registers a waker for the first position that it
-//!    has not seen, under the rules of `wakers.rs`: it is counted before the frontier is looked at
-//!    once more.
+//!    has not seen, under the rules of `wakers.rs`: the waker is counted before the follower reads
+//!    the frontier once more.
 //! 3. Waiting has no thread and no timer of its own, and asks for no sync: a follower never leads a
 //!    write to make a record durable.
 //!
-//! A crash leaves nothing of this behind; [`Log::pin`](crate::Log::pin) keeps what a follower still
-//! has to read.
+//! A crash leaves no state of a follower. [`Log::pin`](crate::Log::pin) retains the records that a
+//! follower still has to read.
 
 use crate::core::{Core, locked};
 use crate::error::{Error, ReadError, Result};
@@ -73,9 +73,9 @@ pub struct Follower {
     stream: Stream,
     extent: Durable,
     reader: Reader,
-    /// Number of the stream's truncations that the follower was told of, or need not be told of.
+    /// Number of the stream's truncations that the follower has reported, or need not report.
     seen: usize,
-    /// The registered waker, and what it waits for.
+    /// The ticket of the registered waker, and the position that it waits for.
     waits: Option<(u64, Lsn)>,
 }
 
@@ -83,14 +83,14 @@ impl Stream {
     /// Returns a follower of the durable records from `from` on. `from` is the start of a record,
     /// or [`Stream::durable`].
     ///
-    /// A follower passes over records that [`Stream::truncate_after`] has dropped. If it has
-    /// returned some of them before, its next call returns [`ReadError::Truncated`] once: the
-    /// records from there on do not count any more.
+    /// A follower passes over records that [`Stream::truncate_after`] has dropped. If the follower
+    /// has returned some of these records, its next call returns [`ReadError::Truncated`] once: the
+    /// records from that position on are no longer part of the stream.
     ///
     /// # Errors
     /// [`Error::Read`] if `from` is outside of the durable log. [`ReadError::Truncated`] if `from`
-    /// is inside of a part that was dropped before: a consumer that stopped there has read records
-    /// that do not count any more, and must follow from the beginning of that part.
+    /// is inside of a part that was dropped before: a consumer that stopped there has read dropped
+    /// records, and must follow from the beginning of that part.
     pub fn follow(&self, from: Lsn) -> Result<Follower> {
         let source = self.core().medium.source();
         let truncations = &self.core().truncations;
@@ -114,7 +114,7 @@ impl Follower {
     /// Returns the next record if it is durable. Never blocks.
     ///
     /// # Errors
-    /// Those of [`Reader::next_record`], as [`Error::Read`], after which the position stays.
+    /// Those of [`Reader::next_record`], as [`Error::Read`]; the position stays as it is.
     /// [`ReadError::Trimmed`] if the log was trimmed past the follower. [`ReadError::Truncated`]
     /// once for a part below the position that was dropped; call again to go on. [`Error::Closed`]
     /// if the log was closed and the record cannot be read any more: the next opening may have
@@ -169,9 +169,8 @@ impl Follower {
         block_on(&log, |context| self.poll_more(context))
     }
 
-    /// Returns ready when the log above [`Follower::position`] is durable, even if that is only a
-    /// record of the log's own. Otherwise it registers the waker, in place of one that was
-    /// registered before.
+    /// Returns ready when the log above [`Follower::position`] is durable, even if the only record
+    /// there is one of the log's own. Otherwise registers the waker, in place of an earlier one.
     ///
     /// # Errors
     /// [`Error::Closed`] or [`Error::Poisoned`] if the log has ended.
@@ -201,7 +200,7 @@ impl Follower {
         }
     }
 
-    /// The outcome of a wait for `at` that has ended.
+    /// Returns the outcome of a wait for `at` that has ended.
     fn more(&mut self, at: Lsn) -> Result<()> {
         drop(self.forget());
         let core = self.stream.core();
@@ -268,7 +267,7 @@ pub(crate) fn block_on<T>(log: &OpenLog, mut poll: impl FnMut(&mut Context<'_>) 
 /// The fate of a durable stamped record, as far as its dependencies are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DependencyStatus {
-    /// All that it depends on is durable.
+    /// All dependencies of the record are durable.
     Kept,
     /// A dependency was lost in a crash, so the record is dropped.
     Dropped,
@@ -324,7 +323,7 @@ impl Log {
     }
 
     /// Passes a waker to the thread that calls the wakers of futures, if a follower has waited
-    /// before. For a caller that holds a latch which the waker might take.
+    /// before. A caller that holds a latch uses this if the waker might take that latch.
     #[doc(hidden)]
     pub fn call(&self, waker: Waker) {
         self.first().core().wakers.hand_over(waker);

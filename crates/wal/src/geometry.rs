@@ -1,11 +1,11 @@
 //! Sizes of the segments of a log in files, computed from a segment's index, and the file and
 //! offset of each position.
 //!
-//! Pure; any thread. The segments of a log have one size, or each is twice as large as the one
-//! before until that size is reached (docs/adr/0049-segments-double.md).
+//! Pure; any thread. The segments of a log have one size, or each segment is twice as large as the
+//! one before, up to that size (docs/adr/0049-segments-double.md).
 //!
-//! 1. Sizes never fall from one index to the next. So a trimmed segment can be used again without
-//!    being cut.
+//! 1. Sizes never fall from one index to the next, so a trimmed segment's file can be reused
+//!    without being cut.
 //! 2. Each capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place
 //!    in a 4 KiB block, and no block is cut by the end of a segment.
 
@@ -17,21 +17,22 @@ use katydid_kernels::lsn::Lsn;
 pub(crate) struct Geometry {
     /// Bytes of the first segment's file.
     first_bytes: u64,
-    /// Bytes of the largest segments' files; all from `doublings` on.
+    /// Bytes of the files of all segments from index `doublings` on.
     segment_bytes: u64,
     /// Number of segments smaller than `segment_bytes`.
     doublings: u64,
-    /// First position that is in none of those.
+    /// First position above the segments that are smaller than `segment_bytes`.
     grown: u64,
 }
 
 impl Geometry {
-    /// For segments of one size, which must be a valid one.
+    /// Makes the geometry of segments of one size, which must be valid.
     pub(crate) fn new(segment_bytes: u64) -> Self {
         Self::growing(segment_bytes, segment_bytes)
     }
 
-    /// For segments that begin with one size and double up to the other; both must be valid.
+    /// Makes the geometry of segments that double from `first_bytes` up to `segment_bytes`; both
+    /// sizes must be valid.
     pub(crate) fn growing(first_bytes: u64, segment_bytes: u64) -> Self {
         let first_bytes = first_bytes.min(segment_bytes);
         let mut geometry = Geometry { first_bytes, segment_bytes, doublings: 0, grown: 0 };
@@ -61,11 +62,11 @@ impl Geometry {
         self.segment_bytes(index) - SEALED_BYTES as u64
     }
 
-    /// The segment a position is in.
+    /// Returns the index of the segment that holds a position.
     pub(crate) fn index(self, at: Lsn) -> u64 {
         match at.get().checked_sub(self.grown) {
             Some(beyond) => self.doublings + beyond / self.capacity(self.doublings),
-            // There are at most 21 of those.
+            // There are at most 21 smaller segments.
             None => (1..self.doublings).find(|&index| at < self.base(index)).unwrap_or(self.doublings) - 1,
         }
     }
@@ -75,7 +76,7 @@ impl Geometry {
         SEALED_BYTES as u64 + at.since(self.base(self.index(at)))
     }
 
-    /// First position of a segment. Beyond the log's limit it sticks there.
+    /// First position of a segment, at most [`Lsn::LIMIT`].
     pub(crate) fn base(self, index: u64) -> Lsn {
         let base = match index.checked_sub(self.doublings) {
             Some(beyond) => self.grown.saturating_add(beyond.saturating_mul(self.capacity(index))),
@@ -137,7 +138,7 @@ mod tests {
     #[test]
     fn places_follow_from_high_positions() {
         let geometry = Geometry::new(16 << 10);
-        // Not only where the capacity divides what lies above 32 bits.
+        // These include indexes at which the capacity does not divide the bits above 32.
         for index in [1 << 20, (1 << 32) / (12 << 10) + 7, (1 << 40) + 5] {
             let at = Lsn::new((12 << 10) * index + 5000);
             assert_eq!((geometry.index(at), geometry.offset(at)), (index, 4096 + 5000));

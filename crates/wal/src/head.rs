@@ -8,14 +8,15 @@
 //! | stream | zero | incarnation | end  | ... once for each dependency | payload ...      little-endian
 //! ```
 //!
-//! 1. The dependencies are the positions of everything the transaction depends on that were not
-//!    known to be durable when the record was appended; at most one in a stream, sorted. The
+//! 1. The dependencies are the positions that the transaction depends on and that were not known to
+//!    be durable when the record was appended: at most one in each stream, sorted by stream. The
 //!    record's header says how many there are, and has the commit stamp.
-//! 2. `incarnation` is that of the named stream at that time. The record is kept exactly if each
-//!    position lies in what survived of that incarnation: what later openings appended has a larger
-//!    one, so it never makes a lost position look present.
-//! 3. The decision about a record never changes: what an opening found of an incarnation is
-//!    durable, and no opening appends to that incarnation again.
+//! 2. `incarnation` is that of the named stream at the time of the append. The record is kept
+//!    exactly if each position lies in the part of its incarnation that survived. Records that
+//!    later openings append have a larger incarnation, so they never make a lost position look
+//!    present.
+//! 3. The decision about a record never changes: the part of an incarnation that an opening found
+//!    is durable, and no opening appends to that incarnation again.
 
 use crate::recover::IncarnationHistory;
 use katydid_kernels::checksum::{read_u32, read_u64};
@@ -27,14 +28,14 @@ use katydid_kernels::stamp::CommitStamp;
 /// An encoded dependency.
 pub(crate) type Entry = [u8; DEPENDENCY_BYTES];
 
-/// A position that a record depends on, with its stream's incarnation.
+/// Encodes a position that a record depends on, with the incarnation of its stream.
 #[inline]
 pub(crate) fn encode(position: StreamLsn, incarnation: u32) -> Entry {
     let front = u64::from(position.stream.get()) | u64::from(incarnation) << 32;
     (u128::from(front) | u128::from(position.end.get()) << 64).to_le_bytes()
 }
 
-/// A decoded head, and what is behind it.
+/// A decoded head, and the payload behind it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head<'a> {
     pub stamp: CommitStamp,
@@ -44,7 +45,7 @@ pub(crate) struct Head<'a> {
 
 impl<'a> Head<'a> {
     /// Decodes the body of a record with this `chain`, in a log of `streams` streams. An error says
-    /// why no log has written it, although its sum is right.
+    /// why no log can have written the body, although its checksum is right.
     #[inline]
     pub(crate) fn decode(chain: Chain, body: &'a [u8], streams: usize) -> Result<Self, &'static str> {
         let malformed = |reason| Err(reason);
@@ -70,7 +71,7 @@ impl<'a> Head<'a> {
         Ok(head)
     }
 
-    /// The positions, and the incarnations they are of.
+    /// Returns the positions, each with its incarnation.
     pub(crate) fn positions(&self) -> impl Iterator<Item = (StreamLsn, u32)> + use<'a> {
         self.entries.iter().map(|entry| {
             let stream = StreamId::new(u16::from_le_bytes([entry[0], entry[1]]));
@@ -78,21 +79,21 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Returns whether the record is kept by what its own stream has below the dependency: the
-    /// dependency is in `stream`, `incarnation` wrote it, and everything up to `at` survived. So a
-    /// position below `at` in the same incarnation survived as well.
+    /// Returns whether the record is kept without a look at other streams: each dependency is in
+    /// `stream`, was written by `incarnation`, and ends at or below `at`, up to which everything in
+    /// `stream` survived.
     #[inline]
     pub(crate) fn is_kept_by(&self, stream: StreamId, incarnation: u32, at: Lsn) -> bool {
         self.positions()
             .all(|(position, of)| position.stream == stream && of == incarnation && position.end <= at)
     }
 
-    /// The positions alone.
+    /// Returns the positions without their incarnations.
     pub(crate) fn dependencies(&self) -> Dependencies {
         self.positions().map(|(position, _)| position).collect()
     }
 
-    /// The first position that did not survive; the record is kept if there is none (rule 2).
+    /// Returns the first position that did not survive; `None` if the record is kept (rule 2).
     #[inline]
     pub(crate) fn lost(&self, incarnations: &[IncarnationHistory]) -> Option<StreamLsn> {
         let mut positions = self.positions();

@@ -1,10 +1,10 @@
 //! An open log, as its users see it: one or more streams that commit as one.
 //!
-//! Any thread. A log of one stream is the common case. With several, workers append to streams of
-//! their own and share no word (P-WAL; Cicada + P-WAL, section III). A record names what its
-//! transaction depends on in other streams, and from that alone recovery tells which records
-//! survive (`streams/head.rs`, `docs/recovery.md`). Nothing here orders transactions: a program
-//! that replays them does so by their commit stamps.
+//! Any thread. A log of one stream is the common case. With several streams, each worker appends to
+//! a stream of its own, and workers share no word of memory (P-WAL; Cicada + P-WAL, section III). A
+//! record names the positions in other streams that its transaction depends on, and from these
+//! alone recovery decides which records survive (`head.rs`, `docs/recovery.md`). The log does not
+//! order transactions: a program replays them in the order of their commit stamps.
 //!
 //! Differences from the papers: no counter numbers the records (as in section III-A of Cicada +
 //! P-WAL), and a committer looks at the streams that it depends on, not at the least of all
@@ -28,15 +28,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open log of one or more streams. Clones share it. It is closed when the last clone, stream,
-/// session and future is dropped.
+/// An open log of one or more streams. Clones share the log. The log is closed when the last clone,
+/// stream, session and future is dropped.
 ///
 /// Dropping the log makes everything appended durable, if possible. Call [`Log::close`] to learn
-/// whether it was.
+/// whether that succeeded.
 ///
 /// In a log of several streams a transaction is one record in one stream. The transaction is
-/// durable when that record is, and everything that it depends on: the positions in its
-/// [`Dependencies`]. After a crash exactly these transactions are replayed.
+/// durable when that record is durable and so are all positions in its [`Dependencies`]. After a
+/// crash exactly the transactions are replayed whose record and dependencies have survived.
 ///
 /// ```
 /// use katydid_wal::{Append, CommitStamp, Dependencies, Durability, Kind, Log, Options};
@@ -46,7 +46,7 @@ use std::sync::Arc;
 /// let mut first = log.streams()[0].session()?;
 /// let mut second = log.streams()[1].session()?;
 /// let written = first.append(&Append::new(Kind::USER, &[b"x = 1"]).stamp(CommitStamp::new(100)))?;
-/// // This transaction has read what that one wrote.
+/// // This transaction has read what the first one wrote.
 /// let depends = Dependencies::from_iter([written.position()]);
 /// let record = Append::new(Kind::USER, &[b"y = x"]).commit(CommitStamp::new(105), &depends);
 /// let appended = second.append(&record)?;
@@ -57,7 +57,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Log {
     open: Arc<OpenLog>,
-    /// At least one.
+    /// The streams; at least one.
     streams: Arc<[Stream]>,
 }
 
@@ -71,7 +71,7 @@ impl Log {
     ///
     /// # Errors
     /// See [`OpenError`]. `Cause::Locked` inside [`OpenError::Device`] if another handle has the
-    /// log open; [`OpenError::OtherStreams`] if it has another number of streams than
+    /// log open; [`OpenError::OtherStreams`] if the log has another number of streams than
     /// [`Options::streams`].
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Log, OpenError> {
         let directory = FileDirectory::open(path.as_ref())?;
@@ -123,7 +123,7 @@ impl Log {
         Self::open_guarded(directory, &options, Guards { gate, owner: GateOwner::Opener, watch }, &open_one)
     }
 
-    /// Opens the log in a directory before which `guards` stand; `one` opens each stream.
+    /// Opens the log in a directory whose calls pass `guards`; `one` opens each stream.
     pub(crate) fn open_guarded(
         directory: Arc<dyn Directory>,
         options: &Options,
@@ -140,7 +140,8 @@ impl Log {
         &self.open
     }
 
-    /// The log's id, which it got when it was made: the one in the options, or a random one.
+    /// Returns the log's id, which was fixed when the log was made: the id in the options, or a
+    /// random one.
     pub fn id(&self) -> Id {
         self.open.id
     }
@@ -163,7 +164,7 @@ impl Log {
     }
 
     /// Returns a session to append with. Sessions are given to the streams in turn;
-    /// [`Stream::session`] returns one of a certain stream.
+    /// [`Stream::session`] returns a session of one stream.
     ///
     /// # Errors
     /// [`Error::SessionsExhausted`] if that stream has as many open sessions as it may.
@@ -177,14 +178,15 @@ impl Log {
     /// Returns whether the position is durable. Costs one load.
     ///
     /// # Panics
-    /// If there is no such stream; this is so for all functions that take a position.
+    /// If the log does not have the stream of `at`. All functions that take a position panic in
+    /// this case.
     #[inline]
     pub fn is_durable(&self, at: StreamLsn) -> bool {
         self.open.durable(at.stream) >= at.end
     }
 
-    /// Returns whether the position and all that it depends on are at `durability`; an error if
-    /// they never will be.
+    /// Returns `Ok` if the position and its dependencies are at `durability`, an error if they
+    /// never will be, and `None` if they are not yet.
     pub fn is_settled(
         &self,
         at: StreamLsn,
@@ -194,8 +196,8 @@ impl Log {
         self.open.is_settled(at, dependencies, durability)
     }
 
-    /// Blocks until the position, and all that it depends on, are at `durability`. This thread may
-    /// write and sync for that. For `Buffered` it returns at once. In a log of one stream
+    /// Blocks until the position and its dependencies are at `durability`. The calling thread may
+    /// write and sync for that. For `Buffered` the call returns at once. In a log of one stream
     /// [`Stream::wait`] does the same.
     ///
     /// # Errors
@@ -210,16 +212,16 @@ impl Log {
         self.open.wait(at, dependencies, durability)
     }
 
-    /// Asks the log to bring the position and all that it depends on to `durability`, and returns
-    /// at once.
+    /// Requests `durability` for the position and its dependencies, and returns at once.
     pub fn request(&self, at: StreamLsn, dependencies: &Dependencies, durability: Durability) {
         for at in std::iter::once(at).chain(dependencies.iter()) {
             self.open.core(at.stream).request(at.end, durability);
         }
     }
 
-    /// Returns a future that is ready when [`Log::wait`] would return. The log is asked at once,
-    /// not at the first poll. A worker thread of the log calls the wakers: see [`Completion`].
+    /// Returns a future that is ready when [`Log::wait`] would return. The durability is requested
+    /// at once, not at the first poll. A worker thread of the log calls the wakers: see
+    /// [`Completion`].
     pub fn wait_async(
         &self,
         at: StreamLsn,
@@ -239,9 +241,9 @@ impl Log {
     /// Returns everything that was appended so far and is not durable. A transaction with these
     /// dependencies depends on all records in the log (P-WAL's rule).
     ///
-    /// Empty if each append of this log persists its record before it returns. Positions that are
-    /// reserved and not appended yet must not be among the dependencies then: no thread has waited
-    /// for them, and they may be missing after a crash.
+    /// The result is empty if each append of this log persists its record before it returns.
+    /// Positions that are reserved and not appended yet must not be among the dependencies of such
+    /// a log: no thread has waited for them, and they may be missing after a crash.
     pub fn everything(&self) -> Dependencies {
         let position = |stream: &Stream| {
             let end = stream.reserved();
@@ -257,7 +259,7 @@ impl Log {
     /// [`Error::Poisoned`].
     pub fn sync(&self) -> Result<(), Error> {
         let ends: Vec<Lsn> = self.streams.iter().map(Stream::reserved).collect();
-        // All streams but the first are under way while this thread syncs the first.
+        // The other streams are synced while this thread syncs the first.
         for (stream, end) in self.streams.iter().zip(&ends).skip(1) {
             stream.request(*end, Durability::Durable);
         }
@@ -269,8 +271,8 @@ impl Log {
     }
 
     /// Trims each stream to its position in `to`, as far as no pin holds it; see [`Stream::trim`].
-    /// After a crash meanwhile some streams may be trimmed and others not. So the next replay must
-    /// begin at `to`, or at a later cut: see [`Log::replay`].
+    /// A crash during the trim may leave some streams trimmed and others not. The next replay must
+    /// therefore begin at `to`, or at a later cut: see [`Log::replay`].
     ///
     /// # Errors
     /// Those of [`Stream::trim`].
@@ -282,10 +284,10 @@ impl Log {
         self.streams.iter().zip(to).try_for_each(|(stream, to)| stream.trim(*to))
     }
 
-    /// Keeps each stream from its position in `from` on: no trim goes above, until the pin is
-    /// dropped. A pin is lost if it is more than `bytes_max` behind the end of the log when the
-    /// log's owner trims, and no other pin keeps that part. In NVRAM it is lost also when a quarter
-    /// of the log or more is in use after a trim.
+    /// Retains each stream from its position in `from` on: no trim drops records above that
+    /// position until the pin is dropped. A pin is lost if it is more than `bytes_max` behind the
+    /// end of the log when the log's owner trims, and no other pin retains that part. In NVRAM a
+    /// pin is also lost when a quarter of the log or more is in use after a trim.
     ///
     /// Each position is the start of a record, such as [`Stream::start`] or the end of a record
     /// that was read, or it is [`Stream::durable`].
@@ -308,9 +310,9 @@ impl Log {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above, or with
-    /// [`ReadError::Corrupt`] if no record starts there; [`Error::BeyondEnd`] if a position is not
-    /// durable.
+    /// [`Error::Read`] with [`ReadError::Trimmed`] if the log starts above a position, or with
+    /// [`ReadError::Corrupt`] if no record starts at a position; [`Error::BeyondEnd`] if a position
+    /// is not durable.
     ///
     /// # Panics
     /// If `from` does not have a position for each stream.
@@ -327,8 +329,8 @@ impl Log {
         self.open.retention.pin_all(bytes_max)
     }
 
-    /// Bytes below [`Stream::trimmed_to`], the position that the owner has trimmed to, which pins
-    /// keep.
+    /// Returns the bytes that pins retain below [`Stream::trimmed_to`], the position that the owner
+    /// has trimmed to.
     pub fn pinned_bytes(&self) -> u64 {
         self.open.retention.kept()
     }
@@ -360,8 +362,8 @@ impl Log {
             .unwrap_or_default()
     }
 
-    /// Device calls that took longer than [`Options::stall_after`], and the one that is taking so
-    /// much time now, if any.
+    /// Device calls that took longer than [`Options::stall_after`], and the call that is taking
+    /// longer now, if any.
     pub fn device_stalls(&self) -> device::Stalls {
         self.open.guards.watch.stalls()
     }
@@ -376,22 +378,22 @@ impl Log {
     /// end, ends the background threads, and unlocks the directory. (A log in NVRAM keeps its
     /// memory, and can be opened again when the last handle, session, reader and future of this one
     /// is dropped.) Records that other threads are appending at this moment may be in the log or
-    /// not; their calls return which. Reading goes on.
+    /// not; their calls return whether they are. Reading goes on.
     ///
     /// When this returns, no call of this log uses the directory any more: calls under way have
     /// ended, and later ones fail with [`Error::Closed`]. A second call waits for the first and has
     /// the same outcome.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] if not everything could be made durable. It is the error of the first
-    /// such stream; the others are closed all the same. [`Error::Device`] if this thread is inside
-    /// a device call of the log, as a logger or a panic hook may be: it would wait for itself, so
-    /// nothing is closed.
+    /// [`Error::Poisoned`] if not everything could be made durable. This is the error of the first
+    /// stream that failed; the other streams are closed nevertheless. [`Error::Device`] if this
+    /// thread is inside a device call of the log, as a logger or a panic hook may be: the thread
+    /// would wait for itself, so nothing is closed.
     pub fn close(&self) -> Result<(), Error> {
         self.open.close()
     }
 
-    /// Ends the log as a crash of the process would: what is only in memory is lost.
+    /// Ends the log as a crash of the process would: records that are only in memory are lost.
     pub(crate) fn abandon(&self) {
         self.open.abandon();
     }

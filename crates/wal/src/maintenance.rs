@@ -1,8 +1,8 @@
 //! The maintenance thread: keeps segments prepared ahead of the appenders, and is parked otherwise.
 //!
-//! Asked by the holder of the baton when the distance falls below what is wanted, and by appenders
-//! that were refused. An attempt that meets no space is not repeated until a thread asks again: an
-//! appender in need, or a trim.
+//! The holder of the baton asks for segments when too little space is prepared ahead, and so does
+//! an appender that was refused. An attempt that finds no space on the device is not repeated until
+//! an appender asks again, or a trim.
 //!
 //! Invariants:
 //!
@@ -31,7 +31,7 @@ struct PrepareRequests {
     answered: u64,
     /// The prepared space must reach at least this far.
     reach: u64,
-    /// The last attempt met no space.
+    /// The last attempt found no space on the device.
     no_space: bool,
     over: bool,
 }
@@ -39,17 +39,17 @@ struct PrepareRequests {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
-    /// Guards the conversation between askers and the thread. Held while `enough` takes the latch
-    /// of the admission.
+    /// Guards requests and answers. Held while `enough` takes the latch of the admission.
     asks: Mutex<PrepareRequests>,
     asked: Condvar,
     answered: Condvar,
-    // Written by the thread only.
+    // Written by the maintenance thread only.
     wakeups: Counter,
 }
 
 impl Maintenance {
-    /// The thread's body: `prepare(reach)` prepares one segment if one is wanted; false if none is.
+    /// Runs the maintenance thread. `prepare(reach)` prepares one segment if one is wanted, and
+    /// returns false otherwise.
     pub(crate) fn run(
         &self,
         mut prepare: impl FnMut(u64) -> device::Result<bool>,
@@ -71,8 +71,8 @@ impl Maintenance {
         }
     }
 
-    /// Does what the thread would do now, in a log without one. Returns when all requests are
-    /// answered.
+    /// Does the maintenance thread's work, in a log without that thread. Returns when all requests
+    /// are answered.
     pub(crate) fn run_pending(
         &self,
         mut prepare: impl FnMut(u64) -> device::Result<bool>,
@@ -100,7 +100,7 @@ impl Maintenance {
     ) {
         let outcome = loop {
             match prepare(reach) {
-                // Those who wait may have what they need already.
+                // Waiting appenders may have enough space already.
                 Ok(true) => self.answered.notify_all(),
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
@@ -113,7 +113,8 @@ impl Maintenance {
             Ok(()) => false,
             Err(error) if error.is_no_space_ahead() => true,
             Err(error) => {
-                // It may have met the gate shut by a write whose caller has not said so yet.
+                // The gate may have refused this call because of a write that failed, and whose
+                // caller has not failed the log yet.
                 fail(error.into_first());
                 false
             }
@@ -128,7 +129,7 @@ impl Maintenance {
         self.answered.notify_all();
     }
 
-    /// Asks without waiting, unless an attempt is under way or the last one met no space.
+    /// Asks without waiting, unless an attempt is under way or the last one found no space.
     pub(crate) fn nudge(&self) {
         let mut asks = self.lock();
         if asks.asked == asks.answered && !asks.no_space && !asks.over {
@@ -138,12 +139,12 @@ impl Maintenance {
         }
     }
 
-    /// Room may have come: the next nudge is heard.
+    /// Lets the next nudge ask again, because there may be space now.
     pub(crate) fn forget_no_space(&self) {
         self.lock().no_space = false;
     }
 
-    /// Asks for prepared space up to `reach`; the ticket to wait with.
+    /// Asks for prepared space up to `reach`. Returns the ticket to wait with.
     pub(crate) fn ask(&self, reach: u64) -> u64 {
         let mut asks = self.lock();
         asks.asked += 1;

@@ -1,7 +1,7 @@
 //! Chooses the medium of a stream that is opened, checked or inspected: files, or NVRAM.
 //!
-//! The only place that does. Recovery of the chosen medium makes the stream's
-//! [`Parts`](crate::core::Parts); nothing above asks what they are.
+//! No other module chooses. Recovery of the chosen medium makes the stream's
+//! [`Parts`](crate::core::Parts), which the modules above use without knowing the medium.
 
 use crate::control::{CONTROL_NAME, ControlState};
 use crate::error::OpenError;
@@ -15,11 +15,11 @@ use crate::recover::{self, Opened, control_state, refuse};
 use katydid_device::{self as device, Directory};
 use std::sync::Arc;
 
-/// Opens the log in `directory`, or makes one where there is none. `visitor` sees the records that
-/// are found.
+/// Opens the log in `directory`, or makes one if there is none. `visitor` sees the records that
+/// recovery finds.
 ///
 /// # Errors
-/// See [`OpenError`]; nothing was changed by those that judge the log's content.
+/// See [`OpenError`]. If the error is about the log's content, nothing was changed.
 pub(crate) fn open(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -37,8 +37,8 @@ pub(crate) fn open(
     }
 }
 
-/// Refuses a log that lacks files which its control file knows of. Reads the control file, and no
-/// others, and changes nothing.
+/// Refuses a log that lacks files which its control file names. Reads only the control file, and
+/// changes nothing.
 pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {
@@ -54,8 +54,7 @@ pub(crate) fn check_complete(directory: &dyn Directory) -> Result<(), OpenError>
 /// Inspects the log in `directory` and changes nothing.
 ///
 /// # Errors
-/// Where nothing can be said at all: the device fails, or there is no sound control file of a known
-/// version.
+/// If the device fails, or if there is no sound control file of a known version.
 pub(crate) fn inspect(directory: &dyn Directory) -> Result<(ControlState, Inspected), OpenError> {
     let survey = Survey::of(&directory.list()?);
     if !survey.control {

@@ -17,17 +17,17 @@ pub enum LogKind {
     /// Files: the log buffer in memory is written and synced.
     #[default]
     Disk,
-    /// A ring in NVRAM, filled in place. A commit waits for its own records only, and holes below
-    /// it are looked for when the log is opened (Fang et al., after ELEDA 6.4.3). With
-    /// [`InserterDesign::Chunked`] a commit waits as in `NvRing`.
+    /// A ring in NVRAM, filled in place. A commit waits for its own records only; opening the log
+    /// looks for the holes (Fang et al., after ELEDA 6.4.3). With [`InserterDesign::Chunked`] a
+    /// commit waits as in `NvRing`.
     NvDirect,
     /// A ring in NVRAM, filled in place. A commit waits until there is no hole below it, as on
-    /// disk, and persists what all have filled. Ours.
+    /// disk, and persists what all threads have filled. This project's design.
     NvRing,
     /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the
     /// records are persisted. Positions count entries, 8 for each, not bytes. There is no choice of
-    /// an inserter. A commit waits as in `NvRing`, and a hole lasts as long as one store. Ours,
-    /// after NV-Logging.
+    /// an inserter. A commit waits as in `NvRing`, and a hole lasts as long as one store. This
+    /// project's design, after NV-Logging.
     NvEntries,
     /// Heap and entries as in `NvEntries`, used as in NV-Logging: an append persists its record and
     /// then sets and persists its entry, and a commit moves the tail from entry to entry. Head and
@@ -62,8 +62,8 @@ impl LogKind {
         matches!(self, LogKind::NvEntries | LogKind::NvLogging)
     }
 
-    /// Returns whether the log is in NVRAM. Then nothing is written or synced, and only
-    /// [`Stream::trim`](crate::Stream::trim) makes room.
+    /// Returns whether the log is in NVRAM. Such a log writes and syncs nothing, and only
+    /// [`Stream::trim`](crate::Stream::trim) makes room in it.
     pub const fn in_nvram(self) -> bool {
         !matches!(self, LogKind::Disk)
     }
@@ -95,16 +95,16 @@ pub enum MediumOptions {
     NvEntries {
         /// The heap.
         memory: NvramOptions,
-        /// Entries, as of `NvLogging`.
+        /// Number of entries, as for `NvLogging`.
         entries: u64,
     },
     /// See [`LogKind::NvLogging`].
     NvLogging {
         /// The heap.
         memory: NvramOptions,
-        /// Entries, of 8 bytes each beside the heap: the maximum number of physical records that
-        /// the log holds between two trims. Default 0: one for each 64 bytes of the heap. A power
-        /// of two from 64 to 268,435,456. Only a new log takes it.
+        /// Number of entries, of 8 bytes each beside the heap: the maximum number of physical
+        /// records that the log holds between two trims. Default 0: one for each 64 bytes of the
+        /// heap. A power of two from 64 to 268,435,456. Only a new log uses this value.
         entries: u64,
     },
 }
@@ -113,28 +113,29 @@ pub enum MediumOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOptions {
     /// Size of a segment file of a log that has grown. Default 64 MiB; a multiple of 4 KiB from 8
-    /// KiB to 16 GiB. Larger segments mean fewer files and coarser trimming. Only a new log takes
-    /// it: an existing one keeps the size it was created with.
+    /// KiB to 16 GiB. Larger segments mean fewer files and coarser trimming. Only a new log uses
+    /// this value: an existing log keeps the size it was created with.
     pub segment_bytes: u64,
     /// Size of the first segment file of a new log. Default 256 KiB; a multiple of 4 KiB from 8 KiB
     /// to 16 GiB. Each further segment is twice as large as the one before, up to `segment_bytes`,
-    /// so that a small log takes little of the disk. From `segment_bytes` on all segments have that
-    /// size, and the log is prepared for full speed from its first record on.
+    /// so that a small log takes little of the disk. If this is `segment_bytes` or more, all
+    /// segments have that size, and the log is prepared for full speed from its first record on.
     pub first_segment_bytes: u64,
-    /// Segments kept prepared beyond the one being written, and trimmed ones kept for reuse.
-    /// Default 2; from 1 to 1,024. More hides slower preparation at the price of disk space.
+    /// Number of segments kept prepared beyond the one being written, and of trimmed segments kept
+    /// for reuse. Default 2; from 1 to 1,024. More segments hide slower preparation at the price of
+    /// disk space.
     pub spare_segments: usize,
     /// Size of the log buffer, the ring in memory where records wait to be written. A power of two
     /// from 16 KiB to 1 GiB. Default: [`FileOptions::ring_bytes_for`] this machine's processors. A
-    /// program that sets it should set [`run_ahead_bytes`](crate::Options::run_ahead_bytes) too,
+    /// program that sets it should also set [`run_ahead_bytes`](crate::Options::run_ahead_bytes),
     /// whose default suits the default ring.
     pub ring_bytes: usize,
     /// The inserter, which puts records into memory, and its settings. Default: `Marks`.
     pub inserter: InserterDesign,
     /// The sync protocol, which writes and syncs, and its settings. Default: `Adaptive`.
     pub sync: SyncDesign,
-    /// Maximum bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. Half of
-    /// `ring_bytes` is a limit as well.
+    /// Maximum bytes of one write. Default 1 MiB; a multiple of 4 KiB from 4 KiB to 64 MiB. A write
+    /// is never larger than half of `ring_bytes`.
     pub write_bytes_max: usize,
 }
 
@@ -155,8 +156,8 @@ impl Default for FileOptions {
 }
 
 impl FileOptions {
-    /// The default ring size for a log that this number of processors appends to: 256 KiB for each,
-    /// at least 2 MiB and at most 64 MiB. One half is filled while the other is written.
+    /// The default ring size for a log that this number of processors appends to: 256 KiB for each
+    /// processor, at least 2 MiB and at most 64 MiB. One half is filled while the other is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         BufferSizes::ring_bytes_for(processors)
     }
@@ -167,7 +168,7 @@ impl FileOptions {
 pub struct NvramOptions {
     /// Bytes of the ring, or of the heap of [`LogKind::NvEntries`] and [`LogKind::NvLogging`]: the
     /// maximum that the log holds between two trims. Default 64 MiB; a power of two from 16 KiB to
-    /// 16 GiB. It counts when the log is made; an existing log keeps its size.
+    /// 16 GiB. Only a new log uses this value; an existing log keeps its size.
     pub bytes: u64,
     /// Kind of memory. Default `Auto`: real NVRAM if the machine has it, otherwise emulated. An
     /// emulated latency is at most 1 s.
@@ -180,11 +181,11 @@ impl Default for NvramOptions {
     }
 }
 
-/// Settings of every medium. [`MediumSettings::medium`] takes those of one. For a program that
-/// takes the kind of the log as a parameter.
+/// Settings of every medium, for a program that takes the kind of the log as a parameter.
+/// [`MediumSettings::medium`] uses the settings of one medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MediumSettings {
-    /// Settings of files. A ring in NVRAM takes the inserter.
+    /// Settings of files. A ring in NVRAM uses their inserter.
     pub files: FileOptions,
     /// The memory of a log in NVRAM.
     pub memory: NvramOptions,
@@ -194,7 +195,7 @@ pub struct MediumSettings {
 }
 
 impl MediumSettings {
-    /// The medium of this kind, with these settings.
+    /// Returns the medium of this kind, with these settings.
     pub const fn medium(self, kind: LogKind) -> MediumOptions {
         let MediumSettings { files, memory, entries } = self;
         match kind {
@@ -208,7 +209,7 @@ impl MediumSettings {
 }
 
 impl From<MediumOptions> for MediumSettings {
-    /// The settings of this medium, and default ones of the others.
+    /// Returns the settings of this medium, and the default settings of all others.
     fn from(medium: MediumOptions) -> Self {
         let own = MediumSettings::default();
         match medium {
@@ -249,8 +250,8 @@ pub(crate) fn entries_valid(entries: u64) -> bool {
     entries.is_power_of_two() && (64..=1 << 28).contains(&entries)
 }
 
-/// Maximum bytes kept for critical appends in a log with this number of entries: half of these, of
-/// the shortest records.
+/// Maximum bytes kept for critical appends in a log with this number of entries: half of the
+/// entries, each with a record of the shortest length.
 pub(crate) fn reserve_bytes_max(entries: u64) -> u64 {
     entries / 2 * HEADER_BYTES as u64
 }
@@ -341,7 +342,8 @@ impl MediumOptions {
         }
     }
 
-    /// The sizes that a new log takes: bytes of a segment, a ring or a heap, and entries.
+    /// Returns the sizes of a new log: the bytes of a segment, a ring or a heap, and the number of
+    /// entries.
     pub(crate) const fn created_with(&self) -> (u64, u64) {
         match *self {
             MediumOptions::Files(FileOptions { segment_bytes, .. }) => (segment_bytes, 0),

@@ -1,13 +1,13 @@
 //! Whole logs under Miri: the ring's bytes are written and read without synchronisation of their
-//! own, so a wrong frontier shows as a data race there. Small, for Miri is slow; natively it is one
-//! more test.
+//! own, so a wrong frontier shows as a data race there. The logs are small because Miri is slow;
+//! natively these are further tests.
 
 use crate::segment::Extent;
 use crate::{Append, Background, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
 use katydid_device::{MemoryDirectory, Method, SimDevice};
 use std::sync::Arc;
 
-/// Threads, and records of each.
+/// Number of threads, and number of records of each thread.
 const SIZE: (u64, u8) = if cfg!(miri) { (2, 7) } else { (3, 12) };
 
 const RING_BYTES: usize = 16 << 10;
@@ -35,7 +35,7 @@ fn threads_append_and_wait(inserter: InserterKind, sync: SyncKind) {
             scope.spawn(move || {
                 let mut session = log.session().expect("session");
                 for number in 0..SIZE.1 {
-                    // Small ones are added, large ones swapped in.
+                    // The inserter `bitmap` adds small records, and swaps in large ones.
                     let bytes = vec![number; if number % 3 == 0 { 3000 } else { 100 }];
                     let end =
                         session.append(&Append::new(Kind::USER, &[&bytes]).txn(thread)).expect("append").end;
@@ -103,8 +103,8 @@ other_inserters! {
     miri_chunked_adaptive Chunked
 }
 
-/// More lies in memory than one write takes: the first write ends in the middle of a record, and a
-/// thread that waited for a record below reads it.
+/// Memory has more bytes than one write takes: the first write ends in the middle of a record. A
+/// thread that waited for a record below that end can read it.
 #[test]
 fn what_a_write_of_the_largest_size_covers_can_be_read() {
     for inserter in InserterKind::ALL {
@@ -145,8 +145,8 @@ fn what_a_write_of_the_largest_size_covers_can_be_read() {
     }
 }
 
-/// A write may end within a record: what later records remember as durable is not that, or recovery
-/// would call a torn end corrupt.
+/// A write may end within a record. Later records must not store that end as durable, because
+/// recovery would then call a torn end corrupt.
 #[test]
 fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
     for seed in 0..200 {
@@ -177,8 +177,8 @@ fn a_write_that_ends_within_a_record_leaves_no_promise_that_a_crash_breaks() {
             append(number);
         }
         log.first().wait(first, Durability::Durable).expect("the first block");
-        // Remembers how far the log is durable now: within the third record, as far as the device
-        // goes.
+        // This record stores how far the log is durable now. On the device that is within the third
+        // record.
         let last = append(4);
         device.crash_at(device.steps() + seed / 2 % 2);
         let acknowledged = log.first().wait(last, Durability::Durable).is_ok();

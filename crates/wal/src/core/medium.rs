@@ -8,8 +8,8 @@
 //!
 //! Invariants of every implementation:
 //!
-//! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and
-//!    both without a gap.
+//! 1. `written` moves only after the medium took the bytes, `durable` only after the medium keeps
+//!    them, and both move without a gap.
 //! 2. [`Medium::plan`] decides and changes no stored byte; [`Medium::perform`] and [`Medium::sync`]
 //!    do what was decided.
 //! 3. Each movement of a frontier releases the wakers that wait for it.
@@ -53,7 +53,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Sizes of the segments, if records lie in files.
     fn geometry(&self) -> Option<Geometry>;
 
-    /// For readers.
+    /// Returns the source that readers read from.
     fn source(&self) -> Arc<dyn Source>;
 
     // ---- space
@@ -66,20 +66,20 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Bytes that the medium takes on its device.
     fn bytes(&self) -> u64;
 
-    /// The use by a log that ends at `reserved`.
+    /// Returns the space that a log ending at `reserved` uses.
     fn space(&self, reserved: Lsn) -> Use;
 
-    /// Most bytes between the start and what is reserved, if that is fixed; `slack` of them are
-    /// lost.
+    /// Maximum bytes between the start and the reserved frontier, if the medium's size is fixed;
+    /// `slack` bytes of it cannot be used.
     fn capacity(&self, slack: u64) -> Option<u64>;
 
-    /// The share that is taken of what normal appends may take, per mille, if that is fixed.
+    /// Used part of the space for normal appends, in per mille, if the medium's size is fixed.
     fn fullness(&self, core: &Core) -> Option<u32>;
 
     /// Drops the log below `to`, durably. A start at or above `to` already is no error.
     fn trim(&self, core: &Core, to: Lsn) -> Result<()>;
 
-    /// Remembers durably that the log is durable up to here. For closing.
+    /// Stores durably that the log is durable up to `durable`. Called when the log closes.
     fn note_durable(&self, durable: Lsn) -> device::Result<()>;
 
     /// Returns whether a log of this kind can be truncated.
@@ -92,12 +92,13 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Remembers durably that the log may have records that truncate, if it is of a kind that may.
+    /// Stores durably that the log may have records that truncate, if its kind allows them.
     fn allow_truncations(&self) -> device::Result<()> {
         Ok(())
     }
 
-    /// Does, or waits for, what keeps `bytes` from being admitted; `step` counts the attempts.
+    /// Does, or waits for, the work that must be done before `bytes` can be admitted; `step` counts
+    /// the attempts.
     fn make_room(
         &self,
         core: &Core,
@@ -117,14 +118,14 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Returns whether a maintenance thread has to prepare space.
     fn is_prepared_ahead(&self) -> bool;
 
-    /// Prepares space once if it does not reach `reach` or what is wanted ahead; false if it does.
-    /// For the maintenance thread.
+    /// Prepares space once, and returns true; returns false if space is prepared up to `reach` and
+    /// as far ahead as wanted. Called by the maintenance thread.
     fn prepare(&self, core: &Core, reach: u64) -> device::Result<bool>;
 
     /// Wakes the maintenance thread if space runs short.
     fn nudge_maintenance(&self, core: &Core);
-    /// Returns whether the log is a stream among several that no record was appended to yet. Such a
-    /// stream has no space prepared ahead.
+    /// Returns whether this is one of several streams, and no record was appended to it yet. An
+    /// unused stream has no space prepared ahead.
     fn is_unused(&self, _: &Core) -> bool {
         false
     }
@@ -134,17 +135,19 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Moves the frontiers over what appends made durable by themselves.
     fn look(&self, core: &Core);
 
-    /// Returns whether `end`, which the frontiers have not reached, is at `level` all the same.
+    /// Returns whether `end`, which the frontiers have not reached, is at `level` nevertheless.
     fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool;
 
-    /// Tries to bring `end` to `level` on the calling thread without waiting for another one;
-    /// whether that was done.
+    /// Tries to bring `end` to `level` on the calling thread without waiting for another thread;
+    /// returns whether it succeeded.
     fn try_here(&self, core: &Core, end: Lsn, level: Durability) -> bool;
 
-    /// Waits until there is no hole below `end`, where an acknowledgement does not imply that.
+    /// Waits until there is no hole below `end`, for kinds whose acknowledgement does not imply
+    /// that.
     fn settle(&self, core: &Core, end: Lsn);
 
-    /// Decides on the next write. One thread at a time: rules of [`katydid_kernels::sync`].
+    /// Decides on the next write. Called by one thread at a time: rules of
+    /// [`katydid_kernels::sync`].
     fn plan(&self, core: &Core, ask: Ask) -> Plan;
 
     /// Performs a write that was planned.
@@ -153,16 +156,16 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Ends a write whose performance has panicked.
     fn abandon(&self, core: &Core, write: &Planned);
 
-    /// Makes durable what is written; `again` also if it is already.
+    /// Makes all written bytes durable; with `again` syncs even if they are durable already.
     fn sync(&self, core: &Core, again: bool);
 
     /// Returns whether the medium keeps everything below `to`.
     fn is_durable(&self, core: &Core, to: Lsn) -> bool;
 
-    /// Up to where whole records can be read.
+    /// Returns the position up to which whole records can be read.
     fn readable(&self, core: &Core) -> Lsn;
 
-    /// Waits, once no write begins any more, until none is under way.
+    /// Waits until no write is under way. Called when no write begins any more.
     fn wait_for_writes(&self);
 }
 

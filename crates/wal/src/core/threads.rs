@@ -1,8 +1,8 @@
-//! The log's background threads: started, told to end, waited for; and the thread that does their
-//! work where there are none.
+//! The log's background threads: starting, stopping and joining them, and doing their work on the
+//! caller's thread if there are none.
 //!
-//! Each thread keeps the inside of the log until it ends; dropping the last handle ends the threads
-//! (`log.rs`).
+//! A background thread keeps the inside of the log alive until the thread ends; dropping the last
+//! handle ends the threads (`log.rs`).
 
 use super::{Core, locked};
 use crate::options::Background;
@@ -10,7 +10,7 @@ use katydid_device::Verb;
 use katydid_kernels::insert;
 
 impl Core {
-    /// Starts those that a log always has; the syncer comes when it is first needed.
+    /// Starts the threads that a log always has. The syncer thread starts when it is first needed.
     pub(crate) fn start_threads(&self) -> std::io::Result<()> {
         if self.background == Background::Caller {
             return Ok(());
@@ -23,7 +23,7 @@ impl Core {
         if self.inserter.tracker().is_none() {
             return Ok(());
         }
-        // Appenders may run so far ahead of what it found.
+        // The frontier that the tracker finds limits how far appenders run ahead.
         self.spawn("katydid-log-tracker", |core| {
             insert::track(&*core.inserter, &core.buffer, || core.refresh())
         })
@@ -49,10 +49,10 @@ impl Core {
     pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *locked(&self.threads));
         for thread in threads {
-            // A thread cannot wait for itself, should the code of a directory that runs on it drop
-            // the last handle. Wakers run on none of these (`wakers.rs`).
+            // A thread cannot wait for itself: a directory's code, which runs on a background
+            // thread, may drop the last handle. Wakers run on none of these (`wakers.rs`).
             if thread.thread().id() != std::thread::current().id() {
-                // A panic there has been reported by the thread itself.
+                // The thread itself has reported its panic.
                 let _panicked = thread.join();
             }
         }
@@ -64,14 +64,14 @@ impl Core {
         }
     }
 
-    /// Does what was asked of the maintenance thread, if there is to be none.
+    /// Does the work requested of the maintenance thread, if the log has none.
     pub(crate) fn maintain_here(&self) {
         if self.background == Background::Caller {
             self.maintenance.run_pending(|reach| self.medium.prepare(self, reach), |error| self.fail(error));
         }
     }
 
-    /// Does what was requested of background threads, if there are to be none.
+    /// Does the work requested of background threads, if the log has none.
     pub(crate) fn run_background(&self) {
         if self.background == Background::Caller {
             self.protocol.serve(self, 0);

@@ -2,10 +2,10 @@
 //! removed or used again.
 //!
 //! - [`writer`]: what a leader does
-//! - this file: [`Files`], which implements [`Medium`], and the room that appends wait for
+//! - this file: [`Files`], which implements [`Medium`], and how appends wait for space
 //!
 //! Any thread. The maintenance thread prepares segments (`maintenance.rs`); an append that needs
-//! room waits for it, owning no hole.
+//! space waits for that thread, and owns no hole meanwhile.
 //!
 //! A crash leaves a prefix of whole blocks, then blocks of the writes under way in any order,
 //! possibly torn; recovery keeps what is valid and contiguous.
@@ -38,13 +38,13 @@ struct Files {
     writer: Writer,
     /// Segments that are kept prepared ahead of the reserved frontier.
     spare_segments: u64,
-    /// Nothing is prepared ahead before the log has left its first segment: one of several streams
-    /// may never be appended to.
+    /// True if nothing is prepared ahead before the log has left its first segment, because one of
+    /// several streams may never be appended to.
     waits_for_use: bool,
 }
 
-/// The parts of a log over these segments, which is durable up to `end` and goes on in this
-/// incarnation. `tail` are the bytes of the block that holds `end`, up to `end`.
+/// Returns the parts of a log in these segments, which is durable up to `end` and continues in this
+/// incarnation. `tail` has the bytes of the block that holds `end`, up to `end`.
 pub(crate) fn parts(
     options: &Options,
     settings: &FileOptions,
@@ -266,7 +266,7 @@ impl Medium for Files {
     }
 
     fn abandon(&self, core: &Core, write: &Planned) {
-        // Unless it was taken off the list before.
+        // Does nothing if the write was taken off the list before.
         self.writer.end_flight(core, write);
     }
 

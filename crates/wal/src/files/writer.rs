@@ -9,15 +9,15 @@
 //!
 //! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is
 //!    where the last one ends.
-//! 2. Only writes that are durable by themselves are under way beside others. At most one, the
-//!    last, ends within a block: none is planned behind it, for it would write the same block
-//!    again.
+//! 2. Several writes are under way only if each is durable by itself. At most one of them, the
+//!    last, ends within a block. No write is planned behind that one, because it would write the
+//!    same block again.
 //! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a
 //!    failure they do not move.
-//! 4. A write may end within a record. The public durable frontier, which records remember and
-//!    recovery holds the log to, is the end of a record: the last one below `durable`.
-//! 5. While a flight is here, its bytes stay in the ring, for `written` lies below; and the log's
-//!    directory stays ours (`wait_for_writes`).
+//! 4. A write may end within a record. The public durable frontier is the last end of a record
+//!    below `durable`. Records store this frontier, and recovery refuses a log that ends below it.
+//! 5. While a flight is in `flights`, its bytes stay in the ring, because `written` lies below
+//!    them; and no other opening gets the log's directory (`wait_for_writes`).
 
 use crate::core::{Core, locked};
 use crate::segment::SegmentStore;
@@ -38,19 +38,19 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(super) struct Writer {
     segments: Arc<SegmentStore>,
-    /// Writes take what is filled from here.
+    /// The ring from which writes take filled bytes.
     ring: Ring,
     /// The writes under way. A thread holds this leaf latch for a moment when it plans a write and
     /// when a write has ended.
     leader: Mutex<LeaderState>,
-    /// A copy of the block that holds the filled frontier; writes of that block take it from here.
-    /// Held through such a write, and there is one at a time. Before `leader`.
+    /// A copy of the block that holds the filled frontier, from which that block is written. Held
+    /// during the write of that block, one write at a time. Taken before `leader`.
     tail: Mutex<AlignedBuffer>,
-    /// Held through a sync. Before `leader`.
+    /// Held during a sync. Taken before `leader`.
     syncing: Mutex<()>,
     write_bytes_max: u64,
-    /// Written up to the end of a record. Stored (Release) by the leader, read (Acquire) by
-    /// readers.
+    /// The end of the last record that is written as a whole. Stored (Release) by the leader, read
+    /// (Acquire) by readers.
     readable: AtomicU64,
 }
 
@@ -58,11 +58,11 @@ pub(super) struct Writer {
 struct LeaderState {
     flights: VecDeque<Flight>,
     planned: Lsn,
-    /// The device keeps everything below.
+    /// Everything below this position is durable.
     durable: Lsn,
-    /// The lowest end of a record at or above what is written.
+    /// The lowest end of a record at or above the written frontier.
     next_end: Lsn,
-    /// Time at which a frontier moved last, and the bytes that were not durable yet after that.
+    /// Time at which `durable` moved last, and the reserved bytes that were not durable then.
     last: Option<(Instant, u64)>,
 }
 
@@ -73,15 +73,15 @@ struct Flight {
 }
 
 impl LeaderState {
-    /// For a log that is written up to `end`, the end of a record.
+    /// Makes the state of a log that is written up to `end`, the end of a record.
     fn new(end: Lsn) -> Self {
         LeaderState { flights: VecDeque::new(), planned: end, durable: end, next_end: end, last: None }
     }
 }
 
 impl Writer {
-    /// For a log that is durable up to `end`, the end of a record; a write has no more than
-    /// `write_bytes_max` bytes.
+    /// Makes the writer of a log that is durable up to `end`, the end of a record; a write has no
+    /// more than `write_bytes_max` bytes.
     pub(super) fn new(segments: Arc<SegmentStore>, ring: Ring, end: Lsn, write_bytes_max: u64) -> Self {
         Writer {
             segments,
@@ -98,18 +98,19 @@ impl Writer {
         &self.ring
     }
 
-    /// Finds how far the log is filled. Waits a moment for `own` if another thread is about to fill
-    /// a hole below it.
+    /// Finds how far the log is filled. Waits briefly if another thread is about to fill a hole
+    /// below `own`.
     fn filled(&self, core: &Core, own: Lsn) -> Scan {
         let planned = locked(&self.leader).planned.get();
         let mut step = 0;
         loop {
             let scan = core.inserter.scan(&core.buffer);
-            // After a while, those who can be served are.
+            // After 16 steps the leader serves the waiters whose records are filled.
             if scan.filled >= own.get() || (step > 16 && scan.filled > planned) || core.is_over() {
                 return scan;
             }
-            // A second scan passes chunks that stand still; holes need their owners.
+            // A second scan passes chunks that have not changed, so it follows at once. Holes must
+            // wait for their owners.
             if step > 0 || core.in_order {
                 rest(step);
             }
@@ -117,7 +118,7 @@ impl Writer {
         }
     }
 
-    /// Decides under the latch.
+    /// Decides on a write, under the latch.
     fn decide(&self, leader: &mut LeaderState, scan: &Scan, ask: Ask) -> Plan {
         let under_way = !leader.flights.is_empty();
         let planned = leader.planned;
@@ -129,7 +130,7 @@ impl Writer {
             return Plan::Nothing { all, under_way, needs_sync: wants_sync && !under_way };
         }
         let from = planned.floor_block();
-        // Invariant 3 of the log.
+        // Invariant 3 of `core.rs`.
         let chained = if under_way {
             leader.flights.iter().all(|flight| flight.write.durable)
         } else {
@@ -144,8 +145,8 @@ impl Writer {
         }
         let mut to = end.min(from.plus(self.write_bytes_max));
         let mut parallel = durable && leader.flights.len() + 1 < ask.depth as usize;
-        // The tail goes with the last write that may be in flight. With others it goes only if the
-        // leader would have to wait for it.
+        // The last write that may be in flight takes the tail. An earlier write takes the tail only
+        // if the leader would otherwise have to wait for the tail.
         let whole = to.floor_block();
         if parallel && whole > from && whole >= ask.own {
             to = whole;
@@ -162,7 +163,7 @@ impl Writer {
         let ring = &self.ring;
         let whole = write.to.floor_block();
         // SAFETY: filled, and `written` stays below until this write has ended, after the last use
-        // of the slices (rules 2 and 3 of the ring, invariant 4).
+        // of the slices (rules 2 and 3 of the ring, invariant 5).
         let (first, second) = unsafe { ring.slices(write.from, whole) };
         let rest = write.to.since(whole) as usize;
         let mut tail = (rest > 0).then(|| locked(&self.tail));
@@ -183,13 +184,14 @@ impl Writer {
         self.segments.write(write.from, &parts[..used], mode)
     }
 
-    /// Takes a write that has ended off the list; moves the frontiers. Whether they have moved.
+    /// Takes a write that has ended off the list, and moves the frontiers. Returns whether they
+    /// have moved.
     pub(super) fn end_flight(&self, core: &Core, write: &Planned) -> bool {
         let mut leader = locked(&self.leader);
         let leader = &mut *leader;
         let Some(at) = leader.flights.iter().position(|flight| flight.write == *write) else { return false };
         if core.is_over() {
-            // With it, those that have ended before and waited for one that came to nothing.
+            // Writes that had ended, and were waiting for a write that failed, go with it.
             leader.flights.retain(|flight| !flight.ended && flight.write != *write);
             return false;
         }
@@ -200,7 +202,8 @@ impl Writer {
         let mut moved = false;
         while leader.flights.front().is_some_and(|first| first.ended) {
             let Some(Flight { write, .. }) = leader.flights.pop_front() else { break };
-            // Before the frontiers move: a thread that waited for the record reads it.
+            // `readable` moves before the frontiers, because a thread that waited for the record
+            // reads it then.
             self.advance_readable(leader, write.to, write.filled);
             frontiers.advance_written(write.to);
             if write.durable {
@@ -214,14 +217,15 @@ impl Writer {
         moved
     }
 
-    /// The device keeps everything below `to`, of which `end` is the last end of a record.
+    /// Moves the durable frontier: everything below `to` is durable, and `end` is the last end of a
+    /// record there.
     fn make_durable(&self, core: &Core, leader: &mut LeaderState, to: Lsn, end: Lsn) {
         let (from, reserved) = (leader.durable, core.buffer.frontiers.reserved());
         core.tally.syncs.add(1);
         core.tally.sync.durable_bytes.add(to.since(from));
         let now = Instant::now();
         if let Some((since, before)) = leader.last {
-            // They have come one by one.
+            // The bytes were reserved one by one since the last move.
             let mean = u128::from(before + reserved.since(from)) / 2;
             let byte_ns = mean * now.duration_since(since).as_nanos();
             core.tally.sync.byte_ns.add(u64::try_from(byte_ns).unwrap_or(u64::MAX));
@@ -231,21 +235,21 @@ impl Writer {
         core.buffer.frontiers.advance_durable(end);
     }
 
-    /// Up to where whole records are written.
+    /// Returns the position up to which whole records are written.
     pub(super) fn readable(&self) -> Lsn {
         Lsn::new(self.readable.load(Ordering::Acquire))
     }
 
-    /// The log is written up to `to`, perhaps in the middle of a record, and filled up to `filled`,
-    /// the end of one: whole records can be read.
+    /// Moves `readable` to the last end of a record up to `to`. The log is written up to `to`,
+    /// perhaps in the middle of a record, and filled up to `filled`, the end of a record.
     fn advance_readable(&self, leader: &mut LeaderState, to: Lsn, filled: Lsn) {
         let mut last = None;
         if to == filled {
             leader.next_end = to;
             last = Some(to);
         }
-        // Only behind a write of the largest size: from record to record, by the lengths that their
-        // headers begin with.
+        // Needed only behind a write of the largest size: steps from record to record, by the
+        // length at the beginning of each header.
         while leader.next_end < to {
             last = Some(leader.next_end);
             let mut len = [0; 4];
@@ -265,11 +269,12 @@ impl Writer {
 
     /// Returns whether the device keeps everything below `to`.
     pub(super) fn is_durable(&self, to: Lsn) -> bool {
-        // Under the latch: a thread that finds it finds the durable frontier moved.
+        // Read under the latch, so that a caller which gets true also finds the durable frontier
+        // moved.
         locked(&self.leader).durable >= to
     }
 
-    /// Once `over` is set: until no write or sync is under way. None begins after that.
+    /// Waits until no write or sync is under way. `over` is set, so none begins any more.
     pub(super) fn wait_for_writes(&self) {
         let mut step = 0;
         while !locked(&self.leader).flights.is_empty() {
@@ -285,7 +290,7 @@ impl Writer {
     pub(super) fn plan(&self, core: &Core, ask: Ask) -> Plan {
         let scan = self.filled(core, ask.own);
         let plan = {
-            // Under the latch from here on: see `Core::end`.
+            // `over` is read under the latch: see `Core::end`.
             let mut leader = locked(&self.leader);
             if core.is_over() {
                 return Plan::Nothing { all: true, under_way: false, needs_sync: false };
@@ -293,7 +298,7 @@ impl Writer {
             self.decide(&mut leader, &scan, ask)
         };
         if matches!(plan, Plan::Nothing { all: false, under_way: false, needs_sync: false }) {
-            // Only holes: their owners need the processor.
+            // There are only holes, and their owners need the processor.
             rest(0);
         }
         plan
@@ -307,7 +312,8 @@ impl Writer {
             count_sync_time(core, begun);
         }
         if let Err(error) = outcome {
-            // Before the write is taken off the list, and those behind it become the first.
+            // The log fails before the write is taken off the list, and later writes become the
+            // first.
             core.fail(error);
         }
         if self.end_flight(core, write) {

@@ -1,7 +1,7 @@
 //! Looking at a log without changing anything, whatever state it is in.
 //!
 //! One thread. Files are opened for reading only (`stream.rs` looks at one stream). A log that
-//! cannot be opened can be looked at.
+//! cannot be opened can still be inspected.
 
 mod stream;
 
@@ -31,8 +31,8 @@ use std::convert::Infallible;
 pub struct Inspection {
     /// The log's id.
     pub id: Id,
-    /// True if all streams were made. If false, nothing was ever appended, and `streams` lacks
-    /// those that were not made.
+    /// True if all streams were made. If false, nothing was ever appended, and `streams` lacks the
+    /// streams that were not made.
     pub is_complete: bool,
     /// The streams, by their numbers.
     pub streams: Vec<StreamInspection>,
@@ -43,7 +43,8 @@ pub struct Inspection {
 pub enum Survival {
     /// Recovery replays it.
     Kept,
-    /// Recovery drops it: this position, on which it depends, did not survive.
+    /// Recovery drops the record, because this position, on which the record depends, did not
+    /// survive.
     Dropped(StreamLsn),
 }
 
@@ -57,7 +58,7 @@ pub struct StreamRecord {
     pub record: Record,
     /// The transaction's place in the order of commits.
     pub stamp: CommitStamp,
-    /// Dependencies that were not durable when it was appended.
+    /// Dependencies that were not durable when the record was appended.
     pub depends: Dependencies,
     /// Fate of the record.
     pub survival: Survival,
@@ -70,12 +71,13 @@ impl Inspection {
         self.streams.first()
     }
 
-    /// Returns all valid records of users. Those of a log with one stream come in its order; of
-    /// several streams, the one with the least stamp comes next. An error ends its stream, and
-    /// those of the others follow. `from` is the same as for [`Log::replay`](crate::Log::replay).
-    /// Without it records are read from the start of each stream; then, if a crash has interrupted
-    /// a trim, [`Survival`] may be wrong for records that a checkpoint has made unnecessary. A
-    /// record without a stamp is an error: [`StreamInspection::records`] reads those too.
+    /// Returns all valid records of users. The records of one stream come in the order of the
+    /// stream; of several streams, the record with the least stamp comes next. An error ends the
+    /// records of its stream, and the records of the other streams follow. `from` is the same as
+    /// for [`Log::replay`](crate::Log::replay). Without `from`, records are read from the start of
+    /// each stream; then, if a crash has interrupted a trim, [`Survival`] may be wrong for records
+    /// that a checkpoint has made unnecessary. A record without a stamp is an error:
+    /// [`StreamInspection::records`] reads those too.
     ///
     /// # Errors
     /// If a position is outside its stream.
@@ -161,7 +163,7 @@ impl Iterator for Records {
 /// Reads the log in a directory and changes nothing there.
 ///
 /// # Errors
-/// If the log as a whole is unknown: no undamaged file names its streams, or one of them is
+/// If the log as a whole is unknown: no undamaged file names its streams, or one of the streams is
 /// missing, belongs to another log, or cannot be read. All other faults of a stream are in its
 /// [`StreamInspection`].
 pub fn inspect(directory: &dyn Directory) -> Result<Inspection, OpenError> {

@@ -1,9 +1,9 @@
 //! Looking at a stream without changing anything, whatever state it is in.
 //!
 //! One thread at a time uses an inspection. Files are opened for reading only. Nothing is created,
-//! synced or removed, and the number of openings in the control file stays as it is. So a log that
-//! cannot be opened can be inspected, and so can a log that is in use. For a log in use the
-//! reported end is the one that the inspection found.
+//! synced or removed, and the number of openings in the control file stays as it is. Therefore a
+//! log that cannot be opened can be inspected, and a log that is in use as well. For a log in use
+//! the reported end is the one that the inspection found.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::{OpenError, ReadError};
@@ -43,14 +43,14 @@ pub struct StreamInspection {
     pub segments: Vec<SegmentReport>,
     /// Finding about the log's end, or the error of opening it.
     pub finding: Result<Finding, OpenError>,
-    /// Incarnations that wrote it, each with its range.
+    /// Incarnations that wrote the stream, each with its range.
     pub(crate) incarnations: IncarnationHistory,
     /// Dropped records.
     truncated: Ranges,
     source: Arc<dyn Source>,
 }
 
-/// A stream that was looked at, without the records that were dropped.
+/// The records of an inspected stream, without those that were truncated.
 #[derive(Debug)]
 struct InspectedExtent {
     found: FixedExtent,

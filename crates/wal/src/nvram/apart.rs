@@ -1,29 +1,29 @@
-//! Appending to `nv_entries`: the object, then its position, then the entry. And to `nv_logging`:
-//! the position, then the object, then the entry.
+//! Appending to `nv_entries` (the object, then its position, then the entry) and to `nv_logging`
+//! (the position, then the object, then the entry).
 //!
-//! After the report on NV-Logging, section 4. Run by every appender; it takes the place of an
-//! inserter. The steps of `nv_entries`:
+//! Follows section 4 of the report on NV-Logging. Every appender runs it, in place of an inserter.
+//! The steps of `nv_entries`:
 //!
 //! | step | who else sees it |
 //! |---|---|
 //! | 1. admission, and a place in the heap: an arena is held until the end | no other thread |
 //! | 2. the object is copied there | no other thread |
-//! | 3. the session's mark announces, and one `fetch_add` gives the position | scans see a hole |
+//! | 3. the session's mark announces a reservation, and one `fetch_add` gives the position | scans see a hole |
 //! | 4. the entry is stored, not set | no other thread |
-//! | 5. the mark says that it is filled | scans pass it; commits persist object and entry |
+//! | 5. the mark says that the position is filled | scans pass it; commits persist object and entry |
 //!
 //! In `nv_logging` step 3 comes before step 2, and the thread persists the object after step 2. In
-//! step 4 it sets the entry and persists it; then the mark says that the position is persisted as
-//! well. The hole lasts as long as that takes. No thread waits, allocates or takes a lock inside it
-//! there either.
+//! step 4 the thread sets the entry and persists it, so the mark of step 5 says that the position
+//! is also persisted. The hole lasts from step 3 to step 5. A thread that owns it does not wait,
+//! allocate or take a lock.
 //!
-//! 1. Everything that may be refused or take long is done before step 3. So the hole between
-//!    reservation and "filled" lasts as long as one store, whatever the record's size, and the
-//!    thread neither waits nor allocates nor takes a lock in it.
-//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`), and a committing
-//!    thread may read of others what they say: their Release comes after object and entry. Only
-//!    opening goes by entries that are set.
-//! 3. There is no lock around the position: it was in the report.
+//! 1. Everything that may be refused or take long is done before step 3. In `nv_entries` the hole
+//!    therefore lasts as long as one store, whatever the record's size, and the thread that owns it
+//!    neither waits nor allocates nor takes a lock.
+//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`). A committing
+//!    thread may read the objects and entries of other threads below the marks, because the Release
+//!    of a mark comes after object and entry. Only opening decides by the entries that are set.
+//! 3. No lock guards the position; in the report a lock does.
 //!
 //! A crash before a commit has persisted the entry leaves an object that no entry names; a crash
 //! after it leaves a record.
@@ -37,7 +37,7 @@ use katydid_kernels::nvram::arena::{Arenas, Full};
 use katydid_kernels::sync_shim::Ordering;
 use std::sync::Arc;
 
-/// Entries that only openings may use, for their Restart records; an eighth of all at most.
+/// Entries that only openings may use, for their Restart records; at most an eighth of all entries.
 const HEADROOM_ENTRIES: u64 = 64;
 
 /// The memory of an open log of kind `nv_entries` or `nv_logging`.
@@ -48,12 +48,14 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Positions from the start on that only openings may use all of.
+    /// Number of positions from the start on that appends may use. Only openings may use the rest
+    /// of the entries.
     pub(crate) fn positions(&self) -> u64 {
         self.entries.bytes() - HEADROOM_ENTRIES.min(self.entries.bytes() / ENTRY / 8) * ENTRY
     }
 
-    /// Chunks that hold this number of bytes of records, whatever is lost at the chunks' ends.
+    /// Number of chunks that hold this number of bytes of records, however much is lost at the
+    /// chunks' ends.
     fn chunks_for(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.chunk_bytes_sure())
     }
@@ -62,7 +64,8 @@ impl Apart {
         self.entries.chunk_bytes() - self.entries.physical_bytes_max() as u64
     }
 
-    /// Free chunks that an append so admitted leaves alone, where `reserve` bytes are kept.
+    /// Number of free chunks that an append of this class must leave for the reserve of `reserve`
+    /// bytes.
     fn kept(&self, class: AppendClass, reserve: impl FnOnce() -> u64) -> u64 {
         match class {
             AppendClass::Normal => self.chunks_for(reserve()),
@@ -70,7 +73,7 @@ impl Apart {
         }
     }
 
-    /// Returns whether one more record has a place.
+    /// Returns whether the heap has a place for one more record of this number of bytes.
     pub(crate) fn has_place(&self, bytes: u64, class: AppendClass, reserve: u64) -> bool {
         self.arenas.has_place(bytes, self.kept(class, || reserve))
     }
@@ -80,14 +83,15 @@ impl Apart {
         self.arenas.free() >= self.kept(class, || reserve) + self.chunks_for(bytes)
     }
 
-    /// Bytes of records that it surely holds between two trims, if `slack` positions are lost.
+    /// Bytes of records that the memory surely holds between two trims, if `slack` positions are
+    /// lost.
     pub(crate) fn capacity(&self, slack: u64) -> u64 {
         let chunks = self.arenas.chunks() * self.chunk_bytes_sure();
         let entries = self.positions().saturating_sub(slack) / ENTRY;
         chunks.min(entries * self.entries.physical_bytes_max() as u64)
     }
 
-    /// Puts a record of the log's own at `at`, while it is opened.
+    /// Puts one of the log's own records at `at`, while the log is opened.
     ///
     /// # Safety
     /// The caller has the region alone, and no valid record is there.
@@ -108,15 +112,14 @@ impl Apart {
         Ok(())
     }
 
-    /// Bytes of chunks that are not free, and of those that are.
+    /// Bytes of used chunks, and bytes of free chunks.
     pub(crate) fn taken_and_free(&self) -> (u64, u64) {
         let (chunks, free) = (self.arenas.chunks(), self.arenas.free());
         let of = |chunks: u64| chunks * self.entries.chunk_bytes();
         (of(chunks - free), of(free))
     }
 
-    /// The share of the chunks that is taken, per mille, of those that are not kept for `reserve`
-    /// bytes.
+    /// Number of used chunks, in per mille of the chunks that are not kept for `reserve` bytes.
     pub(crate) fn fullness(&self, reserve: u64) -> u64 {
         let kept = self.kept(AppendClass::Normal, || reserve);
         let taken = self.arenas.chunks() - self.arenas.free();
@@ -151,7 +154,8 @@ impl Inserter for ApartInserter {
         class: AppendClass,
     ) -> Result<Lsn, Stalled> {
         let Apart { entries, arenas } = &*self.apart;
-        // Once more when the object is there: what is refused now need not be copied.
+        // The reservation asks the admission again. If the append is refused here, its object is
+        // not copied in vain.
         buffer.admission.admit(buffer.frontiers.reserved.load(Ordering::Acquire), ENTRY, class)?;
         let kept = || self.apart.kept(class, || buffer.admission.reserve());
         let mut place = arenas.place(slot, record.bytes(), kept).map_err(|_| Stalled)?;

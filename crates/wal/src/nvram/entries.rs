@@ -11,31 +11,32 @@
 //! lies at `p` modulo the bytes of all entries: the report's formula with an index of 0 for
 //! position 0, and no index to store.
 //!
-//! `lap` is the report's persistent flag. It says which use of the entry this is: 1 and how often
-//! positions have gone round before `p`, modulo 2^16 - 1, hence never 0. So an entry of an earlier
-//! lap, or of none, reads as not set, and nothing is reset when the start moves. Each lap sets
-//! every entry below the end, and an opening resets those beyond it, so laps that are 65,535 apart
-//! never meet.
+//! `lap` is the report's persistent flag. It numbers the uses of the entry: the number of times
+//! that positions went round before `p`, modulo 2^16 - 1, plus 1, hence never 0. An entry of an
+//! earlier lap, or of none, therefore reads as not set, and `nv_entries` resets nothing when the
+//! start moves. Each lap sets every entry below the end, and an opening resets those beyond it, so
+//! laps that are 65,535 apart never meet.
 //!
-//! `sum` is the low half of the object's own checksum. An object does not say its position, so an
-//! earlier object that a lost write left at the same place would be whole: its checksum differs
-//! from the entry's but for one case in 65,536.
+//! `sum` is the low half of the object's own checksum. An object does not store its position. If
+//! the memory loses the write of an object, an earlier whole object may still be at its place; the
+//! checksum of that object differs from the entry's except in one case of 65,536.
 //!
 //! Head and tail (`pointers`) are those of `nv_logging`; `nv_entries` has none.
 //!
-//! 1. An object is written only by the one that has its place from `arena`, before its position
+//! 1. An object is written only by the thread that has its place from `arena`, before its position
 //!    counts as filled.
-//! 2. In `nv_entries` the thread that reserved a position stores its entry once, without a lap: it
-//!    names the object for the threads that commit. This store is not persisted, and no other
+//! 2. In `nv_entries` the thread that reserved a position stores its entry once, without a lap: the
+//!    entry names the object for the threads that commit. This store is not persisted, and no other
 //!    reader uses it. In `nv_logging` the thread persists the object, then sets the entry with its
 //!    lap and persists it ([`Entries::set`]), before the position counts as filled.
 //! 3. In `nv_entries` a committing thread gives entries their laps ([`Entries::persist`]), after
 //!    their objects were persisted. So an entry with its lap names a whole record, whichever of the
 //!    two a reader looks at first after a crash. An entry is one word, so a crash leaves it set or
 //!    not set.
-//! 4. Entries and objects are read only where they are persisted, and not below the start; above
-//!    that, by committing threads; or by a thread that has the region alone.
-//! 5. Whatever an entry says, what is read lies in one chunk of the heap.
+//! 4. Readers read entries and objects only from the start up to the persisted position. Committing
+//!    threads also read above that position. A thread that has the region alone may read all of
+//!    them.
+//! 5. Whatever value an entry has, the bytes that are read lie in one chunk of the heap.
 
 use super::pointers::{POINTERS_BYTES, Pointers};
 use super::ring::RING_AT;
@@ -50,17 +51,17 @@ use std::sync::Arc;
 
 /// Bytes of an entry, and positions that a record takes.
 pub(crate) const ENTRY: u64 = RECORD_ALIGNMENT as u64;
-/// A chunk of a small heap, and of a large one.
+/// Bytes of a chunk of a small heap, and of a large heap.
 const CHUNK_BYTES_MIN: u64 = 2 << 10;
 const CHUNK_BYTES_MAX: u64 = 4 * PHYSICAL_BYTES_MAX as u64;
-/// Number of chunks of a heap, if their size may be the one that follows from it.
+/// Number of chunks of a heap, unless the chunks would be too small or too large.
 const CHUNKS: u64 = 64;
 /// Offset of the checksum in a record.
 const SUM_AT: usize = 4;
 /// Offset of the position in a record.
 const POSITION_AT: usize = 8;
 
-/// A region with entries and a heap. Shared by all who use the log.
+/// A region with entries and a heap. Shared by all threads that use the log.
 #[derive(Debug)]
 pub(crate) struct Entries {
     region: Arc<NvRegion>,
@@ -75,7 +76,7 @@ pub(crate) struct Entries {
 /// The object that an entry names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// Nothing: it was not set in this lap.
+    /// Nothing: the entry was not set in this lap.
     Nothing,
     /// An object at offset `at` of the heap. `room` is the number of bytes from there to the end of
     /// its chunk, `sum` the low half of its checksum.
@@ -91,8 +92,8 @@ impl Entries {
         RING_AT + entries * ENTRY + heap_bytes + pointers
     }
 
-    /// The entries and heap in a region of [`Entries::region_bytes`]; both numbers are powers of
-    /// two.
+    /// Makes the entries and heap in a region of [`Entries::region_bytes`]; both numbers are powers
+    /// of two.
     pub(crate) fn new(kind: LogKind, region: Arc<NvRegion>, entries: u64, heap_bytes: u64) -> Self {
         debug_assert!(region.len() >= Self::region_bytes(kind, entries, heap_bytes), "it was made so");
         let pointers = (kind == LogKind::NvLogging)
@@ -101,7 +102,7 @@ impl Entries {
         Entries { region, mask: entries * ENTRY - 1, heap_bytes, chunk_bytes, pointers }
     }
 
-    /// Head and tail, of a log whose appenders persist and set their own entries.
+    /// Head and tail; only in a log whose appenders persist and set their own entries.
     pub(super) fn pointers(&self) -> Option<&Pointers> {
         self.pointers.as_ref()
     }
@@ -127,7 +128,7 @@ impl Entries {
         self.heap_bytes / self.chunk_bytes
     }
 
-    /// Most bytes of an object: a quarter of a chunk, so that no more than that is lost at a
+    /// Most bytes of an object: a quarter of a chunk, so that at most a quarter is lost at a
     /// chunk's end.
     pub(crate) fn physical_bytes_max(&self) -> usize {
         (self.chunk_bytes as usize / 4).min(PHYSICAL_BYTES_MAX)
@@ -148,7 +149,7 @@ impl Entries {
         (lsn.get() >> self.bytes().trailing_zeros()) % u64::from(u16::MAX) + 1
     }
 
-    /// Puts an object into the heap. It is not persisted by it.
+    /// Puts an object into the heap, without persisting it.
     ///
     /// # Safety
     /// The caller has [`PhysicalRecord::bytes`] at `at` for itself (rule 1).
@@ -163,15 +164,16 @@ impl Entries {
         });
     }
 
-    /// Says in the entry of `lsn`, without setting it, that its object is at `at` (rule 2).
+    /// Stores in the entry of `lsn`, without setting the entry, that the object is at `at` (rule
+    /// 2).
     #[inline(always)]
     pub(crate) fn announce(&self, lsn: Lsn, at: u64) {
         let word = (at / ENTRY) << 32;
         self.region.word(self.entry_at(lsn)).store(word.to_le(), Ordering::Release);
     }
 
-    /// Persists the object at `at`, then sets the entry of `lsn` to name it and persists that (rule
-    /// 2). Two fences.
+    /// Persists the object at `at`, then sets the entry of `lsn` to name the object, and persists
+    /// the entry (rule 2). Two fences.
     ///
     /// # Safety
     /// The object was put there, and no thread writes to it meanwhile.
@@ -184,9 +186,9 @@ impl Entries {
         self.region.persist(self.entry_at(lsn), ENTRY);
     }
 
-    /// Moves the tail from entry to entry, from `from` up to the first that is not set, and no
-    /// further than `to`, below which all were set and persisted by their appenders. Returns
-    /// whether it got there. One fence.
+    /// Moves the tail from entry to entry, from `from` up to the first entry that is not set, and
+    /// no further than `to`, below which the appenders have set and persisted all entries. Returns
+    /// whether the tail has reached `to`. One fence.
     pub(super) fn move_tail(&self, pointers: &Pointers, from: Lsn, to: Lsn) -> bool {
         let mut at = from;
         while at < to && self.named(at) != Named::Nothing {
@@ -196,7 +198,7 @@ impl Entries {
         at == to
     }
 
-    /// Resets the entries of `[from, to)`, which the head has passed, and persists that.
+    /// Resets the entries of `[from, to)`, which the head has passed, and persists the change.
     pub(super) fn reset_passed(&self, from: Lsn, to: Lsn) {
         (from.get()..to.get()).step_by(ENTRY as usize).for_each(|at| self.reset(Lsn::new(at)));
         self.write_back_entries(from, to);
@@ -210,16 +212,16 @@ impl Entries {
         self.region.write_back(RING_AT, len - first);
     }
 
-    /// Persists the records of `[from, to)`: their objects, then their entries, which it sets in
-    /// between (rule 3). Two fences.
+    /// Persists the records of `[from, to)`: persists their objects, sets their entries, and
+    /// persists the entries (rule 3). Two fences.
     ///
     /// # Safety
     /// The entries were announced and their objects put, and no thread writes to them meanwhile, or
     /// to memory that was theirs.
     pub(crate) unsafe fn persist(&self, from: Lsn, to: Lsn) {
         let entries = (from.get()..to.get()).step_by(ENTRY as usize).map(Lsn::new);
-        // What is to be written back next. Appenders put one object behind the other: lines that
-        // two share are written back once.
+        // The range to write back next. Appenders put objects one behind the other, so a line that
+        // two objects share is written back once.
         let (mut begin, mut end) = (0, 0);
         for lsn in entries.clone() {
             let at = self.announced(lsn);
@@ -265,9 +267,9 @@ impl Entries {
         }
     }
 
-    /// Copies the record that begins at `lsn` out, as if its position were in it. Returns the
-    /// number of bytes. Where the entry names no record, the bytes are no valid record: one of
-    /// another position if the entry is not set, else a damaged one.
+    /// Copies the record at `lsn` into `buffer`, with its position in the header. Returns the
+    /// number of bytes. If the entry names no record, the bytes are not a valid record: they have
+    /// another position if the entry is not set, and are damaged otherwise.
     ///
     /// # Safety
     /// The entry and its object are not written meanwhile (rule 4).
@@ -298,7 +300,7 @@ impl Entries {
         front + body
     }
 
-    /// The length of the object at `at`, padding included, as it says itself.
+    /// The length of the object at `at`, padding included, from the object's header.
     ///
     /// # Safety
     /// As for [`Entries::read`], and a valid object is there.
@@ -308,7 +310,7 @@ impl Entries {
         u64::from(len).next_multiple_of(ENTRY)
     }
 
-    /// Half of the checksum of the object at `at`.
+    /// The low half of the checksum of the object at `at`.
     ///
     /// # Safety
     /// A valid object is at `at`, and no thread writes to it meanwhile.
@@ -318,7 +320,7 @@ impl Entries {
         sum_of(unsafe { self.region.slice(self.heap_at(at), HEADER_BYTES as u64) })
     }
 
-    /// Persists what is in the processor's caches of the object at `at`, from the next fence on.
+    /// Writes back the cache lines of the object at `at`; the next fence persists them.
     pub(crate) fn write_back_object(&self, at: u64, bytes: u64) {
         self.region.write_back(self.heap_at(at), bytes);
     }
@@ -328,7 +330,7 @@ impl Entries {
         self.region.persist(RING_AT, self.bytes());
     }
 
-    /// Makes the entry of `lsn` name nothing. It is not persisted by it.
+    /// Makes the entry of `lsn` name nothing, without persisting it.
     pub(crate) fn reset(&self, lsn: Lsn) {
         self.region.word(self.entry_at(lsn)).store(0, Ordering::Release);
     }
@@ -370,9 +372,10 @@ mod tests {
         unsafe { entries.persist(lsn, lsn.plus(ENTRY)) };
     }
 
-    /// An entry as only damage makes it.
+    /// Sets an entry as only damage can.
     fn set(entries: &Entries, lsn: Lsn, at: u64) {
-        // The checksum of the object that may be there, so that it is not what is refused.
+        // The entry gets the checksum of the object that may be at `at`, so that the checksum is
+        // not the reason for a refusal.
         let sum = if at + 48 <= entries.heap_bytes() {
             // SAFETY: one thread.
             unsafe { entries.object_sum(at) }
@@ -411,7 +414,7 @@ mod tests {
         assert_eq!(entries.named(later), Named::Nothing);
     }
 
-    /// A write of the heap that the memory acknowledged and lost.
+    /// The memory acknowledges a write of the heap, and loses it.
     #[test]
     fn an_earlier_object_at_the_place_of_a_lost_one_is_not_taken_for_it() {
         let (_, entries) = entries();
@@ -419,7 +422,7 @@ mod tests {
         put(&entries, earlier, 72, b"as long");
         put(&entries, later, 72, b"and new");
         assert_eq!(decode(&read(&entries, later), later, Layout::Apart).expect("valid").body, b"and new");
-        // Into the heap alone.
+        // Changes the object, but not the entry of `later`.
         put(&entries, Lsn::new(56), 72, b"as long");
         let found = read(&entries, later);
         assert_eq!(

@@ -4,17 +4,17 @@
 //! a sealed block (see `checksum`), magic "KATYDNV2": 12 .. 16 zero u32 | 16 log id u128 | 32 ring bytes u64 | 40 entries u64 | zeros
 //! ```
 //!
-//! The ring follows; or of `nv_logging` the entries, and then the heap, whose bytes stand for those
-//! of a ring. Only that kind has entries. The header is written when the log is made, before the
-//! control file has an incarnation above 0, and never again.
+//! The ring follows. In `nv_entries` and `nv_logging` the entries follow, and then the heap, whose
+//! size is in `ring bytes`; only these kinds have entries. The header is written when the log is
+//! made, before the control file has an incarnation above 0, and never again.
 
 use crate::seal::{self, Block, SEALED_BYTES, SealFault};
 use katydid_device::Id;
 use katydid_kernels::checksum::{read_u64, read_u128};
 
 const MAGIC: &[u8; 8] = b"KATYDNV2";
-/// Version of the region's format; a region of another one is refused. Since version 3 an entry of
-/// `nv_logging` has half of its object's checksum.
+/// Version of the region's format; a region of another version is refused. Since version 3 an entry
+/// has half of its object's checksum.
 pub(crate) const REGION_VERSION: u32 = 3;
 
 /// Contents of the block.

@@ -1,27 +1,29 @@
-//! The medium of a log in NVRAM: it finds what is filled and persists that; no write travels
-//! anywhere.
+//! The medium of a log in NVRAM: it finds the filled bytes and persists them. Nothing is written to
+//! a device.
 //!
-//! Any thread; there is no leader. `filled` says what was copied. `written` and `durable` say the
-//! same: what is persisted. Invariants:
+//! Any thread; there is no leader. `filled` says up to where records are copied, `written` and
+//! `durable` both say up to where they are persisted. Invariants:
 //!
 //! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan
-//!    finds both frontiers as it finds `filled`. With the other kinds a thread that waits or asks
-//!    for more persists what is filled (`nvram::commit` of the kernels), or waits for the thread
-//!    that is persisting. A thread that only looks finds what was persisted.
+//!    that finds `filled` also finds the other two frontiers. With the other kinds a thread that
+//!    waits or asks for more persists what is filled (`nvram::commit` of the kernels), or waits for
+//!    the thread that is persisting. A thread that only reads the frontiers finds what other
+//!    threads have persisted.
 //! 2. The later frontiers move first, so a thread that reads the earlier ones first finds them in
 //!    order. Those of `nv_direct` move by `raise`.
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
 //!    its append has returned: the append persisted it, and the appends of the records it depends
 //!    on persisted those before. Opening finds them all, whatever holes lie below. With `chunked` a
-//!    waiter waits for the holes. A client names no durable record as a dependency of a later one,
-//!    so the later record must not lie below it.
-//! 4. The medium asks a simulated memory whether it has crashed after the scan or the last fence,
-//!    and before it tells any thread: what was persisted too late is not acknowledged.
+//!    waiter waits until there are no holes below, because a client does not name a durable record
+//!    as a dependency of a later record, and the later record must not lie below the durable one.
+//! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
+//!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
+//!    therefore not acknowledged.
 //! 5. A request without a waiter persists on the calling thread, if no other thread is persisting
-//!    or copying below. Otherwise it tries a moment and leaves the rest to the syncer: threads that
-//!    copy persist nothing.
+//!    or copying below. Otherwise the thread tries 16 times and leaves the rest to the syncer,
+//!    because threads that copy persist nothing.
 //!
-//! A crash leaves what opening is described to find (`nvram/recover.rs`).
+//! `nvram/recover.rs` describes what a crash leaves.
 
 use super::apart::{Apart, ApartInserter};
 use super::entries::ENTRY;
@@ -42,7 +44,7 @@ use katydid_kernels::sync::{Ask, Plan, Planned, persisted};
 use katydid_kernels::sync_shim::{pause, rest};
 use std::sync::Arc;
 
-/// Attempts of a thread that does not wait; it keeps the processor meanwhile.
+/// Attempts of a thread that does not block; the thread keeps the processor meanwhile.
 const TRIES: u32 = 16;
 
 /// See the head of this file.
@@ -52,7 +54,8 @@ struct Nvram {
     committer: Committer,
 }
 
-/// The parts of a log in this memory, which is durable up to `end` and goes on in this incarnation.
+/// Returns the parts of a log in this memory, which is durable up to `end` and continues in this
+/// incarnation.
 pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Lsn) -> Parts {
     let (sizes, memory) = store.memory().arrange(options);
     let (admission, inserter, physical_bytes_max) = match store.apart() {
@@ -62,7 +65,7 @@ pub(super) fn parts(options: &Options, store: NvStore, incarnation: u32, end: Ls
             (Admission::new(&sizes), inserter, sizes.physical_bytes_max())
         }
         Some(apart) => {
-            // One more for the log's own records.
+            // One slot more, for the log's own records.
             let inserter: Box<dyn Inserter> =
                 Box::new(ApartInserter::new(options.sessions_max + 1, apart.clone()));
             (Admission::of_entries(&sizes), inserter, apart.entries.physical_bytes_max())
@@ -91,8 +94,8 @@ impl Nvram {
         }
     }
 
-    /// Waits a moment until `own` is filled: copies below are about to end, and then one pass is
-    /// enough.
+    /// Waits briefly until `own` is filled: copies below are about to end, and one pass then
+    /// persists all of them.
     fn wait_a_moment(&self, core: &Core, own: Lsn) {
         let mut step = 0;
         while core.inserter.scan(&core.buffer).filled < own.get() && step < TRIES {
@@ -114,7 +117,8 @@ impl Nvram {
         }
     }
 
-    /// Does, or waits for, what keeps a record of `bytes` from being admitted that lies apart.
+    /// Waits until a record of `bytes` that lies apart can be admitted; an error if there is no
+    /// room.
     fn make_room_apart(
         &self,
         core: &Core,
@@ -141,7 +145,7 @@ impl Nvram {
     fn has_room_apart(&self, core: &Core, apart: &Apart, bytes: u64, class: AppendClass) -> bool {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
         core.refresh();
-        // As many as there are if each is as long as it may be; shorter ones are not cut.
+        // Counts the entries of fragments of the largest size: only a record that is longer is cut.
         let entries = bytes.div_ceil(core.physical_bytes_max as u64) * ENTRY;
         let reserved = frontiers.reserved().get();
         admission.fits_prepared(reserved, entries, self.prepared_end(), class)
@@ -194,7 +198,7 @@ impl Medium for Nvram {
 
     fn fullness(&self, core: &Core) -> Option<u32> {
         let LogBuffer { frontiers, admission, .. } = &core.buffer;
-        // In this order: the start never passes what is reserved.
+        // The start is read first, because it never passes the reserved frontier.
         let start = self.start();
         let live = frontiers.reserved().since(start);
         let lost = admission.slack().saturating_add(admission.reserve_positions());
@@ -205,7 +209,7 @@ impl Medium for Nvram {
         self.settle(core, to);
         let trimmed = self.store.trim(to, core.frontiers().durable());
         if let Err(Error::Device(error) | Error::Poisoned { cause: error }) = &trimmed {
-            // The gate is shut, and no write comes that would meet it.
+            // The gate is shut, and no later write would notice.
             core.fail(error.clone());
         }
         trimmed
@@ -283,7 +287,7 @@ impl Medium for Nvram {
     fn is_settled(&self, core: &Core, end: Lsn, level: Durability) -> bool {
         let frontiers = &core.buffer.frontiers;
         if !self.store.is_direct() {
-            // Only a crash can be found here.
+            // Here only a crash of the memory can be noticed.
             self.has_crashed(core);
             return frontiers.reached(end, level);
         }
@@ -330,7 +334,7 @@ impl Medium for Nvram {
             return NOTHING;
         }
         let frontiers = &core.buffer.frontiers;
-        // In this order: neither passes the other.
+        // `durable` is read first, because it never passes `filled`.
         let (from, to) = (frontiers.durable(), frontiers.filled());
         if from >= to {
             return NOTHING;
@@ -339,7 +343,7 @@ impl Medium for Nvram {
     }
 
     fn perform(&self, core: &Core, _: &Planned) {
-        // What was filled since then is persisted with it.
+        // Bytes that were filled since the plan are persisted as well.
         self.commit(core);
     }
 

@@ -21,11 +21,11 @@
 //!
 //! - `nv_ring` (ours): a commit waits for holes below its end and persists all that is filled,
 //!   unless another thread is doing so. After a crash the log ends at the first hole.
-//! - `nv_entries` (ours, after NV-Logging): a commit does as in `nv_ring`, but a hole lasts as long
-//!   as one store. After a crash the log ends at the first entry that is not set.
+//! - `nv_entries` (ours, after NV-Logging): a commit works as in `nv_ring`, but a hole lasts as
+//!   long as one store. After a crash the log ends at the first entry that is not set.
 //! - `nv_logging` (NV-Logging, VLDB 2014, as a report on it describes it): a commit moves the tail
-//!   from entry to entry, up to the first entry that is not set. After a crash the log ends there;
-//!   what the tail has passed must exist.
+//!   from entry to entry, up to the first entry that is not set. After a crash the log ends at that
+//!   entry; the records below the tail must exist.
 //! - `nv_direct` (Fang et al., as ELEDA 6.4.3 reports it): a commit waits for nothing, because
 //!   appends have persisted its records. After a crash every whole record survives, and holes
 //!   become padding.
@@ -39,29 +39,29 @@
 //! 1. The report has a lock around the global LSN; here one `fetch_add` reserves.
 //! 2. In the report an entry is a flag and a pointer; here it is one word of a lap, which is the
 //!    flag, and an offset.
-//! 3. The order is the report's: LSN, record, flag, each by the appender. Here each is persisted by
-//!    itself.
+//! 3. The order is the report's: LSN, record, flag, each by the appender. Here each of the three is
+//!    persisted separately.
 //! 4. In the report committing threads move the tail from entry to entry under a lock. Here one
 //!    thread at a time does so, and the sessions' marks say how far it may go, because a flag that
-//!    another thread sees need not be persisted yet. Both keep the tail.
-//! 5. The report resets passed flags before it keeps the head; here they are reset after the head
-//!    is persisted, so that a crash in between finds the log.
+//!    another thread sees need not be persisted yet. Both persist the tail.
+//! 5. The report resets passed flags before it persists the head. Here they are reset after the
+//!    head is persisted, so that a crash in between leaves a valid log.
 //! 6. In the report head and tail are an index and an LSN, two stores with a delay each. Here they
 //!    are an LSN, persisted once; the index is the LSN modulo the size.
 //! 7. The report has no crash safety; here laps and checksums let opening judge what it finds.
 //!
 //! `nv_entries` differs from the report in points 1, 2 and 7, and in these:
 //!
-//! 8. The record comes first, and its LSN after it. So a hole lasts as long as one store, whatever
-//!    the record's size.
+//! 8. The record is copied first, and its LSN is reserved after that, so a hole lasts as long as
+//!    one store, whatever the record's size.
 //! 9. Flags are not reset when the head moves: an entry of an earlier lap is not set. Only opening
 //!    resets entries, beyond the end.
 //! 10. A committing thread, not the appender, sets the flags, for all records that are filled. It
-//!     also moves the tail, which is the durable frontier; the sessions' marks say how far.
+//!     also moves the tail, which is the durable frontier; the sessions' marks limit how far.
 //! 11. A commit writes back and fences the records once, and the entries once; the report does not.
 //! 12. Records lie in chunks of a heap in the region, with arenas for appenders; in the report they
 //!     lie in the program's heap. An entry is found by its LSN modulo the size.
-//! 13. Only the start is kept; opening finds the end. The report keeps head and tail.
+//! 13. Only the start is stored; opening finds the end. The report stores head and tail.
 
 pub(crate) mod apart;
 pub(crate) mod entries;

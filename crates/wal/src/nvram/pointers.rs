@@ -5,14 +5,14 @@
 //! head: seq u64 | start u64 | incarnation of the record at the start u32, 0 u32 | check u64: sum of the bytes before
 //! ```
 //!
-//! Little-endian words. The report's index is not kept: it follows from the position (`entries`).
+//! Little-endian words. The report's index is not stored: it follows from the position (`entries`).
 //!
 //! 1. Heads are written in turn, and persisted before the start moves. The sound one with the
-//!    larger `seq` counts, so a crash leaves the start before or after.
-//! 2. The tail is one word. It is moved by the thread that has the turn to commit, after all
-//!    entries below it were persisted; what opening finds in it was durable.
-//! 3. A new log's heads and tail are zeroed before its header is made. A sequence number of 0 is
-//!    none.
+//!    larger `seq` counts, so a crash leaves the old start or the new one.
+//! 2. The tail is one word. The thread that has the turn to commit moves it, after all entries
+//!    below it were persisted; so everything below the tail that opening finds was durable.
+//! 3. A new log's heads and tail are zeroed before its header is made. A head with sequence number
+//!    0 is no head.
 
 use crate::control::ControlState;
 use katydid_device::nvram::NvRegion;
@@ -21,7 +21,7 @@ use katydid_kernels::lsn::Lsn;
 use katydid_kernels::sync_shim::Ordering;
 use std::sync::Arc;
 
-/// Bytes that they take.
+/// Bytes of head and tail.
 pub(super) const POINTERS_BYTES: u64 = 4096;
 const HEAD_WORDS: u64 = 4;
 const HEADS: u64 = 2;
@@ -57,7 +57,7 @@ impl Pointers {
         self.region.persist(self.at, TAIL_AT + 8);
     }
 
-    /// The head that counts; none if it was never moved.
+    /// Returns the valid head; `None` if it was never moved.
     pub(super) fn head(&self) -> Option<Head> {
         (0..HEADS).filter_map(|which| self.head_in(which)).max_by_key(|head| head.seq)
     }
@@ -88,7 +88,7 @@ impl Pointers {
     }
 
     /// The state in the control file, corrected by head and tail. A tail that is no position is
-    /// left to the walk, which then decides alone.
+    /// ignored, and the walk alone decides.
     pub(super) fn correct(&self, state: &ControlState) -> ControlState {
         let mut state = *state;
         if let Some(head) = self.head().filter(|head| head.start > state.start) {
@@ -119,7 +119,7 @@ fn check_of(seq: u64, start: u64, incarnation: u64) -> u64 {
     for word in [seq, start, incarnation] {
         sum.update(&word.to_le_bytes());
     }
-    // Not zero, so that zeros are no head.
+    // The check is never 0, so that zeros are no head.
     u64::from(sum.finish()) | 1 << 32
 }
 
@@ -140,7 +140,7 @@ mod tests {
             let head = pointers.head().expect("moved");
             assert_eq!((head.start.get(), head.start_incarnation), (start, start as u32));
         }
-        // The third is in slot 1, and any of its words may not have arrived.
+        // The third head is in slot 1, and any of its words may be missing after a crash.
         for word in 0..HEAD_WORDS {
             let at = HEAD_APART + word * 8;
             let whole = pointers.load(at);

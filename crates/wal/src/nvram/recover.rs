@@ -5,23 +5,23 @@
 //!
 //! 1. The region is opened, or made if the control file says that the log was never used. Its
 //!    header must be the log's.
-//! 2. The records are walked and judged as those of a log on disk are. Of `nv_direct`, all records
-//!    are then looked for that lie beyond the first hole, and the holes are filled with padding.
-//! 3. Everything believed is persisted: after a kill it may be in the processor's caches only.
-//!    Entries beyond the end are reset (`reopen`).
+//! 2. The records are walked and judged like those of a log on disk. In `nv_direct`, opening then
+//!    looks for all records beyond the first hole, and fills the holes with padding.
+//! 3. Everything that counts is persisted, because after a kill it may be in the processor's caches
+//!    only. Entries beyond the end are reset (`reopen`).
 //! 4. The new incarnation is durable in the control file, and then the Restart record is persisted,
 //!    as on disk.
 //!
-//! A crash at any point leaves a log that the next opening judges the same: padding lies where no
-//! whole record of the last incarnation was, and is one itself or is not there; the Restart record
-//! is behind all that was found.
+//! A crash at any point leaves a log that the next opening judges the same: padding lies where
+//! there was no whole record of the last incarnation, and is a whole record itself or is not there;
+//! the Restart record is behind all records that were found.
 //!
-//! Why a record beyond a hole is one (`nv_direct`): all below the last Restart record was without
-//! holes when it was persisted, so the walk passes it, and has its incarnation. A record of that
-//! incarnation at its own position was put there since, for each position is reserved once in an
-//! incarnation, and an earlier lap of the ring had other positions. A torn record may
-//! contain bytes that are a whole record of their own position and of this incarnation. Recovery
-//! would take them for a record, but a payload would have to predict both.
+//! Why a record beyond a hole is valid (`nv_direct`): there were no holes below the last Restart
+//! record when that record was persisted, so the walk passes it, and knows its incarnation. A
+//! record of that incarnation at its own position was put there since, because each position is
+//! reserved once in an incarnation, and an earlier lap of the ring had other positions. A torn
+//! record may contain bytes that are a whole record of their own position and of this incarnation.
+//! Recovery would take them for a record, but a payload would have to predict both.
 
 use super::apart::Apart;
 use super::entries::Entries;
@@ -75,8 +75,8 @@ impl RegionLog {
         }
     }
 
-    /// Persists everything between the start and `end`, and makes nothing beyond count; `slots`
-    /// appenders will use it.
+    /// Persists everything between the start and `end`, and makes everything beyond invalid;
+    /// `slots` appenders will use the memory.
     fn settle(self, end: Lsn, slots: usize) -> Memory {
         match self.memory {
             FoundMemory::Ring(ring) => {
@@ -153,8 +153,8 @@ pub(crate) fn open(
             fill(ring, *from, *to, incarnation)?;
         }
     }
-    // Once more, for the visitor, which is shown a log without holes. It is persisted before
-    // anything of this counts.
+    // The second walk shows the visitor a log without holes. The log is persisted before the
+    // control file names the new incarnation.
     let before = judgement.scanned_bytes;
     let Judgement { walk, scanned_bytes, .. } = judge(&found, &state, visitor)?;
     let scanned_bytes = before + scanned_bytes;
@@ -162,7 +162,7 @@ pub(crate) fn open(
     if end > found.prepared_end() {
         return Err(no_room(Full));
     }
-    // One more for the log's own records.
+    // One slot more, for the log's own records.
     let memory = found.settle(walk.end, options.sessions_max + 1);
     control.update(ControlState { incarnation, durable: walk.end, ..state })?;
     write(&memory, walk.end, incarnation, Kind::RESTART, walk.end, &[]).map_err(no_room)?;
@@ -188,7 +188,7 @@ pub(crate) fn check_complete(survey: &Survey, state: &ControlState) -> Result<()
     }
 }
 
-/// Inspects the log, and changes nothing. Of `nv_logging` the state is corrected by head and tail.
+/// Inspects the log, and changes nothing. In `nv_logging`, head and tail correct the state.
 pub(crate) fn inspect(
     directory: &dyn Directory,
     survey: &Survey,
@@ -200,7 +200,8 @@ pub(crate) fn inspect(
     Ok((state, Inspected { source: Arc::new(source), judgement, segments: Vec::new(), refused: Ok(()) }))
 }
 
-/// Opens the log's region, and makes it if the log was never used; refuses another's.
+/// Opens the log's region, and makes it if the log was never used; refuses the region of another
+/// log.
 fn region(
     directory: &dyn Directory,
     survey: &Survey,
@@ -236,7 +237,7 @@ fn region(
             let reason = "its header is damaged";
             return Err(OpenError::CorruptSegment { file: file(), reason });
         }
-        // Nothing was ever appended: the header may have been cut by a crash.
+        // Nothing was ever appended: a crash may have torn the header.
         Ok(_) | Err(SealFault::Blank | SealFault::Broken) => {}
     }
     let ring = |region, when| FoundMemory::Ring(NvRing::new(region, bytes, when));
@@ -271,7 +272,7 @@ fn begin(found: &RegionLog, state: &ControlState) {
     region.persist(0, header.len() as u64);
 }
 
-/// The holes before records of the last incarnation.
+/// Returns the holes below records of the last incarnation.
 fn holes(found: &RegionLog, judgement: &Judgement) -> Result<Vec<(Lsn, Lsn)>, OpenError> {
     let (mut window, mut holes) = (Window::new(), Vec::new());
     let (mut at, last) = (judgement.walk.end, judgement.walk.incarnation);
@@ -292,11 +293,11 @@ fn fill(ring: &NvRing, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenE
     while at < to {
         let left = to.since(at) as usize;
         if left < LEAST {
-            // No record is so short, so no hole is.
+            // No record is that short, so no hole is.
             let reason = "it has a hole that no record leaves";
             return Err(OpenError::CorruptSegment { file: REGION_NAME.to_owned(), reason });
         }
-        // What remains is nothing, or long enough.
+        // The rest is empty, or long enough for a record.
         let bytes = if left <= PHYSICAL_BYTES_MAX { left } else { PHYSICAL_BYTES_MAX - LEAST };
         let zeros = vec![0; bytes - HEADER_BYTES];
         write(&memory, at, incarnation, Kind::PADDING, Lsn::ZERO, &zeros).map_err(no_room)?;
@@ -305,12 +306,13 @@ fn fill(ring: &NvRing, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenE
     Ok(())
 }
 
-/// Only openings use the last of the room, and one trim gives all of it back.
+/// Returns the error for a log in which even the space kept for openings is used. One trim frees
+/// that space.
 fn no_room(_: Full) -> OpenError {
     device::Error::new(Verb::Prepare, REGION_NAME, Cause::NoSpace).into()
 }
 
-/// Puts one of the log's own records at `at`, persisted.
+/// Puts one of the log's own records at `at`, and persists it.
 fn write(
     memory: &Memory,
     at: Lsn,

@@ -1,23 +1,23 @@
-//! Opening `nv_entries` and `nv_logging`: what of the memory counts from now on, and what is free.
+//! Opening `nv_entries` and `nv_logging`: which memory is valid from now on, and which is free.
 //!
-//! One thread that has the region alone, after the walk has said where the log ends.
+//! Runs on one thread that has the region alone, after the walk has found the end of the log.
 //!
-//! 1. Entries beyond the end that are set in their lap were left by appends below which a hole was.
-//!    They are reset, and that is persisted, before anything is put into the heap: their objects'
-//!    memory is free, and an object that is put there must not be read by their positions too.
-//! 2. What an entry below the end names stays where it is, and all of it is persisted: after a kill
-//!    it may be in caches only.
+//! 1. Entries beyond the end that are set in their lap were left by appends above a hole. These
+//!    entries are reset, and the reset is persisted, before anything is put into the heap: the
+//!    memory of their objects is free, and a new object there must not be read at their positions.
+//! 2. An object that an entry below the end names stays where it is, and is persisted, because
+//!    after a kill it may be in caches only.
 //!
-//! A crash leaves any of the entries reset; none of them counted, for the hole below them is still
-//! there.
+//! A crash may leave any of these entries reset. None of them was valid, because the hole below
+//! them is still there.
 
 use super::entries::{ENTRY, Entries, Named};
 use katydid_kernels::lsn::Lsn;
 use katydid_kernels::nvram::arena::{Arenas, Open};
 use std::collections::BTreeMap;
 
-/// Settles what is between `start` and `end`, and forgets what is beyond. Returns which slot has
-/// which memory then, for `slots` slots.
+/// Persists the objects between `start` and `end`, and resets the entries beyond. Returns the
+/// arenas of the heap for `slots` slots.
 pub(super) fn reopen(entries: &Entries, start: Lsn, end: Lsn, slots: usize) -> Arenas {
     let mut used: BTreeMap<u64, Open> = BTreeMap::new();
     for at in positions(start, end) {
@@ -35,7 +35,7 @@ pub(super) fn reopen(entries: &Entries, start: Lsn, end: Lsn, slots: usize) -> A
             entries.reset(at);
         }
     }
-    // Its fence ends the write-backs above.
+    // The fence of this call ends the write-backs above.
     entries.persist_all();
     let count = Arenas::count(slots, entries.chunks());
     Arenas::new(count, entries.chunks(), entries.chunk_bytes(), used.into_values().collect(), start.get())

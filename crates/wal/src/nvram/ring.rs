@@ -1,21 +1,20 @@
-//! The log's ring where it is in NVRAM: position `lsn` lies at `lsn % size` behind the region's
-//! header.
+//! The ring of a log in NVRAM: position `lsn` lies at `lsn % size` behind the region's header.
 //!
-//! Written by inserters, through `PhysicalRecord`, and by opening; read by opening and by readers.
-//! The rules are those of the ring in memory (`ring.rs` of `katydid-kernels`), with the start of
-//! the log for the written frontier:
+//! Inserters (through `PhysicalRecord`) and opening write it; opening and readers read it. The
+//! rules are those of the ring in memory (`ring.rs` of `katydid-kernels`), with the start of the
+//! log for the written frontier:
 //!
 //! 1. Bytes `[start, end)` are written only by the thread that reserved them, between its
-//!    reservation and the moment it says that they are filled. In `nv_direct` it has persisted them
-//!    before that moment. In `nv_ring` the thread that makes a commit durable persists them after
-//!    it, whichever thread copied them (`commit.rs`): writing a cache line back does not depend on
-//!    which thread stored to it.
+//!    reservation and the moment it says that they are filled. In `nv_direct` that thread persists
+//!    them before that moment. In `nv_ring` the thread that makes a commit durable persists them
+//!    afterwards, whichever thread copied them (`commit.rs`): writing a cache line back does not
+//!    depend on which thread stored to it.
 //! 2. Bytes are read only where they are persisted, and not below the start.
 //! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start
 //!    never passes what is persisted.
 //!
-//! A crash leaves every record whole that was persisted. Any words of others, also of filled ones,
-//! may have arrived; a record's sum tells.
+//! A crash leaves every persisted record whole. Of other records, filled or not, any words may have
+//! arrived; the checksum shows whether a record is whole.
 
 use katydid_device::nvram::NvRegion;
 use katydid_kernels::lsn::Lsn;
@@ -34,7 +33,7 @@ pub(crate) enum PersistPoint {
     Committed,
 }
 
-/// The ring. Clones are the same one.
+/// The ring. Clones share its memory.
 #[derive(Debug, Clone)]
 pub(crate) struct NvRing {
     region: Arc<NvRegion>,
@@ -67,8 +66,8 @@ impl NvRing {
         (RING_AT + offset, len.min(self.bytes() - offset))
     }
 
-    /// Persists `[from, to)`, whichever thread has stored it (before, in the sense of
-    /// happens-before).
+    /// Persists `[from, to)`, whichever thread has stored these bytes. The stores must happen
+    /// before this call.
     #[inline(always)]
     pub(crate) fn persist(&self, from: Lsn, to: Lsn) {
         let len = to.since(from);
@@ -96,7 +95,7 @@ impl NvRing {
 }
 
 impl NvramRing for NvRing {
-    /// Copies `bytes` to position `at`. They are not persisted by it.
+    /// Copies `bytes` to position `at`. The bytes are not persisted.
     ///
     /// # Safety
     /// The caller owns these positions (rule 1), and admission let it in (rule 3).
@@ -112,7 +111,7 @@ impl NvramRing for NvRing {
         }
     }
 
-    /// `[from, to)` was copied, and is about to count as filled.
+    /// Called when `[from, to)` was copied, before it counts as filled.
     #[inline(always)]
     fn copied(&self, from: Lsn, to: Lsn) {
         if self.when == PersistPoint::Appended {

@@ -3,12 +3,12 @@
 //!
 //! Any thread. Locks: `control` before `start`.
 //!
-//! 1. The new start is durable in the control file, or of `nv_logging` in the head in NVRAM, before
-//!    any thread is told, and only then are positions above the old end of the ring admitted, or
-//!    memory of records below it used again. So a crash within a trim leaves the log untrimmed or
-//!    trimmed, and no byte of it overwritten.
+//! 1. The new start is durable in the control file (in `nv_logging`, in the head in NVRAM) before
+//!    any thread sees it. Only then are positions above the old end of the ring admitted, or the
+//!    memory of records below the new start used again. A crash within a trim therefore leaves the
+//!    log untrimmed or trimmed, and no byte of it overwritten.
 //! 2. Bytes are copied out under `start`, which trimming takes exclusively: no append overwrites
-//!    what is being read.
+//!    bytes that are being read.
 //! 3. Readers see `[start, readable)`, all of which is persisted and stays as it is; other
 //!    positions read as zeros.
 
@@ -32,16 +32,16 @@ use katydid_kernels::ring::RecordMemory;
 use katydid_kernels::sync_shim::{AtomicU64, Ordering, raise};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Bytes of the ring that only openings may use, for their Restart records: a full log can be
-/// opened, to be trimmed then.
+/// Bytes of the ring that only openings may use, for their Restart records, so that a full log can
+/// be opened and then trimmed.
 const HEADROOM: u64 = BLOCK_BYTES;
 
 /// The memory of the records.
 #[derive(Debug, Clone)]
 pub(crate) enum Memory {
-    /// At their positions.
+    /// Records lie at their positions.
     Ring(NvRing),
-    /// Apart from them.
+    /// Records lie apart from their positions.
     Apart(Arc<Apart>),
 }
 
@@ -67,7 +67,7 @@ impl Memory {
         }
     }
 
-    /// Puts one of the log's own records at `at`, persisted, while it is opened.
+    /// Puts one of the log's own records at `at`, and persists it, while the log is opened.
     ///
     /// # Safety
     /// The caller has the region alone, and no valid record is there.
@@ -88,9 +88,9 @@ impl Memory {
         }
     }
 
-    /// Persists what lies in `[from, to)`, which is filled; or moves the tail over it, where
-    /// appenders have persisted it. Whether all of it is durable now. One thread at a time, for a
-    /// log that is open.
+    /// Persists the filled positions `[from, to)`, or moves the tail over them if appenders have
+    /// persisted them. Returns whether all of them are durable now. Called by one thread at a time,
+    /// on an open log.
     pub(crate) fn persist(&self, from: Lsn, to: Lsn) -> bool {
         match self {
             Memory::Ring(ring) => ring.persist(from, to),
@@ -110,7 +110,7 @@ impl Memory {
         }
     }
 
-    /// Positions from the start on where reservations may end.
+    /// Number of positions from the start on that may be reserved.
     fn positions(&self) -> u64 {
         match self {
             Memory::Ring(ring) => ring.bytes() - HEADROOM,
@@ -131,7 +131,7 @@ impl Memory {
 pub(crate) struct NvStore {
     memory: Memory,
     kind: LogKind,
-    /// Held to read the ring, and exclusively to move the start.
+    /// Held (shared) to read the ring, and exclusively to move the start.
     start: RwLock<Lsn>,
     /// Raised by threads that ask how far they may read, or trim (Release); read by readers
     /// (Acquire).
@@ -140,7 +140,7 @@ pub(crate) struct NvStore {
 }
 
 impl NvStore {
-    /// A store over what opening found and mended, up to `end`.
+    /// Makes the store of the log that opening has found and repaired, up to `end`.
     pub(crate) fn new(memory: Memory, control: Control, end: Lsn) -> Self {
         let ControlState { start, log, .. } = *control.state();
         NvStore {
@@ -156,7 +156,8 @@ impl NvStore {
         &self.memory
     }
 
-    /// The heap and entries to ask beside the admission, where records lie apart.
+    /// The heap and entries, if records lie apart. An append asks these in addition to the
+    /// admission.
     pub(crate) fn apart(&self) -> Option<&Arc<Apart>> {
         match &self.memory {
             Memory::Ring(_) => None,
@@ -177,8 +178,8 @@ impl NvStore {
         *self.memory.region().form()
     }
 
-    /// The error of a simulated memory that has crashed, for nothing is persisted any more then.
-    /// Memory that is not simulated does not fail.
+    /// Returns an error if the memory is simulated and has crashed, because such memory persists
+    /// nothing any more. Memory that is not simulated does not fail.
     pub(crate) fn crash(&self) -> Option<device::Error> {
         let crashed =
             || device::Error::new(device::Verb::Sync, crate::control::REGION_NAME, device::Cause::Crashed);
@@ -189,7 +190,7 @@ impl NvStore {
         *self.start.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// First position beyond the room (rule 3 of the ring): reservations end here.
+    /// First position that may not be reserved (rule 3 of the ring).
     pub(crate) fn prepared_end(&self) -> Lsn {
         self.start().plus(self.memory.positions()).min(Lsn::LIMIT)
     }
@@ -215,8 +216,8 @@ impl NvStore {
         }
     }
 
-    /// The share that is taken of what normal appends may take, per mille: `live` of the positions
-    /// but for those `lost` to them, or of the heap but for `reserve` bytes.
+    /// Used part of the space for normal appends, in per mille: `live` positions of all but the
+    /// `lost` ones, or the used chunks of the heap without `reserve` bytes, whichever is larger.
     pub(crate) fn fullness(&self, live: u64, lost: u64, reserve: u64) -> u32 {
         let most = self.memory.positions().saturating_sub(lost).max(1);
         let share = u128::from(live) * 1000 / u128::from(most);
@@ -228,7 +229,7 @@ impl NvStore {
         self.memory.bytes() + RING_AT + 2 * SEALED_BYTES as u64
     }
 
-    /// Everything below is persisted.
+    /// Lets readers read up to `persisted`, below which everything is persisted.
     pub(crate) fn let_read(&self, persisted: Lsn) {
         raise(&self.readable, persisted.get(), Ordering::Release);
     }
@@ -271,7 +272,7 @@ impl NvStore {
         Ok(())
     }
 
-    /// Remembers durably that the log is durable up to here. For closing.
+    /// Stores durably that the log is durable up to `durable`. Called when the log closes.
     pub(crate) fn note_durable(&self, durable: Lsn) -> device::Result<()> {
         let mut control = locked(&self.control);
         let state = *control.state();
