@@ -1,10 +1,10 @@
 //! Times of persisting:
 //! `cargo run --release -p katydid-device --example nvram_persist -- [FOLDER]`.
 //!
-//! Records copied one behind the other into 1 MiB, round and round, each written back and fenced:
-//! in plain code, and through [`NvRegion`], in memory and in a file, emulated. The plain code works
-//! on memory of its own. Then how exact the added latency is, and what the clock takes that
-//! measures it. The least, and the median, of all rounds, in ns for each record.
+//! Copies records one behind the other into 1 MiB, round and round, and writes back and fences
+//! each: in plain code on memory of its own, and through an emulated [`NvRegion`] in memory and in
+//! a file. Then measures how exact the added latency is, and the time of reading the clock. Prints
+//! the least and the median of all rounds, in ns for each record.
 
 use katydid_device::AlignedBuffer;
 use katydid_device::nvram::{Instruction, NvRegion, Persistence};
@@ -71,7 +71,7 @@ fn measure(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Nanoseconds of one call, over `COUNT` of them at places `len` bytes apart.
+/// Average nanoseconds of a call, over `COUNT` calls at places `len` bytes apart.
 fn round(len: u64, mut call: impl FnMut(u64)) -> f64 {
     let places = BYTES / len;
     let begun = Instant::now();

@@ -4,9 +4,10 @@
 //!
 //! Invariants:
 //!
-//! 1. Either `base` comes from `alloc_zeroed` with [`AlignedBuffer::layout`] of `len`, or it is
-//!    dangling (but aligned) when `len` is 0; then it is freed once, in `drop`, with the same
-//!    layout. Or it is a piece of `chunk`, to which no other piece has access.
+//! 1. If `len` is 0, `base` is dangling but aligned. Without a chunk, `base` comes from
+//!    `alloc_zeroed` with [`AlignedBuffer::layout`] of `len`, and is freed once, in `drop`, with
+//!    the same layout. With a chunk, the bytes are a piece of it to which no other piece has
+//!    access.
 //! 2. All `len` bytes are initialised from the start (zeros), so that a slice over them is always
 //!    valid.
 
@@ -53,7 +54,7 @@ impl AlignedBuffer {
         AlignedBuffer { base, len, chunk: None }
     }
 
-    /// A piece of a chunk.
+    /// Makes a buffer of a piece of a chunk.
     ///
     /// # Safety
     ///
@@ -72,7 +73,7 @@ impl AlignedBuffer {
 
     /// The address of the first byte. The caller may write through it while no slice of the buffer
     /// is alive and no two writers write the same bytes. The caller's own `unsafe` has to justify
-    /// that, as the log's ring does.
+    /// the write, as the log's ring does.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }

@@ -2,14 +2,14 @@
 //!
 //! Any program can implement [`Directory`] and [`File`]. A panic that unwound out of such a call
 //! would pass through the threads of the log and of the engine, and leave what they hold (the lead
-//! of a round, a write under way, a latch) held for ever. So the gate (`gate.rs`) puts this before
-//! each directory it guards.
+//! of a round, a write under way, a latch) held for ever. So the gate (`gate.rs`) wraps each
+//! directory that it guards in a `CaughtDirectory`.
 //!
-//! Any thread. Invariant: no call returns by unwinding, but [`File::method`], [`File::alignment`]
-//! and [`Directory::describe`], which cannot fail. A program that is built to abort on a panic ends
-//! as before.
+//! Any thread. Invariant: no call returns by unwinding, except those of [`File::method`],
+//! [`File::alignment`] and [`Directory::describe`], which return no error. A program that is built
+//! to abort on a panic still aborts.
 //!
-//! A crash leaves nothing of this.
+//! A crash leaves nothing, because this file keeps no state.
 
 use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
@@ -27,22 +27,22 @@ impl Cause {
             None => payload.downcast_ref::<String>().map_or("a panic without a message", String::as_str),
         };
         let cause = Cause::Panicked(said.into());
-        // Dropping it may panic again: it is what the code that panicked has chosen.
+        // Dropping the payload may panic again, because the code that panicked has chosen its type.
         std::mem::forget(payload);
         cause
     }
 }
 
-/// Runs one call.
+/// Runs one call, and returns its panic as an error.
 fn caught<T>(verb: Verb, subject: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What the call has left half done is behind the directory or the file, whose code has to see
-    // to it; the callers look at nothing of it.
+    // The directory or file that panicked owns the state that the call left half changed. No caller
+    // looks at it, so `AssertUnwindSafe` holds.
     catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|payload| Err(Error::new(verb, subject, Cause::from_panic(payload))))
 }
 
-/// Makes the directory's calls, and those of the files opened through it, return an error where
-/// they panic. Its subdirectories are handed out as they are.
+/// Wraps a directory, so that its calls and those of the files opened through it return an error
+/// instead of panicking. Its subdirectories are returned unwrapped.
 pub(crate) fn before(inner: Arc<dyn Directory>) -> Arc<dyn Directory> {
     Arc::new(CaughtDirectory { inner })
 }
@@ -99,7 +99,8 @@ impl Directory for CaughtDirectory {
     }
 
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>> {
-        // This call may make it. After a panic it is not known whether the name is durable.
+        // The call may create the subdirectory. After a panic its name may not be durable, as after
+        // a failed sync of the directory.
         caught(Verb::SyncDirectory, name, || self.inner.subdirectory(name))
     }
 
@@ -150,7 +151,7 @@ impl File for CaughtFile {
             self.inner.advise(advice);
             Ok(())
         });
-        // The read itself tells what is wrong.
+        // If something is wrong, the read itself returns the error.
         advised.ok();
     }
 

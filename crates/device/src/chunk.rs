@@ -6,7 +6,7 @@ use crate::aligned::ALIGNMENT;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Bytes that the processor maps at once, where it maps huge pages.
+/// Bytes of a huge page, where the processor has them.
 const HUGE_PAGE: usize = 2 << 20;
 /// Memory that pieces lie in.
 pub(crate) struct Chunk {
@@ -14,15 +14,15 @@ pub(crate) struct Chunk {
     layout: Layout,
 }
 
-// SAFETY: it owns its memory alone, and gives access to it only through pieces, which do not
+// SAFETY: a chunk owns its memory alone, and gives access to it only through pieces, which do not
 // overlap.
 unsafe impl Send for Chunk {}
-// SAFETY: it owns its memory alone, and gives access to it only through pieces, which do not
+// SAFETY: a chunk owns its memory alone, and gives access to it only through pieces, which do not
 // overlap.
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
-    /// `bytes` that are not zeroed, and more than none.
+    /// Allocates `bytes` bytes, which are not zeroed. `bytes` is not 0.
     pub(crate) fn new(bytes: usize) -> Self {
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { ALIGNMENT };
         let layout = Layout::from_size_align(bytes, align).expect("length of a chunk fits the address space");
@@ -35,7 +35,7 @@ impl Chunk {
         Chunk { base, layout }
     }
 
-    /// The address of its first byte.
+    /// The address of the chunk's first byte.
     pub(crate) const fn base(&self) -> NonNull<u8> {
         self.base
     }

@@ -1,13 +1,12 @@
-//! A device that takes longer: a delay added to whatever makes bytes or names durable, as in the
-//! papers' experiments (0, 15 us, 50 us, 100 us, 1 ms and 10 ms).
+//! Adds a delay to each call that makes bytes or names durable, as in the papers' experiments (0,
+//! 15 us, 50 us, 100 us, 1 ms and 10 ms).
 //!
 //! Any thread. Invariants:
 //!
 //! 1. Each call that promises durability (a durable write, a sync of a file or a directory, a
 //!    preparation, the making of a subdirectory) is delayed once, after the device has done it and
-//!    before it is reported. Nothing else is.
-//! 2. Calls that run beside each other are delayed beside each other: this is a device with
-//!    latency, not one with a queue.
+//!    before its caller gets the result. No other call is delayed.
+//! 2. Delays of concurrent calls overlap: this models a device with latency, not one with a queue.
 //! 3. A failed call is not delayed.
 //!
 //! | atomic | written by | read by | ordering |
@@ -32,20 +31,20 @@ pub enum Waiting {
     /// Spins on the processor: as exact as the clock, but other threads have one processor less.
     Spin,
     /// Sleeps, as a thread that waits for a real device does (`clock_nanosleep`, with the calling
-    /// thread's timer slack lowered to a nanosecond for good). The thread wakes up late by the time
-    /// that the kernel takes for it: some microseconds on bare metal, 25 to 40 us on the virtual
-    /// machine where it was measured.
+    /// thread's timer slack lowered to a nanosecond for good). The kernel wakes the thread up late:
+    /// some microseconds late on bare metal, 25 to 40 us on the virtual machine where the lateness
+    /// was measured.
     Timer,
-    /// Sleeps until [`Waiting::TAIL`] before the end, and spins for the rest: exact, and a long
-    /// delay takes little from other threads. Delays of at most [`Waiting::TAIL`] are spun for as a
-    /// whole.
+    /// Sleeps until [`Waiting::TAIL`] before the end, and spins for the rest: as exact as `Spin`,
+    /// and a long delay takes little processor time from other threads. A delay of at most
+    /// [`Waiting::TAIL`] only spins.
     #[default]
     Auto,
 }
 
 impl Waiting {
-    /// The end of a delay for which [`Waiting::Auto`] spins: longer than a sleeping thread wakes up
-    /// late.
+    /// The last part of a delay, in which [`Waiting::Auto`] spins. It is longer than the time by
+    /// which a sleeping thread wakes up late.
     pub const TAIL: Duration = Duration::from_micros(50);
 
     /// Blocks the calling thread for `delay`.
@@ -66,8 +65,8 @@ impl Waiting {
     }
 }
 
-/// By default Linux lets timers of a thread expire up to 50 us late, so that it can serve several
-/// at once.
+/// Lowers the calling thread's timer slack, once. By default Linux lets a thread's timers expire up
+/// to 50 us late, so that the kernel can serve several at once.
 fn lower_timer_slack() {
     thread_local!(static LOWERED: Cell<bool> = const { Cell::new(false) });
     if !LOWERED.replace(true) {
@@ -92,8 +91,8 @@ impl Delay {
     }
 }
 
-/// A directory whose durable writes and syncs take longer, by the rules above. With no delay every
-/// call passes through.
+/// A directory that adds a delay to each durable write, sync, preparation and making of a
+/// subdirectory. With a delay of zero every call passes through.
 ///
 /// ```
 /// use katydid_device::{DelayedDirectory, MemoryDirectory, Waiting};

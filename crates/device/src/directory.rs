@@ -1,13 +1,14 @@
-//! The two traits everything above stores bytes through: a flat directory of files, and a file.
+//! The two traits through which all other crates store bytes: a flat directory of files, and a
+//! file.
 //!
 //! Rules for every implementation:
 //!
-//! 1. Bytes written with [`WriteMode::Written`] survive a crash of this process, and may be lost,
-//!    torn at 512 bytes or reordered by a crash of the machine until a later `sync` of the same
-//!    file returned.
-//! 2. Bytes written with [`WriteMode::Durable`] survive a crash of the machine once the call
+//! 1. Bytes written with [`WriteMode::Written`] survive a crash of this process, but a crash of the
+//!    machine may lose them, tear them at 512 bytes or reorder them until a later `sync` of the
+//!    same file has returned.
+//! 2. Bytes written with [`WriteMode::Durable`] survive a crash of the machine once the call has
 //!    returned. The call promises nothing for bytes written earlier.
-//! 3. A created, renamed or removed name survives a crash of the machine once `Directory::sync`
+//! 3. A created, renamed or removed name survives a crash of the machine once `Directory::sync` has
 //!    returned.
 //! 4. `write_at` writes all or fails; a short write of the operating system is continued, never
 //!    reported as success.
@@ -25,10 +26,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Method {
-    /// Through the page cache. Durable by `fdatasync`.
+    /// Writes through the page cache, which `fdatasync` makes durable.
     Buffered,
-    /// Bypassing the page cache (`O_DIRECT`), durable per write (`O_DSYNC` semantics). Falls back
-    /// to `Buffered` where the file system refuses; [`File::method`] returns the method in use.
+    /// Writes past the page cache (`O_DIRECT`); a write can be durable by itself (`O_DSYNC`
+    /// semantics). Falls back to `Buffered` where the file system refuses; [`File::method`] returns
+    /// the method in use.
     #[default]
     Direct,
     /// Like `Direct`, through a ring of the kernel (io_uring), which takes several pieces of a
@@ -102,9 +104,9 @@ pub enum Create {
 /// Promise of a write that has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteMode {
-    /// Handed to the operating system.
+    /// The bytes are handed to the operating system.
     Written,
-    /// On the device.
+    /// The bytes are on the device.
     Durable,
 }
 
@@ -143,9 +145,9 @@ pub trait Directory: Send + Sync + Debug {
     /// the lock, or reads the directory under [`Directory::lock_to_read`].
     fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
     /// Locks the directory for reading: no process can take [`Directory::lock`] meanwhile. Fails
-    /// with `Cause::Locked` if one holds that lock. In a directory of files this changes nothing,
-    /// and several processes may read; a directory that was never locked is not guarded. Other
-    /// kinds of directories take their ordinary lock.
+    /// with `Cause::Locked` if a process holds that lock. In a directory of files this call writes
+    /// nothing, and several processes may lock for reading at once; a directory that no process
+    /// ever locked stays unguarded. Other kinds of directories take their ordinary lock.
     fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
         self.lock()
     }
@@ -184,10 +186,11 @@ pub trait File: Send + Sync + Debug {
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes that
-    /// durable. If the device has no room the error is `Cause::NoSpace` with `Verb::Prepare`. Then
-    /// the gate stays open, the file has its former length and stays usable, but old bytes from
-    /// `from` on may be zeros. No thread may write at or after `from` during the call.
+    /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes zeros
+    /// and length durable. If the device has no room the error is `Cause::NoSpace` with
+    /// `Verb::Prepare`. Then the gate stays open, the file has its former length and stays usable,
+    /// but old bytes from `from` on may be zeros. No thread may write at or after `from` during the
+    /// call.
     fn prepare(&self, from: u64, to: u64) -> Result<()>;
     /// Cuts the file to `length` bytes, which is durable once a later `sync` has returned. It is an
     /// error if the file is shorter than that.
@@ -195,9 +198,10 @@ pub trait File: Send + Sync + Debug {
     /// Drops cached clean bytes, so that the next read comes from the device. To be called after
     /// `sync`, when a file is opened.
     fn drop_cache(&self) -> Result<()>;
-    /// Advises the system of coming reads. The system begins to read what is needed soon into the
-    /// page cache, and the call does not wait for that. It changes no result. It does nothing for
-    /// files that bypass the page cache, and on systems that take no advice.
+    /// Advises the system of coming reads. The system begins to read the bytes that are needed soon
+    /// into the page cache, and the call does not wait for these reads. The advice changes no
+    /// result. It has no effect on files that bypass the page cache, and on systems that take no
+    /// advice.
     fn advise(&self, _advice: Advice) {}
     /// The method in use.
     fn method(&self) -> Method;

@@ -65,7 +65,7 @@ impl fmt::Display for Verb {
 #[non_exhaustive]
 pub enum Cause {
     /// The device or a quota has no room, or the file may not grow. If preparing space ahead fails
-    /// with it, the gate stays open.
+    /// with this cause, the gate stays open.
     NoSpace,
     /// The file does not exist.
     NotFound,
@@ -104,7 +104,7 @@ pub enum StripesFault {
     Foreign {
         /// The set of the first directory.
         expected: Id,
-        /// The set it belongs to.
+        /// The set that the directory or file belongs to.
         found: Id,
     },
     /// The directory or file belongs to another place of this set.
@@ -163,14 +163,14 @@ pub enum NvramFault {
     Cut {
         /// Bytes that the file should have.
         expected: u64,
-        /// Bytes that it has.
+        /// Bytes that the file has.
         found: u64,
     },
     /// The region has another length than the caller asked for.
     Length {
         /// Bytes that were asked for.
         expected: u64,
-        /// Bytes that it has.
+        /// Bytes that the region has.
         found: u64,
     },
     /// No region can have this number of bytes: it is not a multiple of a cache line, or zero, or
@@ -253,7 +253,7 @@ impl Error {
         }
     }
 
-    /// Returns whether the device had no room for bytes that are prepared ahead. Then nothing was
+    /// Returns whether the device had no room for bytes that are prepared ahead. If so, nothing was
     /// lost, and the gate stays open. A write or a sync that finds no room is a failure like any
     /// other.
     pub fn is_no_space_ahead(&self) -> bool {
@@ -296,5 +296,5 @@ impl std::error::Error for Error {
     }
 }
 
-// An alignment of 16 has been compiled into a fault: see `Id`.
+// With an alignment of 16 the compiler has made code that faults: see `Id`.
 const _: () = assert!(std::mem::align_of::<Error>() <= std::mem::align_of::<u64>());

@@ -4,16 +4,16 @@
 //! Any thread. After a failed `fdatasync` the kernel marks the pages clean, so a second one
 //! succeeds without having written anything: a caller that tries again, or that syncs after another
 //! caller's failure, acknowledges what was lost. So every call that could acknowledge or change
-//! something goes through here.
+//! something goes through the gate.
 //!
 //! Invariants:
 //!
 //! 1. The first failure of a write, a sync or a directory sync is latched for good. A preparation
-//!    that failed for any reason but a lack of room, or whose sync failed for any reason, counts as
-//!    one; so does an opening of a file whose sync failed.
+//!    counts as such a failure if it failed for any reason but a lack of room, or if its sync
+//!    failed for any reason; so does the opening of a file if its sync failed.
 //! 2. A shut gate lets no write, sync, preparation, truncation, creation, rename, removal, mapping
-//!    of NVRAM or taking of the directory's lock begin. Reads, lengths and listings go on. A file
-//!    is opened for reading only then.
+//!    of NVRAM or taking of the directory's lock begin. Reads, lengths and listings go on. A shut
+//!    gate opens a file for reading only.
 //! 3. A sync, or a durable write, that ended after the gate was shut does not report success,
 //!    whatever the device said.
 //! 4. Only one call at a time is in a sync of the page cache of one open file. The kernel reports a
@@ -21,21 +21,21 @@
 //!    beside it could otherwise see success before the first has latched the failure.
 //! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
 //! 6. A closed gate refuses what a shut gate refuses. [`Gate::close`] returns when the calls that
-//!    were inside have returned, so a directory's lock that is given back afterwards is given back
-//!    for good (`gate/calls.rs` counts the calls).
+//!    were inside have returned, so no call is under way when a directory's lock is released
+//!    afterwards (`gate/calls.rs` counts the calls).
 //!
-//! A directory has one gate, made where it is opened: a database hands its gate down to its log.
-//! Where gates stand in series all the same, each counts the calls that pass it and is closed by
-//! itself, and a refusal of the inner one is no failure to the outer one.
+//! A directory has one gate, made where it is opened: a database hands its gate down to its log. If
+//! gates stand in series all the same, each counts the calls that pass it and is closed separately,
+//! and a refusal by the inner gate is no failure to the outer gate.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before and, where it acknowledges, after the device's | release by `set`, acquire by `get`: the thread that sees it shut sees the whole cause |
+//! | `first` (a `OnceLock`) | the first failing caller, once | every call, before the device's call and, if it acknowledges, after it | release by `set`, acquire by `get`: the thread that sees it shut sees the whole cause |
 //!
 //! `turn` (leaf rank, held across a sync) is invariant 4's latch; aligned durable writes past the
-//! page cache do not take it, their errors come back with the write itself (Linux 4.7 and later,
-//! which have `RWF_DSYNC`). A call that waits for its turn is not inside yet, so a gate that is
-//! closed meanwhile refuses it.
+//! page cache do not take it, because their errors come back with the write itself (Linux 4.7 and
+//! later, which have `RWF_DSYNC`). A call that waits for its turn is not inside yet, so a gate that
+//! is closed meanwhile refuses it.
 //!
 //! A crash leaves nothing of the gate: the next open starts with a new one and recovers.
 
@@ -52,7 +52,8 @@ use std::fmt;
 use std::io::IoSlice;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// One latch for everything opened through one directory. Clones are the same gate.
+/// A latch of the first failure, for everything opened through one directory. Clones are the same
+/// gate.
 #[derive(Clone, Default)]
 pub struct Gate {
     shared: Arc<Shared>,
@@ -66,7 +67,7 @@ struct Shared {
 
 impl Gate {
     /// Puts a new gate before `directory`, and returns the directory behind it. All files and
-    /// directories that are opened through that one share the gate.
+    /// directories that are opened through the returned directory share the gate.
     pub fn wrap(directory: Arc<dyn Directory>) -> (Arc<dyn Directory>, Gate) {
         let gate = Gate::default();
         (gate.before(directory), gate)
@@ -123,7 +124,7 @@ impl Gate {
         self.shared.calls.enter().ok_or_else(|| Error::new(verb, subject(), Cause::Closed))
     }
 
-    /// Refuses if shut.
+    /// Returns the refusal if the gate is shut.
     fn check(&self, verb: Verb, subject: impl FnOnce() -> String) -> Result<()> {
         match self.shared.first.get() {
             None => Ok(()),
@@ -175,8 +176,8 @@ impl Directory for GatedDirectory {
             (Err(refused), Create::New) => return Err(refused),
             (Err(refused), _) => refused,
         };
-        // Reading what exists goes on; creating does not, nor does the sync of what is opened to be
-        // changed.
+        // A shut gate still opens an existing file for reading. It creates no file, and does not
+        // sync a file that is opened to be changed.
         match self.inner.open_read_only(name) {
             Err(Error { cause: Cause::NotFound, .. }) if create == Create::IfMissing => Err(refused),
             other => Ok(self.file(name, other?)),
@@ -253,7 +254,7 @@ impl GatedFile {
         self.gate.enter(verb, || self.name.clone())
     }
 
-    /// Refuses if shut.
+    /// Returns the refusal if the gate is shut.
     fn check(&self, verb: Verb) -> Result<()> {
         self.gate.check(verb, || self.name.clone())
     }

@@ -35,7 +35,7 @@ impl Id {
 
     /// Makes an id that no other set, log or database has, from 128 random bits.
     pub fn random() -> Id {
-        // The standard library seeds each of these from the operating system.
+        // The standard library seeds each `RandomState` from the operating system.
         let word = || RandomState::new().hash_one(std::time::SystemTime::now());
         Id { high: word(), low: word() }
     }

@@ -6,19 +6,20 @@
 //!
 //! | implementation | for |
 //! |---|---|
-//! | [`FileDirectory`] | the real thing: buffered with `fdatasync`, or direct with durable writes, through a ring of the kernel or not |
-//! | [`MemoryDirectory`] | the limit in benchmarks, and quick tests |
-//! | [`DelayedDirectory`] | any of them, slower: the papers' experiments |
-//! | [`StripedDirectory`] | several of any of them, large files spread over all |
-//! | [`OverlayDirectory`] | any of them, read only: what is written goes to memory |
-//! | [`Gate`] | in front of any of them: latches the first failure |
-//! | [`Watch`] | in front of any of them: reports calls that take too long |
+//! | [`FileDirectory`] | files of the system: buffered with `fdatasync`, or direct with durable writes, with or without io_uring |
+//! | [`MemoryDirectory`] | files in memory: the upper limit in benchmarks, and quick tests |
+//! | [`DelayedDirectory`] | any directory with an added delay, for the papers' experiments |
+//! | [`StripedDirectory`] | several directories used as one, with large files spread over all |
+//! | [`OverlayDirectory`] | any directory, left unchanged: writes go to memory |
+//! | [`Gate`] | before any directory: latches the first failure |
+//! | [`Watch`] | before any directory: reports calls that take too long |
 //! | [`SimDevice`] | crashes, faults and stalls from a seed |
 //!
-//! Memory that keeps its bytes is apart, for it has no calls that write: see [`nvram`].
+//! Non-volatile memory is not a [`File`], because a program stores to it without a call: see
+//! [`nvram`].
 //!
-//! [`Device::auto`] finds out how to use the device that a folder is on, and [`memory_limit`] how
-//! much memory this process may use.
+//! [`Device::auto`] chooses the I/O method for the device that a folder is on, and [`memory_limit`]
+//! how much memory this process may use.
 
 mod aligned;
 mod caught;

@@ -8,10 +8,10 @@
 //! 2. `flock` belongs to the open file, so a second attempt in the same process, which opens the
 //!    file anew, is refused too. The kernel releases it when the process ends in any way, so a
 //!    crash never leaves a directory locked. A child process shares the open file from its fork
-//!    until its exec, so closing alone would release the lock only after that: dropping the lock
-//!    unlocks the open file, whichever processes share it. The lock is exclusive for a process that
-//!    writes to the directory, and shared among those that only read it; the number in the file is
-//!    then the last writer's.
+//!    until its exec, so closing alone would release the lock only after the exec. Therefore
+//!    dropping the lock unlocks the open file, whichever processes share it. The lock is exclusive
+//!    for a process that writes to the directory, and shared among those that only read it; the
+//!    process id in the file is then the last writer's.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the
 //!    same name.
 
@@ -27,7 +27,7 @@ use std::path::Path;
 /// The lock file's name; hidden from listings.
 pub(crate) const LOCK_NAME: &str = "LOCK";
 
-/// Held while the directory is in use.
+/// The lock of a directory, held while the directory is in use.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     fd: OwnedFd,
@@ -38,12 +38,12 @@ impl DirectoryLock for Option<FileLock> {}
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // If it fails, closing does it, later perhaps (invariant 2).
+        // If this fails, closing the file releases the lock, perhaps later (invariant 2).
         rustix::fs::flock(&self.fd, FlockOperation::Unlock).ok();
     }
 }
 
-/// Takes the lock of the directory open as `directory`, or says who holds it.
+/// Takes the lock of the directory open as `directory`, or returns an error that names the holder.
 pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     let fail = |errno: Errno| Error::from_io(Verb::Lock, path.display().to_string(), errno.into());
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
@@ -61,8 +61,8 @@ pub(crate) fn take(directory: impl AsFd, path: &Path) -> Result<FileLock> {
     Ok(lock)
 }
 
-/// Shares the lock of the directory open as `directory` with other readers, or says who holds it.
-/// Nothing is written; `None` if no process ever took the lock.
+/// Shares the lock of the directory open as `directory` with other readers, or returns an error
+/// that names the holder. Writes nothing. Returns `None` if no process ever took the lock.
 pub(crate) fn take_to_read(directory: impl AsFd, path: &Path) -> Result<Option<FileLock>> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     match retry(|| rustix::fs::openat(&directory, LOCK_NAME, flags, Mode::empty())) {
@@ -100,8 +100,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = File::open(folder.path()).expect("it was made");
         let lock = take(&directory, folder.path()).expect("nobody has it");
-        // As every child has it until it begins its own program; this one keeps it until its input
-        // ends.
+        // Every child shares the open file until it begins its own program; this child shares it
+        // until its input ends.
         let shared = rustix::io::dup(&lock.fd).expect("a number is left");
         let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(shared).spawn().expect("cat");
         let refused = take(&directory, folder.path()).expect_err("it is held");

@@ -34,8 +34,8 @@ pub struct MemoryDirectory {
 #[derive(Default)]
 struct Inner {
     names: Mutex<Names>,
-    // Written by lockers by swap, and by the lock's drop. Acquire and release: what the last holder
-    // did is seen by the next.
+    // Written by `lock` with a swap, and by the lock's drop. Acquire and release: the next holder
+    // sees the last holder's writes.
     locked: AtomicBool,
 }
 
@@ -137,7 +137,7 @@ impl Directory for MemoryDirectory {
         Ok(found.map(|directory| Arc::new(directory) as Arc<dyn Directory>))
     }
 
-    /// One made already stays as it is: what else is wanted of it has no effect.
+    /// A region that exists keeps its latency: `want` has no effect on it.
     fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
         name::check(Verb::Map, name)?;
         let refused = |cause| Error::new(Verb::Map, name, cause);
@@ -156,7 +156,8 @@ impl Directory for MemoryDirectory {
         if region.len() != bytes {
             return Err(fault(NvramFault::Length { expected: bytes, found: region.len() }));
         }
-        // Copies are made under the latch only, so no other thread has one.
+        // The region is cloned under this latch only, so no other thread clones it after this
+        // check.
         if Arc::strong_count(region) > 1 {
             return Err(refused(Cause::Locked(Some(std::process::id()))));
         }
@@ -212,8 +213,8 @@ impl Contents {
         self.chunks.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Read access once the file is at least `length` bytes long, even if another thread cuts it
-    /// meanwhile.
+    /// Makes the file at least `length` bytes long, and returns read access to it. Grows it again
+    /// if another thread cuts it meanwhile.
     fn at_least(&self, length: u64) -> RwLockReadGuard<'_, Chunks> {
         loop {
             let chunks = self.read();
@@ -225,8 +226,8 @@ impl Contents {
         }
     }
 
-    /// Makes the file at least `length` bytes long; the new bytes are zeros, touched so that later
-    /// writes only copy.
+    /// Makes the file at least `length` bytes long. The new bytes are zeros, and their memory is
+    /// touched, so that later writes only copy.
     fn grow(&self, length: u64) {
         let mut chunks = self.change();
         let count = length.div_ceil(CHUNK_BYTES as u64) as usize;
@@ -240,8 +241,8 @@ impl Contents {
 }
 
 impl Chunks {
-    /// Runs `step` over the pieces of `[offset, offset + len)`: chunk, place in the chunk, place in
-    /// the whole, length.
+    /// Calls `step` for each chunk's piece of `[offset, offset + len)`, with the chunk, the place
+    /// in the chunk, the place in the range, and the piece's length.
     fn pieces(&self, offset: u64, len: usize, mut step: impl FnMut(&RwLock<Box<[u8]>>, usize, usize, usize)) {
         let mut done = 0;
         while done < len {
@@ -267,7 +268,8 @@ struct MemoryFile {
     method: Method,
 }
 
-/// More than this is refused rather than allocated: no file of a store comes near it.
+/// Longest file in bytes. A longer one is refused rather than allocated; no file of a store comes
+/// near this length.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
 impl MemoryFile {

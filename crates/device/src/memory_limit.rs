@@ -11,15 +11,16 @@
 //! | `memory.max`, `memory.high` (version 2) | limits of one group |
 //! | `memory.limit_in_bytes` (version 1) | limit of one group |
 //!
-//! A group's limit holds for the groups inside it too, so each folder from the process's own up to
-//! the mount is asked, and the least limit counts. The page cache that a group causes counts
-//! against its limit.
+//! A group's limit holds for the groups inside it too, so the limits of all folders from the
+//! process's own up to the mount are read, and the least counts. The page cache that a group causes
+//! counts against its limit.
 
-/// Limits from here on mean none: version 1 writes "no limit" as a number near 2^63.
+/// A limit of this many bytes or more means no limit: version 1 writes "no limit" as a number near
+/// 2^63.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Bytes of memory that this process may use. `None` if the system does not say, as on all but
-/// Linux.
+/// Bytes of memory that this process may use. `None` if the system does not say, as on every system
+/// but Linux.
 pub fn memory_limit() -> Option<u64> {
     if cfg!(not(target_os = "linux")) || cfg!(miri) {
         return None;
@@ -27,7 +28,7 @@ pub fn memory_limit() -> Option<u64> {
     limit_in(&|path| std::fs::read_to_string(path).ok())
 }
 
-/// The text of a file; none if it cannot be read.
+/// Reads the text of a file. Returns none if the file cannot be read.
 type ReadText<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 fn limit_in(read: ReadText<'_>) -> Option<u64> {
@@ -35,14 +36,14 @@ fn limit_in(read: ReadText<'_>) -> Option<u64> {
     machine.into_iter().chain(group_limits(read)).min()
 }
 
-/// Memory of the machine, as `/proc/meminfo` has it: in KiB.
+/// Bytes of memory of the machine, from the text of `/proc/meminfo`, which has them in KiB.
 fn machine_bytes(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The two versions of control groups. Both may be mounted at once; one of them has the memory
-/// then.
+/// The two versions of control groups. Both may be mounted at once; only one of them then limits
+/// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
     One,
@@ -75,7 +76,7 @@ impl Version {
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
-    /// The group at which it is mounted.
+    /// The group that is mounted at `folder`.
     root: String,
     folder: String,
 }
@@ -94,13 +95,13 @@ impl Mount {
         Some(Mount { version, root: unescaped(root), folder: unescaped(folder) })
     }
 
-    /// The folders of a group and of those around it, as far as they are mounted.
+    /// Folders of a group and of the groups around it, as far as these are mounted.
     fn folders(&self, group: &str) -> Vec<String> {
         let root = self.root.trim_end_matches('/');
         let inside = match group.strip_prefix(root) {
             Some(inside) if inside.is_empty() || inside.starts_with('/') => inside.trim_end_matches('/'),
-            // Not below what is mounted, as in a container that sees the group's path in the
-            // machine: what is mounted is the nearest.
+            // The group is not below the mounted group, as in a container that sees the group's
+            // path on the machine. The mounted group is then the nearest.
             _ => "",
         };
         let ends = inside.match_indices('/').map(|(at, _)| at).chain([inside.len()]);
@@ -108,7 +109,8 @@ impl Mount {
     }
 }
 
-/// The kernel writes spaces and the like as a backslash and three octal digits.
+/// Decodes a field, in which the kernel writes a space or a backslash as a backslash and three
+/// octal digits.
 fn unescaped(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(with(&[(own, none), (around, none)]), Some(MACHINE));
         assert_eq!(with(&[(own, "734003200\n"), (around, none)]), Some(700 * MIB));
         assert_eq!(with(&[(own, none), (around, "734003200\n")]), Some(700 * MIB));
-        // Alone it is no limit either.
+        // Without the machine's memory this text is no limit either.
         let without_machine = |path: &str| match path {
             "/proc/self/mountinfo" => Some(mounts.1.to_owned()),
             "/proc/self/cgroup" => Some(groups.1.to_owned()),
@@ -234,10 +236,10 @@ mod tests {
         let mount =
             |root: &str| format!("35 31 0:32 {root} /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
         let cases = [
-            // The group's path in the machine, and just that part mounted.
+            // The path is the one on the machine, and only this group is mounted.
             ("/docker/1f", "/docker/1f", "/sys/fs/cgroup/memory"),
             ("/docker/1f", "/docker/1f/inner", "/sys/fs/cgroup/memory/inner"),
-            // Not below what is mounted, though it begins alike.
+            // The group is not below the mounted one, though its path begins with the same letters.
             ("/docker/1f", "/docker/1f0/inner", "/sys/fs/cgroup/memory"),
             ("/docker/1f", "/", "/sys/fs/cgroup/memory"),
             ("/", "/../other", "/sys/fs/cgroup/memory/../other"),

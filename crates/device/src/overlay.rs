@@ -1,19 +1,19 @@
-//! A directory that is read and never written: what is written goes to memory, and is gone with the
+//! A directory over another one that it never changes: writes go to memory, and are gone with the
 //! last handle.
 //!
-//! For looking at what an opening would make of a database, without opening it. Any thread.
-//! Invariants:
+//! A program uses it to see what an opening would make of a database, and leaves the database as it
+//! is. Any thread. Invariants:
 //!
-//! 1. The overlay asks only for names, lengths and bytes of what is beneath: nothing there is
-//!    created, written or removed. Its lock is taken by an overlay that was made to read an
-//!    unguarded directory, and only to read.
-//! 2. A file shows what was written through the overlay; elsewhere it shows the bytes beneath, as
-//!    far as `shown`, and then zeros.
+//! 1. The overlay asks the directory beneath only for names, lengths and bytes, and creates, writes
+//!    and removes nothing in it. An overlay that guards the directory beneath
+//!    ([`OverlayDirectory::guarding`]) also takes its lock, for reading.
+//! 2. A file shows the bytes that were written through the overlay. Elsewhere it shows the bytes
+//!    beneath up to `shown`, and zeros from there on.
 //!
 //! Memory: 4 KiB for each block written. Zeros that are prepared at a file's end cost nothing. A
 //! crash leaves nothing.
 //!
-//! Latches: `names`, then one file's `state`, which is held across reads of what is beneath.
+//! Latches: `names`, then one file's `state`, which is held across reads of the file beneath.
 
 use crate::directory::{Create, Directory, DirectoryLock, File, Method, WriteMode};
 use crate::error::{Cause, Error, Result, Verb};
@@ -25,10 +25,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const BLOCK: usize = 4096;
-/// More than this is refused rather than allocated: no file of a store comes near it.
+/// Longest file in bytes. A longer one is refused rather than allocated; no file of a store comes
+/// near this length.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 
-/// An overlay: see the head of this file. Clones are the same directory.
+/// A directory over another one that it never changes: writes go to memory, and are gone with the
+/// last handle. Clones are the same directory.
 ///
 /// ```
 /// use katydid_device::{Create, Directory, MemoryDirectory, Method, OverlayDirectory};
@@ -47,13 +49,13 @@ pub struct OverlayDirectory {
 }
 
 struct Inner {
-    /// None: a directory that was made in the overlay.
+    /// The directory beneath; none if this directory was made in the overlay.
     beneath: Option<Arc<dyn Directory>>,
     names: Mutex<Names>,
-    /// True if the directory beneath has to be locked too.
+    /// True if the overlay's lock includes the lock of the directory beneath.
     guards: bool,
-    /// Set while a caller has the overlay's own lock. Taken and given back with acquire and
-    /// release, as a lock is.
+    /// Set while a caller has the overlay's own lock. Set with acquire and cleared with release, as
+    /// in a lock.
     locked: AtomicBool,
     sealed: Arc<AtomicBool>,
 }
@@ -66,8 +68,8 @@ struct Names {
 }
 
 impl OverlayDirectory {
-    /// Makes an overlay over `beneath`. It has a lock of its own, so the caller must keep other
-    /// programs from changing `beneath`.
+    /// Makes an overlay over `beneath`. The overlay locks only itself, so the caller must keep
+    /// other programs from changing `beneath`.
     pub fn over(beneath: Arc<dyn Directory>) -> Self {
         Self::of(Some(beneath), false, Arc::default())
     }
@@ -84,8 +86,8 @@ impl OverlayDirectory {
         OverlayDirectory { inner: Arc::new(inner) }
     }
 
-    /// Makes every later write fail, here and in the folders inside. For a database that must not
-    /// write back pages that are about to be thrown away.
+    /// Makes every later write fail, here and in the directories inside. A database that is about
+    /// to be thrown away then writes no pages back.
     pub fn seal(&self) {
         self.inner.sealed.store(true, Ordering::Release);
     }
@@ -99,7 +101,7 @@ impl OverlayDirectory {
         self.inner.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of this name, here or beneath.
+    /// Finds the file of this name, in the overlay or beneath it.
     fn find(&self, names: &mut Names, name: &str) -> Result<Option<Arc<Contents>>> {
         if let Some(known) = names.files.get(name) {
             return Ok(known.clone());
@@ -193,14 +195,14 @@ impl Directory for OverlayDirectory {
         Ok(())
     }
 
-    /// The overlay's own lock, and with [`OverlayDirectory::guarding`] that of what is beneath, to
-    /// read.
+    /// Takes the overlay's own lock and, after [`OverlayDirectory::guarding`], also the lock of the
+    /// directory beneath, for reading.
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         if self.inner.locked.swap(true, Ordering::Acquire) {
             let holder = Cause::Locked(Some(std::process::id()));
             return Err(Error::new(Verb::Lock, self.describe(), holder));
         }
-        // Dropped, and so given back, if what is beneath is in use.
+        // If the directory beneath is in use, the error drops this lock, which releases it.
         let mut lock = OverlayLock { inner: self.inner.clone(), _beneath: None };
         if let Some(beneath) = self.inner.beneath.as_ref().filter(|_| self.inner.guards) {
             lock._beneath = Some(beneath.lock_to_read()?);
@@ -235,7 +237,7 @@ impl fmt::Debug for OverlayDirectory {
 
 struct OverlayLock {
     inner: Arc<Inner>,
-    /// Held as long as this one.
+    /// The lock of the directory beneath, held as long as this one.
     _beneath: Option<Box<dyn DirectoryLock>>,
 }
 
@@ -279,7 +281,7 @@ impl Contents {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills `bytes` with what is beneath at `offset`, and zeros where nothing is.
+    /// Fills `bytes` with the bytes shown beneath at `offset`, and with zeros where there are none.
     fn read_beneath(&self, state: &State, bytes: &mut [u8], offset: u64) -> Result<()> {
         let shown = (state.shown.saturating_sub(offset)).min(bytes.len() as u64) as usize;
         let mut done = 0;
@@ -305,8 +307,8 @@ impl Contents {
         Ok(count)
     }
 
-    /// Runs `change` over the bytes of each block of `[from, to)`, with the part of the range that
-    /// it is.
+    /// Calls `change` for each block of `[from, to)`, with the block's bytes in that range and the
+    /// part of the range that they are.
     fn change(
         &self,
         state: &mut State,
@@ -362,8 +364,8 @@ impl Contents {
     }
 }
 
-/// The part of block `index` that is in `[from, to)`: where it is in the block, and where in the
-/// range.
+/// Returns the part of block `index` that lies in `[from, to)`, as a range in the block and as a
+/// range in `[from, to)`.
 fn overlap(index: u64, from: u64, to: u64) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     let start = index * BLOCK as u64;
     let (low, high) = (start.max(from), (start + BLOCK as u64).min(to));
@@ -376,7 +378,7 @@ struct OverlayFile {
     name: String,
     contents: Arc<Contents>,
     may_write: bool,
-    /// Written by `seal`, read by those who write: acquire and release.
+    /// Written by `seal`, read by every call that writes: release and acquire.
     sealed: Arc<AtomicBool>,
     method: Method,
 }

@@ -8,8 +8,8 @@
 //!
 //! Invariants:
 //!
-//! 1. A piece lies in a chunk that it keeps alive, and overlaps no other: `used` only grows, by a
-//!    piece.
+//! 1. A piece lies in a chunk that it keeps alive, and overlaps no other: `used` only grows, by one
+//!    piece at a time.
 //! 2. A piece is zeroed before it is handed out.
 
 use crate::aligned::{ALIGNMENT, AlignedBuffer};
@@ -62,7 +62,8 @@ impl Slab {
         };
         self.used += self.piece;
         // SAFETY: the piece lies inside the chunk, and no other piece has it (invariant 1). It is
-        // zeroed, and aligned because the chunk and all pieces are. The chunk goes along.
+        // zeroed, and aligned because the chunk and all pieces are. The buffer keeps the chunk
+        // alive.
         unsafe { AlignedBuffer::in_chunk(base, self.piece, chunk.clone()) }
     }
 }
@@ -86,7 +87,7 @@ mod tests {
             // Compared whole: a loop over bytes takes Miri minutes.
             let all = |byte: u8| vec![byte; piece];
             let mut slab = Slab::new(piece, count);
-            // More than it was told of.
+            // Five pieces more than the slab was made for.
             let mut pieces: Vec<_> = (0..count + 5).map(|_| slab.take()).collect();
             for (number, piece) in pieces.iter_mut().enumerate() {
                 assert!(piece[..] == all(0)[..], "piece {number}");

@@ -1,6 +1,6 @@
-//! The sum in labels and headers.
+//! The checksum of labels and headers.
 
-/// FNV-1a: against damage, not against an attacker.
+/// The FNV-1a checksum, which detects damage and not an attacker's changes.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

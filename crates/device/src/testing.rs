@@ -1,6 +1,6 @@
 //! The rules of [`Directory`] and [`File`] as a suite that every implementation has to pass.
 //!
-//! Call [`conformance`] with something that makes empty directories. A broken rule panics with its
+//! Call [`conformance`] with a function that makes empty directories. A broken rule panics with its
 //! name. Rules about crashes need a device that can crash, and are tested with the simulated one.
 
 pub mod memory;
@@ -13,7 +13,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 /// The seed of random tests: the value of `KATYDID_SEED`, or a random number that the test prints.
-/// The output shows if the test fails.
+/// libtest shows the printed line if the test fails.
 pub fn seed() -> u64 {
     let given = std::env::var("KATYDID_SEED").ok().and_then(|text| text.trim().parse().ok());
     let seed = given.unwrap_or_else(|| fastrand::u64(..));
@@ -140,7 +140,7 @@ fn bytes_are_where_they_were_written(directory: &dyn Directory, method: Method) 
         let block = if rng.bool() { 4096 } else { 1 };
         let offset = rng.usize(0..BYTES / block) * block;
         let len = rng.usize(0..=(BYTES - offset).min(100_000) / block) * block;
-        // From an aligned address or not.
+        // The bytes begin at an aligned address, or not.
         let from = if rng.bool() { 0 } else { rng.usize(0..=(BYTES - len).min(4096)) };
         rng.fill(&mut aligned[from..from + len]);
         let source = &aligned[from..from + len];
@@ -178,7 +178,7 @@ fn bytes_are_where_they_were_written(directory: &dyn Directory, method: Method) 
 }
 
 fn many_parts_are_one_write(directory: &dyn Directory, method: Method) {
-    // More than the operating system takes at once, aligned and not.
+    // More parts than the operating system takes at once, aligned and not.
     let count = if cfg!(miri) { 3 } else { 2500 };
     let file = directory.open("a", Create::New, method).expect("create");
     let aligned = AlignedBuffer::copy_of(&(0..4096 * 2).map(|at| (at / 13) as u8).collect::<Vec<_>>());

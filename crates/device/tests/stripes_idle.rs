@@ -1,5 +1,5 @@
-//! An idle striped directory has no wake-ups: the kernel's account of its helpers does not move. A
-//! program of its own, since it looks at all helpers of the process.
+//! An idle striped directory has no wake-ups: the kernel's counts of its helpers' context switches
+//! do not move. The test is a program of its own, because it looks at all helpers of the process.
 
 #![cfg(not(miri))] // Miri has no threads that the kernel knows of.
 
@@ -28,7 +28,7 @@ fn helpers_of_an_idle_set_sleep() {
     file.sync().expect("sync");
     let work =
         || (0..40_000_000u64).fold(1u64, |sum, number| std::hint::black_box(sum.rotate_left(7) ^ number));
-    // They begin, which is when they get their name, and come to rest first.
+    // First the helpers begin, which is when they get their name, and come to rest.
     let mut before = switches();
     for _ in 0..200 {
         std::hint::black_box(work());

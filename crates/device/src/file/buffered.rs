@@ -1,4 +1,4 @@
-//! A file through the page cache; durable by `fdatasync`, or `RWF_DSYNC` for the bytes of one
+//! A file through the page cache. `fdatasync` makes it durable, or `RWF_DSYNC` the bytes of one
 //! write.
 
 use super::handle::{Handle, PIECE_BYTES, UNSYNCED_MAX};
@@ -7,7 +7,7 @@ use crate::directory::{Advice, File, Method, WriteMode};
 use crate::error::Result;
 use std::io::IoSlice;
 
-/// A buffered file; also what a read-only file is.
+/// A buffered file, or a file opened for reading only.
 #[derive(Debug)]
 pub(super) struct BufferedFile {
     handle: Handle,

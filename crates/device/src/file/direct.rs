@@ -1,11 +1,11 @@
 //! A file past the page cache (`O_DIRECT`); durable writes carry `RWF_DSYNC`.
 //!
-//! The same file is open twice: direct for what is aligned, buffered for what cannot be (an offset
-//! or a total length that is no multiple of 4,096). The kernel keeps the two views coherent: a
-//! direct write first writes out and then drops cached pages of its range, a direct read first
-//! writes them out, and both kinds of write take the inode's latch. Parts that are unaligned while
-//! offset and total length are aligned go through an aligned bounce buffer instead, so that the
-//! page cache stays out of the way of everything written often.
+//! The file is open twice: direct for aligned calls, and buffered for calls whose offset or total
+//! length is no multiple of 4,096. The kernel keeps the two views coherent: a direct write first
+//! writes out and then drops cached pages of its range, a direct read first writes them out, and
+//! both kinds of write take the inode's latch. If offset and total length are aligned but a part is
+//! not, the write goes through an aligned bounce buffer, so that frequent writes stay out of the
+//! page cache.
 
 use super::handle::{Handle, PIECE_BYTES};
 use crate::aligned::{ALIGNMENT, AlignedBuffer};
@@ -39,13 +39,14 @@ impl DirectFile {
         &self.handle
     }
 
-    /// The file that takes only what is aligned.
+    /// The file opened for direct I/O, which takes only aligned calls.
     pub(super) fn fd(&self) -> &OwnedFd {
         &self.direct
     }
 
-    /// The direct file for what it can take. The rest of a write that the kernel cut at an odd
-    /// place is no longer aligned and is finished through the page cache.
+    /// Returns the direct file if offset and parts are aligned, and the buffered file if not. The
+    /// rest of a write that the kernel cut at an unaligned place is thus finished through the page
+    /// cache.
     fn choose(&self, parts: &[IoSlice<'_>], offset: u64) -> &OwnedFd {
         if is_aligned(offset) && parts.iter().all(|part| is_aligned_slice(part)) {
             &self.direct
@@ -75,7 +76,8 @@ impl DirectFile {
         Ok(())
     }
 
-    /// One direct read into an aligned buffer; 0 where only the page cache can go on.
+    /// Makes one direct read into an aligned buffer. Returns 0 if only a read through the page
+    /// cache can go on.
     fn read_direct(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let len = buffer.len();
         retry(|| rustix::io::pread(&self.direct, &mut *buffer, offset))
@@ -117,8 +119,8 @@ impl File for DirectFile {
         if done == buffer.len() {
             return Ok(done);
         }
-        // Short: the end of the file, or a read that was cut. The page cache needs no alignment to
-        // tell which.
+        // The direct read ended at the end of the file, or was cut. A read through the page cache
+        // needs no alignment and shows which.
         Ok(done + self.handle.read_at(&mut buffer[done..], offset + done as u64)?)
     }
 
@@ -141,7 +143,7 @@ impl File for DirectFile {
 
     fn prepare(&self, from: u64, to: u64) -> Result<()> {
         let zeros = AlignedBuffer::new_zeroed(PIECE_BYTES);
-        // Past the page cache: nothing piles up there.
+        // Direct writes leave no dirty pages, so no sync is needed in between.
         self.handle.prepare_with(from, to, &zeros, u64::MAX, |left, at| self.choose(left, at))
     }
 

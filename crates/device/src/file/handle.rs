@@ -23,9 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Zeros are written in pieces of this many bytes.
 pub(super) const PIECE_BYTES: usize = 128 << 10;
 
-/// Bytes of zeros in the page cache that preparing a file leaves without a sync at most. A sync of
-/// tens of megabytes keeps the device busy for as long as ten commits of a log take that lies on
-/// it.
+/// Most bytes of zeros that preparing a file leaves unsynced in the page cache. A sync of tens of
+/// megabytes keeps the device busy for as long as ten commits of a log on that device take.
 pub(super) const UNSYNCED_MAX: u64 = 1 << 20;
 
 /// Writes all of `parts` at `offset` by calling `write` until nothing is left.
@@ -64,8 +63,8 @@ pub(super) struct Handle {
     fd: OwnedFd,
     path: PathBuf,
     growth: Mutex<()>,
-    // Set by any writer that was refused, read by all writers. Relaxed: a hint, a stale read costs
-    // one refused call.
+    // Set by any writer that was refused, read by all writers. Relaxed: the flag is a hint, and a
+    // stale read costs one refused call.
     dsync_refused: AtomicBool,
 }
 
@@ -100,7 +99,8 @@ impl Handle {
         Ok(done)
     }
 
-    /// Writes through whichever file `choose` picks for what is left.
+    /// Writes all of `parts`, each time through the file that `choose` picks for the parts that are
+    /// left.
     pub(super) fn write_with<'a>(
         &'a self,
         parts: &[IoSlice<'_>],
@@ -125,9 +125,9 @@ impl Handle {
     }
 
     pub(super) fn sync(&self) -> Result<()> {
-        // A failed sync is never repeated. An interrupted one has not failed: Linux tells each open
-        // file of a write-back error once, and an interruption does not take that away, so the next
-        // call still tells of it.
+        // A failed sync is never repeated. An interrupted one has not failed: Linux reports a
+        // write-back error once for each open file. An interrupted sync does not use that report
+        // up, so the next call still returns it.
         retry(|| os::sync_data(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 
@@ -145,8 +145,9 @@ impl Handle {
         retry(|| rustix::fs::ftruncate(&self.fd, length)).map_err(|errno| self.fail(Verb::Length, errno))
     }
 
-    /// Writes zeros to `[from, to)` in pieces and syncs, also in between, whenever `unsynced_max`
-    /// bytes were written. `zeros` is one piece; `choose` as in [`Handle::write_with`].
+    /// Writes zeros to `[from, to)` in pieces. Syncs at the end, and in between after each
+    /// `unsynced_max` bytes. `zeros` is one piece. `choose` picks the file of each write, as in
+    /// [`Handle::write_with`].
     pub(super) fn prepare_with<'a>(
         &'a self,
         from: u64,
@@ -184,17 +185,17 @@ impl Handle {
             }
             at += piece as u64;
         }
-        // Failures are reported as `Verb::Sync`, since a failed sync may have cost others' bytes
-        // too: the gate shuts then, even when the cause is a lack of room.
+        // Failures are reported as `Verb::Sync`, because a failed sync may have lost bytes of other
+        // writers. The gate shuts on such a failure, even if its cause is a lack of room.
         if self.len()? == before {
             return self.sync();
         }
         retry(|| os::sync_all(&self.fd)).map_err(|errno| self.fail(Verb::Sync, errno))
     }
 
-    /// Returns whether the file system says that it has less room than `growth` bytes. Then filling
-    /// it to the brim first, beside others who need the rest, would prove nothing. Where it does
-    /// not say, the writes will.
+    /// Returns whether the file system reports less room than `growth` bytes. If so, no zeros are
+    /// written: they would take the last room from other programs and fail all the same. If the
+    /// file system reports nothing, the writes find out.
     fn cannot_hold(&self, growth: u64) -> bool {
         match rustix::fs::fstatvfs(&self.fd) {
             // `/dev/full` and its like report no blocks at all.
@@ -203,9 +204,9 @@ impl Handle {
         }
     }
 
-    /// Returns the room that a failed preparation took, so that a full device is not fuller than
-    /// before. Leaves it if another thread wrote past what was being prepared. Failing here changes
-    /// nothing for the caller.
+    /// Gives the room that a failed preparation took back to the file system, so that a full device
+    /// is not fuller than before. Keeps it if another thread wrote past the prepared range. The
+    /// caller's error is the same if giving back fails.
     fn give_back(&self, before: u64, to: u64) {
         if let Ok(now) = self.len()
             && before < now
@@ -240,7 +241,8 @@ fn is_refused(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// Takes what `script` says, call by call, and everything once it has run out.
+    /// Runs [`write_all`] on a file whose calls return what `script` says, and take every byte once
+    /// `script` has run out.
     fn scripted(script: &[rustix::io::Result<usize>]) -> (io::Result<()>, Vec<u8>, usize) {
         let parts = [&b"abc"[..], b"", b"defgh", b"ij"].map(IoSlice::new);
         let (mut calls, mut target) = (0, vec![b'.'; 12]);

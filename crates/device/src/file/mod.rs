@@ -137,7 +137,8 @@ impl Directory for FileDirectory {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            // Names that are not text are not ours: everything written here has a text name.
+            // A name that is not UTF-8 belongs to another program, because every name made here is
+            // UTF-8.
             if let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string())
                 && kind.is_file()
                 && name != lock::LOCK_NAME
@@ -183,7 +184,8 @@ impl Directory for FileDirectory {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => return Err(Error::from_io(Verb::Open, self.subject(name), errno.into())),
         }
-        // Also when it exists: the process that created it may have died before syncing its entry.
+        // This sync is needed even if the subdirectory exists: the process that created it may have
+        // died before syncing its entry.
         self.sync()?;
         Ok(Arc::new(Self::open_existing_at(&self.path.join(name), self.past_cache.clone())?))
     }

@@ -1,12 +1,12 @@
-//! Opening a file past the page cache, where the system and the file system allow it: on Linux.
-//! Elsewhere every file is buffered.
+//! Opens files past the page cache. This works on Linux, on file systems that allow it; elsewhere
+//! every file is buffered.
 //!
-//! Any thread; the rings are shared by a directory and those inside it.
+//! Any thread. A directory shares its rings with the directories inside it.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::PastCache;
 
-/// Opens no file.
+/// Opens no file past the page cache, because the system is not Linux.
 #[cfg(not(target_os = "linux"))]
 #[derive(Clone)]
 pub(super) struct PastCache;
@@ -17,7 +17,7 @@ impl PastCache {
         PastCache
     }
 
-    /// Gives the handle back: the file has to be buffered.
+    /// Returns the handle, because the file has to be buffered.
     pub(super) fn open(
         &self,
         _directory: &super::FileDirectory,
@@ -53,8 +53,8 @@ mod linux {
             PastCache { rings: Arc::new(Rings::new()) }
         }
 
-        /// The file by `method`, or by [`Method::Direct`] if the kernel gives out no rings. The
-        /// handle comes back if the file has to be buffered.
+        /// Opens the file by `method`, or by [`Method::Direct`] if the kernel provides no rings.
+        /// Returns the handle if the file has to be buffered.
         pub(in crate::file) fn open(
             &self,
             directory: &FileDirectory,
@@ -67,7 +67,8 @@ mod linux {
             }
             let direct = match directory.open_fd(name, OFlags::RDWR | OFlags::DIRECT) {
                 Ok(direct) if supports_direct(&direct) => direct,
-                // What is wrong with the file itself, opening it through the page cache has told.
+                // Opening the file through the page cache would have failed if the file itself had
+                // a fault.
                 _ => return Err(handle),
             };
             let direct = DirectFile::new(handle, direct);
@@ -80,8 +81,8 @@ mod linux {
 
     /// Returns whether the file system takes direct I/O in multiples of [`ALIGNMENT`].
     fn supports_direct(fd: impl AsFd) -> bool {
-        // STATX_DIOALIGN, Linux 6.1; kernels and file systems that do not answer are believed to
-        // manage 4,096.
+        // STATX_DIOALIGN, Linux 6.1; kernels and file systems that do not answer are assumed to
+        // take multiples of 4,096.
         let asked = StatxFlags::from_bits_retain(0x2000);
         let Ok(status) = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, asked) else { return true };
         if status.stx_mask & asked.bits() == 0 {

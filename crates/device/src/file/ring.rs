@@ -1,20 +1,21 @@
 //! Rings of the kernel (io_uring) through which the pieces of one write are in flight at once.
 //!
-//! Any thread. A write takes a ring of its own out of the pool, or makes one, and puts it back when
-//! it is done: rings are never shared by calls, so none waits for another's completions, and there
-//! are as many as there ever were writes at once.
+//! Any thread. A write takes an idle ring, or makes one, and puts it back when it is done. Each
+//! ring has one user at a time, so no write waits for another's completions. At most [`IDLE_MAX`]
+//! idle rings are kept.
 //!
 //! Invariants:
 //!
 //! 1. [`drive`] returns only when the kernel is done with everything that was submitted, whatever
-//!    failed meanwhile: until then it reads the caller's memory. Nothing between submission and
-//!    that point panics.
-//! 2. A ring that refused a call is dropped, never used again; what it had not taken it never will.
+//!    failed meanwhile: until then the kernel reads the caller's memory. Nothing between submission
+//!    and that point panics.
+//! 2. A ring that refused a call is dropped and never used again, so the kernel never takes the
+//!    entries that it had not taken by then.
 //! 3. Writes carry `RWF_NOWAIT`. The kernel hands back what it cannot start at once (a file that
 //!    grows, blocks not yet allocated), instead of giving it to a worker thread of its own that
 //!    would outlive the write. So an idle file has no thread, no timer and no wake-up.
-//! 4. What was handed back, cut short or never submitted is left to the caller's ordinary way of
-//!    writing; what failed is an error and not tried again.
+//! 4. Pieces that were handed back, cut short or never submitted are left to the caller's ordinary
+//!    way of writing. A failed piece is an error and is not tried again.
 
 use crate::directory::WriteMode;
 use io_uring::{IoUring, opcode, types};
@@ -24,26 +25,26 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
-/// Pieces of one write in flight at once.
+/// Most pieces of one write that are in flight at once.
 const DEPTH: u32 = 8;
-/// Bytes of a piece; few in debug builds, so that the writes of tests have many. Not smaller, since
-/// a device that cannot write through its cache is told to empty it after each durable piece:
-/// writes of 1 MiB took 1.2 times a plain one in two pieces where this was tried, 1.7 times in
-/// eight.
+/// Bytes of a piece; few in debug builds, so that the writes of tests have many pieces. Release
+/// builds use no smaller pieces, because a device that cannot write through its cache empties the
+/// cache after each durable piece: where this was measured, a write of 1 MiB took 1.2 times as long
+/// as a plain one in two pieces, and 1.7 times in eight.
 const PIECE_BYTES: usize = if cfg!(debug_assertions) { 16 << 10 } else { 512 << 10 };
-/// The most parts the kernel takes in one piece.
+/// Most parts that the kernel takes in one piece.
 const PARTS_MAX: usize = 1024;
 /// Rings kept for the next write.
 const IDLE_MAX: usize = 16;
 
-/// The rings of a directory and those inside it.
+/// The rings of a directory and of the directories inside it.
 pub(super) struct Rings {
-    /// Guards those not in use. Leaf rank.
+    /// The rings not in use. A leaf latch.
     idle: Mutex<Vec<IoUring>>,
     make: fn() -> io::Result<IoUring>,
 }
 
-/// A run of parts of one write, and what became of it.
+/// Consecutive parts of one write, and the kernel's result for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct WritePiece {
     /// Index of the first part.
@@ -59,7 +60,7 @@ struct WritePiece {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Whole,
-    /// All but this many bytes is still to be written, in another way.
+    /// This number of bytes is written; the rest has to be written in another way.
     After(usize),
     /// The kernel or the file does not take such writes at all.
     Refused,
@@ -73,7 +74,8 @@ impl WritePiece {
             Some(done) if done >= 0 && done as usize >= self.bytes => Verdict::Whole,
             Some(done) if done >= 0 => Verdict::After(done as usize),
             Some(error) => match Errno::from_raw_os_error(error.wrapping_neg()) {
-                // Nothing was promised, nor lost: it was not, or not wholly, begun.
+                // The kernel began no part of the piece, or not all of it: nothing was promised,
+                // and nothing is lost.
                 Errno::AGAIN | Errno::INTR | Errno::CANCELED => Verdict::After(0),
                 Errno::OPNOTSUPP | Errno::INVAL => Verdict::Refused,
                 errno => Verdict::Failed(errno),
@@ -85,13 +87,13 @@ impl WritePiece {
 /// Failure of a write through a ring.
 #[derive(Debug)]
 pub(super) enum Failed<E> {
-    /// A piece did, in the kernel.
+    /// A piece failed in the kernel.
     Piece(Errno),
     /// The part of the write that was left to the caller failed.
     Rest(E),
 }
 
-/// Decision whether the next write should use the ring too.
+/// Decision whether the next write should use the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RingSupport {
     Yes,
@@ -101,7 +103,7 @@ pub(super) enum RingSupport {
 impl Rings {
     pub(super) fn new() -> Self {
         Self::made_by(|| {
-            // Completions are looked for only where this module waits for them.
+            // This module looks for completions only while it waits for them.
             let cooperative = IoUring::builder().setup_coop_taskrun().build(DEPTH);
             // Linux before 5.19.
             cooperative.or_else(|_| IoUring::new(DEPTH))
@@ -129,8 +131,8 @@ impl Rings {
         }
     }
 
-    /// Writes all of `parts`, which are aligned as direct writes have to be, at `offset`; what the
-    /// ring does not manage goes to `rest`, in order.
+    /// Writes all of `parts` at `offset`. The parts must be aligned as for direct writes. `rest`
+    /// gets the bytes that the ring did not write, in order.
     pub(super) fn write<E>(
         &self,
         fd: impl AsFd,
@@ -156,7 +158,7 @@ impl fmt::Debug for Rings {
     }
 }
 
-/// Cuts the parts into parts of at most a piece; empty ones are left out.
+/// Cuts the parts into parts of at most [`PIECE_BYTES`], and leaves out empty ones.
 fn cut<'a>(parts: &'a [IoSlice<'_>]) -> Vec<IoSlice<'a>> {
     parts.iter().flat_map(|part| part.chunks(PIECE_BYTES)).map(IoSlice::new).collect()
 }
@@ -183,8 +185,8 @@ fn gather(parts: &[IoSlice<'_>], offset: u64) -> Vec<WritePiece> {
     pieces
 }
 
-/// Runs the pieces through the ring and notes what became of each; an error if the ring is of no
-/// more use.
+/// Runs the pieces through the ring, and notes the outcome of each. Returns an error if the ring
+/// must not be used again.
 fn drive(
     ring: &mut IoUring,
     fd: BorrowedFd<'_>,
@@ -212,8 +214,8 @@ fn drive(
                 .build()
                 .user_data(next as u64);
             // SAFETY: the file, the vector and the memory it names are borrowed by this function,
-            // which returns only when the kernel is done with what it took (invariant 1); it reads
-            // `count` parts, which are there.
+            // which returns only when the kernel is done with what it took (invariant 1); the
+            // kernel reads `count` parts, which exist.
             if unsafe { ring.submission().push(&entry) }.is_err() {
                 break;
             }
@@ -234,7 +236,7 @@ fn drive(
                     _ => {}
                 }
             }
-            // Entering the kernel in any way lets it post what is complete.
+            // Entering the kernel in any way lets it post completions.
             Err(_) => std::thread::yield_now(),
         }
         for entry in ring.completion() {

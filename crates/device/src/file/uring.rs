@@ -1,9 +1,8 @@
 //! A direct file whose aligned writes go through a ring of the kernel, several pieces of a large
-//! one at once.
+//! write at once.
 //!
-//! Everything else, and whatever a ring hands back, goes the way of a direct file, so that the
-//! rules of one hold here: short writes are continued, what is not aligned goes through the page
-//! cache.
+//! Every other call, and each piece that a ring hands back, is done as on a direct file: short
+//! writes are continued, and unaligned calls go through the page cache.
 
 use super::direct::{DirectFile, is_aligned, is_aligned_slice};
 use super::ring::{Failed, RingSupport, Rings};
@@ -18,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct UringFile {
     direct: DirectFile,
     rings: Arc<Rings>,
-    // Set by any writer that was refused, read by all writers. Relaxed: a hint, a stale read costs
-    // one refused call.
+    // Set by any writer that was refused, read by all writers. Relaxed: the flag is a hint, and a
+    // stale read costs one refused call.
     refused: AtomicBool,
 }
 

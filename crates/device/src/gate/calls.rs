@@ -1,29 +1,29 @@
-//! Counts the calls inside a gate, so that closing it can refuse new ones and wait for the others.
+//! Counts the calls inside a gate, so that closing it can refuse new calls and wait for these.
 //!
 //! Any thread. A call enters before it reaches the device and leaves when it has returned, also by
 //! a panic.
 //!
 //! Invariants:
 //!
-//! 1. After [`Calls::close`] was called, no call is let in. A call that entered before is waited
-//!    for.
+//! 1. After [`Calls::close`] was called, no call is let in. [`Calls::close`] waits for calls that
+//!    entered before.
 //! 2. The directory locks handed to [`Calls::close`] are released only when no call is inside, and
 //!    before any [`Calls::close`] that waits returns. So a call that was let in ends before another
 //!    opening can take the lock.
-//! 3. A thread that is inside a call of this gate does not wait in [`Calls::close`], for it would
-//!    wait for itself. It hands over its lock, and the last call that leaves releases it. Such a
-//!    thread runs code of others there: a directory that is not ours, a logger, a panic hook. Each
-//!    thread has a list of the gates that it is inside of. Threads that make calls for a caller
-//!    (`stripes/helpers.rs`) take over the caller's list while they do. A thread inside more than
-//!    [`DEPTH_MAX`] calls counts as inside every gate.
-//! 4. Nothing is waited for while `end` is held, but what dropping a directory lock does.
+//! 3. A thread that is inside a call of this gate does not wait in [`Calls::close`], because it
+//!    would wait for itself. It hands over its lock, and the last call that leaves releases the
+//!    lock. Such a thread is in foreign code that the call runs: a program's own directory, a
+//!    logger, a panic hook. Each thread has a list of the gates that it is inside of. Threads that
+//!    make calls for a caller (`stripes/helpers.rs`) take over the caller's list during these
+//!    calls. A thread inside more than [`DEPTH_MAX`] calls counts as inside every gate.
+//! 4. The holder of `end` waits for nothing, except inside the drop of a directory lock.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `state`: bit 0 is set once closed, the rest counts calls inside in steps of [`CALL`] | each call when it enters and when it leaves; `close` sets bit 0, for good | the same operations: each is one read-modify-write, and acts on what it found | acquire and release: the thread that finds the count at 0 sees everything that the calls did |
 //!
 //! Why no call slips through: the operations on `state` have one order. A call whose addition comes
-//! before `close`'s bit is in the count that `close` finds, so `close` waits for it; one whose
+//! before `close`'s bit is in the count that `close` finds, so `close` waits for it. A call whose
 //! addition comes later finds the bit, and is refused. What can meet:
 //!
 //! | step of a call | before `close`'s bit | after it |
@@ -45,17 +45,18 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const CLOSED: u64 = 1;
 const CALL: u64 = 2;
 
-/// Gates in series, and a few logs whose directories use one another.
+/// Most calls that a thread's list holds: enough for gates in series, and for a few logs whose
+/// directories use one another.
 const DEPTH_MAX: usize = 8;
 
 thread_local! {
-    // Without a destructor, so that it can be used while a thread ends.
+    // The list has no destructor, so that it can be used while a thread ends.
     /// The gates that this thread is inside of, by their addresses.
     static INSIDE: [Cell<usize>; DEPTH_MAX] = const { [const { Cell::new(0) }; DEPTH_MAX] };
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// See the head of this file.
+/// Counter of the calls inside a gate: see the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     state: AtomicU64,
@@ -72,7 +73,7 @@ struct End {
 
 /// A call that was let in; dropping it lets the call leave.
 pub(super) struct Call<'a> {
-    // In this order: the thread has left before `close` returns.
+    // The fields drop in this order, so the thread has left before `close` returns.
     _thread: Inside,
     _counted: Counted<'a>,
 }
@@ -80,7 +81,7 @@ pub(super) struct Call<'a> {
 struct Counted<'a>(&'a Calls);
 
 impl Calls {
-    /// Lets a call in, unless this was closed.
+    /// Lets a call in, unless the gate was closed.
     pub(super) fn enter(&self) -> Option<Call<'_>> {
         let before = self.state.fetch_add(CALL, Ordering::AcqRel);
         let counted = Counted(self);
@@ -91,8 +92,8 @@ impl Calls {
         self.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Refuses calls from now on, waits for those inside (but see invariant 3), and then releases
-    /// `lock`. May be called more than once.
+    /// Refuses calls from now on, waits for the calls inside (but see invariant 3), and then
+    /// releases `lock`. May be called more than once.
     pub(super) fn close(&self, lock: Option<Box<dyn DirectoryLock>>) {
         let mut end = self.end();
         end.locks.extend(lock);
@@ -105,7 +106,8 @@ impl Calls {
         while !end.drained {
             end = self.drained.wait(end).unwrap_or_else(PoisonError::into_inner);
         }
-        // A second caller's own lock, if calls that were refused made it wait.
+        // Releases a second caller's own lock. Refused calls, which count until they leave, may
+        // have made that caller wait.
         self.drain(end);
     }
 
@@ -120,7 +122,8 @@ impl Calls {
         std::ptr::from_ref(self).addr()
     }
 
-    /// No call is inside, and none ever will be.
+    /// Releases the locks and ends all waits. To be called once no call is inside and none ever
+    /// will be.
     #[cold]
     fn drain(&self, mut end: MutexGuard<'_, End>) {
         end.locks.clear();
@@ -143,7 +146,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// This thread is inside one more gate, until dropped.
+/// The newest entry in the calling thread's list of gates, removed on drop.
 struct Inside(());
 
 impl Inside {
@@ -158,7 +161,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // The last one in is the first one out.
+        // Calls nest, so the thread leaves the last gate that it entered.
         DEPTH.set(DEPTH.get() - 1);
     }
 }
@@ -175,8 +178,8 @@ impl Caller {
         Caller { gates: INSIDE.with(|gates| gates.each_ref().map(Cell::get)), depth: DEPTH.get() }
     }
 
-    /// Runs `call` on a thread that is inside nothing else as if this were its caller's. It must
-    /// not unwind.
+    /// Runs `call` with the caller's list of gates as the calling thread's own. The calling thread
+    /// must be inside no gate, and `call` must not unwind.
     pub(crate) fn lend<T>(&self, call: impl FnOnce() -> T) -> T {
         let before = Caller::this_thread();
         self.take_on();
@@ -198,7 +201,7 @@ mod tests {
     use std::sync::{Arc, Barrier};
     use std::thread;
 
-    /// A lock that says when it was released.
+    /// A lock that sets a flag when it is released.
     #[derive(Debug)]
     struct ReleaseFlag(Arc<AtomicBool>);
 
@@ -252,8 +255,8 @@ mod tests {
         assert!(!calls.is_inside() && !Calls::default().is_inside());
     }
 
-    /// For Miri, whose schedules and weak memory stand in for many runs: what a call wrote plainly
-    /// is seen after `close`, and nothing is written later.
+    /// For Miri, whose schedules and weak memory stand in for many runs: the plain writes of calls
+    /// are visible after `close`, and no call writes later.
     #[test]
     fn miri_no_call_is_inside_after_any_close_returned() {
         for _ in 0..if cfg!(miri) { 20 } else { 200 } {

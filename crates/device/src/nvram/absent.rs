@@ -1,4 +1,4 @@
-//! Systems on which no region is mapped: opening one is an error, which names the file. Memory and
+//! For systems that map no regions: opening a region is an error that names the file. Memory and
 //! simulated regions exist everywhere.
 
 use super::form::{Form, Persistence};
@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// A mapped region: there is none.
+/// A mapped region, of which there are none.
 #[derive(Debug)]
 pub(super) enum Mapping {}
 

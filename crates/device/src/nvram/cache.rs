@@ -1,7 +1,7 @@
-//! The instructions that write cache lines back, and the fence behind them: which there are, and
-//! their use.
+//! The instructions that write cache lines back, and the fence that follows them: detection and
+//! use.
 //!
-//! Any thread. Under Miri there are none, and a fence is one of the language.
+//! Any thread. Miri has none of these instructions, and its fence is the language's.
 //!
 //! | instruction | after it the line is | ordered by |
 //! |---|---|---|
@@ -10,13 +10,15 @@
 //! | `clflush` | out of the cache, one line after the other | itself |
 //! | `dc cvap` (Armv8.2), else `dc cvac` | still in the cache, clean | `dsb` |
 //!
-//! What is written back may have been stored by other threads. On x86 a write-back follows all
-//! older loads, by which this thread has learned of those stores. On Arm an instruction of `dc` is
-//! ordered with accesses to its own line only, so that a `dmb` comes before the first of a call:
-//! without it a line could be written back as it was before the load that said that it is filled.
+//! The bytes written back may have been stored by other threads. On x86 a write-back follows all
+//! older loads, including those by which this thread learned of these stores. On Arm a `dc`
+//! instruction is ordered with accesses to its own line only, so a `dmb` precedes the first `dc` of
+//! a call. Without the `dmb` a line could be written back as it was before the load that said that
+//! the line is filled.
 //!
-//! On Arm `dc cvac` reaches what all that access memory see, which need not be what survives; it
-//! stands for persistence only where a processor has nothing better, as in Linux itself.
+//! On Arm `dc cvac` writes to the point of coherency, where every observer of the memory sees the
+//! line; that need not survive a crash. It is used only on processors that have nothing better, as
+//! in Linux itself.
 
 use std::fmt;
 
@@ -35,9 +37,9 @@ pub enum Instruction {
     /// x86, every processor: the line leaves the cache, and the instruction waits for others of its
     /// kind.
     Clflush,
-    /// Arm: to the point of persistence.
+    /// Arm: the line reaches the point of persistence.
     DcCvap,
-    /// Arm: to the point of coherency.
+    /// Arm: the line reaches the point of coherency.
     DcCvac,
 }
 
@@ -53,7 +55,7 @@ impl Instruction {
         }
     }
 
-    /// The best one that this processor has.
+    /// Returns the best instruction that this processor has.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     pub(super) fn detect() -> Option<Instruction> {
         use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -73,7 +75,8 @@ impl Instruction {
         })
     }
 
-    /// The best one that this processor has; none if its lines are shorter than [`LINE_BYTES`].
+    /// Returns the best instruction that this processor has; none if its lines are shorter than
+    /// [`LINE_BYTES`].
     #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
     pub(super) fn detect() -> Option<Instruction> {
         let kinds: u64;
@@ -92,8 +95,8 @@ impl Instruction {
         })
     }
 
-    /// None is known. macOS does not say whether programs may use those of aarch64, and has no
-    /// memory that they would help.
+    /// Returns none, because no instruction is known. macOS does not say whether programs may use
+    /// those of aarch64, and has no memory for which they would help.
     #[cfg(any(miri, not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))))]
     pub(super) fn detect() -> Option<Instruction> {
         None
@@ -102,12 +105,12 @@ impl Instruction {
     /// Begins to write back the line that `address` lies in.
     ///
     /// # Safety
-    /// The address is mapped, and [`Instruction::detect`] has given this instruction.
+    /// The address is mapped, and [`Instruction::detect`] has returned this instruction.
     #[inline(always)]
     unsafe fn write_back(self, address: *const u8) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: the caller vouches for address and processor; nothing but a cache is changed.
-        // Without `nomem`, so that the compiler keeps stores that come before it there.
+        // `nomem` is missing so that the compiler keeps earlier stores before the instruction.
         unsafe {
             use std::arch::asm;
             match self {
@@ -121,8 +124,8 @@ impl Instruction {
             }
         }
         #[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri)))]
-        // SAFETY: the caller vouches for address and processor; nothing but a cache is changed.
-        // `dc cvap` by its number, for assemblers that do not know it.
+        // SAFETY: the caller vouches for address and processor; nothing but a cache is changed. `dc
+        // cvap` is given by its number, for assemblers that do not know its name.
         unsafe {
             use std::arch::asm;
             match self {
@@ -142,17 +145,17 @@ impl Instruction {
     /// Begins to write back every line of the `bytes` bytes from `address` on.
     ///
     /// # Safety
-    /// They are mapped, and [`Instruction::detect`] has given this instruction.
+    /// The bytes are mapped, and [`Instruction::detect`] has returned this instruction.
     #[inline(always)]
     pub(super) unsafe fn write_back_all(self, address: *const u8, bytes: usize) {
         after_loads();
         let line = LINE_BYTES as usize;
         let within = address.addr() % line;
         for nth in 0..(within + bytes).div_ceil(line) {
-            // Inside of the first line the address itself, for what is before it need not be
-            // mapped.
+            // The first line is written back by the given address, because the bytes before it need
+            // not be mapped.
             let at = (nth * line).saturating_sub(within);
-            // SAFETY: `at` lies before the end, for `nth` lines begin before it.
+            // SAFETY: `at` lies before the end, because line `nth` begins before it.
             unsafe { self.write_back(address.add(at)) };
         }
     }
@@ -164,27 +167,27 @@ impl fmt::Display for Instruction {
     }
 }
 
-/// Orders the write-backs that follow behind this thread's loads and stores before.
+/// Orders this thread's earlier loads and stores before the write-backs that follow.
 #[inline(always)]
 fn after_loads() {
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: it changes nothing.
+    // SAFETY: a barrier changes no memory.
     unsafe {
         std::arch::asm!("dmb sy", options(nostack, preserves_flags))
     }
 }
 
-/// Waits until all that this thread has written back is where it was written back to; nothing after
-/// it is done before.
+/// Waits until all write-backs of this thread have arrived. Later stores of this thread are done
+/// after that.
 #[inline(always)]
 pub(super) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: it changes nothing.
+    // SAFETY: a fence changes no memory.
     unsafe {
         std::arch::asm!("sfence", options(nostack, preserves_flags))
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
-    // SAFETY: it changes nothing.
+    // SAFETY: a barrier changes no memory.
     unsafe {
         std::arch::asm!("dsb sy", options(nostack, preserves_flags))
     }
@@ -213,8 +216,8 @@ mod tests {
         let buffer = AlignedBuffer::copy_of(&bytes);
         for instruction in known {
             for (from, to) in [(0, 0), (0, 1), (63, 65), (1, 4096), (4095, 4096), (64, 64), (65, 65)] {
-                // SAFETY: inside the buffer; the processor has the instruction, as those it
-                // implies.
+                // SAFETY: inside the buffer; the processor has the detected instruction, and those
+                // that it implies.
                 unsafe { instruction.write_back_all(buffer.as_ptr().add(from), to - from) };
                 fence();
             }

@@ -1,10 +1,11 @@
-//! The latency that an emulated region adds to each fence, spent on the processor: no sleep is that
-//! short.
+//! The latency that an emulated region adds to each fence, spent on the processor because no sleep
+//! is that short.
 //!
-//! Any thread. It begins when the fence is over. `sfence` alone lets the clock be read while stores
-//! are still on their way, and of 400 ns that were asked for 290 were added where this was tried.
-//! What waiting itself takes (60 to 80 ns there: two readings of the clock and another fence) is
-//! measured once and taken off, so shorter latencies than that are longer than asked for.
+//! Any thread. The delay begins when the fence is over, which takes another fence: after `sfence`
+//! alone the clock can be read while stores are still on their way. Where this was measured, only
+//! 290 of the 400 ns asked for were then added. A wait of zero length takes 60 to 80 ns there (two
+//! readings of the clock and the other fence). This cost is measured once and subtracted, so a
+//! latency below the cost becomes longer than asked for.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
@@ -17,7 +18,7 @@ pub(super) struct Delay {
 }
 
 impl Delay {
-    /// None for none.
+    /// Returns the delay for a latency; none for a latency of zero.
     pub(super) fn of(latency: Duration) -> Option<Delay> {
         (!latency.is_zero()).then(|| Delay { wait: latency.saturating_sub(own()) })
     }
@@ -26,7 +27,8 @@ impl Delay {
     pub(super) fn wait(self) {
         fence(Ordering::SeqCst);
         let begun = Instant::now();
-        // Without a hint to the processor, which would take as long as some of these latencies.
+        // The loop has no spin hint, because the hint would take as long as some of these
+        // latencies.
         while begun.elapsed() < self.wait {}
     }
 }

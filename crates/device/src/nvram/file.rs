@@ -1,19 +1,19 @@
-//! A region's file: made, opened, locked and mapped.
+//! A region's file: making, opening, locking and mapping it.
 //!
 //! Any thread, any process. Invariants:
 //!
-//! 1. A file has a region's name only when it is whole: made under the name with `.new` behind it,
-//!    with all its blocks and its header, synced, and then renamed. What a crash leaves of the
-//!    making is overwritten by the next one.
+//! 1. A file has a region's name only when it is whole: it is made under the name with `.new`
+//!    appended, gets all its blocks and its header, is synced, and is then renamed. The next making
+//!    overwrites what a crash left of an earlier one.
 //! 2. One mapping of a region is in use at a time, here and in any other process: its opener holds
-//!    an `flock` on the file until the mapping is gone. The mapping gives the lock back explicitly,
+//!    an `flock` on the file until the mapping is gone. The mapping releases the lock explicitly,
 //!    because a process that another thread is just starting has the same open file for an instant;
-//!    the kernel gives it back however the process ends. A thread that makes a region holds the
+//!    the kernel releases the lock however the process ends. A thread that makes a region holds the
 //!    lock from before the name exists.
 //! 3. The file has a block for each of its bytes before it is mapped (`fallocate`, at every
 //!    opening, since a copy may have holes): a store never meets a full device, which would be a
-//!    `SIGBUS`. Not promised on file systems that write elsewhere what they overwrite (btrfs, zfs),
-//!    nor when a process cuts the file while it is mapped, in spite of the lock.
+//!    `SIGBUS`. This is not promised on file systems that do not overwrite in place (btrfs, zfs),
+//!    nor if a process cuts the file while it is mapped, in spite of the lock.
 //! 4. Only a mapping that the kernel made with `MAP_SYNC` is called real.
 
 use super::cache::Instruction;
@@ -30,8 +30,8 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// Bytes of the blocks that a file system which cannot be asked for them is made to give one by
-/// one; none has smaller pages.
+/// Bytes of a block for [`fill`], which makes a file system without `fallocate` allocate block by
+/// block. No file system has smaller pages.
 const BLOCK_BYTES: u64 = 4096;
 
 /// A mapped region.
@@ -45,7 +45,7 @@ pub(super) struct Mapping {
     file: LockedFile,
 }
 
-/// A mapped file, from its header on, as the kernel gave it; unmapped once, when dropped.
+/// A mapped file, from its header on; unmapped once, when dropped.
 #[derive(Debug)]
 struct Pages {
     start: NonNull<c_void>,
@@ -54,8 +54,7 @@ struct Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length; the region that is dropped has no references into it
-        // left.
+        // SAFETY: mapped with this length; no reference into the dropped region is left.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "what was mapped can be unmapped");
     }
@@ -73,7 +72,7 @@ impl AsFd for LockedFile {
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // If it fails, closing does it, later perhaps.
+        // If this fails, closing the file releases the lock, perhaps later.
         rustix::fs::flock(&self.0, FlockOperation::Unlock).ok();
     }
 }
@@ -100,8 +99,8 @@ impl Mapping {
     }
 }
 
-/// Opens the region at `path`, and makes it, if there is none, of `wanted` bytes; with `None` it
-/// must be there, of any length.
+/// Opens the region at `path`. If there is none, makes one of `wanted` bytes. Without `wanted` the
+/// region must exist, and may have any length.
 pub(super) fn open(path: &Path, wanted: Option<u64>, persistence: Persistence) -> Result<Mapping> {
     let region_path = RegionPath::of(path)?;
     let total = wanted
@@ -116,7 +115,7 @@ pub(super) fn open(path: &Path, wanted: Option<u64>, persistence: Persistence) -
                 if let Some(made) = region_path.create(total, persistence)? {
                     return Ok(made);
                 }
-                // Another process was quicker: its region is opened, or is in use.
+                // Another process was quicker: so its region is opened, or is in use.
             }
             (opened, _) => {
                 let (file, total) = opened?;
@@ -155,7 +154,8 @@ impl<'a> RegionPath<'a> {
         Error::new(Verb::Map, self.path.display().to_string(), Cause::Nvram(fault))
     }
 
-    /// The file and its length, locked, checked and with all its blocks.
+    /// Opens, locks and checks the file, and gives it all its blocks. Returns the file and its
+    /// length.
     fn open_existing(&self, wanted: Option<u64>) -> Result<(LockedFile, u64)> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = retry(|| rustix::fs::openat(&self.folder, self.name, flags, Mode::empty()))
@@ -181,28 +181,29 @@ impl<'a> RegionPath<'a> {
         }
     }
 
-    /// Makes the file, zeroed, and maps it; `None` if there is one of this name already.
+    /// Makes the file, zeroed, and maps it; Returns `None` if a file of this name exists.
     fn create(&self, total: u64, persistence: Persistence) -> Result<Option<Mapping>> {
         let mut new = OsString::from(self.name);
         new.push(".new");
         let file = self.take_new(&new)?;
         let made = self.make(&file, &new, total, persistence);
         if !matches!(made, Ok(Some(_))) {
-            // While it is locked. Failing here only leaves what the next making takes over.
+            // The file is removed while it is locked. If this fails, the next making takes the file
+            // over.
             rustix::fs::unlinkat(&self.folder, &new, AtFlags::empty()).ok();
         }
         Ok(made?.map(|made| Mapping::of(made, file)))
     }
 
-    /// Opens and locks the file that is being made, ours or one that was left.
+    /// Opens and locks the file that is being made: a new one, or one that a crash left.
     fn take_new(&self, new: &OsStr) -> Result<LockedFile> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOCTTY;
         loop {
             let file = retry(|| rustix::fs::openat(&self.folder, new, flags, Mode::from_raw_mode(0o644)))
                 .map_err(|errno| self.map_error(errno))?;
             let file = self.lock(file)?;
-            // A process that made it meanwhile has renamed it: then this is a whole region by now,
-            // and not ours to overwrite.
+            // Another process that made the file may have renamed it meanwhile. The open file is
+            // then a whole region, which must not be overwritten.
             let ours = self.status(&file)?;
             match rustix::fs::statat(&self.folder, new, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(named) if (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) => return Ok(file),
@@ -221,7 +222,7 @@ impl<'a> RegionPath<'a> {
     ) -> Result<Option<(Pages, Form)>> {
         let prepare = |errno: Errno| self.fail(Verb::Prepare, errno);
         retry(|| rustix::fs::ftruncate(file, 0)).map_err(prepare)?;
-        // Otherwise everything would be filled to the brim first, beside others who need the rest.
+        // Without this check a file that cannot fit would first take all room from other programs.
         if let Ok(status) = rustix::fs::fstatvfs(file)
             && status.f_blocks > 0
             && status.f_bfree.saturating_mul(status.f_frsize) < total
@@ -231,13 +232,14 @@ impl<'a> RegionPath<'a> {
         self.allocate(file, total)?;
         write_all(file, &header::encode(total - HEADER_BYTES), 0).map_err(prepare)?;
         retry(|| os::sync_all(file)).map_err(|errno| self.fail(Verb::Sync, errno))?;
-        // Before it has its name: what cannot be as it is asked for is not made.
+        // The file is mapped before it has its name, so that a region that cannot have the
+        // requested persistence is not made.
         let mapped = self.map(file, total, persistence)?;
         match rustix::fs::renameat_with(&self.folder, new, &self.folder, self.name, RenameFlags::NOREPLACE) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Ok(None),
-            // A file system that does not know the flag. Every thread that makes a region of this
-            // name holds our lock.
+            // The file system does not know the flag. Looking first is enough, because every thread
+            // that makes a region of this name holds this lock.
             Err(Errno::INVAL | Errno::NOSYS) => {
                 match rustix::fs::statat(&self.folder, self.name, AtFlags::empty()) {
                     Ok(_) => return Ok(None),
@@ -290,8 +292,8 @@ impl<'a> RegionPath<'a> {
             (Persistence::Auto | Persistence::Real, Some(instruction)) => {
                 match os::MAP_SYNC.map_or(Err(Errno::OPNOTSUPP), |flags| map(file, bytes, flags)) {
                     Ok(pages) => Ok((pages, Form::Real { file_system: kind, instruction })),
-                    // The first from file systems without, the second from kernels that know
-                    // neither flag.
+                    // `OPNOTSUPP` comes from file systems without `MAP_SYNC`, `INVAL` from kernels
+                    // that know neither flag.
                     Err(Errno::OPNOTSUPP | Errno::INVAL) => match persistence {
                         Persistence::Real => Err(self.fault(NvramFault::NoDax(kind))),
                         _ => emulated(Duration::ZERO),
@@ -305,7 +307,7 @@ impl<'a> RegionPath<'a> {
 
 fn map(file: impl AsFd, bytes: usize, flags: MapFlags) -> rustix::io::Result<Pages> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping wherever the kernel likes touches no other memory.
+    // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
     let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, flags, file, 0) }?;
     Ok(Pages { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })
 }
@@ -321,8 +323,8 @@ fn write_all(file: impl AsFd, bytes: &[u8], at: u64) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Does the work of `fallocate` on file systems without it: writes a byte of each block, the one
-/// that is already there.
+/// Does the work of `fallocate` on file systems without it: reads one byte of each block and writes
+/// it back.
 fn fill(file: impl AsFd, total: u64) -> rustix::io::Result<()> {
     let mut at = 0;
     while at < total {

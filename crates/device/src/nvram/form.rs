@@ -1,4 +1,4 @@
-//! The form of a region: what was asked for, what is in use, and how a report names it.
+//! The form of a region: the requested one, the one in use, and its name in reports.
 
 use super::cache::Instruction;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Persistence {
     /// Real persistence if the machine has it, otherwise emulation without added latency.
-    /// [`NvRegion::form`](super::NvRegion::form) tells which.
+    /// [`NvRegion::form`](super::NvRegion::form) tells which of the two.
     #[default]
     Auto,
     /// Real persistence, and an error if the machine has none.
@@ -43,7 +43,7 @@ pub enum Form {
     },
     /// Emulation: the instructions of `Real` on other memory.
     Emulated {
-        /// On what.
+        /// The memory that stands for persistent memory.
         medium: Medium,
         /// Instruction that writes lines back; `None` if no such instruction is known for this
         /// processor, and then lines are not written back.

@@ -4,8 +4,8 @@
 //! "KATYDNVR" | 8 version u32 | 12 zero u32 | 16 bytes of the region u64 | 24 sum u64 | zeros to 4,096
 //! ```
 //!
-//! little-endian; the sum covers all before it. The region's bytes follow. Nothing of the header
-//! changes once the file has its name.
+//! All numbers are little-endian, and the sum covers all bytes before it. The region's bytes follow
+//! the header. The header does not change once the file has its name.
 
 use crate::error::NvramFault;
 use crate::nvram::LINE_BYTES;
@@ -14,12 +14,12 @@ use crate::sum::sum;
 /// Newest version that this program reads, and the one it writes.
 const VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"KATYDNVR";
-/// Bytes of the file before the region's first.
+/// Bytes of the file before the region's first byte.
 pub(super) const HEADER_BYTES: u64 = 4096;
-/// Bytes of the header that say something.
+/// Bytes of the header before its padding.
 pub(super) const SEALED_BYTES: usize = 32;
 
-/// Bytes of a file that holds a region of `bytes`; refuses what no region can have.
+/// Bytes of a file that holds a region of `bytes`; refuses a length that no region can have.
 pub(super) fn file_bytes(bytes: u64) -> Result<u64, NvramFault> {
     let total = bytes.checked_add(HEADER_BYTES).filter(|total| isize::try_from(*total).is_ok());
     match total {
@@ -28,7 +28,7 @@ pub(super) fn file_bytes(bytes: u64) -> Result<u64, NvramFault> {
     }
 }
 
-/// The header of a region of `bytes`, without the zeros behind it.
+/// Encodes the header of a region of `bytes`, without the zeros behind it.
 pub(super) fn encode(bytes: u64) -> [u8; SEALED_BYTES] {
     let mut block = [0; SEALED_BYTES];
     block[..8].copy_from_slice(MAGIC);
@@ -39,7 +39,7 @@ pub(super) fn encode(bytes: u64) -> [u8; SEALED_BYTES] {
     block
 }
 
-/// Bytes of the region whose file begins so.
+/// Decodes the length in bytes of the region whose file begins with `read`.
 pub(super) fn decode(read: &[u8]) -> Result<u64, NvramFault> {
     let Some(block) = read.first_chunk::<SEALED_BYTES>() else { return Err(NvramFault::Foreign) };
     if block[..8] != *MAGIC {

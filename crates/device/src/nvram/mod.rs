@@ -1,26 +1,28 @@
 //! Byte-addressable memory whose contents survive a crash, as far as they were persisted:
 //! [`NvRegion`].
 //!
-//! | region | for | what survives |
-//! |---|---|---|
-//! | [`NvRegion::open`] on a DAX file system | the real thing | what was persisted: a crash of the machine |
-//! | [`NvRegion::open`] anywhere else | emulation, `/dev/shm` best | everything: a killed process; nothing: a crash of the machine |
-//! | [`NvRegion::memory`] | benchmarks and tests without files | nothing |
-//! | [`SimNvram::region`] | crashes from a seed | what was persisted, and what the seed says |
+//! | region | for | a killed process leaves | a crash of the machine leaves |
+//! |---|---|---|---|
+//! | [`NvRegion::open`] on a DAX file system | real NVRAM | everything | what was persisted |
+//! | [`NvRegion::open`] anywhere else | emulation, `/dev/shm` best | everything | nothing |
+//! | [`NvRegion::memory`] | benchmarks and tests without files | nothing | nothing |
+//! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted, and what the
+//! seed says |
 //!
 //! A store goes into a processor's cache. It is persisted in two steps: its cache lines are
 //! *written back* ([`NvRegion::write_back`]), which only begins something, and a *fence*
-//! ([`NvRegion::fence`]) waits until all that this thread has written back is in the memory. So
+//! ([`NvRegion::fence`]) waits until all that this thread has written back is in the memory. Three
+//! rules follow:
 //!
-//! 1. what was written back by a thread that then fenced survives a crash, as it was when it was
-//!    written back, or as it was made later;
-//! 2. anything else that was stored may survive a crash or not, eight bytes at a time, in any
-//!    order: a cache may write a line back whenever it likes, so forgetting to is no way to keep a
-//!    store from surviving;
-//! 3. one thread's fence does nothing for what another thread has written back.
+//! 1. Bytes that a thread has written back and then fenced survive a crash, as they were at the
+//!    write-back or as they were stored later.
+//! 2. Any other stored bytes may survive a crash or not, eight bytes at a time, in any order. A
+//!    cache may write a line back at any time, so leaving out the write-back does not keep a store
+//!    from surviving.
+//! 3. One thread's fence does nothing for another thread's write-backs.
 //!
-//! Structures in a region hold offsets, never pointers, for its next opening finds it at another
-//! address.
+//! Structures in a region hold offsets, never pointers, because the next opening finds the region
+//! at another address.
 //!
 //! ```
 //! use katydid_device::nvram::{NvRegion, SimNvram};

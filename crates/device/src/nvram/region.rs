@@ -1,24 +1,24 @@
-//! A region: bytes and words in place, and what persists them.
+//! A region: bytes and words in place, and the calls that persist them.
 //!
-//! Any thread. The rules that make unsynchronised bytes sound are the callers', as those of the
-//! log's ring are:
+//! Any thread. The callers keep the rules that make unsynchronised bytes sound, as with the log's
+//! ring:
 //!
 //! 1. Only the owner of bytes writes them ([`NvRegion::write`]): no other thread reads or writes
-//!    them meanwhile, also not as a word.
-//! 2. Bytes are read in place ([`NvRegion::slice`]) only while no thread writes them, also not as a
+//!    them meanwhile, not even as a word.
+//! 2. Bytes are read in place ([`NvRegion::slice`]) only while no thread writes them, not even as a
 //!    word.
-//! 3. Words ([`NvRegion::word`]) may be shared; their ordering is that of any atomic. What persists
-//!    a word is its line's write-back.
+//! 3. Words ([`NvRegion::word`]) may be shared; their ordering is that of any atomic. Writing back
+//!    a word's line, and a fence, persist the word.
 //!
 //! Rules of the region itself:
 //!
 //! 4. `base` points to `bytes` initialised bytes, aligned to [`ALIGNMENT`](crate::ALIGNMENT), for
 //!    as long as `keeper` lives; `bytes` is a multiple of a line.
-//! 5. Every offset is checked against `bytes`, also in release builds: a wild one panics and
-//!    touches nothing.
-//! 6. Nothing is counted or shared by the calls of a real or emulated region: threads that persist
-//!    different lines meet only in the memory. A simulated region takes a latch in each call but
-//!    `word` and `slice`.
+//! 5. Every offset is checked against `bytes`, also in release builds: an offset out of bounds
+//!    panics and touches nothing.
+//! 6. The calls of a real or emulated region write no shared counter or latch, so threads that
+//!    persist different lines meet only in the memory. A simulated region takes a latch in each
+//!    call except `word` and `slice`.
 
 #[cfg(not(unix))]
 use super::absent::{self as file, Mapping};
@@ -39,8 +39,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// A region of byte-addressable memory whose contents survive a crash as far as they were
-/// persisted. See the [module](super) for what that means, and [`NvRegion::form`] for what this one
-/// is.
+/// persisted. The [module](super) says what that means, and [`NvRegion::form`] which kind of memory
+/// a region has.
 ///
 /// Shared by reference, or in an `Arc`. The first touch of each page of a file costs a page fault.
 pub struct NvRegion {
@@ -84,7 +84,7 @@ impl NvRegion {
     /// Opens the region at `path`, of any length. It must exist.
     ///
     /// # Errors
-    /// As [`NvRegion::open`], and `Cause::NotFound`.
+    /// Those of [`NvRegion::open`], and `Cause::NotFound` if there is no region.
     pub fn open_existing(path: impl AsRef<Path>, want: Persistence) -> Result<NvRegion> {
         Ok(Self::mapped(file::open(path.as_ref(), None, want)?))
     }
@@ -101,7 +101,7 @@ impl NvRegion {
     /// Makes a region like [`NvRegion::memory`], with `latency` added to each fence.
     ///
     /// # Panics
-    /// As [`NvRegion::memory`].
+    /// If no region can have this number of bytes.
     pub fn memory_with_latency(bytes: u64, latency: Duration) -> NvRegion {
         let memory = AlignedBuffer::new_zeroed(checked(bytes));
         let instruction = Instruction::detect();
@@ -142,13 +142,13 @@ impl NvRegion {
         }
     }
 
-    /// The address of `[at, at + len)`.
+    /// Returns the address of `[at, at + len)`, which is checked to lie in the region.
     #[inline(always)]
     fn place(&self, at: u64, len: u64) -> *mut u8 {
         if len > self.bytes || at > self.bytes - len {
             outside(at, len, self.bytes);
         }
-        // SAFETY: just checked; by rule 4 all of it is one piece of memory.
+        // SAFETY: just checked; by rule 4 the region is one piece of memory.
         unsafe { self.base.as_ptr().add(at as usize) }
     }
 
@@ -159,7 +159,7 @@ impl NvRegion {
     /// accesses them in any way meanwhile).
     ///
     /// # Panics
-    /// If they do not lie in the region.
+    /// If these bytes do not lie in the region.
     #[inline(always)]
     pub unsafe fn write(&self, at: u64, bytes: &[u8]) {
         let to = self.place(at, bytes.len() as u64);
@@ -174,39 +174,38 @@ impl NvRegion {
     /// The bytes `[at, at + len)` in place.
     ///
     /// # Safety
-    /// No thread writes them while the slice lives, also not as words (rule 2).
+    /// No thread writes these bytes while the slice lives, not even as words (rule 2).
     ///
     /// # Panics
-    /// If they do not lie in the region.
+    /// If these bytes do not lie in the region.
     #[inline(always)]
     pub unsafe fn slice(&self, at: u64, len: u64) -> &[u8] {
         let from = self.place(at, len);
-        // SAFETY: in bounds and initialised (rule 4); not written meanwhile, the caller says;
-        // borrowed from `self`.
+        // SAFETY: in bounds and initialised (rule 4); not written meanwhile, as the caller
+        // guarantees; borrowed from `self`.
         unsafe { std::slice::from_raw_parts(from, len as usize) }
     }
 
     /// The word at offset `at`, a multiple of 8.
     ///
     /// # Panics
-    /// If it is none, or does not lie in the region.
+    /// If `at` is no multiple of 8, or the word does not lie in the region.
     #[inline(always)]
     pub fn word(&self, at: u64) -> &AtomicU64 {
         let place = self.place(at, 8);
         if !at.is_multiple_of(8) {
             outside(at, 8, self.bytes);
         }
-        // SAFETY: in bounds, aligned since the base is, valid for as long as `self`. A caller that
-        // accesses it otherwise than as a word does so under rules 1 and 2, which forbid that
-        // beside any use of the word.
+        // SAFETY: in bounds, aligned because `base` and `at` are, valid for as long as `self`. A
+        // caller that accesses these bytes other than as a word obeys rules 1 and 2, which forbid
+        // such an access during any use of the word.
         unsafe { AtomicU64::from_ptr(place.cast()) }
     }
 
-    /// Begins to write back the cache lines that `[at, at + len)` touches. Which have arrived, and
-    /// when, is not known before this thread's next [`NvRegion::fence`].
+    /// Begins to write back the cache lines that `[at, at + len)` touches. Whether a line has
+    /// arrived is not known before this thread's next [`NvRegion::fence`].
     ///
-    /// # Panics
-    /// If they do not lie in the region.
+    /// # Panics If these bytes do not lie in the region.
     #[inline(always)]
     pub fn write_back(&self, at: u64, len: u64) {
         let from = self.place(at, len);
@@ -221,8 +220,8 @@ impl NvRegion {
         }
     }
 
-    /// Waits until all that this thread has written back is persisted. Takes the added latency of
-    /// an emulated region, once.
+    /// Waits until all write-backs of this thread are persisted. An emulated region adds its
+    /// latency once.
     #[inline(always)]
     pub fn fence(&self) {
         cache::fence();
@@ -234,11 +233,10 @@ impl NvRegion {
         }
     }
 
-    /// Persists `[at, at + len)`, and whatever else this thread has written back:
-    /// [`NvRegion::write_back`] and [`NvRegion::fence`].
+    /// Persists `[at, at + len)` by [`NvRegion::write_back`] and [`NvRegion::fence`]. The fence
+    /// also persists everything else that this thread has written back.
     ///
-    /// # Panics
-    /// If they do not lie in the region.
+    /// # Panics If these bytes do not lie in the region.
     #[inline(always)]
     pub fn persist(&self, at: u64, len: u64) {
         self.write_back(at, len);
@@ -246,7 +244,7 @@ impl NvRegion {
     }
 }
 
-/// A length as a region may have it, in memory.
+/// Returns `bytes` as a length in memory. Panics if no region may have this length.
 pub(super) fn checked(bytes: u64) -> usize {
     assert!(header::file_bytes(bytes).is_ok(), "a region has a multiple of {LINE_BYTES} bytes, not {bytes}");
     bytes as usize

@@ -8,11 +8,11 @@ use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
 /// Flags of a mapping whose bytes are durable once their cache lines are written back: the kernel
-/// refuses it where that is not so.
+/// refuses the mapping if they would not be.
 pub(crate) const MAP_SYNC: Option<MapFlags> = Some(MapFlags::SHARED_VALIDATE.union(MapFlags::SYNC));
 
-/// Writes at `offset`, and returns when the bytes are durable; returns how many were written.
-/// `OPNOTSUPP` or `NOSYS` from kernels and file systems that cannot: nothing is written then.
+/// Writes at `offset`, waits until the bytes are durable, and returns how many were written.
+/// Kernels and file systems that cannot do this return `OPNOTSUPP` or `NOSYS`, and write nothing.
 pub(crate) fn write_durably(fd: impl AsFd, parts: &[IoSlice<'_>], offset: u64) -> Result<usize> {
     rustix::io::pwritev2(fd, parts, offset, ReadWriteFlags::DSYNC)
 }

@@ -5,7 +5,7 @@
 //! have it; other file systems answer with an error, which is passed on: falling back to `fsync`
 //! would acknowledge bytes that a power failure can lose.
 //!
-//! This file is compiled by `cargo xtask nightly`, and was not run.
+//! This file is compiled by `cargo xtask nightly`, and was never run.
 
 use rustix::io::{Errno, Result};
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags};
@@ -13,11 +13,10 @@ use std::io::IoSlice;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-/// Flags of a mapping whose bytes are durable once their cache lines are written back: there is no
-/// such mapping.
+/// None: no mapping has bytes that are durable once their cache lines are written back.
 pub(crate) const MAP_SYNC: Option<MapFlags> = None;
 
-/// A write that is durable when it returns: there is no such call. Nothing is written; the caller
+/// Writes nothing and returns `OPNOTSUPP`, because no write is durable when it returns. The caller
 /// writes and syncs.
 pub(crate) fn write_durably(_fd: impl AsFd, _parts: &[IoSlice<'_>], _offset: u64) -> Result<usize> {
     Err(Errno::OPNOTSUPP)
@@ -41,8 +40,8 @@ pub(crate) fn drop_cache(fd: impl AsFd) -> Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: a new mapping where the kernel likes touches no other memory; its bytes are never
-    // read.
+    // SAFETY: a new mapping at an address that the kernel chooses touches no other memory; its
+    // bytes are never read.
     let start =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::SHARED, fd, 0) }?;
     // SAFETY: the range was just mapped, and nothing refers into it.
@@ -52,13 +51,12 @@ pub(crate) fn drop_cache(fd: impl AsFd) -> Result<()> {
     dropped.and(unmapped)
 }
 
-/// Keeps the kernel from reading ahead in an open file by its own guess: its call for that was not
-/// tried.
+/// Does nothing: the system's call against reading ahead by its own guess was not tried.
 pub(crate) fn expect_random_reads(_fd: impl AsFd) -> Result<()> {
     Ok(())
 }
 
-/// Has the kernel begin to read these bytes: its call for that was not tried.
+/// Does nothing: the system's call for reading these bytes ahead was not tried.
 pub(crate) fn read_ahead(_fd: impl AsFd, _offset: u64, _bytes: NonZeroU64) -> Result<()> {
     Ok(())
 }
@@ -79,5 +77,5 @@ pub(crate) fn file_system(fd: impl AsFd) -> &'static str {
     }
 }
 
-/// Sleeps are as exact as the system makes them: nothing to ask for.
+/// Does nothing: sleeps are as exact as the system makes them.
 pub(crate) fn expect_short_sleeps() {}

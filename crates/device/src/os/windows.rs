@@ -1,4 +1,5 @@
-//! Windows. Files are in `windows/`, which uses the standard library; here is what else differs.
+//! Windows. Files are in `windows/`, which uses the standard library; this file has the other calls
+//! that differ.
 
-/// Sleeps are as exact as the system makes them: nothing to ask for.
+/// Does nothing: sleeps are as exact as the system makes them.
 pub(crate) fn expect_short_sleeps() {}

@@ -2,16 +2,18 @@
 
 use crate::directory::Method;
 
-/// Another method than [`Method::Direct`] must cost at most this much of it, about a tenth less for
-/// either of the two times that the cost is the product of: measurements vary.
+/// Another method is chosen over [`Method::Direct`] only if its cost is below this share of
+/// Direct's. The cost is the product of two times, so each may be about a tenth less: measurements
+/// vary.
 const CLEARLY: f64 = 0.8;
-/// A write is large enough, and a depth deep enough, that reaches this share of the best rate.
+/// A write is large enough, and a depth deep enough, if it reaches this share of the best rate.
 const NEARLY: f64 = 0.8;
-/// Twice as many writes in flight must bring this much more.
+/// Factor by which twice as many writes in flight must raise the rate.
 const WORTH: f64 = 1.25;
 
-/// The method of the lowest cost, but direct unless another is clearly better, and else the earlier
-/// of those measured.
+/// Returns the cheapest method of those that are clearly cheaper than [`Method::Direct`], and
+/// `Direct` if there are none. The first measured method stands in for `Direct` if that was not
+/// measured.
 pub(super) fn best_method(costs: &[(Method, f64)]) -> Method {
     let direct = costs.iter().find(|(method, _)| *method == Method::Direct).or(costs.first());
     let Some(&(start, cost)) = direct else { return Method::Buffered };
@@ -26,8 +28,8 @@ pub(super) fn enough_bytes(rates: &[(usize, f64)]) -> Option<usize> {
     rates.iter().find(|(_, rate)| *rate >= NEARLY * best).map(|(bytes, _)| *bytes)
 }
 
-/// The deepest whose doublings brought [`WORTH`] each on average (one bad measurement on the way
-/// does not end it), or less if that nearly reaches the same rate.
+/// Returns the deepest depth whose doublings raised the rate by [`WORTH`] each on average, or a
+/// smaller one that nearly reaches the same rate. One bad measurement on the way does not matter.
 pub(super) fn best_depth(rates: &[(usize, f64)]) -> usize {
     let Some(&(shallow, alone)) = rates.first() else { return 1 };
     let is_worth = |(steps, (_, rate)): &(usize, &(usize, f64))| *rate >= alone * WORTH.powi(*steps as i32);

@@ -1,7 +1,7 @@
 //! Measurement of a device, judged by one rule, for programs ([`Device::auto`]) and for people
 //! (`katydid bench-disk`).
 //!
-//! Measuring is in `scratch`, what is measured in [`Trials`], the rule in `choose`, which is pure.
+//! `scratch` measures, [`Trials`] lists the measurements, and `choose` is the rule, which is pure.
 //! Any thread; nothing is printed.
 
 mod choose;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Bytes of the file that [`Device::auto`] measures with.
 const AUTO_BYTES: u64 = 8 << 20;
-/// For how long it makes each of its 13 measurements.
+/// Time of each of the 13 measurements of [`Device::auto`].
 const AUTO_TIME: Duration = Duration::from_millis(45);
 
 /// The recommended use of a device, from measurements.
@@ -38,16 +38,16 @@ pub struct Device {
 }
 
 impl Device {
-    /// Measures the device that a folder is on, for about a second, or for as long as 13 durable
-    /// writes (and 8 MiB of zeros, twice) take if that is longer. The folder is created if missing.
+    /// Measures the device that a folder is on, for about a second, or longer if 13 durable writes
+    /// and twice 8 MiB of zeros take longer. The folder is created if missing.
     ///
-    /// It writes to a file without a name, so a crash leaves nothing behind. The result varies if
-    /// other programs use the device meanwhile. A device that varies by itself (a shared disk, a
-    /// laptop) is measured better, and longer, by `katydid bench-disk`.
+    /// The measurement writes to a file without a name, so a crash leaves nothing behind. The
+    /// result varies if other programs use the device meanwhile. A device that varies by itself (a
+    /// shared disk, a laptop) is measured better, and longer, by `katydid bench-disk`.
     ///
     /// # Errors
-    /// Those of creating, preparing and writing a file of 8 MiB; `Cause::NoSpace` if it has no
-    /// room.
+    /// Those of creating, preparing and writing a file of 8 MiB; `Cause::NoSpace` if the device has
+    /// no room for it.
     ///
     /// ```no_run
     /// use katydid_device::Device;
@@ -75,8 +75,8 @@ impl fmt::Display for Device {
     }
 }
 
-/// The measurements that the choice depends on, made on blocks that were written before, as a log's
-/// are.
+/// The measurements that the choice depends on, made on blocks that were written before, as the
+/// blocks of a log are.
 #[derive(Debug, Clone)]
 pub struct Trials {
     /// Times of durable writes of [`Trials::SMALL`] and of [`Trials::LARGE`] bytes, one at a time,
@@ -84,8 +84,8 @@ pub struct Trials {
     pub methods: Vec<(Method, Samples, Samples)>,
     /// Times with the best method, one write at a time, for each size in ascending order.
     pub sizes: Vec<(usize, Samples)>,
-    /// Times with the best method, of [`Trials::SMALL`] bytes, for each number of writes in flight
-    /// in ascending order.
+    /// Times of writes of [`Trials::SMALL`] bytes with the best method, for each number of writes
+    /// in flight in ascending order.
     pub depths: Vec<(usize, Samples)>,
 }
 

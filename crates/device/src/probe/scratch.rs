@@ -1,4 +1,4 @@
-//! A file to measure a device with, and the measuring.
+//! A file to measure a device with, and the measurement itself.
 //!
 //! The file has no name: it is created in a folder of its own, opened in every way and removed at
 //! once, so nothing is left behind, whatever happens to this process. (A crash in the instant
@@ -19,8 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The subfolder that the file is made in: a database in the same folder does not mind subfolders
-/// of other names.
+/// The subfolder in which the file is made. A database in the same folder ignores this name.
 const FOLDER: &str = "katydid-device-probe";
 /// Bytes of the writes that overwrite a file before it is measured.
 const PASS_BYTES: usize = 1 << 20;
@@ -74,7 +73,8 @@ pub struct Load {
     pub block_bytes: usize,
     /// Number of writes in flight, each by its own thread.
     pub depth: usize,
-    /// Duration of the measurement: less if the file ends before, longer if one write takes longer.
+    /// Duration of the measurement. It ends earlier if the file ends, and later if one write takes
+    /// longer.
     pub time: Duration,
 }
 
@@ -159,8 +159,8 @@ impl Scratch {
         self.files.iter().map(|file| file.method()).collect()
     }
 
-    /// Makes durable writes. Each thread writes one block after the other in a part of the file of
-    /// its own, and begins again at its start if the state of the blocks allows.
+    /// Makes durable writes. Each thread writes one block after the other in its own part of the
+    /// file, and begins again at the part's start if the state of the blocks allows.
     ///
     /// # Errors
     /// Those of the device; `InvalidInput` if the file does not support the method, or is too small
@@ -193,7 +193,7 @@ impl Scratch {
         Ok(Samples::new(times.concat(), elapsed))
     }
 
-    /// One thread's writes.
+    /// Makes one thread's writes.
     fn write(
         &self,
         file: &dyn File,
@@ -219,7 +219,7 @@ impl Scratch {
             if is_over || (!nanos.is_empty() && begun.elapsed() >= load.time) {
                 return Ok(nanos);
             }
-            // Not twice the same bytes: some devices notice.
+            // Each write has other bytes, because some devices detect equal ones.
             let number = (nanos.len() as u64 + 1).to_le_bytes();
             buffer.iter_mut().zip(number).for_each(|(byte, number)| *byte = number);
             let before = Instant::now();
@@ -240,10 +240,10 @@ impl Scratch {
     }
 }
 
-/// A new file without a name, open in every way that it takes, and where it was. `reserved` bytes
-/// are reserved for it.
+/// Makes a file without a name and opens it with every method that it supports. Returns the open
+/// files and the path that the file had. Reserves `reserved` bytes for it, if given.
 fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, String)> {
-    // A number of this process and call alone.
+    // A number that no other call in this process gets.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("probe.{}.{number}", std::process::id());
@@ -254,7 +254,7 @@ fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, St
         let created = FileDirectory::open(&folder)
             .and_then(|directory| Ok((directory.open(&name, Create::New, Method::Buffered)?, directory)));
         match created {
-            // Another process that is done has removed the folder meanwhile.
+            // Another process has ended its measurement and removed the folder meanwhile.
             Err(error) if error.is_not_found() && attempts < 100 => attempts += 1,
             Err(error) => return Err(error),
             Ok((file, directory)) => break (directory, file),
@@ -271,7 +271,7 @@ fn nameless(dir: &Path, reserved: Option<u64>) -> Result<(Vec<Arc<dyn File>>, St
         Ok(files)
     });
     directory.remove(&name)?;
-    // Not if another process measures here too; the last one does it.
+    // This fails while another process measures here; the last process removes the folder.
     std::fs::remove_dir(&folder).ok();
     Ok((opened?, place))
 }

@@ -43,7 +43,7 @@ impl SimDirectory {
         &mut world.folders[self.number]
     }
 
-    /// Takes a step whose only effect is `change`, un-synced either way.
+    /// Takes a step whose only effect is `change`, un-synced whether or not the device crashes.
     fn change(
         &self,
         world: &mut World,
@@ -193,7 +193,7 @@ impl Directory for SimDirectory {
         }))
     }
 
-    /// Whatever is wanted of it: it is simulated.
+    /// Opens a simulated region, whatever persistence the caller asks for.
     fn nvram(&self, name: &str, bytes: u64, _want: Persistence) -> Result<Arc<NvRegion>> {
         name::check(Verb::Map, name)?;
         let path = self.path(name);

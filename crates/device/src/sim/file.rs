@@ -51,7 +51,7 @@ impl SimFile {
         self.step_of(verb, || None)
     }
 
-    /// Waits out a stall and takes the step; `write` is what it writes.
+    /// Waits out a stall and takes the step; `write` describes the bytes that the step writes.
     fn step_of(
         &self,
         verb: Verb,
@@ -97,7 +97,8 @@ impl File for SimFile {
         }
         let room = world.room_to(self.inode.content().image.len(), end);
         if room < end {
-            // As the kernel does: what fits is written, then there is no space.
+            // As in the kernel, the bytes that fit are written before the write fails for lack of
+            // space.
             if room > offset {
                 self.inode.change(|image| image.write(up_to(room), offset, Reach::Cache));
             }
@@ -167,8 +168,7 @@ impl File for SimFile {
         let (mut world, outcome) = self.step(Verb::Prepare)?;
         let length = self.inode.content().image.len();
         let room = world.room_to(length, to);
-        // A failed preparation gives its growth back; what it overwrote of the old bytes stays
-        // zeros.
+        // A failed preparation gives its growth back; old bytes that it overwrote stay zeros.
         let partly = |stop: u64| self.inode.change(|image| image.zero(from, stop.min(length), Reach::Cache));
         match outcome {
             Outcome::Crash => {

@@ -5,9 +5,10 @@
 //!
 //! Invariants:
 //!
-//! 1. A sector is *clean* (seen == kept), *dirty* (in `pending`: the next sync keeps it) or *lost*
-//!    (in `lost`: a sync failed, the kernel marked it clean, and no later sync will keep it). Dirty
-//!    and lost exclude each other.
+//! 2. After a crash, every sector in `pending[..].dirty` may hold the kept bytes, any version
+//!    remembered for it, or the seen bytes. At most [`VERSIONS_MAX`] versions of a page are
+//!    remembered besides these two. Sectors of calls that were under way at a crash (`under_way`)
+//!    are dirty, and [`Survival::Trash`] may make them garbage.
 //! 2. Every sector in `pending[..].dirty` may, after a crash, hold what is kept, any version
 //!    remembered for it, or what is seen. Older versions are forgotten beyond [`VERSIONS_MAX`] a
 //!    page, what is seen never. So are those of a call that was under way at a crash (`under_way`),
@@ -33,13 +34,13 @@ struct Pending {
 /// Reach of a write's effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Seen at once, kept by the next sync.
+    /// The bytes are seen at once, and kept by the next sync.
     Cache,
-    /// Seen and kept at once.
+    /// The bytes are seen and kept at once.
     Device,
 }
 
-/// One file.
+/// One simulated file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileImage {
     seen: Bytes,
@@ -106,19 +107,20 @@ impl FileImage {
         self.reached(to, reach);
     }
 
-    /// A crash has interrupted a call that was writing `[from, to)`.
+    /// Notes that a crash has interrupted a call that was writing `[from, to)`.
     pub(super) fn interrupt(&mut self, from: u64, to: u64) {
         each_page(from, to.saturating_sub(from), |page, inside, _, count| {
             *self.under_way.entry(page).or_default() |= sectors(inside, inside + count);
         });
     }
 
-    /// The file that a killed process leaves: the calls that it had made have taken effect.
+    /// Returns the file that a killed process leaves, in which all calls that it had made have
+    /// taken effect.
     pub(super) fn after_kill(&self) -> FileImage {
         FileImage { under_way: BTreeMap::new(), ..self.clone() }
     }
 
-    /// A crash has interrupted a sync.
+    /// Notes that a crash has interrupted a sync.
     pub(super) fn interrupt_sync(&mut self) {
         self.under_way = self.pending.iter().map(|(page, pending)| (*page, pending.dirty)).collect();
     }
@@ -162,7 +164,7 @@ impl FileImage {
             self.length = end;
         }
         if reach == Reach::Device {
-            // Whatever length survives has to show these bytes, and no more is promised.
+            // Every length that may survive has to include these bytes; no more is promised.
             self.kept_length = self.kept_length.max(end);
             self.lengths.iter_mut().for_each(|length| *length = (*length).max(end));
         }
@@ -260,7 +262,7 @@ impl FileImage {
         }
     }
 
-    /// Lost sectors read as the device has them from now on.
+    /// Drops the cache: from now on lost sectors read as the device has them.
     pub(super) fn drop_cache(&mut self) {
         for (page, set) in std::mem::take(&mut self.lost) {
             each(set).for_each(|sector| self.seen.copy_sector(page, sector, self.kept.page(page)));
@@ -285,7 +287,7 @@ impl FileImage {
         true
     }
 
-    /// The file after a crash, everything in it durable.
+    /// Returns the file after a crash, with all its bytes durable.
     pub(super) fn survivor(&self, survival: Survival, rng: &mut Rng) -> FileImage {
         let length = match survival {
             Survival::KeepAll | Survival::Prefix => self.length,
@@ -317,8 +319,8 @@ impl FileImage {
                 }
                 Survival::KeepAll => each(pending.dirty)
                     .for_each(|sector| kept.copy_sector(*page, sector, self.seen.page(*page))),
-                // Half the whole pages go as one, as devices and file systems mostly do; and it is
-                // quicker.
+                // Half of the wholly dirty pages are kept or dropped as one, as most devices and
+                // file systems do. This is also quicker.
                 Survival::Random | Survival::Trash if pending.dirty == ALL_SECTORS && rng.bool() => {
                     if rng.u8(0..100) < mood {
                         kept.set_page(*page, self.seen.page(*page).cloned());
@@ -345,7 +347,7 @@ impl FileImage {
                     let at = sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
                     match rng.u8(0..4) {
                         0 => rng.fill(&mut kept.page_mut(*page)[at]),
-                        // Up to some byte of it the new one.
+                        // The sector holds the new bytes up to some byte.
                         1 => {
                             let count = rng.usize(0..SECTOR_BYTES);
                             let new = self.seen.page(*page).map_or([0; PAGE_BYTES], |page| **page);

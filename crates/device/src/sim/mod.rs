@@ -1,23 +1,23 @@
 //! A device that crashes on demand, and then keeps no more than it promised.
 //!
-//! It holds what programs see apart from what is durable: bytes by sector of 512, lengths, and
-//! names. A crash keeps everything durable, and of the rest what the seed says: per sector any
-//! version between the durable and the latest one (so writes are dropped, torn and reordered), any
-//! of the lengths in between, and a prefix or any subset of the name changes. Calls can be made to
-//! fail, to stall, or to crash the device half-way.
+//! The device holds the bytes (by sector of 512), lengths and names that programs see apart from
+//! the durable ones. A crash keeps everything durable, and the seed decides the rest: each sector
+//! gets any version between the durable and the latest one (so writes are dropped, torn and
+//! reordered), each file any of its lengths in between, and each directory a prefix or any subset
+//! of its name changes. Calls can be made to fail, to stall, or to crash the device half-way.
 //!
 //! Any thread. One latch serialises all calls, so that the same sequence of calls with the same
 //! seed does the same.
 //!
 //! | what counts as a step | partial effect when the device crashes at it |
 //! |---|---|
-//! | `write_at`, `prepare`, `truncate` | as if un-synced, also when durable: the seed decides sector by sector |
-//! | `File::sync`, `Directory::sync` | nothing is promised of what it covered: the seed decides as for un-synced |
+//! | `write_at`, `prepare`, `truncate` | as if un-synced, even of a durable write: the seed decides sector by sector |
+//! | `File::sync`, `Directory::sync` | what the sync covered stays un-synced: the seed decides |
 //! | creating, renaming, removing a file | as an un-synced name change |
 //! | creating a subdirectory, or a region of NVRAM | it exists or it does not |
 //!
-//! A sector is kept or dropped whole, but with [`Survival::Trash`], which makes garbage of sectors
-//! that were being written.
+//! A sector is kept or dropped whole, except with [`Survival::Trash`], which may make garbage of
+//! sectors that were being written.
 //!
 //! Steps are numbered from 0, so a test runs its workload once, asks [`SimDevice::steps`], and runs
 //! it again for each number below that with [`SimDevice::crash_at`].
@@ -90,8 +90,8 @@ impl SimDevice {
         SimDevice { shared, regions: Arc::default() }
     }
 
-    /// `reopened` with what `reopen` makes of each region. Not under a latch: a region's crash is
-    /// the device's.
+    /// Adds to `reopened` what `reopen` makes of each region. To be called without the device's
+    /// latch, because a region's crash is the device's.
     fn with_regions(&self, reopened: SimDevice, reopen: impl Fn(&SimNvram) -> SimNvram) -> SimDevice {
         for (path, region) in self.regions.all() {
             reopened.regions.add(path, reopen(&region).beside(&reopened.alone()));
@@ -99,8 +99,8 @@ impl SimDevice {
         reopened
     }
 
-    /// The device without its regions, for those regions themselves: a region that kept the whole
-    /// device would keep itself.
+    /// The device without its regions, for those regions themselves: a region that held the whole
+    /// device would keep itself alive.
     fn alone(&self) -> SimDevice {
         SimDevice { shared: self.shared.clone(), regions: Arc::default() }
     }
@@ -134,14 +134,14 @@ impl SimDevice {
         self.shared.changed.notify_all();
     }
 
-    /// Returns true if it has crashed.
+    /// Returns true if the device has crashed.
     pub fn is_crashed(&self) -> bool {
         self.shared.lock().crashed
     }
 
-    /// Returns the device after a crash of the machine, by [`Survival::Random`] with `seed`. This
-    /// device is frozen if it was not. May be called again, with other seeds too. The steps of the
-    /// new device count from 0; it has no planned faults, and the same capacity.
+    /// Returns the device after a crash of the machine, by [`Survival::Random`] with `seed`.
+    /// Freezes this device. May be called again, also with other seeds. The steps of the new device
+    /// count from 0; it has no planned faults, and the same capacity.
     pub fn reopen_after_crash(&self, seed: u64) -> SimDevice {
         self.reopen_with(seed, Survival::Random)
     }
@@ -205,7 +205,7 @@ impl SimDevice {
     }
 
     /// With `true`, callers of `write_at`, `sync` (of files and directories), `prepare` and
-    /// `truncate` wait until it is called with `false` or the device crashes. Reads go on.
+    /// `truncate` wait until a call with `false`, or until the device crashes. Reads go on.
     pub fn stall_writes(&self, stall: bool) {
         self.shared.lock().stalling = stall;
         self.shared.changed.notify_all();
@@ -242,20 +242,21 @@ impl SimDevice {
         }
     }
 
-    /// Every file by its path, with the bytes that programs see; also of a crashed device.
+    /// Returns every file by its path, with the bytes that programs see. The device may have
+    /// crashed.
     pub fn image(&self) -> BTreeMap<String, Vec<u8>> {
         let world = self.shared.lock();
         files(&world).map(|(path, inode)| (path, inode.content().image.contents())).collect()
     }
 
-    /// Every file by its path, with the bytes that survive a crash in the worst case.
+    /// Returns every file by its path, with the bytes that survive a crash in the worst case.
     pub fn durable_image(&self) -> BTreeMap<String, Vec<u8>> {
         let ending = Ending::Crash(Survival::DropAll, Rng::with_seed(0));
         let worst = reopen(&self.shared.lock(), 0, ending);
         files(&worst).map(|(path, inode)| (path, inode.content().image.contents())).collect()
     }
 
-    /// One line about each file, for the message of a failed test.
+    /// Returns one line about each file, for the message of a failed test.
     pub fn dump(&self) -> String {
         let world = self.shared.lock();
         let state = if world.crashed { "crashed" } else { "alive" };

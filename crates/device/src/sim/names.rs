@@ -2,9 +2,9 @@
 //!
 //! Run under the device's latch. Invariants:
 //!
-//! 1. `kept` is what the last directory sync made durable; `changes`, applied to it in order, gives
-//!    `seen`, unless a directory sync failed: then the names it lost are in neither `kept` nor
-//!    `changes`.
+//! 1. `kept` holds the names that the last directory sync made durable. `changes`, applied to
+//!    `kept` in order, gives `seen`, unless a directory sync failed: the changes that it lost are
+//!    in neither `kept` nor `changes`.
 //! 2. A rename is one change: a crash leaves the file under the old name or under the new one.
 //!
 //! A crash leaves `kept` with a prefix or any subset of the changes applied in order.
@@ -60,7 +60,7 @@ impl Names {
         self.changes.len()
     }
 
-    /// Names that all mean durable entries.
+    /// Makes names whose entries are all durable.
     pub(super) fn durable(entries: Entries) -> Self {
         Names { seen: entries.clone(), kept: entries, changes: Vec::new() }
     }

@@ -1,7 +1,7 @@
 //! The regions of non-volatile memory in a device's directories, by their paths.
 //!
-//! Any thread. The latch is a leaf; no region is called while it is held but to be opened, which
-//! takes no latch of its own.
+//! Any thread. The latch is a leaf. Its holder makes no call of a region, except that it opens one,
+//! which takes no latch.
 
 use super::SimDevice;
 use crate::error::{Cause, NvramFault};
@@ -9,7 +9,7 @@ use crate::nvram::{CrashPeer, NvRegion, SimNvram};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// See the head of this file.
+/// The regions of a device: see the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
     found: Mutex<BTreeMap<String, Region>>,
@@ -50,7 +50,7 @@ impl Regions {
         names.filter(|name| !name.contains('/')).map(str::to_owned).collect()
     }
 
-    /// Opens one that is there.
+    /// Opens a region that exists.
     pub(super) fn open(&self, path: &str, bytes: u64) -> Result<Arc<NvRegion>, Cause> {
         let mut found = self.found();
         let region = found.get_mut(path).ok_or(Cause::NotFound)?;

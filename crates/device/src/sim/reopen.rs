@@ -1,4 +1,4 @@
-//! From a device that ended to the one a restart finds.
+//! Makes the device that a restart finds from the device that ended.
 //!
 //! Pure but for the old device's latch, which the caller holds.
 
@@ -10,11 +10,11 @@ use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The end of the device's user.
+/// The way in which the use of a device ended.
 pub(super) enum Ending {
-    /// The process only: everything un-synced is still in the page cache, still un-synced.
+    /// Only the process ended: everything un-synced is in the page cache, and still un-synced.
     Kill,
-    /// The machine.
+    /// The machine crashed.
     Crash(Survival, Rng),
 }
 
@@ -57,7 +57,7 @@ impl Ending {
     }
 }
 
-/// The world that is found after `ending`.
+/// Returns the world that a restart finds after `ending`.
 pub(super) fn reopen(old: &World, seed: u64, mut ending: Ending) -> World {
     let mut new = World::new(seed);
     new.capacity = old.capacity;

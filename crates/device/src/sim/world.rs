@@ -25,19 +25,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// Longer files are refused: a wild offset must not make the simulation allocate without bound.
 pub(super) const FILE_BYTES_MAX: u64 = 4 << 30;
 
-/// A file, whatever its names.
+/// A file, under any number of names.
 #[derive(Debug)]
 pub(super) struct Inode {
     pub(super) id: u64,
     content: Mutex<Content>,
-    // Shared by all files of the device; changed under `World`'s latch but for drops. Relaxed: a
+    // Shared by all files of the device; changed under `World`'s latch, except by drops. Relaxed: a
     // plain sum.
     used: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Content {
-    /// Its latest name, for reports and faults.
+    /// The file's latest name, for reports and faults.
     pub(super) path: String,
     pub(super) image: FileImage,
 }
@@ -67,7 +67,7 @@ impl Drop for Inode {
 /// A directory; its number is its place in `World::folders`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Folder {
-    /// Names leading here, each followed by `/`; empty for the root.
+    /// Names of the directories that lead to this one, each followed by `/`; empty for the root.
     pub(super) prefix: String,
     pub(super) names: Names,
     pub(super) folders: BTreeMap<String, SubFolder>,
@@ -77,7 +77,7 @@ pub(super) struct Folder {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SubFolder {
     pub(super) number: usize,
-    /// True if its entry was synced.
+    /// True if the directory's entry was synced.
     pub(super) kept: bool,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct World {
     pub(super) inodes: u64,
 }
 
-/// A write that the device has been given and has not done.
+/// A write that the device has received and not done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stalled {
     pub(super) inode: u64,
@@ -119,7 +119,7 @@ pub(super) struct Shared {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Succeed,
-    /// Take effect as un-synced, then report the crash.
+    /// Takes effect as un-synced, then reports the crash.
     Crash,
     Fail(Fault),
 }
@@ -129,7 +129,7 @@ impl Shared {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Access for a call that is no step.
+    /// Takes the latch for a call that is no step.
     pub(super) fn look(&self, verb: Verb, subject: impl FnOnce() -> String) -> Result<MutexGuard<'_, World>> {
         let world = self.lock();
         if world.crashed {
@@ -138,8 +138,8 @@ impl Shared {
         Ok(world)
     }
 
-    /// Access for a call that moves bytes: waits while the device is stalled. `write` is what it
-    /// writes, if it is a write.
+    /// Takes the latch for a call that moves bytes; waits first while the device is stalled.
+    /// `write` describes the bytes of a write.
     pub(super) fn enter(
         &self,
         verb: Verb,

@@ -1,8 +1,8 @@
 //! One file of a striped set.
 //!
 //! `others` is empty for as long as this handle knows of no parts. Another handle may give the file
-//! some, so whatever could meet them (everything but accesses within the first unit, which stay
-//! where they are) looks at the header first.
+//! parts. So every call that could reach them looks at the header first. Accesses within the first
+//! unit do not, because its bytes stay in directory 0.
 
 use super::label::HEADER_BYTES;
 use super::layout::FILE_BYTES_MAX;
@@ -15,10 +15,9 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub(super) struct StripedFile {
     set: Arc<Set>,
-    /// In directory 0: a header, then its part.
+    /// The file in directory 0: a header, then this directory's part.
     first: Arc<dyn File>,
-    /// Files in the other directories. Set once, by any thread; a thread that sees them sees them
-    /// open.
+    /// Files in the other directories. Set once, by any thread, after all of them were opened.
     others: OnceLock<Vec<Arc<dyn File>>>,
     /// The method that was asked for; none for reading only.
     method: Option<Method>,
@@ -41,7 +40,8 @@ impl StripedFile {
         Ok(StripedFile { set, first, others, method })
     }
 
-    /// The parts in the other directories, if the file has any.
+    /// Returns the parts in the other directories, if the file has any. Looks at the header if this
+    /// handle knows of none.
     fn look(&self) -> Result<Option<&[Arc<dyn File>]>> {
         if self.others.get().is_none()
             && self.set.directories.len() > 1
@@ -52,8 +52,8 @@ impl StripedFile {
         Ok(self.others.get().map(Vec::as_slice))
     }
 
-    /// Returns whether bytes up to `end` can be in directories besides the first, which have parts
-    /// then.
+    /// Returns whether bytes up to `end` can lie in directories besides the first. Before it
+    /// returns true it makes the parts there if the file has none.
     fn is_spread(&self, end: u64, verb: Verb) -> Result<bool> {
         if self.others.get().is_some() {
             return Ok(true);
@@ -67,7 +67,7 @@ impl StripedFile {
         Ok(true)
     }
 
-    /// The file that directory `nth` has, and where its part begins.
+    /// Returns the file in directory `nth`, and the offset at which its part begins.
     fn part(&self, nth: usize) -> (&Arc<dyn File>, u64) {
         match (nth.checked_sub(1), self.others.get()) {
             (Some(other), Some(others)) => (&others[other], 0),
@@ -75,12 +75,12 @@ impl StripedFile {
         }
     }
 
-    /// All that this handle knows of.
+    /// All parts that this handle knows of, the first directory's included.
     fn parts(&self) -> impl Iterator<Item = &Arc<dyn File>> {
         std::iter::once(&self.first).chain(self.others.get().into_iter().flatten())
     }
 
-    /// Does the same to all of them at the same time.
+    /// Runs `call` on all parts at the same time.
     fn everywhere(&self, call: impl Fn(&dyn File) -> Result<()> + Sync) -> Result<()> {
         self.look()?;
         let files: Vec<&Arc<dyn File>> = self.parts().collect();
@@ -117,8 +117,8 @@ impl StripedFile {
         shares
     }
 
-    /// After a failed preparation: cuts the parts that have grown back to the lengths they had.
-    /// Failing here changes nothing for the caller, as in one directory.
+    /// Cuts the parts that a failed preparation has grown back to the lengths they had. The
+    /// caller's error is the same if this fails, as in one directory.
     fn give_back(&self, before: &[u64], to: u64) {
         for (nth, before) in before.iter().enumerate() {
             let (file, base) = self.part(nth);
@@ -152,7 +152,8 @@ impl File for StripedFile {
             let here = &mut buffer[done..done + room];
             let got = file.read_at(here, base + layout.share(nth, at))?;
             if got < room {
-                // The end, or a part that is shorter because nothing was ever written there.
+                // The read is short at the end of the file, or in a part that is shorter because
+                // nothing was ever written there.
                 let end = match end {
                     Some(end) => end,
                     None => *end.insert(self.len()?),
@@ -211,7 +212,8 @@ impl File for StripedFile {
         }
         let before = self.parts().map(|file| file.len()).collect::<Result<Vec<_>>>()?;
         let layout = self.set.layout;
-        // Not by the helpers: this takes long, and they are for calls that a thread waits for.
+        // Threads of its own run the preparation: it takes long, and helpers are for the short
+        // calls that committing threads wait for.
         let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
             let prepare = |nth: usize| {
                 let (file, base) = self.part(nth);
@@ -237,7 +239,7 @@ impl File for StripedFile {
         if !failures.is_empty() {
             self.give_back(&before, to);
         }
-        // What is worse than a lack of room must be heard.
+        // An error that is worse than a lack of room takes precedence.
         let is_mild = |error: &Error| error.is_no_space() && error.verb == Verb::Prepare;
         let worst = failures.iter().find(|error| !is_mild(error)).or(failures.first());
         worst.map_or(Ok(()), |error| Err(error.clone()))
@@ -274,7 +276,7 @@ impl File for StripedFile {
         let Advice::Soon { offset, bytes } = advice else {
             return self.parts().for_each(|file| file.advise(advice));
         };
-        // Parts that this handle does not know yet are found by the read itself.
+        // The read itself finds parts that this handle does not know yet.
         let (layout, mut at, mut left) = (self.set.layout, offset, bytes.min(FILE_BYTES_MAX));
         while left > 0 && at < FILE_BYTES_MAX {
             let here = layout.left(at).min(left);
@@ -292,7 +294,8 @@ impl File for StripedFile {
         let first = self.first.method();
         match self.parts().map(|file| file.method()).find(|method| *method != first) {
             None => first,
-            // The most careful of them: a gate makes syncs of the page cache take turns.
+            // One buffered part makes the whole file buffered, because a gate lets syncs of the
+            // page cache run only one at a time.
             Some(_) if self.parts().any(|file| file.method() == Method::Buffered) => Method::Buffered,
             Some(_) => Method::Direct,
         }

@@ -1,19 +1,19 @@
 //! Threads that make the calls of one striped call at the same time, one for each directory.
 //!
-//! The caller makes the first call itself and takes back whatever no helper has begun by then, so
-//! it never waits for a helper that is busy for another caller. Helpers are started when one is
+//! The caller makes the first call itself, and then takes back the calls that no helper has begun.
+//! So it never waits for a helper that is busy for another caller. Helpers are started when one is
 //! missing, at most [`HELPERS_MAX`]. They sleep on a condition variable without a timer when there
 //! is nothing to do, and end with the pool.
 //!
 //! Invariants:
 //!
-//! 1. [`HelperPool::each`] returns, or unwinds, only when no helper has or can get its call any
-//!    more: the call is borrowed.
+//! 1. [`HelperPool::each`] returns, or unwinds, only when no helper has its call or can still get
+//!    it, because the call is borrowed.
 //! 2. A task is in the queue or with the thread that took it out, never both. Each task is reported
 //!    to its group exactly once.
 //!
-//! Latches (leaf ranks): `state` guards the queue and the count of sleepers; a group's own guards
-//! its outcome. Neither is held during a call.
+//! Latches (leaf ranks): `state` guards the queue and the count of sleepers; each group's own latch
+//! guards its outcome. Neither is held during a call.
 
 use crate::error::{Error, Result};
 use crate::gate::Caller;
@@ -24,12 +24,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Calls that are helped with at once, of all callers together.
+/// Most helper threads, for all callers together.
 const HELPERS_MAX: usize = 16;
 
 type Call<'a> = dyn Fn(usize) -> Result<()> + Sync + 'a;
 
-/// See the head of this file.
+/// A pool of helper threads: see the head of this file.
 #[derive(Default)]
 pub(super) struct HelperPool {
     shared: Arc<Shared>,
@@ -45,16 +45,17 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Task>,
-    /// Helpers that sleep and that no thread has woken; may be more than there are, never fewer.
+    /// Number of sleeping helpers that no thread has woken. After a spurious wake-up it may be too
+    /// large; it is never too small.
     asleep: usize,
     helpers: usize,
     over: bool,
 }
 
 struct Task {
-    /// Alive for as long as its group is not settled (invariant 1). No reference: the task outlives
-    /// the call by the moment between its report and its drop, when the caller may have taken the
-    /// call away.
+    /// The call is alive until its group is settled (invariant 1). This is a pointer and not a
+    /// reference, because for a moment between its report and its drop the task may outlive the
+    /// call.
     call: *const Call<'static>,
     nth: usize,
     group: Arc<Group>,
@@ -72,7 +73,7 @@ struct Group {
 
 struct GroupProgress {
     tasks: usize,
-    /// The failure of the lowest number.
+    /// The failed call of the lowest number, and its error.
     failure: Option<(usize, Error)>,
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -90,7 +91,8 @@ impl Task {
             let call = unsafe { &*call };
             call(nth)
         };
-        // The caller waits for this: what it must not wait for, this thread must not either.
+        // The caller waits for this call, so this thread counts as inside the same gates as the
+        // caller.
         let outcome = group.caller.lend(|| catch_unwind(AssertUnwindSafe(made)));
         group.report(nth, outcome);
     }
@@ -112,7 +114,8 @@ impl Group {
     }
 }
 
-/// Keeps [`HelperPool::each`] from ending before its tasks have (invariant 1), also by a panic.
+/// Keeps [`HelperPool::each`] from ending, even by a panic, before its tasks have ended (invariant
+/// 1).
 struct Ending<'a> {
     shared: &'a Shared,
     group: &'a Arc<Group>,
@@ -131,8 +134,8 @@ impl Drop for Ending<'_> {
 }
 
 impl HelperPool {
-    /// Makes `call` with each number below `count`, at the same time as far as there are helpers;
-    /// the failure of the lowest number.
+    /// Makes `call` with each number below `count`, at the same time if there are enough helpers.
+    /// Returns the failure of the lowest number.
     pub(super) fn each(&self, count: usize, call: &Call<'_>) -> Result<()> {
         if count <= 1 {
             return (0..count).try_for_each(call);
@@ -140,7 +143,8 @@ impl HelperPool {
         let progress = GroupProgress { tasks: count - 1, failure: None, panic: None };
         let (caller, progress) = (Caller::this_thread(), Mutex::new(progress));
         let group = Arc::new(Group { caller, progress, settled: Condvar::new() });
-        // SAFETY: only the lifetime changes, of what is used as a reference by `Task::run` alone.
+        // SAFETY: only the pointer's lifetime changes, and only `Task::run` makes a reference of
+        // it.
         let lasting = unsafe { std::mem::transmute::<*const Call<'_>, *const Call<'static>>(call) };
         let ending = Ending { shared: &self.shared, group: &group };
         self.offer((1..count).map(|nth| Task { call: lasting, nth, group: group.clone() }));
@@ -171,7 +175,7 @@ impl HelperPool {
             let shared = self.shared.clone();
             match thread::Builder::new().name("katydid-stripe".to_owned()).spawn(move || shared.help()) {
                 Ok(thread) => locked(&self.threads).push(thread),
-                // The caller does it all.
+                // Without a helper the caller makes the calls itself.
                 Err(_) => locked(&self.shared.state).helpers -= 1,
             }
         }
@@ -179,14 +183,14 @@ impl HelperPool {
 }
 
 impl Shared {
-    /// The next task of a group that no helper has begun.
+    /// Takes the group's next task that no helper has begun.
     fn take_back(&self, group: &Arc<Group>) -> Option<Task> {
         let mut state = locked(&self.state);
         let nth = state.queue.iter().position(|task| Arc::ptr_eq(&task.group, group))?;
         state.queue.remove(nth)
     }
 
-    /// A helper's life.
+    /// Runs tasks until the pool is dropped; a helper thread does nothing else.
     fn help(&self) {
         let mut state = locked(&self.state);
         loop {
@@ -209,7 +213,7 @@ impl Drop for HelperPool {
         locked(&self.shared.state).over = true;
         self.shared.asked.notify_all();
         for thread in locked(&self.threads).drain(..) {
-            // A helper does not panic: its tasks' panics are their callers'.
+            // A helper does not panic, because the panics of its tasks go to their callers.
             drop(thread.join());
         }
     }
@@ -248,8 +252,8 @@ mod tests {
         });
     }
 
-    /// For Miri, under several seeds: the call dies as soon as `each` returns, while a helper may
-    /// be about to leave it.
+    /// For Miri, under several seeds: the call is dropped as soon as `each` returns, while a helper
+    /// may still be leaving it.
     #[test]
     fn miri_a_call_may_die_as_soon_as_it_was_made_by_all() {
         let helpers = HelperPool::default();
@@ -272,13 +276,14 @@ mod tests {
     fn calls_are_made_at_the_same_time() {
         let (helpers, meeting) = (HelperPool::default(), Barrier::new(4));
         let call = |_| {
-            // Ends only when all four are in it.
+            // The call ends only when all four calls have begun.
             meeting.wait();
             Ok(())
         };
         for _ in 0..3 {
             helpers.each(4, &call).expect("no call fails");
-            // A helper that is not asleep yet is not counted upon, and another one is started.
+            // A call that finds too few helpers asleep starts more, so all three have to be asleep
+            // first.
             while locked(&helpers.shared.state).asleep < 3 {
                 thread::yield_now();
             }

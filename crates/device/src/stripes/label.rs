@@ -8,9 +8,9 @@
 //! set 5f0e... (32 hex digits)   index 0   count 2   unit 524288   state complete   sum ... (16 hex digits)
 //! ```
 //!
-//! one word and its value a line. A file that has parts begins, in directory 0, with a block of 4
-//! KiB of which one sector, so never torn, is used; all zeros, or too short to be there, it says
-//! that the file has none:
+//! Each line of the label holds one word and its value. A file that has parts begins, in directory
+//! 0, with a header of 4 KiB. Only the header's first sector is used, so the header is never torn.
+//! A header that is all zeros, or a file too short for one, means that the file has no parts:
 //!
 //! ```text
 //! "KATYDSTR" | 8 version u32 | 12 zero u32 | 16 set u128 | 32 id u64 | 40 sum u64 | zeros
@@ -25,14 +25,14 @@ use std::fmt::Write as _;
 const VERSION: u32 = 1;
 const TITLE: &str = "katydid stripes ";
 const MAGIC: &[u8; 8] = b"KATYDSTR";
-/// Bytes before a file's first in directory 0.
+/// Bytes of the header, which precedes a file's first byte in directory 0.
 pub(super) const HEADER_BYTES: u64 = 4096;
 /// Bytes of a header that are read and checked.
 const SEALED_BYTES: usize = 48;
-/// No label is longer.
+/// Longest label in bytes.
 pub(super) const LABEL_BYTES_MAX: usize = 512;
 
-/// Progress of making a set; only directory 0's label is ever anything but complete.
+/// Progress of making a set; only directory 0's label is ever `Making`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Making,

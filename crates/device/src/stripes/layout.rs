@@ -28,8 +28,8 @@ impl Layout {
         self.unit - at % self.unit
     }
 
-    /// Number of the first `end` bytes of the file that a directory holds. It is also the offset,
-    /// in the directory's part, of the first byte from `end` on that it holds.
+    /// Bytes that a directory holds of the file's first `end` bytes. This is also the offset, in
+    /// the directory's part, of the first byte at or above `end` that the directory holds.
     pub(super) fn share(&self, nth: usize, end: u64) -> u64 {
         let row = self.unit * self.count as u64;
         let rest = (end % row).saturating_sub(nth as u64 * self.unit);

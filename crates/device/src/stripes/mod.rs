@@ -1,24 +1,24 @@
 //! One directory made of several, whose large files are spread over them unit by unit (ELEDA,
 //! section 6.1: 512 KiB over two devices), so that one large write goes to several devices at once.
 //!
-//! Any thread. Names are the first directory's alone. A file lives there until it grows beyond one
-//! unit; then it gets parts in the other directories, under a number that its own first block names
-//! ([`label`]) and no other file ever had. So creating, renaming and removing are what they are in
-//! one directory, whole or not at all, and parts are found by whatever name.
+//! Any thread. Only the first directory has the names of files. A file lives there until it grows
+//! beyond one unit; then it gets parts in the other directories, under a number that its first
+//! block holds ([`label`]) and that no other file ever had. So creating, renaming and removing a
+//! file is atomic, as in one directory, and a file's parts are found by any of its names.
 //!
 //! Invariants:
 //!
 //! 1. A file's header that names parts is durable only after the parts exist durably in every other
-//!    directory. No byte is in a part of a file whose header does not name it, durably.
-//! 2. A part is removed only when it is durable that no file names it: after the first directory
-//!    was synced, and by the opening that took the last name away, or by a later one, before that
-//!    makes its first part. An opening that makes none changes nothing: a file whose header was
-//!    lost can be put back.
+//!    directory. Bytes are written to a part only once the file's header names it durably.
+//! 2. A part is removed only when it is durable that no file names it, which takes a sync of the
+//!    first directory. The opening that removed the last name removes the part, or a later opening
+//!    does before it makes its first part. An opening that makes no parts removes no part that it
+//!    finds unnamed, so a file whose header was lost can be put back.
 //! 3. The labels of a set are made in this order: the first directory's (making), the others', the
 //!    first's (complete). Each is durable before the next is begun, and the last before the set is
 //!    used. A directory that is not empty gets no label.
-//! 4. Whatever is asked to be durable is reported only when it is in every directory that it
-//!    touches.
+//! 4. A call that promises durability returns only when its bytes and names are durable in every
+//!    directory that it touches.
 //! 5. A set can be open more than once, in one process and in several. Only the opening that has
 //!    the lock of the directory makes and removes parts; the others are refused with
 //!    `Cause::Locked`. An opening without the lock takes it for as long as it makes the parts of
@@ -26,24 +26,24 @@
 //!    the next number again ([`owner`]).
 //! 6. A file that is opened to be changed has parts only if its header names them durably: the
 //!    header is synced, its cached bytes are dropped, and it is read again. A process may have died
-//!    after it wrote the header and before that was durable, or because its sync failed; then the
-//!    page cache shows a header that never reaches the device. Bytes written to the parts would be
-//!    lost with it. A header that another handle writes later is not checked again: if its write
-//!    fails, that opening's gate is shut.
-//! 7. A file whose header names no parts is never longer than one unit: if it is, the header was
-//!    lost, and its parts stay.
+//!    after it wrote the header and before the header was durable, or its sync may have failed;
+//!    then the page cache shows a header that never reaches the device. Bytes written to the parts
+//!    would be lost with it. A header that another handle writes later is not checked again: if its
+//!    write fails, that opening's gate is shut.
+//! 7. A file whose header names no parts is never longer than one unit: if it is longer, the header
+//!    was lost, and its parts stay.
 //!
 //! | crash while | leaves |
 //! |---|---|
 //! | a set is made | some labels; the next opening goes on where it stopped |
 //! | a file gets parts | parts that no header names: garbage, removed before a later opening makes its first part |
-//! | a file is removed, or replaced by renaming | it, with all parts; or not, and its parts are garbage |
-//! | bytes are written, zeros prepared | what un-synced bytes are anywhere: each directory keeps its own choice of them |
-//! | a file is cut | the old length with zeros instead of some of what was to be cut, or the new one |
+//! | a file is removed, or replaced by renaming | the file with all parts; or no file, and its parts are garbage |
+//! | bytes are written, zeros prepared | un-synced bytes as in any directory: each directory keeps its own choice of them |
+//! | a file is cut | the old length with zeros instead of some of the cut bytes; or the new length |
 //!
 //! Latches: `known` of the [`owner`] (guards the making of parts and the next number; held across
-//! device calls, so taken before the latches of what is beneath and after the gate's turn of the
-//! file, which is above), `inside` (leaf).
+//! device calls, so it is taken before the latches of the directories beneath, and after the file's
+//! turn in the gate above), `inside` (leaf).
 
 mod file;
 mod helpers;
@@ -78,21 +78,21 @@ fn refused(reason: &str) -> Error {
     Error::from_io(Verb::Open, "stripes", io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
-/// Several directories as one. See the head of this file.
+/// Several directories used as one, with large files spread over them unit by unit (ELEDA, section
+/// 6.1).
 ///
 /// A set may be open more than once, in one process and in several. The first write or preparation
 /// beyond one unit gives a file parts in the other directories. That call fails with
 /// `Cause::Locked` while another opening holds the lock of the directory ([`Directory::lock`]), or
-/// is giving parts to a file of it. It never fails so if the caller holds that lock.
+/// is giving parts to a file of it. It never fails with that cause if the caller holds that lock.
 ///
 /// ```
 /// use katydid_device::{Directory, MemoryDirectory, StripedDirectory};
 /// use std::sync::Arc;
 ///
-/// // On different devices, for this to be worth anything.
-/// let directories: Vec<Arc<dyn Directory>> =
-///     vec![Arc::new(MemoryDirectory::new()), Arc::new(MemoryDirectory::new())];
-/// let log = StripedDirectory::open(directories, StripedDirectory::UNIT_BYTES)?;
+/// // A real set has its directories on different devices. let directories: Vec<Arc<dyn Directory>>
+/// = vec![Arc::new(MemoryDirectory::new()), Arc::new(MemoryDirectory::new())]; let log =
+/// StripedDirectory::open(directories, StripedDirectory::UNIT_BYTES)?;
 /// # Ok::<(), katydid_device::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -101,7 +101,7 @@ pub struct StripedDirectory {
 }
 
 impl StripedDirectory {
-    /// ELEDA's unit.
+    /// The unit in ELEDA, in bytes.
     pub const UNIT_BYTES: u64 = 512 << 10;
 
     /// Opens a set of directories, given in their order, or makes one of empty directories.
@@ -148,8 +148,8 @@ impl StripedDirectory {
     ) -> Result<StripedDirectory> {
         let set = match Set::existing(directories.clone(), helpers.clone(), owner.clone())? {
             Some(set) => {
-                // A label that is seen need not be durable: the process that wrote the last one may
-                // have been killed before it was.
+                // A label that is seen need not be durable: the process that wrote the last label
+                // may have been killed before that label was durable.
                 set.first().sync()?;
                 set
             }
@@ -237,8 +237,8 @@ impl Directory for StripedDirectory {
         for directory in &self.set.directories {
             match directory.existing_subdirectory(name)? {
                 Some(found) => inner.push(found),
-                // Directories inside are made in order: it was not finished, unless its first says
-                // otherwise.
+                // Directories inside are made in order, so the making was not finished, unless the
+                // first one's label says that it was.
                 None if inner
                     .first()
                     .is_some_and(|first: &Arc<dyn Directory>| set::is_complete(&**first)) =>
@@ -253,7 +253,7 @@ impl Directory for StripedDirectory {
         Ok(set.map(|set| Arc::new(StripedDirectory { set: Arc::new(set) }) as Arc<dyn Directory>))
     }
 
-    /// In the first directory.
+    /// Opens the region in the first directory.
     fn nvram(&self, name: &str, bytes: u64, want: Persistence) -> Result<Arc<NvRegion>> {
         Self::check(Verb::Map, name)?;
         self.first().nvram(name, bytes, want)

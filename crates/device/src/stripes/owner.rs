@@ -1,5 +1,5 @@
-//! The right of one opening to make and remove the parts of a directory, and what is known for as
-//! long as the right lasts.
+//! The right of one opening to make and remove the parts of a directory, and the facts that hold
+//! while the right lasts.
 //!
 //! Any thread. There is one [`Owner`] for each directory of an opening, however many handles that
 //! opening has on it. Several openings of one directory, in one process or in several, each have
@@ -8,13 +8,13 @@
 //! Invariants:
 //!
 //! 1. Parts are made and removed only by a thread that has a [`Turn`]. A turn has the directory's
-//!    lock: that which the caller took with [`Owner::lock`], or one that the turn takes for itself.
-//!    So no two openings have a turn at once, and a lock that one opening keeps refuses every turn
-//!    of the others: `Cause::Locked`.
-//! 2. `next` and `doomed` are believed only under the lock under which they were found. Without it
+//!    lock: either the one that the caller took with [`Owner::lock`], or one that the turn takes
+//!    itself. So no two openings have a turn at once, and a lock that one opening keeps refuses
+//!    every turn of the others: `Cause::Locked`.
+//! 2. `next` and `doomed` are valid only under the lock under which they were found. Without it
 //!    another opening may have given the numbers to other files.
 //!
-//! A crash leaves nothing of it: the operating system gives the lock back.
+//! A crash leaves nothing, because the operating system releases the lock.
 
 use crate::directory::{Directory, DirectoryLock};
 use crate::error::Result;
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// See the head of this file.
+/// The owner of one directory in one opening: see the head of this file.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
     known: Mutex<Known>,
@@ -40,7 +40,7 @@ pub(super) struct Known {
     term: u64,
     /// The number of the next file with parts; none before the numbers in use were looked at.
     pub(super) next: Option<u64>,
-    /// Numbers of parts whose file was removed, not yet durably.
+    /// Numbers of parts whose file was removed, if the removal is not durable yet.
     doomed: Vec<u64>,
 }
 
@@ -59,16 +59,16 @@ struct StripedLock {
 
 impl DirectoryLock for Arc<StripedLock> {}
 
-/// Keeps the lock. Dropping one that a turn took gives the lock back.
+/// The lock that a turn has. Dropping a lock that the turn took itself releases it.
 #[derive(Debug)]
 enum HeldLock {
     Callers { _lock: Arc<StripedLock>, term: u64 },
     Own { _lock: Box<dyn DirectoryLock> },
 }
 
-/// The right to make and remove parts. The lock is given back before other threads of this opening
-/// go on (order of the fields), so that the lock of one thread's turn never refuses another thread
-/// of the same opening.
+/// The right to make and remove parts. The lock is released before other threads of this opening go
+/// on (order of the fields), so that the lock of one thread's turn never refuses another thread of
+/// the same opening.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     kept: HeldLock,
@@ -76,7 +76,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Owner {
-    /// The owner of the directory of this name inside.
+    /// The owner of the inner directory with this name.
     pub(super) fn inside(&self, name: &str) -> Arc<Owner> {
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         inside.entry(name.to_owned()).or_default().clone()
@@ -117,7 +117,7 @@ impl Owner {
 }
 
 impl Known {
-    /// A file with these parts has lost its name.
+    /// Notes the parts of a file that has lost its name.
     pub(super) fn doom(&mut self, id: Option<u64>) {
         self.doomed.extend(id);
     }
@@ -126,7 +126,8 @@ impl Known {
         Doomed { ids: std::mem::take(&mut self.doomed), term: self.term }
     }
 
-    /// Puts back what [`Known::take_doomed`] gave. In a later term they are garbage like any other.
+    /// Puts back the numbers that [`Known::take_doomed`] returned. In a later term they stay out:
+    /// their parts are then garbage for the collection.
     pub(super) fn put_back(&mut self, doomed: Doomed) {
         if doomed.term == self.term {
             self.doomed.extend(doomed.ids);

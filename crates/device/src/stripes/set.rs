@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Name of a directory's label; hidden from listings, and refused for other files.
 pub(super) const LABEL_NAME: &str = "STRIPES";
-/// Its name while it is written.
+/// Name of a label while it is written.
 pub(super) const LABEL_NEW_NAME: &str = "STRIPES.new";
 
 /// An open set.
@@ -43,8 +43,8 @@ fn read_label(directory: &dyn Directory) -> Result<Option<Label>> {
     Label::decode(&text[..count]).map(Some).map_err(|found| fault(directory, found))
 }
 
-/// Returns whether a directory is the first of a set whose making was finished, as far as can be
-/// told.
+/// Returns whether a directory is the first of a set whose making was finished, as far as its label
+/// can be read.
 pub(super) fn is_complete(first: &dyn Directory) -> bool {
     matches!(read_label(first), Ok(Some(Label { state: State::Complete, .. })))
 }
@@ -60,7 +60,8 @@ fn write_label(directory: &dyn Directory, label: &Label) -> Result<()> {
 }
 
 impl Set {
-    /// Opens a set whose making was finished; `None` if there is none, or one half made.
+    /// Opens a set whose making was finished; Returns `None` if there is no set, or one whose
+    /// making was not finished.
     pub(super) fn existing(
         directories: Vec<Arc<dyn Directory>>,
         helpers: Arc<HelperPool>,
@@ -97,18 +98,18 @@ impl Set {
     /// Makes a set, or goes on where its making stopped (invariant 3).
     pub(super) fn make(directories: &[Arc<dyn Directory>], unit: u64) -> Result<()> {
         let first = &*directories[0];
-        // No other opening makes it meanwhile.
+        // The lock keeps other openings from making the set meanwhile.
         let _lock = first.lock()?;
         let count = directories.len();
         let label = match read_label(first)? {
             Some(label) => {
                 // A label that is seen need not be durable: the process that wrote it may have been
-                // killed before.
+                // killed before it was durable.
                 first.sync()?;
                 label
             }
             None => {
-                // Before anything is written anywhere.
+                // All directories are checked before the first write.
                 for directory in directories {
                     if let Some(Label { set: found, .. }) = read_label(&**directory)? {
                         return Err(fault(
@@ -157,8 +158,8 @@ impl Set {
     /// The number of a file's parts, if it has any. `subject` is for the error of a header that
     /// cannot be read, or that was lost (invariant 7).
     fn read_id(&self, first: &dyn File, subject: impl FnOnce() -> String) -> Result<Option<u64>> {
-        // Before the header: another opening may be giving the file parts, and the file grows after
-        // its header.
+        // The length is read before the header, because another opening may be giving the file
+        // parts, and the file grows only after its header is written.
         let length = first.len()?;
         let mut block = [0; 512];
         let count = first.read_at(&mut block, 0)?;
@@ -222,7 +223,7 @@ impl Set {
         id.map(|id| self.open_parts(id, method)).transpose()
     }
 
-    /// For reading only without a method.
+    /// Opens a file's parts, for reading only if there is no `method`.
     fn open_parts(&self, id: u64, method: Option<Method>) -> Result<Vec<Arc<dyn File>>> {
         let name = label::part_name(id);
         let open = |directory: &Arc<dyn Directory>| match method {
@@ -232,8 +233,9 @@ impl Set {
         self.others().iter().map(open).collect()
     }
 
-    /// The parts of a file, made if it has none (invariant 1). Out of room nothing is left behind,
-    /// and the error's verb is `verb`. `Cause::Locked` if another opening has the directory.
+    /// Returns the parts of a file, and makes them if it has none (invariant 1). If the device has
+    /// no room, nothing is left behind, and the error's verb is `verb`. The cause is
+    /// `Cause::Locked` if another opening has the directory.
     pub(super) fn make_parts(
         &self,
         first: &dyn File,
@@ -254,11 +256,12 @@ impl Set {
         turn.next = Some(id + 1);
         let made = self.begin_parts(id, first, method, verb);
         if made.is_err() {
-            // No header names them. What cannot be removed now is garbage for later.
+            // No header names these parts. Parts that cannot be removed now are garbage for a later
+            // collection.
             self.remove_parts(id);
         }
         made?;
-        // If this fails it may be there nevertheless: the parts stay.
+        // If this write fails, the header may be on the device nevertheless, so the parts stay.
         first.write_at(&[IoSlice::new(&label::header(self.id, id))], 0, WriteMode::Durable)?;
         self.open_parts(id, Some(method))
     }
@@ -271,29 +274,29 @@ impl Set {
             directory.sync()?;
         }
         if verb != Verb::Prepare {
-            // It would sync the page cache, and not in turn with others who do (the gate's
-            // invariant 4).
+            // A preparation would sync the page cache beside other syncs of it, which the gate's
+            // invariant 4 forbids.
             return Ok(());
         }
-        // So that the header cannot run out of room.
+        // After this preparation the header cannot run out of room.
         first.prepare(0, label::HEADER_BYTES)
     }
 
     fn remove_parts(&self, id: u64) {
         let name = label::part_name(id);
         for directory in self.others() {
-            // It does no harm, and goes with the next collection.
+            // A part that stays does no harm, and the next collection removes it.
             directory.remove(&name).ok();
         }
     }
 
-    /// One more than any number in use, here or in what a crash left.
+    /// One more than any number in use, including those of parts that a crash left.
     fn next_id(&self) -> Result<u64> {
         let ids = self.named_ids()?.into_iter().chain(self.part_ids()?);
         Ok(ids.max().map_or(1, |last| last + 1))
     }
 
-    /// Numbers that files name. Only in a turn.
+    /// Numbers that files name. Only a thread with a turn may call this.
     fn named_ids(&self) -> Result<BTreeSet<u64>> {
         let mut ids = BTreeSet::new();
         for name in self.first().list()? {
@@ -318,17 +321,18 @@ impl Set {
         Ok(ids)
     }
 
-    /// Removes those of these parts that no file names (invariant 2). Only in a turn.
+    /// Removes the parts of `ids` that no file names (invariant 2). Only a thread with a turn may
+    /// call this.
     fn remove_unnamed(&self, ids: BTreeSet<u64>) -> Result<()> {
         let named = match self.named_ids() {
-            // Which file the parts belong to cannot be told then. All stay, and opening the damaged
-            // file is an error.
+            // A damaged header hides which parts its file has, so all parts stay. Opening the
+            // damaged file is an error.
             Err(Error { cause: Cause::Stripes(_), .. }) => return Ok(()),
             other => other?,
         };
         let garbage: Vec<u64> = ids.difference(&named).copied().collect();
         if !garbage.is_empty() {
-            // A process may have taken names away and have been killed before that was durable.
+            // A process may have removed names, and been killed before the removal was durable.
             self.first().sync()?;
             garbage.into_iter().for_each(|id| self.remove_parts(id));
         }
@@ -336,7 +340,7 @@ impl Set {
     }
 
     /// Makes the first directory's names durable, and removes the parts of files that have lost
-    /// theirs (invariant 2).
+    /// their names (invariant 2).
     pub(super) fn sync(&self) -> Result<()> {
         let doomed = self.owner.known().take_doomed();
         let outcome = self.first().sync();

@@ -1,14 +1,14 @@
-//! Counts what is allocated, so that a test sees a length that was read from damaged bytes and
-//! believed.
+//! Counts allocated bytes, so that a test notices code that allocates by a length read from damaged
+//! bytes.
 //!
 //! A test target makes [`Counting`] its `#[global_allocator]`. The counts are of all threads
-//! together: what is measured runs alone.
+//! together, so a measurement has to run alone.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes allocated now, and the most since [`begin`]. Statistics, hence relaxed: they are read when
-/// the threads that were measured have ended.
+/// Bytes allocated now; `MOST` is their maximum since [`begin`]. Both are statistics, hence
+/// relaxed: a test reads them when the measured threads have ended.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 

@@ -1,24 +1,24 @@
 //! The stall watch: a device call that takes longer than a threshold is reported while it lasts and
 //! when it ends.
 //!
-//! It stands before a directory, next to the device, and sees every write, sync and preparation
-//! made through it. Each call leaves in a slot what it is and since when; one thread looks at the
-//! slots when the oldest call under way would be due. A stall is an event (`log`, target
-//! `katydid::device`, and with the feature `tracing` one of that) and is counted ([`Stalls`]).
-//! Nothing about the call itself changes.
+//! The watch stands before a directory, next to the device, and sees every write, sync and
+//! preparation made through it. Each call puts its description and start time into a slot; one
+//! thread looks at the slots when the oldest call under way would be due. A stall is counted
+//! ([`Stalls`]) and is an event of `log` (target `katydid::device`), and with the feature `tracing`
+//! also one of `tracing`. Nothing about the call itself changes.
 //!
 //! Invariants:
 //!
-//! 1. A call costs one look at the clock, and a few stores to a line that other threads hardly use;
-//!    it allocates nothing.
+//! 1. A call costs one look at the clock, and a few stores to a cache line that other threads
+//!    hardly use; it allocates nothing.
 //! 2. While no call is under way the watcher is parked without a timer: it wakes up at most once
 //!    after the last call ended. The call that finds it parked unparks it, so no call goes
 //!    unwatched.
 //! 3. A stall is counted once, however often it is reported. A caller of [`Watch::stalls`] sees the
 //!    stalls under way, whether or not the watcher has run.
-//! 4. More than [`SLOTS`] calls at once: those beyond are not watched.
+//! 4. At most [`SLOTS`] calls are watched at once; calls beyond that number are not watched.
 //!
-//! A crash leaves nothing of it.
+//! A crash leaves nothing of the watch.
 
 mod slots;
 mod through;
@@ -41,9 +41,9 @@ const TARGET: &str = "katydid::device";
 pub struct Stalls {
     /// Calls that took longer than the threshold, those under way included.
     pub count: u64,
-    /// The duration of the longest of them, so far.
+    /// The longest duration of these calls, so far.
     pub longest: Duration,
-    /// The call under way that began first.
+    /// The oldest call under way, if it has taken longer than the threshold.
     pub under_way: Option<Stall>,
 }
 
@@ -63,12 +63,12 @@ pub struct Stall {
 #[derive(Debug, Clone)]
 enum Clock {
     Real(Instant),
-    /// Nanoseconds. Relaxed: it is a test's, which orders what it does by itself.
+    /// Nanoseconds. Relaxed: only a test moves this clock, and orders its own steps.
     Hand(Arc<AtomicU64>),
 }
 
 impl Clock {
-    /// Nanoseconds since the watch was made, and one: 0 is no time.
+    /// Nanoseconds since the watch was made, plus one, because 0 means no time.
     fn now(&self) -> u64 {
         let since = match self {
             Clock::Real(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -103,7 +103,7 @@ struct Shared {
     /// State of reporting. Taken before `names`; held while an event is handed to the logger.
     reports: Mutex<Reports>,
     /// True while the watcher sleeps without a timer. Set by the watcher before it looks at the
-    /// slots once more, taken back by the call that finds it. Both sides are sequentially
+    /// slots once more, cleared by the call that finds it set. Both sides are sequentially
     /// consistent, so that either the watcher sees the call or the call sees the flag.
     parked: AtomicBool,
     thread: Mutex<Option<thread::Thread>>,
@@ -114,12 +114,13 @@ struct Shared {
 struct Reports {
     count: u64,
     longest: u64,
-    /// For each slot: when the call in it began that was reported last, and at which length it is
-    /// reported again.
+    /// For each slot, the start time of the call that was reported last, and the duration at which
+    /// that call is reported again.
     told: Vec<(u64, u64)>,
 }
 
-/// A watch: see the head of this file. Clones are the same watch, which ends with the last of them.
+/// A watch, which reports device calls that take too long. Clones are the same watch, which ends
+/// with the last clone.
 #[derive(Clone)]
 pub struct Watch {
     owner: Arc<Owner>,
@@ -131,7 +132,8 @@ struct Owner {
 }
 
 impl Watch {
-    /// Makes a watch for calls that take `threshold` or longer. Zero: it watches nothing.
+    /// Makes a watch for calls that take `threshold` or longer. A watch with a threshold of zero
+    /// watches nothing.
     pub fn new(threshold: Duration) -> Watch {
         Self::with_clock(threshold, Clock::Real(Instant::now()))
     }
@@ -206,7 +208,8 @@ impl Drop for Owner {
         self.shared.over.store(true, Ordering::SeqCst);
         if let Some(thread) = lock(&self.thread).take() {
             thread.thread().unpark();
-            // A panic there, in the program's logger, has been reported by the thread itself.
+            // If the program's logger has panicked in the thread, the thread itself has reported
+            // the panic.
             let _panicked = thread.join();
         }
     }
@@ -225,16 +228,16 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The watcher.
+    /// Runs the watcher until the watch ends.
     fn run(&self) {
-        // Before it can be found parked.
+        // A call unparks this thread, so it is stored before a call can find the watcher parked.
         *lock(&self.thread) = Some(thread::current());
         while !self.over.load(Ordering::SeqCst) {
             match self.check() {
                 Some(due) => {
                     let now = self.clock.now();
-                    // Also if that is at once: a slot whose call is ending is not looked at without
-                    // pause.
+                    // The watcher sleeps for at least 1 ms even if a report is due, so that it does
+                    // not spin on a slot whose call is ending.
                     thread::park_timeout(Duration::from_nanos(due.saturating_sub(now).max(1_000_000)));
                 }
                 None => {
@@ -257,7 +260,8 @@ impl Shared {
         now.saturating_sub(call.began) >= self.threshold
     }
 
-    /// Reports what is due; when the next report is, if any call is under way.
+    /// Reports the calls that are due. Returns the time of the next report, if any call is under
+    /// way.
     fn check(&self) -> Option<u64> {
         let mut reports = lock(&self.reports);
         let mut next: Option<u64> = None;
@@ -273,7 +277,7 @@ impl Shared {
                     reports.count += 1;
                 }
                 reports.longest = reports.longest.max(lasts);
-                // Rarer and rarer.
+                // Each report at least doubles the duration at which the next is due.
                 while due <= lasts {
                     due = due.saturating_mul(2);
                 }
@@ -301,7 +305,7 @@ impl Shared {
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
             self.wake();
         }
-        // Gives the slot back also if the call panics.
+        // This drop frees the slot even if the call panics.
         let _ending = Ending { shared: self, slot, watched };
         call()
     }
@@ -313,7 +317,7 @@ impl Shared {
         }
     }
 
-    /// A reported call has ended.
+    /// Reports the end of a call that was reported as a stall.
     #[cold]
     fn ended(&self, call: &Call) {
         let lasted = self.clock.now().saturating_sub(call.began);
@@ -379,7 +383,7 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// A panic while one of this file's locks is held (a logger's) leaves nothing half changed.
+/// A logger's panic while one of this file's locks is held leaves nothing half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

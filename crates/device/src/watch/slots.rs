@@ -24,10 +24,10 @@ pub(super) struct Call {
     pub(super) verb: Verb,
     /// Number of the file's or directory's name.
     pub(super) name: u32,
-    /// Bytes it covers; empty where it covers no range.
+    /// Byte range of the call; empty if the call has none.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// In nanoseconds of the watch's clock.
+    /// Start of the call, in nanoseconds of the watch's clock.
     pub(super) began: u64,
 }
 
@@ -52,7 +52,7 @@ impl Slot {
             slot.began.load(Ordering::Relaxed) == FREE
                 && slot.began.compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
         })?;
-        // The claim is seen before what is stored next.
+        // The claim becomes visible before the stores that follow.
         fence(Ordering::Release);
         let verb = VERBS.iter().position(|verb| *verb == call.verb).unwrap_or(0) as u64;
         slot.what.store(verb << 32 | u64::from(call.name), Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Slot {
         self.reported.store(began, Ordering::Relaxed);
     }
 
-    /// The call in it.
+    /// Returns the call in the slot.
     pub(super) fn read(&self) -> Option<Call> {
         let began = self.began.load(Ordering::SeqCst);
         if began == FREE || began == CLAIMED {
@@ -83,7 +83,7 @@ impl Slot {
         let (from, to) = (self.from.load(Ordering::Relaxed), self.to.load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         let verb = *VERBS.get((what >> 32) as usize)?;
-        // Otherwise it has just ended.
+        // If `began` has changed, the call has just ended.
         (self.began.load(Ordering::Relaxed) == began).then_some(Call {
             verb,
             name: what as u32,

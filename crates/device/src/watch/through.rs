@@ -1,4 +1,4 @@
-//! The directory and the files that calls are watched through.
+//! The directory and the files whose calls are watched.
 
 use super::Shared;
 use crate::directory::{Advice, Create, Directory, DirectoryLock, File, Method, WriteMode};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(super) struct WatchedDirectory {
     shared: Arc<Shared>,
-    /// Names leading here, each followed by `/`.
+    /// Names of the directories that lead to this one, each followed by `/`.
     prefix: String,
     name: u32,
     inner: Arc<dyn Directory>,
@@ -39,7 +39,7 @@ impl Directory for WatchedDirectory {
     }
 
     fn open_read_only(&self, name: &str) -> Result<Arc<dyn File>> {
-        // Nothing that is watched can be done to it.
+        // A file opened for reading only has no calls that are watched.
         self.inner.open_read_only(name)
     }
 

@@ -81,7 +81,7 @@ impl File for WindowsFile {
     }
 
     fn sync(&self) -> Result<()> {
-        // `FlushFileBuffers`. There is no call that leaves out what belongs to the file's entry.
+        // `FlushFileBuffers`. Windows has no sync that leaves out the file's entry.
         self.file.sync_all().map_err(|error| self.fail(Verb::Sync, error))
     }
 
@@ -100,8 +100,8 @@ impl File for WindowsFile {
         while at < to {
             let piece = usize::try_from(to - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
             if let Err(error) = self.write_all(&zeros[..piece], at) {
-                // The room that it took goes back, so that a full device is not fuller than before.
-                // Not being able to changes nothing.
+                // Gives back the room that the preparation took, so that a full device is not
+                // fuller than before. The caller's error is the same if this fails.
                 self.file.set_len(before).ok();
                 return Err(self.fail_at(Verb::Prepare, at, piece as u64, error));
             }
@@ -120,8 +120,8 @@ impl File for WindowsFile {
     }
 
     fn drop_cache(&self) -> Result<()> {
-        // There is no such call. `sync`, which comes before, has written out what the cache holds,
-        // or failed.
+        // Windows has no such call. The `sync` before it has written out the cached bytes, or
+        // failed.
         Ok(())
     }
 

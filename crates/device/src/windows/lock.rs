@@ -5,7 +5,7 @@
 //! 1. The kernel alone decides which process holds the lock. It belongs to the open file, so a
 //!    second attempt in the same process is refused too; and the kernel releases it when the
 //!    process ends in any way.
-//! 2. The lock keeps others from reading the file, so it cannot say who holds it:
+//! 2. The lock keeps other processes from reading the file, so an error cannot name the holder:
 //!    `Cause::Locked(None)`.
 //! 3. The file is never removed: removing it would let two processes hold locks on two files of the
 //!    same name.
@@ -19,7 +19,7 @@ use std::path::Path;
 /// The lock file's name; hidden from listings.
 pub(super) const LOCK_NAME: &str = "LOCK";
 
-/// Held while the directory is in use.
+/// The lock of a directory, held while the directory is in use.
 #[derive(Debug)]
 pub(super) struct FileLock {
     file: File,
@@ -30,7 +30,7 @@ impl DirectoryLock for Option<FileLock> {}
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // If it fails, closing does it, later perhaps.
+        // If this fails, closing the file releases the lock, perhaps later.
         self.file.unlock().ok();
     }
 }
@@ -44,8 +44,8 @@ pub(super) fn take(directory: &Path) -> Result<FileLock> {
     }
 }
 
-/// Shares the lock of a directory with other readers. Nothing is written; `None` if no process ever
-/// took the lock.
+/// Shares the lock of a directory with other readers. Writes nothing. Returns `None` if no process
+/// ever took the lock.
 pub(super) fn take_to_read(directory: &Path) -> Result<Option<FileLock>> {
     match OpenOptions::new().read(true).open(directory.join(LOCK_NAME)) {
         Ok(file) => locked(file, File::try_lock_shared, directory).map(Some),

@@ -1,12 +1,13 @@
 //! Directories and files of Windows, through its cache.
 //!
 //! Any thread; nothing here holds a latch across calls of different files. This folder is compiled
-//! by `cargo xtask nightly`, and was not run.
+//! by `cargo xtask nightly`, and was never run.
 //!
 //! Invariants:
 //!
-//! 1. Bytes are durable when `FlushFileBuffers` has returned for their file: it writes them out and
-//!    then empties the cache of the drive. A durable write is a write followed by it.
+//! 1. Bytes are durable when `FlushFileBuffers` has returned for their file: this call writes them
+//!    out and then empties the cache of the drive. A durable write is a write followed by this
+//!    call.
 //! 2. A failed flush is reported once and never repeated here.
 //! 3. No call flushes a directory. [`Directory::sync`] changes a file of its own in the directory
 //!    and flushes that ([`NAMES`]). NTFS notes every change of names in one log for the whole
@@ -104,7 +105,8 @@ impl Directory for FileDirectory {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            // Names that are not text are not ours: everything written here has a text name.
+            // A name that is not Unicode belongs to another program, because every name made here
+            // is Unicode.
             if let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string())
                 && kind.is_file()
                 && name != LOCK_NAME
@@ -134,7 +136,8 @@ impl Directory for FileDirectory {
         let flush = || {
             let path = self.path.join(NAMES);
             let mut names = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-            // Longer or shorter each time: a change of the file's entry, not of its bytes only.
+            // The file gets longer or shorter each time, which changes its entry and not only its
+            // bytes.
             match names.metadata()?.len() {
                 0 => names.write_all(&[0])?,
                 _ => names.set_len(0)?,
@@ -158,8 +161,8 @@ impl Directory for FileDirectory {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(Error::from_io(Verb::Open, self.subject(name), error));
             }
-            // Also when it exists: the process that created it may have died before its entry was
-            // durable.
+            // This sync is needed even if the subdirectory exists: the process that created it may
+            // have died before its entry was durable.
             _ => self.sync()?,
         }
         Ok(Arc::new(Self::open_existing(self.path.join(name))?))

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A folder beside the build's files: a real file system, unlike what may be mounted for temporary
-/// ones.
+/// A folder beside the build's files: these are on a real file system, and the system's temporary
+/// folder need not be.
 fn scratch() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory")
 }
@@ -82,8 +82,8 @@ fn large_writes_of_several_threads_through_rings_arrive_whole_and_leave_no_threa
     let (threads, rounds) = (4, 6);
     let scratch = scratch();
     let directory = FileDirectory::open(scratch.path()).expect("open");
-    // Prepared ahead, where several pieces are in flight, and growing, where the kernel hands them
-    // back.
+    // A write to a prepared file has several pieces in flight. The pieces of a growing file are
+    // handed back by the kernel.
     for prepared in [true, false] {
         let name = if prepared { "prepared" } else { "growing" };
         let file = directory.open(name, Create::New, Method::Uring).expect("create");
@@ -131,7 +131,7 @@ fn opening_an_existing_directory_creates_nothing() {
 
 #[test]
 fn no_room_is_typed_and_leaves_the_file_usable() {
-    // The kernel's own full device.
+    // `/dev/full` is the kernel's own full device.
     let directory = FileDirectory::open_existing("/dev").expect("open");
     let Ok(full) = directory.open("full", Create::Never, Method::Buffered) else { return };
     let error = full.prepare(0, 1 << 20).expect_err("it is full");
@@ -151,7 +151,7 @@ fn a_lock_held_by_another_process_names_it() {
         let _lock = directory.lock().expect("lock");
         println!("locked");
         std::io::stdout().flush().expect("flush");
-        // Until the parent closes the pipe, or kills this process.
+        // The child holds the lock until the parent closes the pipe, or kills this process.
         std::io::stdin().read_to_end(&mut Vec::new()).expect("read");
         return;
     }

@@ -132,8 +132,8 @@ fn a_sync_that_ends_after_another_call_failed_reports_no_success() {
 
 #[test]
 fn syncs_of_one_file_take_turns_so_that_none_overtakes_a_failure() {
-    // Several times: a sync that takes no turn is seen only if its thread gets there while the
-    // first one stands still.
+    // The test has several rounds, because it finds a sync that takes no turn only if that sync's
+    // thread gets there while the first one is stalled.
     for _ in 0..20 {
         let setting = set(Method::Buffered);
         write(&*setting.file, WriteMode::Written).expect("write");
@@ -144,8 +144,8 @@ fn syncs_of_one_file_take_turns_so_that_none_overtakes_a_failure() {
             let syncs: Vec<_> = (0..4).map(|_| scope.spawn(|| setting.file.sync())).collect();
             setting.device.wait_stalled(1);
             let stalled = setting.device.stalled();
-            // Before anything is judged: a thread that stands still would keep a failed test from
-            // ending.
+            // The stall ends before the first assertion, because a stalled thread would keep a
+            // failed test from ending.
             setting.device.stall_writes(false);
             for sync in syncs {
                 sync.join().expect("join").expect_err("the first fails, the others do not run");
@@ -169,7 +169,7 @@ fn one_gate_may_stand_before_several_directories() {
     assert!(format!("{gate:?}").contains("shut"), "{gate:?}");
 }
 
-/// A directory and a file whose every call is a bug.
+/// A directory and a file of which almost every call panics.
 #[derive(Debug)]
 struct Bug;
 

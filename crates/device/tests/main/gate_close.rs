@@ -1,4 +1,5 @@
-//! Closing a gate: what a closed one refuses, what goes on, and what closing waits for.
+//! Closing a gate: which calls a closed gate refuses, which go on, and which calls closing waits
+//! for.
 
 use katydid_device::nvram::Persistence;
 use katydid_device::{
@@ -101,7 +102,7 @@ fn closing_waits_for_the_calls_inside_and_then_gives_the_lock_back() {
             assert!(!closers[0].is_finished());
             setting.device.stall_writes(false);
             durable.join().expect("no panic").expect("it was inside before");
-            // In time, or refused.
+            // The queued sync was in time, or is refused.
             let queued = queued.join().expect("no panic");
             assert!(queued.is_ok() || is_closed(queued));
             closers.into_iter().for_each(|closer| closer.join().expect("no panic"));
@@ -232,7 +233,7 @@ fn a_thread_inside_a_call_that_closes_the_gate_does_not_wait_for_itself() {
     let hooked = |memory: &MemoryDirectory| -> Arc<dyn Directory> {
         Arc::new(HookedDirectory(Arc::new(memory.clone()), hook.clone()))
     };
-    // Striped: helpers make some of the calls, and their caller waits for them.
+    // In a striped directory helpers make some of the calls, and their caller waits for them.
     let striped = StripedDirectory::open(memories.iter().map(hooked).collect(), 4096).expect("make");
     let (directory, gate) = Gate::wrap(Arc::new(striped));
     let file = directory.open("a", Create::New, Method::Buffered).expect("create");

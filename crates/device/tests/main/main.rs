@@ -1,8 +1,8 @@
-//! The device layer through its public interface. One program, because each further one is linked
-//! by itself.
+//! Tests of the device layer through its public interface. They are one program, because each
+//! program is linked by itself.
 //!
-//! Miri runs the modules that do less under it. The others take hours there, or need files, which
-//! Miri hardly has.
+//! Miri runs the modules that reduce their work under it. The others take hours there, or need
+//! files, which Miri hardly has.
 
 mod conformance;
 mod delayed;

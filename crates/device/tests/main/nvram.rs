@@ -114,7 +114,7 @@ fn simulated_memory_is_a_region() {
         assert!(!memory.is_crashed());
         Some(memory.region())
     });
-    // And what a killed process leaves.
+    // The rules also hold for the memory that a killed process leaves.
     let memory = SimNvram::new(BYTES);
     conformance(memory.region(), |_| Some(memory.reopen_after_kill().region()));
 }

@@ -100,7 +100,8 @@ fn a_region_reads_the_same_at_another_address() {
         region.persist(*place, 16);
     }
     region.persist(0, 8);
-    // A copy, for the region itself may get the address it had.
+    // A copy is opened beside the region, because the region itself could get the address that it
+    // had.
     let copy = folder.path().join("copy");
     fs::copy(&path, &copy).expect("copy");
     let copied = NvRegion::open_existing(&copy, EMULATED).expect("opened");
@@ -219,7 +220,7 @@ fn no_room_is_said_when_a_region_is_made_and_leaves_nothing() {
 const WRITER: &str = "KATYDID_TEST_NVRAM_WRITER";
 const RECORD: u64 = 24;
 
-/// Records, each then counted, round and round.
+/// Persists records round and round, and counts each one after it.
 fn write_until_killed(path: &Path) {
     let region = NvRegion::open(path, BYTES, EMULATED).expect("opened");
     let room = (BYTES - 64) / RECORD;
@@ -258,7 +259,7 @@ fn what_a_killed_process_has_persisted_is_there() {
         let acknowledged = said.nth(round).expect("the writer goes on until it is killed");
         writer.kill().expect("killed");
         writer.wait().expect("ended");
-        // The lock went with the process.
+        // The kernel has released the process's lock.
         let region = NvRegion::open_existing(&path, EMULATED).expect("opened");
         let count = region.word(0).load(Ordering::Acquire);
         assert!(count > acknowledged && acknowledged >= least, "{count} of {acknowledged}, {least} before");

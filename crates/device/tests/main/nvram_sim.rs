@@ -1,4 +1,5 @@
-//! Contents of a simulated memory after a crash: what was fenced always, the rest as the seed says.
+//! Contents of a simulated memory after a crash: fenced bytes always survive, and the seed decides
+//! the rest.
 
 use katydid_device::nvram::{NvRegion, SimNvram};
 use katydid_device::testing::seed;
@@ -24,7 +25,7 @@ fn words(memory: &SimNvram) -> Vec<u64> {
     (0..region.len() / 8).map(|nth| region.word(nth * 8).load(Ordering::Relaxed)).collect()
 }
 
-/// The word's values after crashes from many seeds, each once, ascending.
+/// Returns the word's values after crashes from many seeds, each once, ascending.
 fn values(memory: &SimNvram, at: u64) -> Vec<u64> {
     let mut values: Vec<u64> = (0..SEEDS).map(|seed| word(&memory.reopen_after_crash(seed), at)).collect();
     values.sort_unstable();
@@ -38,23 +39,23 @@ fn fenced_is_there_and_the_rest_sometimes_is() {
     let region = memory.region();
     region.word(0).store(1, Ordering::Relaxed);
     region.persist(0, 8);
-    // Fenced, then stored again.
+    // This word is fenced, and then stored again.
     region.word(256).store(5, Ordering::Relaxed);
     region.persist(256, 8);
     region.word(256).store(6, Ordering::Relaxed);
-    // Stored again before the fence: either of the two is there.
+    // This word is stored again before the fence, so either value may survive.
     region.word(320).store(7, Ordering::Relaxed);
     region.write_back(320, 8);
     region.word(320).store(8, Ordering::Relaxed);
     region.fence();
-    // Not fenced any more.
+    // These stores are not fenced.
     region.word(64).store(2, Ordering::Relaxed);
     region.write_back(64, 8);
     region.word(128).store(3, Ordering::Relaxed);
     write(&region, 192, &4_u64.to_ne_bytes());
     assert_eq!(values(&memory, 64), [0, 2], "written back");
     let memory = memory.reopen_after_kill();
-    // What was stored in a process that was killed is still only in the caches.
+    // Stores of a process that was killed are still only in the caches.
     assert_eq!(values(&memory, 0), [1], "fenced");
     assert_eq!(values(&memory, 128), [0, 3], "stored, as a word");
     assert_eq!(values(&memory, 192), [0, 4], "stored, as bytes");
@@ -131,11 +132,10 @@ fn lines_tear_at_eight_bytes_and_words_never() {
     assert!(cfg!(miri) || cuts.len() == 33, "a cut at each word: {cuts:?}");
 }
 
-/// The values that each word may have after a crash: the one that was fenced, and those stored
-/// since.
+/// The values that each word may have after a crash: the fenced value, and the values stored since.
 struct Model {
     words: Vec<Vec<u64>>,
-    /// Lines written back, with what was the newest value of each word of them.
+    /// Lines written back, with the newest value that each of their words had at that moment.
     pending: Vec<(usize, [u64; 8])>,
 }
 
@@ -155,8 +155,8 @@ impl Model {
         for (line, values) in self.pending.drain(..) {
             for (nth, value) in values.into_iter().enumerate() {
                 let versions = &mut self.words[line * 8 + nth];
-                // Values are given once; one that a later fence has passed already is not there any
-                // more.
+                // A thread stores each value once. A value that is not found was dropped by an
+                // earlier fence that kept a later one.
                 if let Some(from) = versions.iter().position(|version| *version == value) {
                     versions.drain(..from);
                 }
@@ -207,7 +207,7 @@ fn random_stores_survive_as_the_model_allows() {
                 }
             }
         }
-        // Nothing of what is done after the crash survives.
+        // Nothing stored after the crash survives.
         write(&region, 0, &[0xff; 512]);
         region.persist(0, 512);
         for survival in
@@ -293,7 +293,8 @@ enum Publish {
     FlagNotPersisted,
 }
 
-/// Publishes records until the memory crashes. Returns the number of records acknowledged before.
+/// Publishes records until the memory crashes. Returns the number of records acknowledged before
+/// the crash.
 fn publish(region: &NvRegion, way: Publish) -> u64 {
     for number in 1.. {
         let at = 64 * number;
@@ -370,7 +371,8 @@ fn threads_that_persist_words_of_one_line_lose_none_that_was_acknowledged() {
                     begin.wait();
                     let nth = nth as u64;
                     for number in 1_u64.. {
-                        // A record of its own line, then its word of the line of all.
+                        // A thread persists a record in its own line, and then its word in the line
+                        // that all threads share.
                         write(region, 64 + nth * 64, &number.to_ne_bytes().repeat(8));
                         region.persist(64 + nth * 64, 64);
                         region.word(nth * 8).store(number, Ordering::Release);
@@ -426,7 +428,7 @@ fn memory_and_device_of_one_machine_crash_together() {
     region.persist(0, 8);
     assert!(region.is_crashed());
     assert_eq!(memory.durable_image()[..8], 1_u64.to_ne_bytes());
-    // Both at once, from several threads.
+    // Threads use memory and device at once.
     for round in 0..20 {
         let device = SimDevice::new(1);
         let memory = SimNvram::new(64 * 2).beside(&device);

@@ -31,7 +31,7 @@ fn durable(file: &Arc<dyn File>, byte: u8, sectors: std::ops::Range<usize>) {
     write(file, &bytes, (sectors.start * SECTOR) as u64, WriteMode::Durable).expect("write");
 }
 
-/// The first byte of each sector, having checked that sectors are whole.
+/// Returns the first byte of each sector, after a check that each sector is whole.
 fn sectors(device: &SimDevice, name: &str) -> Vec<u8> {
     let image = device.image();
     let bytes = image.get(name).unwrap_or_else(|| panic!("{name} is missing\n{}", device.dump()));
@@ -201,7 +201,8 @@ fn random_crashes_leave_only_what_the_rules_allow() {
     }
 }
 
-/// Appends durably, one sector at a time, and keeps the count in a second file replaced by rename.
+/// Appends durably, one sector at a time, and keeps the count in a second file, which a rename
+/// replaces.
 fn counted_workload(device: &SimDevice) -> (u8, Option<Error>) {
     let mut acknowledged = 0;
     let mut run = || -> Result<(), Error> {
@@ -353,12 +354,12 @@ fn a_failed_sync_loses_bytes_that_no_later_sync_brings_back() {
         let kept = sectors(&device.reopen_with(seed, Survival::KeepAll), "a");
         assert!(kept.iter().all(|byte| [1, 2].contains(byte)), "seed {seed}");
         met.extend(kept.iter().copied());
-        // The process died, the machine did not: dropping the cache shows the truth.
+        // The process died, the machine did not: dropping the cache shows the device's bytes.
         let file = after.directory().open("a", Create::Never, Method::Buffered).expect("open");
         assert_eq!(sectors(&after, "a"), [2; 8]);
         file.drop_cache().expect("drop the cache");
         assert_eq!(sectors(&after, "a"), kept, "seed {seed}");
-        // Written anew they are dirty again and kept by the next sync.
+        // Sectors that are written anew are dirty again, and the next sync keeps them.
         written(&file, 3, 0..8);
         file.sync().expect("sync");
         assert_eq!(sectors(&after.reopen_with(0, Survival::DropAll), "a"), [3; 8]);
@@ -553,7 +554,7 @@ fn sectors_of_interrupted_calls_may_become_garbage_and_no_others() {
         let file = directory.open("a", Create::New, Method::Direct).expect("create");
         directory.sync().expect("sync");
         file.write_at(&[IoSlice::new(&[1; 16384])], 0, WriteMode::Durable).expect("write");
-        // Un-synced, and not under way.
+        // This write is un-synced, and over before the crash.
         file.write_at(&[IoSlice::new(&[2; 4096])], 8192, WriteMode::Written).expect("write");
         device.crash_at(device.steps());
         file.write_at(&[IoSlice::new(&[3; 4096])], 4096, WriteMode::Durable).expect_err("planned");
@@ -566,7 +567,7 @@ fn sectors_of_interrupted_calls_may_become_garbage_and_no_others() {
             damaged[0] += count;
         }
 
-        // A sync that is interrupted was writing all that is dirty.
+        // An interrupted sync was writing all dirty sectors.
         let device = SimDevice::new(1);
         let file = device.directory().open("a", Create::New, Method::Buffered).expect("create");
         device.directory().sync().expect("sync");
@@ -582,7 +583,7 @@ fn sectors_of_interrupted_calls_may_become_garbage_and_no_others() {
         assert_eq!(garbage(&after, &[1, 2]), 0, "seed {seed}: it was over when the machine crashed");
     }
 
-    // Several calls at once, each in part.
+    // Several calls are under way at once, and each takes effect in part.
     for seed in 0..SEEDS {
         let device = SimDevice::new(1);
         let file = device.directory().open("a", Create::New, Method::Direct).expect("create");

@@ -1,4 +1,4 @@
-//! Striped directories: they pass the suite, spread what is large, refuse directories that do not
+//! Striped directories: they pass the suite, spread large files, refuse directories that do not
 //! belong together, and lose nothing over crashes at any step of making, growing, renaming and
 //! removing.
 
@@ -191,7 +191,7 @@ fn the_parts_of_a_lost_file_stay_until_the_next_file_gets_parts() {
     let striped = simulated(&device, 2).expect("open");
     drop((striped.lock().expect("lock"), striped));
     assert!(device.image() == before, "the other half was removed");
-    // Put back.
+    // The file is put back.
     let first = device.directory().existing_subdirectory("0").expect("list").expect("there");
     let file = first.open("a", Create::New, Method::Buffered).expect("create");
     file.write_at(&[std::io::IoSlice::new(&kept)], 0, katydid_device::WriteMode::Durable).expect("write");
@@ -204,26 +204,28 @@ fn the_parts_of_a_lost_file_stay_until_the_next_file_gets_parts() {
     check_parts(&device, 2, "after all");
 }
 
-/// Makes a file with parts. The first one of an opening collects the parts that no file names.
+/// Makes a file with parts. The first such file of an opening collects the parts that no file
+/// names.
 fn spread(striped: &StripedDirectory) -> Result<(), Error> {
     striped.open("spread", Create::IfMissing, Method::Direct)?.prepare(0, 3 * UNIT)?;
     striped.sync()
 }
 
-/// Steps of the workload with their effect on what must be there afterwards.
+/// The files that the steps of the workload so far must leave.
 #[derive(Debug, Default)]
 struct Model {
     /// The byte that each file is filled with, durably.
     files: BTreeMap<String, u8>,
-    /// Files that a step under way creates, replaces or removes, and what they may be filled with
-    /// then.
+    /// Files that a step under way creates, replaces or removes, and the bytes that each may be
+    /// filled with.
     open: BTreeMap<String, BTreeSet<u8>>,
 }
 
 const SIZE: usize = 5 * UNIT as usize;
 
 impl Model {
-    /// Fills a file of full size with `fill`, durably; whole or, if it is cut short, partly.
+    /// Fills a file of full size with `fill`, durably. If a crash interrupts this, the file is
+    /// filled in part.
     fn fill(&mut self, striped: &StripedDirectory, name: &str, fill: u8) -> Result<(), Error> {
         let before = self.files.remove(name);
         self.open.insert(name.to_owned(), before.into_iter().chain([0, fill]).collect());
@@ -231,7 +233,7 @@ impl Model {
         Ok(())
     }
 
-    /// The directory was synced: what was under way is settled.
+    /// Syncs the directory, which settles the steps under way.
     fn settle(&mut self, striped: &StripedDirectory, files: &[(&str, u8)]) -> Result<(), Error> {
         striped.sync()?;
         self.open.clear();
@@ -279,7 +281,7 @@ fn workload(device: &SimDevice, count: usize, model: &mut Model) -> Result<(), E
         model.fill(&striped, &name, fill)?;
         model.settle(&striped, &[(&name, fill)])?;
     }
-    // Replaced by a file that had parts of its own.
+    // `state` is replaced by a file that has parts of its own.
     for fill in [11, 12] {
         model.fill(&striped, "state.new", fill)?;
         model.settle(&striped, &[("state.new", fill)])?;
@@ -287,7 +289,7 @@ fn workload(device: &SimDevice, count: usize, model: &mut Model) -> Result<(), E
         striped.rename("state.new", "state")?;
         model.settle(&striped, &[("state", fill)])?;
     }
-    // Used again under another name.
+    // A file is used again under another name.
     model.touch("log.1", "log.4");
     striped.rename("log.1", "log.4")?;
     model.settle(&striped, &[("log.4", 1)])?;
@@ -301,7 +303,7 @@ fn workload(device: &SimDevice, count: usize, model: &mut Model) -> Result<(), E
     model.settle(&striped, &[("log.2", 5)])
 }
 
-/// Every file with parts has all of them, and there are no others.
+/// Checks that every file with parts has all of them, and that there are no other parts.
 fn check_parts(device: &SimDevice, count: usize, what: &str) {
     let image = device.image();
     let named: BTreeSet<u64> = image
@@ -317,7 +319,7 @@ fn check_parts(device: &SimDevice, count: usize, what: &str) {
     }
 }
 
-/// Opens what a crash left, checks it, and that it goes on.
+/// Opens the set that a crash left, and checks its files and that it goes on.
 fn recover(device: &SimDevice, count: usize, model: &Model, what: &str) {
     let striped = simulated(device, count).unwrap_or_else(|error| panic!("{what}: {error}"));
     let lock = striped.lock().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -346,7 +348,7 @@ fn what_was_told_durable_survives_a_crash_at_every_step() {
                 let what = format!("{count} directories, step {step}, seed {seed}, {survival:?}");
                 let found = device.reopen_with(seed, survival);
                 recover(&found, count, &model, &what);
-                // A new file shows nothing of what was there before.
+                // A new file shows no bytes of earlier files.
                 let striped = simulated(&found, count).expect("open");
                 let file = striped.open("fresh", Create::New, Method::Direct).expect("create");
                 file.prepare(0, SIZE as u64).expect("prepare");
@@ -424,8 +426,8 @@ fn a_failure_in_any_directory_is_everybodys() {
     }
 }
 
-/// Bytes that a failed sync left in the cache of one directory only are not read once the cache was
-/// dropped.
+/// Bytes that a failed sync left only in the cache of one directory are not read after the cache
+/// was dropped.
 #[test]
 fn dropping_the_cache_of_a_file_drops_that_of_each_part() {
     const BYTES: usize = 6 * UNIT as usize;
@@ -448,7 +450,7 @@ fn dropping_the_cache_of_a_file_drops_that_of_each_part() {
             assert!(read(&striped, "a").expect("read") == [2; BYTES], "the cache shows all");
             striped.open("a", Create::Never, Method::Buffered).expect("open").drop_cache().expect("drop");
             assert!(read(&striped, "a").expect("read") == kept, "{failing}, seed {seed}");
-            // One byte of each sector: all bytes of a sector share its fate.
+            // One byte of each sector is enough, because all bytes of a sector share its fate.
             met.extend(kept.iter().step_by(512).copied());
         }
         assert_eq!(met, BTreeSet::from([1, 2]), "{failing}: some bytes are lost, some are not");
@@ -468,7 +470,7 @@ fn no_room_in_one_directory_gives_back_what_the_others_took() {
     let error = file.prepare(3 * UNIT, 30 * UNIT).expect_err("planned");
     assert!(error.is_no_space() && error.verb == Verb::Prepare, "{error}");
     assert_eq!((file.len().expect("length"), device.used()), (length, used));
-    // The parts of a file that is about to be spread, too.
+    // Parts that were made for a file before another directory had no room are given back.
     device
         .fail_when(|verb, path, _| (verb == Verb::Open && path.starts_with("2/")).then_some(Fault::NoSpace));
     let fresh = striped.open("b", Create::New, Method::Direct).expect("create");
@@ -480,7 +482,7 @@ fn no_room_in_one_directory_gives_back_what_the_others_took() {
     check_parts(&device, 3, "after all");
 }
 
-/// Folders inside are never locked, and no other opening removes what is in them.
+/// Inner directories are never locked, and no other opening removes the parts in them.
 #[test]
 fn parts_of_files_removed_in_a_subdirectory_go_with_the_next_file_that_gets_parts() {
     let device = SimDevice::new(1);
@@ -491,13 +493,14 @@ fn parts_of_files_removed_in_a_subdirectory_go_with_the_next_file_that_gets_part
         for name in inner.list().expect("list") {
             inner.remove(&name).expect("remove");
         }
-        // The process of the life before died here, as this one does, but for the first.
+        // Every process dies here without syncing the removal, except the first.
         if life == 0 {
             inner.sync().expect("sync");
         }
         write(&*inner, &format!("file-{life}"), &[life; 3 * UNIT as usize]).expect("write");
         let parts = device.image().keys().filter(|path| path.starts_with("1/inner/part.")).count();
-        // That of the file removed in this life is not known to be durably removed yet.
+        // The part of the file removed in this life may stay, because its removal may not be
+        // durable yet.
         assert!(parts <= 2, "life {life}: {parts} parts");
     }
 }

@@ -1,5 +1,5 @@
-//! Headers of striped files: what only the page cache shows of one is not built upon, a lost one is
-//! noticed, and the gate hears of a sync that fails while a file is opened.
+//! Headers of striped files: an opening does not rely on a header that only the page cache has, it
+//! notices a lost header, and a sync that fails while a file is opened shuts the gate.
 
 use katydid_device::testing::seed;
 use katydid_device::{
@@ -26,14 +26,14 @@ fn write(directory: &dyn Directory, name: &str, fill: u8, method: Method) -> Res
     directory.sync()
 }
 
-/// One process.
+/// Runs one process, which opens the set and writes a file.
 fn live(device: &SimDevice, method: Method) -> Result<(), Error> {
     let (directory, _gate) = Gate::wrap(Arc::new(open(device)?));
     let _lock = directory.lock()?;
     write(directory.as_ref(), "a", 7, method)
 }
 
-/// A call of this number fails, if it is one to change the file or its part.
+/// Makes the call of this number fail, if it is on the file or its part.
 fn fail(device: &SimDevice, step: u64, fault: Fault) {
     device.fail_when(move |_, path, number| {
         (number == step && (path == "0/a" || path.starts_with("1/part"))).then_some(fault)
@@ -47,8 +47,8 @@ fn read(directory: &dyn Directory, name: &str) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// The first two processes meet a failure and end. The page cache shows the third what they left,
-/// also a header that no sync takes to the device any more.
+/// The first two processes meet a failure and end. The page cache shows the third process what they
+/// left, even a header that no later sync writes to the device.
 #[test]
 fn what_is_written_to_parts_is_not_lost_with_a_header_that_failed_calls_left_in_the_cache() {
     let base = seed();
@@ -68,7 +68,7 @@ fn what_is_written_to_parts_is_not_lost_with_a_header_that_failed_calls_left_in_
                 for second in 0..12 {
                     let device = left.reopen_after_kill();
                     fail(&device, second, Fault::SyncIo);
-                    // It may take fewer steps.
+                    // This process may take fewer steps, and then nothing fails.
                     drop(live(&device, method));
                     let device = device.reopen_after_kill();
                     live(&device, method).expect("no fault");

@@ -1,5 +1,5 @@
-//! One striped set, opened more than once: no opening removes or takes over what another made.
-//! Openings within one process and in several differ in nothing here, because the lock of a
+//! One striped set, opened more than once: no opening removes or takes over parts that another
+//! made. Openings within one process and in several differ in nothing here, because the lock of a
 //! directory belongs to the opening.
 
 use katydid_device::{
@@ -56,8 +56,8 @@ fn openings_that_take_turns_keep_each_others_files() {
         check(directory, &files);
     }
     assert_eq!(parts(&device), files.len());
-    // A database that is closed and opened again through a directory that was opened before the
-    // other changed it.
+    // A database is closed and opened again through a directory that was opened before the other
+    // opening changed it.
     drop(two.lock().expect("no opening has it"));
     let _lock = one.lock().expect("given back");
     write(&one, "e", 5).expect("another");
@@ -118,11 +118,11 @@ fn a_removal_does_not_bury_the_parts_that_another_opening_has_made_meanwhile() {
         write(&one, "a", 1).expect("write");
         one.remove("a").expect("remove");
         drop(lock);
-        // It finds the parts of `a` without a file.
+        // The second opening finds the parts of `a` without a file.
         write(&two, "b", 2).expect("write");
         one.sync().expect("sync");
         check(&two, &[("b", 2)]);
-        // With the lock again, but not the lock of the removal.
+        // The first opening has the lock again, but not the lock under which it removed the file.
         one.remove("b").expect("remove");
         write(&two, "c", 3).expect("write");
         let lock = locked.then(|| one.lock().expect("no opening has it"));

@@ -1,5 +1,5 @@
-//! The stall watch: a call that takes too long is named while it lasts and when it ends, and
-//! counted; others are not.
+//! The stall watch: a call that takes too long is counted, and named while it lasts and when it
+//! ends; other calls are not.
 //!
 //! Time is a clock that the test moves, and the device stands still until the test lets it go.
 
@@ -10,8 +10,7 @@ use std::time::Duration;
 
 const THRESHOLD: Duration = Duration::from_secs(1);
 
-/// Keeps events; those of calls made on other threads too. Each test tells its own by the name of
-/// its file.
+/// Keeps the events of all threads. Each test recognises its own events by the name of its file.
 struct EventLog {
     heard: Mutex<Vec<String>>,
 }
@@ -62,7 +61,7 @@ fn set(name: &str) -> Setting {
     Setting { device, directory, file, watch, clock }
 }
 
-/// The device stands still until this is dropped, also by a failing test.
+/// Stalls the device until dropped, even by a failing test.
 struct Standstill<'a>(&'a SimDevice);
 
 impl<'a> Standstill<'a> {
@@ -110,7 +109,7 @@ fn a_call_that_takes_too_long_is_named_while_it_lasts_and_when_it_ends() {
             assert_eq!((stall.verb, &stall.subject), (verb, &subject));
             assert_eq!((stalls.count, stalls.longest), (1, Duration::from_millis(1500)));
             assert_eq!(stall.lasts, Duration::from_millis(1500));
-            // Not said again before it is twice as long.
+            // The watch does not report the call again before its duration has doubled.
             setting.watch.check();
             let said = heard(&subject).len();
             setting.clock.advance(Duration::from_millis(700));
@@ -206,7 +205,8 @@ fn files_in_folders_are_named_with_their_folder() {
     });
 }
 
-/// With its own thread and the real clock: the test waits for the event, however long it takes.
+/// The watch has its own thread and the real clock: the test waits for the event, however long it
+/// takes.
 #[test]
 fn the_watcher_says_so_by_itself() {
     ears();
@@ -215,7 +215,8 @@ fn the_watcher_says_so_by_itself() {
     watch.start().expect("a thread");
     watch.start().expect("no second one");
     let directory = watch.before(device.directory());
-    // It is parked for want of calls, or about to be; each round finds it so.
+    // At the start of each round the watcher is parked, or about to park, because there are no
+    // calls.
     for round in 0..20 {
         let name = format!("by-itself-{round}-");
         let file = directory.open(&name, Create::New, Method::Buffered).expect("create");
@@ -233,7 +234,7 @@ fn the_watcher_says_so_by_itself() {
     drop((directory, watch));
 }
 
-/// The threshold zero takes the watch out of the way.
+/// With a threshold of zero the watch is not in the way of calls.
 #[test]
 fn nothing_is_watched_without_a_threshold() {
     let device = SimDevice::new(1);

@@ -1,27 +1,28 @@
-//! Simulated memory that crashes on demand, and then keeps no more than was persisted, and what the
-//! seed says.
+//! Simulated memory that crashes on demand. It then keeps what was persisted, and of the rest what
+//! the seed says.
 //!
-//! Programs store into ordinary memory, which stands for the caches. Beside it is kept what each
-//! line may hold after a crash (`model`): at least what was fenced, at most what was stored.
+//! Programs store into ordinary memory, which stands for the caches. Beside it, `model` records
+//! what each line may hold after a crash: at least what was fenced, at most what was stored.
 //!
 //! Any thread. Invariants:
 //!
-//! 1. One latch (`state`) is held by every call but `word`, `slice` and stores to words. It may be
-//!    held when the latch of the device beside is taken, never the other way round.
-//! 2. The memory is read only under the latch, word by word and atomically. Bytes are written under
-//!    it too, so that is no race with anything but words, which are atomic as well.
-//! 3. A crash takes a picture of the memory under the latch, and nothing is noted after it. No
-//!    write-back or fence ends while it is taken, so though stores go on meanwhile, none is in the
-//!    picture that was made after something was persisted that is not.
-//! 4. A fence keeps what its own thread has written back, and nothing else.
+//! 1. Every call except `word`, `slice` and stores to words holds one latch (`state`). A thread may
+//!    take the latch of the device in the same machine while it holds this latch, never the other
+//!    way round.
+//! 2. The simulation reads the memory only under the latch, word by word and atomically. Bytes are
+//!    written under the latch too, so its reads race only with stores to words, which are atomic.
+//! 3. A crash takes a picture of the memory under the latch, and nothing is recorded after it.
+//!    Stores go on while the picture is taken, but no write-back or fence ends. So a store is in
+//!    the picture only if everything that was persisted before the store is kept.
+//! 4. A fence keeps the lines that its own thread has written back, and no others.
 //!
-//! What is noted of a line: its content before and after each [`NvRegion::write`] into it, at each
-//! write-back, and at the crash. A word that is stored twice between two of these loses its first
-//! value: no crash is between them.
+//! The content of a line is recorded before and after each [`NvRegion::write`] into it, at each
+//! write-back, and at the crash. If a word is stored twice between two of these moments, no crash
+//! leaves the first value.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | the memory's words | programs, under whatever rules | this, under the latch | relaxed: the latch orders what was noted; a store that is not seen is one not yet made |
+//! | the memory's words | programs, by their own rules | the simulation, under the latch | relaxed: the latch orders the records; a store that is not seen counts as not yet made |
 
 mod model;
 
@@ -71,8 +72,8 @@ impl SimNvram {
         Self::of(AlignedBuffer::new_zeroed(bytes as usize), Lines::new(vec![[0; WORDS]; lines]))
     }
 
-    /// This memory, in one machine with something else that crashes. Not to be called when a region
-    /// of it is open.
+    /// Puts this memory into one machine with `peer`, which crashes with it. No region of the
+    /// memory may be open.
     pub(crate) fn in_machine(self, peer: Arc<dyn CrashPeer>) -> SimNvram {
         self.shared.state().peer = Some(peer);
         self
@@ -103,8 +104,9 @@ impl SimNvram {
         self.shared.state().steps
     }
 
-    /// Crashes at the step of this number, which has no effect, like everything after it: stores,
-    /// write-backs and fences go on without an error, and only [`NvRegion::is_crashed`] tells.
+    /// Crashes at the step of this number. This step and everything after it leave the surviving
+    /// bytes unchanged. Stores, write-backs and fences go on without an error, and only
+    /// [`NvRegion::is_crashed`] shows the crash.
     pub fn crash_at(&self, step: u64) {
         self.shared.state().crash_at = Some(step);
     }
@@ -115,7 +117,7 @@ impl SimNvram {
         self.shared.crash(&mut state);
     }
 
-    /// Returns true if it has crashed.
+    /// Returns true if the memory has crashed.
     pub fn is_crashed(&self) -> bool {
         self.shared.is_crashed()
     }
@@ -125,9 +127,9 @@ impl SimNvram {
         self.shared.state().counts
     }
 
-    /// Returns the memory after a crash of the machine, by [`Survival::Random`] with `seed`. This
-    /// memory is frozen if it was not. May be called again, with other seeds too. The steps of the
-    /// new memory count from 0, and it belongs to no device.
+    /// Returns the memory after a crash of the machine, by [`Survival::Random`] with `seed`.
+    /// Freezes this memory. May be called again, also with other seeds. The steps of the new memory
+    /// count from 0, and it belongs to no device.
     pub fn reopen_after_crash(&self, seed: u64) -> SimNvram {
         self.reopen_with(seed, Survival::Random)
     }
@@ -155,7 +157,7 @@ impl SimNvram {
         bytes_of(&state.lines.survivors(Survival::DropAll, &mut Rng::with_seed(0)))
     }
 
-    /// One line about the memory for the message of a failed test.
+    /// Returns one line about the memory, for the message of a failed test.
     pub fn dump(&self) -> String {
         let state = self.shared.state();
         let alive = if state.crashed { "crashed" } else { "alive" };
@@ -182,17 +184,16 @@ pub(super) struct Shared {
     // base.
     memory: AlignedBuffer,
     bytes: usize,
-    /// Rank: device, before the simulated device's latch.
+    /// Rank of the device's latches; taken before the simulated device's latch.
     state: Mutex<State>,
 }
 
-/// Something in the same machine: when it crashes the memory has crashed too, and the other way
-/// round.
+/// Another part of the same machine: when it crashes the memory has crashed, and the reverse.
 pub(crate) trait CrashPeer: fmt::Debug + Send + Sync {
-    /// Crashes it.
+    /// Crashes the peer.
     fn freeze(&self);
 
-    /// Returns true if it has crashed.
+    /// Returns true if the peer has crashed.
     fn is_crashed(&self) -> bool;
 }
 
@@ -225,13 +226,13 @@ impl Shared {
         std::array::from_fn(|nth| {
             let at = index * LINE_BYTES as usize + nth * 8;
             assert!(at + 8 <= self.bytes, "lines are those of the memory");
-            // SAFETY: in bounds; aligned, as the memory is and `at`; others access it as words, or
-            // write it under the latch that this thread holds (invariant 2).
+            // SAFETY: in bounds; aligned, because the memory and `at` are; other threads access it
+            // as words, or write it under the latch that this thread holds (invariant 2).
             unsafe { AtomicU64::from_ptr(self.base().as_ptr().add(at).cast()) }.load(Ordering::Relaxed)
         })
     }
 
-    /// Notes the crash, if it was not; of the device beside too.
+    /// Crashes the memory and its peer, unless the memory has crashed already.
     fn crash(&self, state: &mut State) {
         if state.crashed {
             return;
@@ -265,7 +266,7 @@ impl Shared {
         !self.alive(&mut self.state())
     }
 
-    /// Runs `copy`, which writes to `[at, at + len)`, under the latch, and notes what it changes.
+    /// Runs `copy`, which writes to `[at, at + len)`, under the latch, and records what it changes.
     pub(super) fn change(&self, at: u64, len: u64, copy: impl FnOnce()) {
         let mut state = self.state();
         if !self.alive(&mut state) {

@@ -2,16 +2,16 @@
 //!
 //! Invariants:
 //!
-//! 1. The field `kept` of a line is what was last fenced (at first, what was there at the start),
-//!    and `recent` what was seen in it since, oldest first, each different from the one before. A
-//!    line without an entry in `recent` holds what is kept.
-//! 2. `kept` of a line only ever becomes a version that is later than it, whichever thread's fence
-//!    comes first.
+//! 1. The field `kept` of a line is its last fenced content, or its initial content. `recent` holds
+//!    the contents seen in it since then, oldest first, each different from the one before. A line
+//!    without an entry in `recent` still has its kept content.
+//! 2. The kept version of a line is replaced only by a later one, whichever thread's fence comes
+//!    first.
 //! 3. A crash gives each word of eight bytes one of its versions, from the kept one on. No order
 //!    holds between words, not even of one line: only eight bytes are promised to arrive whole.
 //!
-//! So a line that was merely stored to may survive as well as one that was written back and not
-//! fenced: caches write back what they like.
+//! So a store may survive whether or not its line was written back, because a cache may write a
+//! line back at any time.
 
 use crate::nvram::LINE_BYTES;
 use crate::survival::Survival;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 /// Words of a line.
 pub(super) const WORDS: usize = LINE_BYTES as usize / 8;
-/// Versions of a line remembered besides the kept one; when there are more, the oldest is
+/// Most versions of a line that are remembered besides the kept one. With more, the oldest is
 /// forgotten.
 const VERSIONS_MAX: usize = 16;
 
@@ -58,7 +58,7 @@ impl Lines {
         Lines { numbers: vec![0; kept.len()], kept, recent: BTreeMap::new(), last: 0 }
     }
 
-    /// Notes what a line holds now.
+    /// Records what a line holds now.
     pub(super) fn see(&mut self, index: usize, line: Line) {
         if *self.newest(index) == line {
             return;
@@ -71,7 +71,7 @@ impl Lines {
         versions.push(Version { number: self.last, line, written_back: false });
     }
 
-    /// Notes that a line is written back, as it is now.
+    /// Records that a line is written back as it is now.
     pub(super) fn write_back(&mut self, index: usize, line: Line) -> WrittenBack {
         self.see(index, line);
         let mut number = self.numbers[index];
@@ -82,7 +82,7 @@ impl Lines {
         WrittenBack { index, number, line }
     }
 
-    /// Keeps what was written back.
+    /// Keeps a line as it was written back.
     pub(super) fn fence(&mut self, written_back: WrittenBack) {
         let WrittenBack { index, number, line } = written_back;
         if number <= self.numbers[index] {
@@ -98,27 +98,27 @@ impl Lines {
         }
     }
 
-    /// Contents that a line was last seen to have.
+    /// Returns the content of a line as last seen.
     fn newest(&self, index: usize) -> &Line {
         let version = self.recent.get(&index).and_then(|versions| versions.last());
         version.map_or(&self.kept[index], |version| &version.line)
     }
 
-    /// All lines, as last seen.
+    /// Returns all lines as last seen.
     pub(super) fn seen(&self) -> Vec<Line> {
         (0..self.kept.len()).map(|index| *self.newest(index)).collect()
     }
 
-    /// Lines that a crash need not leave as they were last seen.
+    /// Number of lines that a crash may leave different from their last seen content.
     pub(super) fn unkept(&self) -> usize {
         self.recent.len()
     }
 
-    /// Lines after a crash.
+    /// Returns the lines after a crash.
     pub(super) fn survivors(&self, survival: Survival, rng: &mut Rng) -> Vec<Line> {
         let mut lines = self.kept.clone();
-        // Percent of what was written back, and of what was merely stored, that survives; extremes
-        // are as likely as mixes.
+        // Percentages of written-back and of merely stored contents that survive; the extremes are
+        // as likely as mixes.
         let mut mood = || [0, 10, 50, 90, 100][rng.usize(0..5)];
         let (written_back, stored) = (mood(), mood());
         let mut left = match survival {
@@ -185,7 +185,7 @@ mod tests {
         lines.fence(first);
         assert!(survivors(&lines, 50).iter().all(|line| *line == [2; WORDS]));
         assert_eq!(lines.unkept(), 0);
-        // Nor one that was the same before it changed and changed back.
+        // Nor does a late fence of a line that was clean when it was written back.
         let clean = lines.write_back(0, [2; WORDS]);
         let newer = lines.write_back(0, [3; WORDS]);
         lines.fence(newer);
