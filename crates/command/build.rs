@@ -1,6 +1,6 @@
-//! Tells the program what it was built from and by: the commit (`KATYDID_COMMIT` if the builder
-//! sets it, else what git says, else nothing), whether files differed from it, the compiler, and
-//! the profile. Never a path.
+//! Build script. Tells the program the commit that it was built from, whether files differed from
+//! that commit, the compiler, and the profile. The commit is `KATYDID_COMMIT` if that variable is
+//! set, else the one that git reports, else unknown. The script never tells a path.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,8 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-env-changed=KATYDID_COMMIT");
     println!("cargo:rerun-if-changed=build.rs");
-    // Changes with every commit; a package without a repository has none, and then nothing can
-    // change.
+    // The file changes with every commit. A package without a repository does not have the file,
+    // and its commit cannot change.
     let log = Path::new("../../.git/logs/HEAD");
     let has_repository = Path::new("../../.git").exists();
     if log.exists() {
@@ -36,8 +36,8 @@ fn main() {
     println!("cargo:rustc-env=KATYDID_PROFILE={}", std::env::var("PROFILE").unwrap_or_default());
 }
 
-/// Returns whether the program's sources differ from the commit. Asked again when any of them
-/// changes.
+/// Returns whether the program's sources differ from the commit. Cargo runs the script again when
+/// one of them changes.
 fn is_dirty() -> Option<bool> {
     const MADE_OF: [&str; 3] = ["../../crates", "../../Cargo.toml", "../../Cargo.lock"];
     let folders = ["device", "wal", "engine", "workload", "manycore", "command", "bench", "cli"];

@@ -1,7 +1,7 @@
 //! `archive`: copies the log of a database, closed or running, into a folder of archived files.
 //!
-//! A closed database is opened for it. The stretches of a running database come through the socket
-//! of its process, which keeps the log until the archive has it.
+//! The command opens a closed database itself. The stretches of a running database come through the
+//! socket of the process that has it open. The database keeps its log until the archive has it.
 
 use clap::Args;
 use katydid::{LogArchive, LogArchiver, LogStretch, Lsn};
@@ -17,15 +17,17 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this time without commits the moment is noted, so that a time up to it can be restored to.
+/// After this time without commits the archive notes the moment, so that a restore can name a time
+/// up to it.
 const NOTE_EVERY: Duration = Duration::from_secs(60);
 
-/// Copy the log into an archive, from which restore --to brings a backup to any commit or time
+/// Copy the log into an archive, with which restore --to brings a backup to a later commit or time
 ///
-/// The archive is a folder, empty or new the first time. Each run goes on where the one before
-/// ended, and the database keeps its log for it meanwhile, up to --keep bytes. Beyond that the log
-/// is trimmed, and the next run says that there is a gap: make a new backup, and begin a new
-/// archive. A running database is archived through the socket of its process.
+/// The archive is a folder, which must be empty or new at the first run. Each later run continues
+/// where the last one ended. Between two runs the database keeps its log for the archive, up to
+/// --keep bytes. If more log is written, the database trims it, and the next run reports a gap:
+/// then make a new backup, and begin a new archive. A running database is archived through the
+/// socket of its process.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid archive --dir ./db /mnt/archive\n  \
                         katydid archive --dir ./db /mnt/archive --follow --every 5s\n  \
@@ -33,16 +35,17 @@ const NOTE_EVERY: Duration = Duration::from_secs(60);
 pub struct Archive {
     /// Folder of the archive
     to: PathBuf,
-    /// Go on with what is committed later, until stopped
+    /// Go on with later commits, until stopped
     #[arg(long)]
     follow: bool,
-    /// Interval between two looks for new commits; a time is restored to the last look before it
+    /// Interval between two checks for new commits; a restore to a time ends at the last check
+    /// before it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = every, requires = "follow")]
     every: Duration,
-    /// Name of the archiver, for which the database keeps its log
+    /// Name of the archiver, under which the database keeps its log for the archive
     #[arg(long, value_name = "NAME", default_value = "archive")]
     archiver: String,
-    /// The most bytes of log that are kept for it, set when it is made
+    /// Maximum bytes of log that the database keeps for the archiver, set when the archiver is made
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes::parse)]
     keep: u64,
     /// Print one JSON object
@@ -59,13 +62,13 @@ fn every(text: &str) -> std::result::Result<Duration, String> {
 
 /// Source of stretches.
 enum Source {
-    /// An archiver of a database that this process has opened, and the end of the stretch that was
-    /// acknowledged last.
+    /// An archiver of a database that this process has opened, and the end of the last acknowledged
+    /// stretch.
     Own(LogArchiver, Option<Lsn>),
     Running(Look),
 }
 
-/// Told by a signal to stop.
+/// Remembers whether a signal has asked the command to stop.
 #[derive(Default)]
 struct Stop {
     is_told: Mutex<bool>,
@@ -78,7 +81,7 @@ impl Stop {
         self.told.notify_all();
     }
 
-    /// Waits for the signal, at most `time`. Returns whether it came.
+    /// Waits for the signal for at most `time`. Returns whether the signal has come.
     fn within(&self, time: Duration) -> bool {
         let guard = self.is_told.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.told.wait_timeout_while(guard, time, |is_told| !*is_told);
@@ -126,7 +129,7 @@ impl Archive {
                 noted = Instant::now();
             }
             if ends || noted.elapsed() >= NOTE_EVERY {
-                // What was archived last is acknowledged with it.
+                // This call also acknowledges the last archived stretch.
                 if let Some((note, _)) = self.next(&mut source, &archive, true)? {
                     archive.push(&note)?;
                 }
@@ -141,8 +144,8 @@ impl Archive {
         self.tell(&archive, taken)
     }
 
-    /// The next stretch after what the archive has, which is acknowledged, and bytes of log behind
-    /// it.
+    /// Acknowledges the archive's end. Returns the stretch that follows it, and the bytes of log
+    /// behind that stretch.
     fn next(
         &self,
         source: &mut Source,

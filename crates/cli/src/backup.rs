@@ -24,18 +24,18 @@ use std::time::{Instant, SystemTime};
 
 /// Copy the database into an empty or new folder
 ///
-/// The copy is a database of its own: it can be opened, or kept and restored. A backup that is
-/// interrupted leaves a folder that no command takes for a database; remove it. If a process has
-/// the database open and listens at its socket, that process writes the copy, with its rights and
-/// its view of the folders; this one shows how far it is, and a signal cancels it.
+/// The copy is a database of its own: it can be opened, or kept and restored. An interrupted backup
+/// leaves a folder that no command accepts as a database; remove it. If a process has the database
+/// open and listens at its socket, that process writes the copy, with its own rights and its own
+/// view of the folders. This command then shows the progress, and a signal to it cancels the copy.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid backup --dir ./db /mnt/backup/monday --verify\n  \
                         katydid backup --dir ./db ./copy --rate 50MiB\n  \
                         katydid backup --dir ./db ./tuesday --incremental ./monday")]
 pub struct Backup {
-    /// Folder of the copy: empty, or not there yet
+    /// Folder of the copy, which must be empty or new
     to: PathBuf,
-    /// Copy only what has changed since the backup in this folder, which may be incremental itself
+    /// Copy only the changes since the backup in this folder, which may be incremental itself
     #[arg(long, value_name = "BASE", conflicts_with = "verify")]
     incremental: Option<PathBuf>,
     #[command(flatten)]
@@ -44,24 +44,24 @@ pub struct Backup {
     place: DatabaseDir,
 }
 
-/// Make a database of a backup and the incremental ones to it, in an empty or new folder
+/// Make a database from a backup and its incremental backups, in an empty or new folder
 ///
-/// Nothing is changed in the folders of backups. A backup that was opened after it was made is
-/// refused: it is a database, and can be opened or backed up.
+/// The folders of the backups are not changed. A backup that was opened after it was made is
+/// refused, because it has become a database, which can be opened or backed up.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid restore /mnt/backup/monday ./db --verify\n  \
                         katydid restore ./monday ./tuesday ./wednesday ./db\n  \
                         katydid restore ./monday ./db --archive ./archive --to 2026-11-25T09:30:00Z")]
 pub struct Restore {
-    /// Folders of the whole backup and of incremental ones, in the order in which they were made;
-    /// then the folder of the database to be made, which is empty or not there yet
+    /// Folders of the whole backup and of its incremental backups, in the order in which they were
+    /// made; last the folder of the new database, which must be empty or new
     #[arg(required = true, num_args = 2.., value_names = ["FROM", "TO"])]
     folders: Vec<PathBuf>,
-    /// Go on from the backup with the log in this archive, as `archive` makes it
+    /// After the backup, apply the log in this archive, which `archive` has made
     #[arg(long, value_name = "ARCHIVE", requires = "to")]
     archive: Option<PathBuf>,
-    /// Restore to this point: the stamp of a commit, a time (RFC 3339 in UTC) or `end`. A time is
-    /// the last moment before it that the archive has noted
+    /// Restore to this point: the stamp of a commit, a time (RFC 3339 in UTC) or `end`. A time
+    /// means the last moment before it that the archive has noted
     #[arg(long, value_name = "STAMP|TIME|end", value_parser = point, requires = "archive")]
     to: Option<RestorePoint>,
     #[command(flatten)]
@@ -110,7 +110,7 @@ impl Backup {
         close_after(&database, told)
     }
 
-    /// Has the process that has the database open write the copy, and checks it here.
+    /// Asks the process that has the database open for the copy. Checks the copy in this process.
     fn copy_running(&self, mut client: Client) -> Result<CopyMade> {
         let cannot = |error| Failure::failed(format_args!("cannot stop a connection: {error}"));
         let stopper = client.stopper().map_err(cannot)?;
@@ -140,7 +140,7 @@ impl Backup {
     }
 }
 
-/// A copy that was made, by whichever process.
+/// A finished copy, made by this process or by the one that has the database open.
 struct CopyMade {
     id: String,
     stamp: u64,
@@ -189,7 +189,7 @@ impl Restore {
     }
 }
 
-/// Reads the point that is restored to.
+/// Reads the value of `--to`.
 fn point(text: &str) -> std::result::Result<RestorePoint, String> {
     if text == "end" {
         return Ok(RestorePoint::End);
@@ -207,11 +207,12 @@ fn time(at: SystemTime) -> String {
     humantime::format_rfc3339_millis(at).to_string()
 }
 
-/// The report of a restoration to a point, in words.
+/// Returns the report of a restore to a point, in words.
 fn told_of(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> String {
     let RestoreReport { copy, moment, next_moment, .. } = report;
     let mut text = match (engine, point) {
-        // Stamps and durability are two orders.
+        // Commits become durable in another order than that of their stamps, so some with smaller
+        // stamps may be missing.
         (EngineKind::Memory, RestorePoint::Time(_) | RestorePoint::End) => {
             format!("no commit in it has a greater stamp than {}", copy.stamp)
         }
@@ -226,7 +227,7 @@ fn told_of(report: &RestoreReport, point: RestorePoint, engine: EngineKind) -> S
     text
 }
 
-/// The bar of a copy. It must go before anything else is printed.
+/// The progress bar of a copy. It must be removed before other output is printed.
 struct CopyBar(Arc<Mutex<Option<Progress>>>);
 
 impl CopyBar {
@@ -259,7 +260,7 @@ impl CopyFlags {
         Ok((options, CopyBar(progress)))
     }
 
-    /// Says what was made, and what the check has found.
+    /// Prints the report of a copy, and the findings of the check.
     fn tell(
         &self,
         made: &CopyMade,

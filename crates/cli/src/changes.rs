@@ -28,33 +28,33 @@ fn from(text: &str) -> std::result::Result<ChangesFrom, String> {
 /// Print the committed transactions that the log still has, one JSON object per line, in the order
 /// of their commits
 ///
-/// Each line has the transaction's "stamp", its "changes", and the "position" after it, from which
-/// --from goes on. A change has "table" and "key", and "value", or "deleted", or "patch" if the log
-/// has only the bytes that changed. Where bytes are not text, "key_hex" and "value_hex" stand
-/// instead. If a process has the database open and listens at its socket, that process tells the
-/// changes; --follow ends when it closes the database.
+/// Each line has the transaction's "stamp", its "changes", and the "position" after it, which
+/// --from takes. A change has "table" and "key", and either "value", "deleted", or "patch" if the
+/// log has only the changed bytes. For bytes that are not text the fields are "key_hex" and
+/// "value_hex". If a process has the database open and listens at its socket, that process sends
+/// the changes, and --follow ends when it closes the database.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid changes --dir ./db --limit 10\n  \
                         katydid changes --dir ./db --from 4096@512 --old\n  \
                         katydid changes --dir ./db --consumer outbox --follow")]
 pub struct ChangesCommand {
-    /// Begin here: `oldest`, `now`, or the position of a line
+    /// Begin at `oldest`, at `now`, or after the line with this position
     #[arg(long, value_name = "POSITION", default_value = "oldest", value_parser = from)]
     from: ChangesFrom,
-    /// Go on with what is committed later, until stopped
+    /// Go on with later commits, until stopped
     #[arg(long)]
     follow: bool,
-    /// Print former values where the log has them
+    /// Print former values, if the log has them
     #[arg(long)]
     old: bool,
     /// Print at most this number of transactions
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Go on where this consumer is, and acknowledge what was printed. It is made, at --from, if
-    /// there is none; the log is kept for it
+    /// Begin at this consumer's position, and acknowledge the printed transactions. If there is no
+    /// such consumer, it is made at --from. The database keeps its log for the consumer
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
-    /// Bytes of log that are kept for a new consumer, at most
+    /// Maximum bytes of log that the database keeps for a new consumer
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = katydid_command::bytes::parse)]
     keep: u64,
     #[command(flatten)]
@@ -94,7 +94,8 @@ impl Feed {
 
 impl ChangesCommand {
     pub fn run(self) -> Result<()> {
-        // To read only, nothing is changed: not even what opening would trim of the log.
+        // Without --consumer and --follow the database is opened read-only, so that opening does
+        // not even trim the log.
         let look = match self.consumer {
             None if !self.follow => self.place.look()?,
             _ => self.place.open_or_ask()?,
@@ -104,7 +105,7 @@ impl ChangesCommand {
             Look::Running(client) => return self.print_running(client),
         };
         if self.follow {
-            // What waits is told that the database is closed.
+            // Closing ends the wait for the next transaction.
             let closes = database.clone();
             signals::on_stop(move || drop(closes.close()))?;
         }
@@ -112,7 +113,7 @@ impl ChangesCommand {
         close_after(&database, printed)
     }
 
-    /// Prints what the process that has the database open tells.
+    /// Prints the transactions that the process which has the database open sends.
     fn print_running(&self, mut client: Client) -> Result<()> {
         let is_stopped = Arc::new(AtomicBool::new(false));
         if self.follow {
@@ -133,15 +134,15 @@ impl ChangesCommand {
             old: self.old,
         });
         let mut out = Output::new();
-        // The first parts of a transaction whose rest is to come, and how many transactions are not
-        // printed yet.
+        // The parts received so far of an incomplete transaction, and the number of transactions
+        // that may still be printed.
         let (mut parts, mut left) = (None::<Committed>, self.limit.unwrap_or(u64::MAX));
         let mut ends = left == 0;
         loop {
             let has_whole = parts.is_none();
             let request = Request::Changes {
                 begin: begin.take(),
-                // All that was given is printed.
+                // Acknowledge only between two transactions: all complete ones are printed then.
                 acknowledge: has_whole && self.consumer.is_some(),
                 wait: self.follow && !ends,
                 limit: if ends { 0 } else { left },
@@ -175,7 +176,7 @@ impl ChangesCommand {
                 }
             }
             out.flush()?;
-            // One more request acknowledges what was printed.
+            // A consumer needs one more request, which acknowledges the printed transactions.
             ends = parts.is_none() && (left == 0 || (was_empty && !self.follow));
             if ends && self.consumer.is_none() {
                 return Ok(());
@@ -194,7 +195,7 @@ impl ChangesCommand {
             let transaction = match feed.next(false) {
                 Ok(None) if self.follow => {
                     out.flush()?;
-                    // Only what was printed is acknowledged.
+                    // All transactions that the feed has returned are printed, so acknowledge them.
                     acknowledged(feed.acknowledge())?;
                     feed.next(true)
                 }
@@ -262,8 +263,8 @@ fn change(change: &CommittedChange) -> Value {
     Value::Object(object)
 }
 
-/// A database that a signal has closed acknowledges nothing more: what was printed since is printed
-/// again.
+/// Ignores the error if a signal has closed the database. The transactions printed since the last
+/// acknowledgement are then printed again by the next run.
 fn acknowledged(outcome: katydid::Result<()>) -> Result<()> {
     match outcome {
         Err(Error::Closed) => Ok(()),

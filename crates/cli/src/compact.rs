@@ -1,4 +1,4 @@
-//! `compact`: gives the room of free pages back to the file system.
+//! `compact`: gives the space of free pages back to the file system.
 
 use crate::verify;
 use clap::Args;
@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rewrite the database file without its free pages, so that it shrinks
 ///
-/// It takes as much room again as the pages in use, until it is done. If it is interrupted at any
-/// moment, the database is as it was, or rewritten.
+/// While the command runs it needs additional space for a copy of all pages in use. An interruption
+/// at any moment leaves the database either unchanged or rewritten.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid compact --dir ./db --verify")]
 pub struct Compact {
@@ -31,7 +31,7 @@ pub struct Compact {
 impl Compact {
     pub fn run(self) -> Result<()> {
         let database = self.place.open()?;
-        // So that all of it is in its places, and nothing in the log alone.
+        // Afterwards all changes are in the database file, and none is in the log alone.
         database.checkpoint()?;
         database.close()?;
         drop(database);

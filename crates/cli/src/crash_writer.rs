@@ -1,10 +1,11 @@
-//! `crash-writer`: commits from several threads and prints what is acknowledged, until it is
-//! killed. The other half is `tests/kill9.rs`, which keeps what was printed and compares.
+//! `crash-writer`: commits from several threads and prints each acknowledgement, until it is
+//! killed. `tests/main/kill9.rs` kills it, and compares the printed acknowledgements with the
+//! database.
 //!
 //! Thread `t` commits transactions numbered 1, 2, 3 ... Number `n` sets the thread's counter to
-//! `n`, inserts the row `n` and deletes the row `n - WINDOW`. So at any time the rows of a thread
-//! follow from its counter, whatever transactions are lost, as long as they are lost whole and from
-//! the end. A line `t n` is printed after `n` is acknowledged.
+//! `n`, inserts the row `n` and deletes the row `n - WINDOW`. So at any time a thread's counter
+//! determines its rows, even if its last transactions are lost, as long as each is lost as a whole.
+//! A line `t n` is printed after `n` is acknowledged.
 
 use clap::Args;
 use katydid::{AdvancedOptions, Database, LockRelease, Options, PagedOptions, Session, Table, Transaction};
@@ -13,10 +14,10 @@ use katydid_command::failure::Result;
 use katydid_command::flags::word;
 use std::io::Write;
 
-/// Rows of a thread that exist at a time.
+/// Number of rows of a thread that exist at a time.
 const WINDOW: u64 = 40;
 
-/// Commit from several threads and print each acknowledgement, to be killed by a test
+/// Commit from several threads and print each acknowledgement, until a test kills the process
 #[derive(Debug, Args)]
 pub struct CrashWriter {
     /// Writer threads
@@ -116,12 +117,12 @@ impl Writer<'_> {
 }
 
 fn acknowledge(thread: u64, number: u64) {
-    // One write per line: lines of several threads do not mix, and a kill leaves at most a cut last
-    // one.
+    // Each line is one write, so lines of several threads do not mix, and a kill can cut only the
+    // last line.
     let line = format!("{thread} {number}\n");
     let mut out = std::io::stdout().lock();
     if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
-        // The test is gone; so should this be.
+        // The test has ended, so this process ends as well.
         std::process::exit(1);
     }
 }
@@ -130,7 +131,7 @@ fn row_key(thread: u64, number: u64) -> Vec<u8> {
     format!("{thread:04}/{number:012}").into_bytes()
 }
 
-/// From 0 to about 3,000 bytes that follow from thread and number.
+/// Returns 0 to 3,000 bytes that thread and number determine.
 fn row_value(thread: u64, number: u64) -> Vec<u8> {
     let length = (number.wrapping_mul(2_654_435_761) % 3001) as usize;
     (0..length as u64).map(|at| (at ^ number ^ (thread << 5)) as u8).collect()

@@ -11,11 +11,12 @@ use std::ops::ControlFlow;
 
 /// Print the log, one JSON object per record, without opening the database or changing anything
 ///
-/// Standard error says how the log ends, or where what was not printed begins.
+/// Standard error says how the log ends, or where the records begin that were not printed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid dump-log --dir ./db --limit 20")]
 pub struct DumpLog {
-    /// Begin at this record: its position, or, in a database of the memory engine, its commit stamp
+    /// Begin at the record with this position or, in a database of the memory engine, with this
+    /// commit stamp
     #[arg(long, value_name = "LSN")]
     from: Option<u64>,
     /// Print at most this number of records
@@ -62,7 +63,8 @@ impl DumpLog {
     }
 }
 
-/// The number by which the records of a log are in order.
+/// Returns the number by which the records of a log are ordered: the commit stamp if there is one,
+/// else the position.
 fn order(entry: &LogEntry) -> u64 {
     entry.chain.stamp().map_or(entry.lsn.get(), CommitStamp::get)
 }
@@ -100,7 +102,7 @@ fn put_fields(object: &mut Map<String, Value>, fields: &[(&'static str, LogField
                 };
                 items.iter().map(object).collect()
             }
-            // A field of a kind this program does not know yet.
+            // A field of a kind that this program does not know.
             other => Value::from(format!("{other:?}")),
         };
         object.insert((*name).to_owned(), value);

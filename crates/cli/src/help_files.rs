@@ -1,5 +1,5 @@
-//! `completions` and `man`: what a shell and `man` need to know, generated from the flags
-//! themselves.
+//! `completions` and `man`: shell completions and manual pages, generated from the definitions of
+//! the flags.
 
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -8,7 +8,7 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::output::Output;
 use std::path::PathBuf;
 
-/// Print what a shell needs to complete commands and flags
+/// Print a script with which a shell completes commands and flags
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid completions bash > ~/.local/share/bash-completion/completions/katydid\n  \
@@ -31,12 +31,12 @@ impl Completions {
     }
 }
 
-/// Print a manual page, or write those of all commands into a folder
+/// Print a manual page, or write the pages of all commands into a folder
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid man | man -l -\n  katydid man lab reproduce | man -l -\n  \
                         katydid man --out ~/.local/share/man/man1")]
 pub struct Man {
-    /// The command [default: the program]
+    /// Command whose page is printed [default: the program]
     #[arg(conflicts_with = "out")]
     command: Vec<String>,
     /// Write a page for each command into this folder, which must exist
@@ -44,7 +44,7 @@ pub struct Man {
     out: Option<PathBuf>,
 }
 
-/// The manual pages of all commands, one after the other.
+/// Returns the manual pages of all commands, one after another.
 #[cfg(feature = "replica")]
 pub fn manual(mut program: Command) -> Result<Vec<u8>> {
     program.build();

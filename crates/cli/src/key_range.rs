@@ -1,4 +1,4 @@
-//! Flags that name a range of keys, for commands that read one.
+//! Flags that name a range of keys.
 
 use crate::text;
 use clap::Args;
@@ -6,30 +6,30 @@ use katydid::{KeyRange, Prefix};
 use katydid_command::failure::{Failure, Result};
 use std::ops::Bound;
 
-/// The least and the greatest key of a range.
+/// The lower and the upper bound of a range of keys.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Flags that select keys: those that all given flags admit.
+/// Flags that select keys. A key is selected if all given flags admit it.
 #[derive(Debug, Args)]
 pub struct KeyFlags {
     /// Only keys that begin with KEY
     #[arg(long, value_name = "KEY")]
     prefix: Option<String>,
-    /// Only keys from this one on
+    /// Only keys at or above KEY
     #[arg(long, value_name = "KEY")]
     from: Option<String>,
-    /// Only keys before this one
+    /// Only keys below KEY
     #[arg(long, value_name = "KEY")]
     to: Option<String>,
 }
 
-/// A key as it is written on the command line.
+/// Reads a key from an argument of the command line.
 pub fn key(argument: &str) -> Result<Vec<u8>> {
     text::argument(argument).map_err(|error| Failure::usage(format_args!("the key {argument:?}: {error}")))
 }
 
 impl KeyFlags {
-    /// The range of the keys that all flags admit; it may be empty.
+    /// Returns the range of the keys that all flags admit. The range may be empty.
     pub fn range(&self) -> Result<Bounds> {
         let read = |flag: &Option<String>| flag.as_deref().map(key).transpose();
         Ok(bounds(read(&self.prefix)?, read(&self.from)?, read(&self.to)?))

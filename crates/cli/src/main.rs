@@ -1,7 +1,7 @@
 //! The `katydid` command: runs benchmarks, fills and reads databases, checks and shows them.
 //!
-//! Exit codes: 0 all went well; 1 something was found or failed, with the reason on standard error;
-//! 2 the command line or a workload file is wrong; 3 `verify` could not check the database.
+//! Exit codes: 0 means success; 1 a finding or a failure, with the reason on standard error; 2 a
+//! wrong command line or workload file; 3 that `verify` could not check the database.
 #![forbid(unsafe_code)]
 
 mod archive;
@@ -34,9 +34,9 @@ use std::process::ExitCode;
 
 /// An embedded transactional key-value store with fast durable commits
 ///
-/// Keys and values are bytes. On the command line and in files they are written as text in which \\
-/// stands for a backslash, \t, \n and \r for control characters and \xNN for any byte; what `get`
-/// and `scan` print, `load` reads back.
+/// Keys and values are bytes. On the command line and in files they are written as text, in which
+/// \\ stands for a backslash, \t, \n and \r for control characters, and \xNN for any byte. `load`
+/// reads the output of `get` and `scan`.
 #[derive(Debug, Parser)]
 #[command(name = "katydid", version = built::VERSION, max_term_width = 110, propagate_version = true)]
 #[command(after_help = "\
@@ -88,7 +88,7 @@ enum Command {
     Lab(katydid_bench::Lab),
     Completions(help_files::Completions),
     Man(help_files::Man),
-    // Their names before they were part of `lab`.
+    // The former names of commands that are now part of `lab`.
     #[command(subcommand, hide = true)]
     Manycore(katydid_bench::Manycore),
     #[command(hide = true)]

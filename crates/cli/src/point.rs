@@ -1,4 +1,4 @@
-//! `get`, `put` and `delete`: one key each, or for `delete` the keys with a prefix.
+//! `get`, `put` and `delete` of one key, and `delete` of all keys with a prefix.
 
 use crate::key_range::key;
 use crate::text;
@@ -16,7 +16,7 @@ fn not_found(table: &str, key: &str) -> Failure {
     Failure::Said
 }
 
-/// Print `key<TAB>value` of one key; exit code 1 if it is not there
+/// Print `key<TAB>value` of one key; exit code 1 if the key is absent
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid get --dir ./db unicode 1F600\n  \
                         katydid get --dir ./db images logo --raw > logo.png")]
@@ -28,7 +28,7 @@ pub struct Get {
     /// Print a JSON object instead
     #[arg(long, conflicts_with = "raw")]
     json: bool,
-    /// Print the value alone, byte by byte, without a line end
+    /// Print only the value, unescaped and without a line end
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
@@ -70,8 +70,8 @@ pub fn print_entry(out: &mut Output, key: &[u8], value: &[u8], as_json: bool) ->
     out.line(line)
 }
 
-/// Set the value of one key, creating database and table if need be; durable when the command
-/// returns
+/// Set the value of one key, and create database and table if they are missing; durable when the
+/// command returns
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid put --dir ./db fruit apple 'red, sweet'\n  \
                         katydid put --dir ./db images logo --value-file logo.png")]
@@ -80,10 +80,10 @@ pub struct Put {
     table: String,
     /// The key; \xNN stands for a byte, \\ for a backslash
     key: String,
-    /// The value, in the same way
+    /// The value, with the same escapes as the key
     #[arg(required_unless_present = "value_file")]
     value: Option<String>,
-    /// Take the value from a file, as it is
+    /// Read the value from a file, without escapes
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
     #[command(flatten)]
@@ -111,7 +111,7 @@ impl Put {
 }
 
 /// Remove one key, or all keys with a prefix; durable when the command returns; exit code 1 if the
-/// key was not there
+/// key was absent
 ///
 /// With --prefix all keys are removed in one transaction, and their number is printed.
 #[derive(Debug, Args)]
@@ -126,7 +126,7 @@ pub struct Delete {
     /// Remove all keys that begin with KEY
     #[arg(long, value_name = "KEY", conflicts_with = "key")]
     prefix: Option<String>,
-    /// Print how many keys were removed as one JSON object
+    /// Print the number of removed keys as one JSON object
     #[arg(long, requires = "prefix")]
     json: bool,
     #[command(flatten)]

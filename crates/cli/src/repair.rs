@@ -1,4 +1,4 @@
-//! `repair`: makes a damaged database open again.
+//! `repair`: makes a damaged database usable again.
 
 use clap::Args;
 use katydid::{Database, RepairMode, RepairOutcome, RepairReport};
@@ -8,16 +8,16 @@ use katydid_command::failure::{Failure, Result};
 use katydid_command::output::say;
 use serde_json::{Value, json};
 
-/// Make a damaged database open again, with everything of it that is sound
+/// Repair a damaged database, so that it opens with all rows that are still sound
 ///
-/// Without --apply nothing is changed: what would be done and what is lost is printed, and the exit
-/// code is 1 if there is something to do. With --apply the damaged files are kept in a folder
-/// inside the database's, and never removed. If it is interrupted, run it again. Exit code 0: the
-/// database is sound, or was repaired.
+/// Without --apply the command changes nothing. It prints the planned steps and the lost rows, and
+/// the exit code is 1 if there is damage. With --apply it moves the damaged files to a folder
+/// inside the database's folder, and never removes them. After an interruption run it again. Exit
+/// code 0 means that the database is sound, or was repaired.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid repair --dir ./db\n  katydid repair --dir ./db --apply")]
 pub struct Repair {
-    /// Do it
+    /// Carry out the repair
     #[arg(long)]
     apply: bool,
     /// Print one JSON object

@@ -1,4 +1,4 @@
-//! `scan` and `count`: keys and values in order, and how many there are.
+//! `scan` and `count`: print or count the keys and values of a range.
 
 use crate::key_range::KeyFlags;
 use crate::load::parse::csv_record;
@@ -11,11 +11,11 @@ use katydid_command::look::Wanted;
 use katydid_command::output::Output;
 use serde_json::json;
 
-/// Print `key<TAB>value` of all keys, or of a range, in the order of their bytes
+/// Print `key<TAB>value` of all keys of a table, or of a range, in the order of their bytes
 ///
-/// Bytes that are not text are escaped in the way `load` reads back. With --json each line is an
-/// object with the fields "key" and "value"; where bytes are not text, with "key_hex" or
-/// "value_hex" instead.
+/// Bytes that are not text are printed as escapes, which `load` reads back. With --json each line
+/// is an object with the fields "key" and "value"; bytes that are not text are in "key_hex" or
+/// "value_hex".
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid scan --dir ./db unicode --prefix 1F4 --limit 3\n  \
                         katydid scan --dir ./db log --from 2026-01 --to 2026-02 --json\n  \
@@ -28,13 +28,14 @@ pub struct Scan {
     /// Print at most this number of keys
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// From the last key to the first
+    /// Print from the last key to the first
     #[arg(long)]
     reverse: bool,
     /// Print JSON Lines
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print CSV, which `load` reads back: escaped as text, and in quotes where that needs them
+    /// Print CSV, which `load` reads back: with the escapes of text, and with quotes around fields
+    /// that need them
     #[arg(long)]
     csv: bool,
     #[command(flatten)]
@@ -58,7 +59,7 @@ impl Scan {
     }
 }
 
-/// Print the number of keys of a table, or of a range of them
+/// Print the number of keys of a table, or of a range of keys
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid count --dir ./db unicode\n  katydid count --dir ./db unicode --prefix 1F4"

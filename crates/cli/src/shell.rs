@@ -1,8 +1,8 @@
-//! `shell`: several commands on one opening, and in one transaction.
+//! `shell`: runs several commands on one open database, also in one transaction.
 //!
-//! Lines come from a terminal, with a history, or from standard input. Each line is one
-//! command. Blanks separate its words, and quotes keep blanks. If a command fails, the shell prints
-//! the error and reads the next line. If the input is no terminal, the exit code says at its end
+//! Lines come from a terminal, with a history, or from standard input. Each line is one command.
+//! Blanks separate words; within quotes, blanks are part of a word. If a command fails, the shell
+//! prints the error and reads the next line. If the input is not a terminal, the exit code tells
 //! whether every command succeeded.
 
 use crate::point::print_entry;
@@ -21,10 +21,10 @@ use std::path::PathBuf;
 
 /// Read commands from a terminal or standard input, and run them on one database
 ///
-/// Without `begin` each command is a transaction of its own. The database is created if need be;
-/// other commands can look at it meanwhile. The history of a terminal is kept in
-/// ~/.katydid_history. From standard input, exit code 1 says that a command failed; those after it
-/// were run.
+/// Without `begin` each command is a transaction of its own. The database is created if it is
+/// missing. Other programs can read it while the shell runs. A terminal's history is kept in
+/// ~/.katydid_history. With standard input, exit code 1 means that a command failed; the later
+/// commands were run nevertheless.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid shell --dir ./db\n  \
                         printf 'begin\\nput fruit apple red\\nput fruit pear green\\ncommit\\n' | katydid shell --dir ./db")]
@@ -81,7 +81,7 @@ impl Session<'_> {
         let mut editor = DefaultEditor::new().map_err(failed)?;
         let history = std::env::home_dir().map(|home: PathBuf| home.join(".katydid_history"));
         if let Some(history) = &history {
-            // There is none at first.
+            // The file does not exist at first.
             let _may_be_missing = editor.load_history(history);
         }
         let ended = loop {
@@ -93,7 +93,7 @@ impl Session<'_> {
                 Err(error) => break Err(failed(error)),
             };
             if !line.trim().is_empty() {
-                // Kept in memory.
+                // The entry is kept in memory, which cannot fail.
                 let _cannot_fail = editor.add_history_entry(&line);
             }
             match self.line(&line) {
@@ -167,7 +167,8 @@ impl Session<'_> {
         }
     }
 
-    /// Runs `body` in the open transaction, or in one of its own that is committed.
+    /// Runs `body` in the open transaction. Without one, runs it in a new transaction and commits
+    /// that.
     fn within<T>(&self, body: impl Fn(&Transaction) -> katydid::Result<T>) -> katydid::Result<T> {
         match &self.txn {
             Some(txn) => body(txn),
@@ -244,7 +245,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The open transaction, which the caller ends.
+    /// Takes the open transaction, which the caller ends.
     fn ending(&mut self) -> Result<Transaction> {
         self.txn.take().ok_or_else(|| Failure::failed("no transaction is open: begin"))
     }
@@ -254,7 +255,7 @@ fn missing(table: &str, key: &[u8]) -> Failure {
     Failure::failed(format_args!("key {:?} is not in table {table:?}", text::escaped(key)))
 }
 
-/// The name of a table, which is text.
+/// Returns the name of a table, which must be UTF-8.
 fn name(word: &[u8]) -> Result<String> {
     String::from_utf8(word.to_vec()).map_err(|_| {
         Failure::failed(format_args!("the name of a table is text, not {}", text::escaped(word)))
@@ -270,7 +271,7 @@ enum WordsError {
     Escape(#[from] EscapeError),
 }
 
-/// The words of a line, unescaped. Pure.
+/// Splits a line into its words, unescaped. Pure.
 fn words(line: &str) -> std::result::Result<Vec<Vec<u8>>, WordsError> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -281,7 +282,7 @@ fn words(line: &str) -> std::result::Result<Vec<Vec<u8>>, WordsError> {
         match byte {
             b'"' => {
                 quoted = !quoted;
-                // A pair of quotes is a word, also if nothing is between them.
+                // An empty pair of quotes is an empty word.
                 word.get_or_insert_default();
             }
             b'\\' => {

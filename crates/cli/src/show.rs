@@ -47,7 +47,7 @@ pub struct DropTable {
 impl DropTable {
     pub fn run(self) -> Result<()> {
         let database = self.place.open()?;
-        // A table that does not exist is refused with the names of those that do.
+        // If the table does not exist, the error lists the tables that do.
         drop(database::table(&database, &self.table)?);
         database.drop_table(&self.table)?;
         Ok(database.close()?)
@@ -57,8 +57,8 @@ impl DropTable {
 /// Print positions and counters, and what keeps the oldest part of the log
 ///
 /// Counters count since the database was opened. If a process has it open and listens at its
-/// socket, they are that process's; if not, this command opens it to read only, and they tell what
-/// that took.
+/// socket, they are the counters of that process. Otherwise this command opens the database
+/// read-only, and they only count that opening.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid stat --dir ./db --json")]
 pub struct StatCommand {
@@ -87,10 +87,10 @@ impl StatCommand {
 
 pub type Lines = Vec<(String, String)>;
 
-/// Names of the positions of a stream that are shown, in the order of age.
+/// Names of a stream's positions that are shown, in the order of age.
 const POSITIONS: [&str; 5] = ["start", "durable", "written", "filled", "reserved"];
 
-/// The object as lines for people.
+/// Turns the JSON object into lines for people.
 pub fn as_lines(stat: &Value) -> Lines {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
@@ -180,7 +180,7 @@ pub fn as_lines(stat: &Value) -> Lines {
     lines
 }
 
-/// Quantiles and count.
+/// Formats quantiles and count.
 pub fn latencies(latencies: &Value) -> String {
     let number = |name: &str| latencies[name].as_u64().unwrap_or(0);
     let names = [("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"), ("max", "longest")];
@@ -188,7 +188,7 @@ pub fn latencies(latencies: &Value) -> String {
     format!("{} of {}", quantiles.join(", "), grouped(number("count")))
 }
 
-/// A transaction that waits, what it wants, and what it waits for.
+/// Formats a waiting transaction with the lock that it wants and the transactions that block it.
 pub fn waiting(wait: &Value) -> String {
     let number = |name: &str| wait[name].as_u64().unwrap_or(0);
     let blockers = wait["blockers"].as_array().into_iter().flatten().filter_map(Value::as_u64);
@@ -218,7 +218,7 @@ pub fn stalls(stalls: &Value) -> String {
     text
 }
 
-/// Write changed pages to their place and trim the log; print where each stream of the log begins
+/// Take a checkpoint and trim the log; print where each stream of the log begins
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid checkpoint --dir ./db")]
 pub struct Checkpoint {

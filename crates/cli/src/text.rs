@@ -1,22 +1,23 @@
-//! Keys and values as text, and back. Pure.
+//! Conversion of keys and values to text, and back. Pure.
 //!
-//! Text stays text: valid UTF-8 is printed as it is, except backslash (`\\`), tab (`\t`), line feed
-//! (`\n`), carriage return (`\r`), other control characters, and characters that part lines or turn
-//! the direction of text (`\xNN` for each byte). Bytes that are not UTF-8 are `\xNN`.
+//! Valid UTF-8 is printed unchanged, with two exceptions. Backslash, tab, line feed and carriage
+//! return become `\\`, `\t`, `\n` and `\r`. Each byte of other control characters, and of
+//! characters that separate lines or change the direction of text, becomes `\xNN`. Bytes that are
+//! not UTF-8 also become `\xNN`.
 //!
 //! 1. `unescape(escape(bytes)) == bytes` for all bytes.
-//! 2. Escaped text holds no control character: neither tab nor line end can be mistaken for a
+//! 2. Escaped text has no control character, so no tab or line end in a value looks like a
 //!    separator.
 
 use serde_json::{Map, Value};
 
-/// Reason why text cannot be read back.
+/// Reason why text cannot be unescaped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EscapeError {
     /// `\x` without two hexadecimal digits after it.
     #[error("\\x must be followed by two hexadecimal digits")]
     Hex,
-    /// A backslash before anything else.
+    /// A backslash before a character that is no escape.
     #[error("unknown escape \\{0}: a backslash is written \\\\")]
     Unknown(char),
     /// A backslash at the end.
@@ -24,7 +25,7 @@ pub enum EscapeError {
     Trailing,
 }
 
-/// Appends `bytes` as text to `out`.
+/// Appends `bytes` as escaped text to `out`.
 pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -48,13 +49,13 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns whether a character changes how the text around it is shown: with such characters one
-/// text can be made to look like another.
+/// Returns whether a character changes how the text around it is shown. Such characters can make
+/// one text look like another.
 fn is_format(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `bytes` as text.
+/// Returns `bytes` as escaped text.
 pub fn escaped(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     escape(bytes, &mut out);
@@ -68,7 +69,7 @@ fn hex(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes that `text` stands for.
+/// Returns the bytes that escaped text stands for.
 pub fn unescape(text: &[u8]) -> Result<Vec<u8>, EscapeError> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -110,18 +111,18 @@ pub fn put_json(object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
     };
 }
 
-/// `bytes` in hexadecimal.
+/// Returns `bytes` in hexadecimal.
 pub fn hex_digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Returns the bytes that hexadecimal digits stand for; `None` if they are not pairs of digits.
 pub fn from_hex_digits(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks(2);
     pairs.map(|pair| if pair.len() == 2 { hex_byte(pair) } else { None }).collect()
 }
 
-/// The bytes a command-line argument stands for.
+/// Returns the bytes that a command-line argument stands for.
 pub fn argument(text: &str) -> Result<Vec<u8>, EscapeError> {
     unescape(text.as_bytes())
 }
@@ -140,7 +141,7 @@ mod tests {
             escaped("a\u{202e}b\u{2066}\u{2028}".as_bytes()),
             r"a\xe2\x80\xaeb\xe2\x81\xa6\xe2\x80\xa8"
         );
-        // Parts of emoji, and of words.
+        // Joiners stay unescaped, because emoji and words contain them.
         assert_eq!(escaped("\u{200d}\u{200c}".as_bytes()), "\u{200d}\u{200c}");
         assert_eq!(escaped(b""), "");
     }
@@ -160,7 +161,7 @@ mod tests {
             let text = escaped(&bytes);
             assert_eq!(unescape(text.as_bytes()).unwrap(), bytes);
             assert!(!text.chars().any(char::is_control));
-            // Reading never panics, whatever it is given.
+            // Unescaping arbitrary bytes must not panic.
             let _noise = unescape(&bytes);
         }
     }

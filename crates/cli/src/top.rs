@@ -1,6 +1,7 @@
-//! `top`: what a running database does, again and again.
+//! `top`: shows the activity of a running database at intervals.
 //!
-//! Counters come from the owner's socket; what is shown is their growth between two looks.
+//! Counters come from the socket of the process that has the database open. `top` shows their
+//! growth per interval.
 
 use crate::show::{latencies, stalls, waiting};
 use clap::Args;
@@ -14,30 +15,30 @@ use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Show what a running database does: rates, latencies, its oldest transactions and what
-/// transactions wait for, until it ends
+/// Show the activity of a running database until it closes: rates, latencies, the oldest
+/// transactions, and the locks that transactions wait for
 ///
-/// The process that has the database open must have a socket, as `load`, `bench` and `shell` have,
-/// and programs that call katydid_observe::Socket::open.
+/// The process that has the database open must have a socket. `load`, `bench` and `shell` have one,
+/// and so do programs that call katydid_observe::Socket::open.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid top --dir ./db\n  katydid top --dir ./db --interval 10 --count 6 --json"
 )]
 pub struct Top {
-    /// Seconds between two looks
+    /// Length of an interval in seconds
     #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
     interval: f64,
     /// Stop after this number of intervals
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// Print one JSON object for each interval: rates, and the whole of `stat --json`
+    /// Print one JSON object for each interval: the rates, and all of `stat --json`
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     place: DatabaseDir,
 }
 
-/// Counters whose growth is shown: name, where it is in the object, and whether it counts bytes.
+/// Counters whose growth is shown: name, JSON pointer in the object, and whether it counts bytes.
 const RATES: [(&str, &str, bool); 8] = [
     ("commits", "/commits", false),
     ("rollbacks", "/rollbacks", false),

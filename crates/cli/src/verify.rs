@@ -1,4 +1,4 @@
-//! `verify`: reads everything, changes nothing.
+//! `verify`: reads and checks a whole database without changing it.
 
 use clap::Args;
 use katydid::{Database, EngineKind, Error, VerifyReport};
@@ -10,19 +10,20 @@ use katydid_command::progress::Progress;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Check every page and the order of every tree, or the last checkpoint, and the log, without
-/// changing anything
+/// Check a database and its log without changing anything: every page and the order of every tree,
+/// or the last checkpoint of the memory engine
 ///
-/// Faults go to standard error, the place first; then the exit code is 1. A database that was not
-/// closed cleanly is recovered in memory, and checked there. What cannot be opened is never sound.
-/// Exit code 3: it could not be found out whether it can be opened, or a process has it open.
+/// Faults go to standard error, each with its place first, and the exit code is 1. A database that
+/// was not closed cleanly is recovered in memory, and checked there. A database that cannot be
+/// opened is never sound. Exit code 3 means that a process has the database open, or that the
+/// command could not find out whether it can be opened.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  katydid verify --dir ./db && echo sound")]
 pub struct Verify {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print nothing if nothing is wrong
+    /// Print nothing if there is no fault
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -32,7 +33,7 @@ pub struct Verify {
 impl Verify {
     pub fn run(self) -> Result<()> {
         self.place.must_exist()?;
-        // A damaged control file is reported below.
+        // The check below reports a damaged control file.
         let engine = Database::engine_at(&self.place.dir).unwrap_or_default();
         let what = match engine {
             EngineKind::Memory => "parts of the checkpoint",
@@ -72,16 +73,16 @@ impl Verify {
     }
 }
 
-/// Says on standard error what is wrong.
+/// Prints the faults to standard error.
 pub fn tell_faults(report: &VerifyReport) {
     report.faults.iter().for_each(|fault| eprintln!("fault: {fault}"));
 }
 
-/// A line about a database that is sound.
+/// Returns the line about a sound database.
 pub fn summary(report: &VerifyReport, engine: EngineKind) -> String {
     let log = report.log_end.get().saturating_sub(report.log_start.get());
     let (pages, log) = match engine {
-        // It has no pages, and its streams no positions in common.
+        // The memory engine has no pages, and its streams have no common positions.
         EngineKind::Memory => (String::new(), String::new()),
         _ => (format!("{}, ", counted(report.pages, "page")), format!(" ({})", shown(log))),
     };
@@ -94,7 +95,7 @@ pub fn summary(report: &VerifyReport, engine: EngineKind) -> String {
     )
 }
 
-/// The findings for programs.
+/// Returns the findings as JSON.
 pub fn as_json(report: &VerifyReport) -> Value {
     let faults: Vec<Value> =
         report.faults.iter().map(|fault| json!({ "place": fault.place, "finding": fault.finding })).collect();

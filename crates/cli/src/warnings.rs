@@ -1,4 +1,5 @@
-//! Warnings of the libraries, on standard error: one line each, however the command goes on.
+//! Prints warnings of the libraries to standard error, one line each. A warning does not end the
+//! command.
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
@@ -18,9 +19,9 @@ impl Log for Printer {
     fn flush(&self) {}
 }
 
-/// From now on warnings are printed.
+/// Begins to print warnings.
 pub fn print() {
-    // Set once, at the start of the program: no other logger can be set earlier.
+    // This cannot fail, because the program sets its logger once, at its start.
     if log::set_logger(&Printer).is_ok() {
         log::set_max_level(LevelFilter::Warn);
     }

@@ -1,4 +1,4 @@
-//! Numbers of bytes on the command line, and for people to read.
+//! Parsing and formatting of numbers of bytes.
 
 /// Reads a number of bytes: `4096`, `64k`, `256MiB`, `1g`. Units are powers of 1,024.
 pub fn parse(text: &str) -> Result<u64, String> {
@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "more bytes than can be counted".to_owned())
 }
 
-/// Returns a number of bytes in the form that people read.
+/// Formats a number of bytes for people: `512 B`, `1.5 MiB`.
 pub fn shown(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -32,12 +32,12 @@ pub fn shown(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// Returns a number with its noun: `1 line`, `2 lines`.
+/// Formats a number with its noun: `1 line`, `2 lines`.
 pub fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns a whole number with its digits in groups of three.
+/// Formats a whole number with its digits in groups of three.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

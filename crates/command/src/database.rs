@@ -1,8 +1,8 @@
-//! Place and opening of a database.
+//! The folder of a database, and opening the database.
 //!
-//! Commands that only look change nothing in the folder, and share its lock with others that do.
-//! All other commands have the lock for themselves while they have the database open; `verify` and
-//! `dump-log` do not open it.
+//! Commands that only read change nothing in the folder, and share its lock with each other. All
+//! other commands hold the lock exclusively while they have the database open. `verify` and
+//! `dump-log` do not open the database.
 
 use crate::bytes;
 use crate::failure::{Failure, Result};
@@ -28,8 +28,7 @@ pub struct DatabaseDir {
     pub dir: PathBuf,
 }
 
-/// Flags for the engine and the log of a database that may have to be created, and for the memory
-/// engine.
+/// Flags of commands that may create a database: for the engine and the log.
 #[derive(Debug, Clone, Args)]
 pub struct EngineFlags {
     /// Engine that keeps the data: paged or memory [default: the database's engine; paged for a new
@@ -50,18 +49,18 @@ pub struct MemoryFlags {
     /// Memory engine: streams of a new database's log [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub streams: Option<u16>,
-    /// Memory engine: what a commit waits for besides its own record: tracked or all
+    /// Memory engine: records that a commit waits for besides its own: tracked or all
     #[arg(long, value_name = "RULE", default_value = "tracked", value_parser = word::<CommitDependencies>)]
     pub dependences: CommitDependencies,
-    /// Memory engine: bytes of records kept at most
+    /// Memory engine: maximum bytes of records in memory
     #[arg(long, value_name = "BYTES", default_value = "4GiB", value_parser = bytes::parse)]
     pub memory: u64,
 }
 
 impl EngineFlags {
-    /// Sets the options that the flags give, and keeps the settings of the paged engine. Without
-    /// `--engine` it takes the engine of the database in `dir`, if there is a database; with
-    /// another engine, opening fails.
+    /// Returns the options with the values of the flags. Keeps the settings of the paged engine.
+    /// Without `--engine` the engine is that of the database in `dir`, or the default for a new
+    /// database. If `--engine` is not the database's engine, opening fails.
     pub fn apply(&self, dir: &Path, options: Options) -> Result<Options> {
         let engine = match self.engine {
             Some(engine) => engine,
@@ -81,7 +80,7 @@ impl EngineFlags {
 }
 
 impl MemoryFlags {
-    /// The settings that were asked for.
+    /// Returns the settings that the flags ask for.
     fn options(&self) -> MemoryOptions {
         let own = MemoryOptions::default();
         MemoryOptions {
@@ -92,8 +91,7 @@ impl MemoryFlags {
     }
 }
 
-/// The engine that has made the database in `dir`; where there is none, the one that makes new
-/// ones.
+/// Returns the engine of the database in `dir`, or the default engine if there is no database.
 fn engine_of(dir: &Path) -> Result<EngineKind> {
     match Database::engine_at(dir) {
         Err(katydid::Error::NotFound { .. }) => Ok(EngineKind::default()),
@@ -104,12 +102,12 @@ fn engine_of(dir: &Path) -> Result<EngineKind> {
 impl DatabaseDir {
     /// Opens the database, which must exist, with the engine that has made it.
     pub fn open(&self) -> Result<Database> {
-        // Asked for first, so that not even an empty folder is made.
+        // This check comes first, so that opening makes no empty folder.
         self.must_exist()?;
         Ok(self.try_open()?)
     }
 
-    /// Opens the database, which must exist, with the error as it is.
+    /// Opens the database, which must exist. Returns the engine's error unchanged.
     pub(crate) fn try_open(&self) -> katydid::Result<Database> {
         let engine = Database::engine_at(&self.dir)?.into();
         let options = Options { create: false, engine, ..Options::default() };
@@ -118,11 +116,11 @@ impl DatabaseDir {
         })
     }
 
-    /// Opens the database, which must exist, for reading only: nothing in its folder is changed. A
-    /// log in NVRAM cannot be read without changing it, so a database that has one is opened as by
+    /// Opens the database, which must exist, read-only: nothing in its folder is changed. A log in
+    /// NVRAM cannot be read without changing it, so a database with such a log is opened like by
     /// [`DatabaseDir::open`].
     pub fn open_read_only(&self) -> katydid::Result<Database> {
-        // The memory engine needs what it needed before.
+        // The database must fit however much memory it needed before, so there is no limit.
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
         let engine = Database::engine_at(&self.dir)?.with(PagedOptions::default(), memory);
         let options = Options { access: Access::ReadOnly, create: false, engine, ..Options::default() };
@@ -130,7 +128,7 @@ impl DatabaseDir {
         open_telling(options, if_found, |options| Database::open_with(&self.dir, options))
     }
 
-    /// Opens the database, creating it if there is none.
+    /// Opens the database, which is created if it is missing.
     pub fn open_or_create(&self, engine: &EngineFlags) -> Result<Database> {
         open(&self.dir, engine.apply(&self.dir, Options::default())?, engine.log.if_found()?)
     }
@@ -146,7 +144,7 @@ impl DatabaseDir {
     }
 }
 
-/// Fails, with the reason, if there is no folder there that can be read.
+/// Fails with the reason if `dir` is not a readable folder.
 pub fn is_folder(dir: &Path) -> std::result::Result<(), String> {
     match std::fs::read_dir(dir) {
         Ok(_) => Ok(()),
@@ -164,14 +162,14 @@ pub fn holds_database(dir: &Path) -> bool {
     ["katydid.control", "katydid.control.new"].iter().any(|name| dir.join(name).is_file())
 }
 
-/// Returns whether a folder may hold a database that has lost its control file: opening finds out,
-/// and changes nothing.
+/// Returns whether a folder may hold a database that has lost its control file. Opening then
+/// reports that, and changes nothing.
 fn may_have_lost_control(dir: &Path) -> bool {
     dir.join("katydid.pages").is_file() || ["log", "checkpoints"].iter().any(|name| dir.join(name).is_dir())
 }
 
-/// Lets other processes observe a database that this one has open, until the result is dropped. If
-/// the folder cannot hold a socket, the command goes on without one.
+/// Lets other processes observe a database that this process has open, until the result is dropped.
+/// If the folder cannot hold a socket, prints a warning and returns `None`.
 pub fn listen(database: &Database, dir: &Path) -> Option<Socket> {
     match Socket::open(database, dir) {
         Ok(socket) => Some(socket),
@@ -190,13 +188,15 @@ pub fn close_after(database: &Database, told: Result<()>) -> Result<()> {
     Ok(closed?)
 }
 
-/// Opens a database in a folder, and shows the progress of recovery. If its log is of another kind,
-/// opens it as that kind with the settings of `if_found`; without them this is an error.
+/// Opens a database in a folder, and shows the progress of recovery. If its log is of another kind
+/// than in `options`, opens it as that kind with the settings of `if_found`, or fails if there are
+/// none.
 pub fn open(dir: &Path, options: Options, if_found: Option<MediumSettings>) -> Result<Database> {
     open_showing(options, if_found, |options| Database::open_with(dir, options))
 }
 
-/// Opens a database by `open`, and shows the progress of recovery.
+/// Opens a database by `open`, and shows the progress of recovery. `if_found` is as in the function
+/// [`open`].
 pub fn open_showing(
     options: Options,
     if_found: Option<MediumSettings>,
@@ -225,7 +225,8 @@ fn open_telling(
         (options.advanced.log.medium, options.access) = (settings.medium(found), Access::ReadWrite);
         opened = open(options);
     }
-    // The database keeps the receiver; the bar must go before the next one comes.
+    // The database keeps the callback, so the bar must be removed here, before the next bar is
+    // shown.
     shown.lock().unwrap_or_else(PoisonError::into_inner).take();
     opened
 }
@@ -238,7 +239,7 @@ pub fn table(database: &Database, name: &str) -> Result<Table> {
     }
 }
 
-/// Makes the failure that there is no table called `name`, which lists the `tables` that there are.
+/// Makes the failure for a missing table `name`, which lists the existing `tables`.
 pub fn no_table(name: &str, tables: &[String]) -> Failure {
     let known = match tables.len() {
         0 => "the database has no tables".to_owned(),

@@ -22,12 +22,12 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failure with a message.
+    /// Makes a [`Failure::Failed`].
     pub fn failed(message: impl fmt::Display) -> Failure {
         Failure::Failed(message.to_string())
     }
 
-    /// Wrong usage with a message.
+    /// Makes a [`Failure::Usage`].
     pub fn usage(message: impl fmt::Display) -> Failure {
         Failure::Usage(message.to_string())
     }

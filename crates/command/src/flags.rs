@@ -1,23 +1,23 @@
-//! Parsers of flags' values that several commands have.
+//! Parsers for values of flags that several commands have.
 //!
-//! Pure. The messages say what was expected; clap names the flag and the value.
+//! Pure. The error messages say what was expected; clap adds the flag and the value.
 
 use clap::ValueEnum;
 use katydid_wal::{FileOptions, MediumOptions, Options};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Parses a word that one of the libraries knows.
+/// Parses a word by the `FromStr` of a library's type.
 pub fn word<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }
 
-/// The word for a value on the command line.
+/// Returns the word that stands for a value on the command line.
 pub fn name_of(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |known| known.get_name().to_owned())
 }
 
-/// Parses the number of seconds of a measurement, from a millisecond to a year.
+/// Parses the length of a measurement in seconds, from 1 ms to 365 days.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=86_400.0 * 365.0).contains(&seconds) => Ok(seconds),
@@ -25,7 +25,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses an added latency of a device or memory: `0`, `400ns`, `15us`, `1.5ms`; at most a second.
+/// Parses an added latency of a device or memory: `0`, `400ns`, `15us`, `1.5ms`; at most 1 s.
 pub fn delay(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 0, 15us, 100us or 1ms, at most 1s".to_owned();
     let at = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -45,15 +45,16 @@ pub fn delay(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Returns a value of one of the settings of a log in files. If it is out of the log's range, the
-/// error has the log's own words.
+/// Returns `value` if it is in range for the setting of a log in files that `set` sets. The error
+/// has the text of the log's own check.
 pub fn file_option<T: Copy>(value: T, set: impl FnOnce(&mut FileOptions, T)) -> Result<T, String> {
     let mut files = FileOptions::default();
     set(&mut files, value);
     medium_option(value, files.into())
 }
 
-/// Does the same for a value in a medium's settings.
+/// Returns `value` if `medium`, which contains it, passes the log's own check. The error has the
+/// text of that check.
 pub fn medium_option<T>(value: T, medium: MediumOptions) -> Result<T, String> {
     let options = Options { medium, reserve_bytes: 0, ..Options::default() };
     options.validate().map(|()| value).map_err(|error| format!("must be {}", error.range))

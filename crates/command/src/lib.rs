@@ -1,8 +1,8 @@
 //! Code that the commands of the `katydid` program share: reading values, opening databases,
 //! failures, output and stopping.
 //!
-//! The operator's commands (`crates/cli`) and everything that evaluates (`crates/bench`) stand on
-//! this crate, and neither on the other's modules. No command is in here.
+//! The operator's commands (`crates/cli`) and the measurements (`crates/bench`) use this crate, so
+//! that they need no modules of each other. This crate has no command.
 #![forbid(unsafe_code)]
 
 pub mod built;

@@ -1,7 +1,8 @@
 //! Flags for the medium of a log: files, or NVRAM that is real or emulated.
 //!
-//! A database remembers the kind of its log, and of one in NVRAM its size. Where no kind is asked
-//! for it is the database's own: opening with another changes nothing and says which it is.
+//! A database stores the kind of its log, and the size of a log in NVRAM. Without a flag the kind
+//! is the database's own. Opening with another kind fails, changes nothing, and names the
+//! database's kind.
 
 use crate::bytes;
 use crate::failure::{Failure, Result};
@@ -13,14 +14,14 @@ use std::time::Duration;
 /// Flags for the medium of a log.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct LogFlags {
-    /// Medium of the log: disk, or in NVRAM nv_direct, nv_ring, nv_entries or nv_logging [default:
-    /// that of the database; disk for a new one]
+    /// Kind of the log: disk, or in NVRAM nv_direct, nv_ring, nv_entries or nv_logging [default:
+    /// that of the database; disk for a new database]
     #[arg(long = "log", value_name = "KIND", value_parser = word::<LogKind>)]
     pub kind: Option<LogKind>,
-    /// Log on disk: bytes of a segment; only a new one takes it [default: 64MiB]
+    /// Log on disk: bytes of a segment; has no effect on an existing log [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = segment_bytes)]
     pub segment: Option<u64>,
-    /// The memory, where the log is in NVRAM.
+    /// Flags of the memory of a log in NVRAM.
     #[command(flatten)]
     pub nvram: NvramFlags,
 }
@@ -28,13 +29,13 @@ pub struct LogFlags {
 /// Memory for logs in NVRAM.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct NvramFlags {
-    /// Log in NVRAM: its bytes, a power of two; only a new one takes it [default: 64MiB]
+    /// Log in NVRAM: its bytes, a power of two; has no effect on an existing log [default: 64MiB]
     #[arg(long, value_name = "BYTES", value_parser = nvram_bytes)]
     pub nvram_bytes: Option<u64>,
     /// Log in NVRAM: which memory to use [default: auto; with --nvram-latency, emulated]
     #[arg(long, value_enum, value_name = "WHICH")]
     pub nvram: Option<NvramSource>,
-    /// Log in emulated NVRAM: what each persist takes longer, such as 400ns or 2us
+    /// Log in emulated NVRAM: latency added to each persist, such as 400ns or 2us
     #[arg(long, value_name = "TIME", value_parser = delay)]
     pub nvram_latency: Option<Duration>,
 }
@@ -42,11 +43,11 @@ pub struct NvramFlags {
 /// The memory to use as NVRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum NvramSource {
-    /// Real where there is such, else emulated
+    /// Real NVRAM if there is some, else emulated
     Auto,
-    /// A file on a DAX file system; an error where there is none
+    /// A file on a DAX file system; an error if there is none
     Real,
-    /// Any file, or memory, whatever there is
+    /// A file on any file system, or memory
     Emulated,
 }
 
@@ -57,13 +58,14 @@ impl LogFlags {
         Ok(Options { medium, ..log })
     }
 
-    /// The settings for any kind of log that a database may have, unless the flags ask for a kind.
+    /// Returns the settings with which a database's log is opened if it is of another kind. `None`
+    /// if the flags ask for a kind.
     pub fn if_found(&self) -> Result<Option<MediumSettings>> {
         let settings = self.settings(MediumSettings::default())?;
         Ok(self.kind.is_none().then_some(settings))
     }
 
-    /// Returns settings of every medium, with those that the flags give.
+    /// Returns the settings of every medium, with the values of the flags.
     pub fn settings(&self, own: MediumSettings) -> Result<MediumSettings> {
         let mut settings = MediumSettings { memory: self.nvram.apply(own.memory)?, ..own };
         settings.files.segment_bytes = self.segment.unwrap_or(settings.files.segment_bytes);

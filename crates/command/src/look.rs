@@ -1,7 +1,8 @@
-//! Looking at a database, whether or not a process has it open.
+//! Reading from a database, whether or not a process has it open.
 //!
-//! A closed database is opened to read only, so nothing of it is changed. A database that a process
-//! has open is asked about at that process's socket. The same code answers requests in both cases.
+//! A closed database is opened read-only, so that it is not changed. If a process has the database
+//! open, that process answers the requests at its socket. One function answers requests in both
+//! cases.
 
 use crate::database::{DatabaseDir, close_after, no_table};
 use crate::failure::{Failure, Result};
@@ -11,13 +12,13 @@ use serde_json::Value;
 use std::ops::Bound;
 use std::path::Path;
 
-/// The least and the greatest key of a range.
+/// The lower and the upper bound of a range of keys.
 pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// A database to read from.
 #[derive(Debug)]
 pub enum Look {
-    /// The database is opened by this process, for reading only.
+    /// The database is opened by this process.
     Closed(Database),
     /// The database is open in another process, which answers requests.
     Running(Client),
@@ -41,13 +42,13 @@ pub struct ArchiveRequest<'a> {
     pub archiver: &'a str,
     /// Maximum bytes of log that the database keeps for the archiver.
     pub keep: u64,
-    /// True if the stretch shall note the moment when no more log is durable.
+    /// True to get a stretch that only notes the moment, if no more log is durable.
     pub note: bool,
 }
 
 impl DatabaseDir {
-    /// Returns the database, which must exist: opened by this process, or answered for by a running
-    /// process.
+    /// Opens the database, which must exist, for writing. If another process has it open, connects
+    /// to that process instead.
     pub fn open_or_ask(&self) -> Result<Look> {
         self.must_exist()?;
         match self.try_open() {
@@ -56,7 +57,8 @@ impl DatabaseDir {
         }
     }
 
-    /// Returns the database, which must exist, for reading.
+    /// Opens the database, which must exist, read-only. If another process has it open, connects to
+    /// that process instead.
     pub fn look(&self) -> Result<Look> {
         self.must_exist()?;
         match self.open_read_only() {
@@ -65,7 +67,7 @@ impl DatabaseDir {
         }
     }
 
-    /// The database that another process has open: that is what `locked` says.
+    /// Connects to the process that has the database open. `locked` is the error that says so.
     fn look_at_running(&self, locked: &Error) -> Result<Look> {
         match Client::connect(&self.dir) {
             Ok(client) => Ok(Look::Running(client)),
@@ -85,7 +87,7 @@ pub fn has_closed_socket(dir: &Path) -> bool {
 }
 
 impl Look {
-    /// Asks, and waits for the reply.
+    /// Sends a request, and waits for the reply.
     fn ask(&mut self, request: &Request) -> Result<Reply> {
         let refusal = match self {
             Look::Closed(database) => match answer(database, request) {
@@ -172,7 +174,7 @@ impl Look {
     }
 
     /// Returns the stretch of a running database's log that follows an archive's end, and the bytes
-    /// of log after it. Everything before that end is acknowledged.
+    /// of log after that stretch. Acknowledges the log up to the archive's end.
     pub fn log_stretch(
         &mut self,
         ArchiveRequest { archiver, keep, note }: &ArchiveRequest<'_>,
@@ -203,8 +205,8 @@ fn asked((low, high): &Bounds) -> (Bound<Bytes>, Bound<Bytes>) {
     (low.clone().map(Bytes), high.clone().map(Bytes))
 }
 
-/// A reply to another question: the process is of another version, with the same number of the
-/// protocol.
+/// Makes the failure for a reply to another request. The process must be of another version that
+/// has the same protocol number.
 fn unexpected(reply: &Reply) -> Failure {
     Failure::failed(format_args!("the process that has the database open gave another reply: {reply:?}"))
 }

@@ -1,5 +1,5 @@
-//! Standard output, block-buffered, for commands that print much. A reader that goes away ends the
-//! command quietly.
+//! Block-buffered standard output, for commands that print much. If the reader closes the pipe, the
+//! command ends without a message.
 
 use crate::failure::{Failure, Result};
 use serde_json::Value;
@@ -18,7 +18,7 @@ impl Default for Output {
 }
 
 impl Output {
-    /// Takes standard output for as long as this lives.
+    /// Locks standard output until the value is dropped.
     pub fn new() -> Output {
         Output { out: BufWriter::with_capacity(1 << 16, std::io::stdout().lock()) }
     }
@@ -39,8 +39,8 @@ impl Output {
         self.line(value.to_string())
     }
 
-    /// Hands everything to the reader. Output that is not flushed before the end of the program is
-    /// lost.
+    /// Writes the buffer to standard output. Output that is not flushed before the end of the
+    /// program is lost.
     pub fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(failed)
     }

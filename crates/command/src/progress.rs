@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a plain line now and then elsewhere.
+//! Progress on standard error: a bar on a terminal, elsewhere a plain line every two seconds.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -16,11 +16,12 @@ pub struct Progress {
     quiet: bool,
 }
 
-/// The bar goes from 0 to this.
+/// Length of the bar.
 const FULL: u64 = 1000;
 
 impl Progress {
-    /// Begins a phase. A phase that ends soon prints nothing if the stream is not a terminal.
+    /// Begins a phase. A phase shorter than two seconds prints nothing if standard error is not a
+    /// terminal.
     pub fn new(what: impl Into<String>) -> Progress {
         let what = what.into();
         let bar = std::io::stderr().is_terminal().then(|| {
@@ -38,7 +39,7 @@ impl Progress {
         Progress { what: String::new(), bar: None, last_plain: Instant::now(), quiet: true }
     }
 
-    /// Shows a message, and the done share of the phase, from 0 to 1, if it is known.
+    /// Shows a message, and the finished fraction of the phase, from 0 to 1, if it is known.
     pub fn show(&mut self, fraction: Option<f64>, message: impl FnOnce() -> String) {
         match &self.bar {
             Some(bar) => {

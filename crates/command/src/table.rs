@@ -1,9 +1,9 @@
-//! Rows of text lined up for people, and as CSV for programs.
+//! Tables of text: aligned for people, and as CSV for programs.
 //!
 //! Pure.
 
-/// Returns the lines of a table whose first line has the names of the columns. The first column is
-/// aligned to the left, the others to the right.
+/// Returns the lines of a table with aligned columns. The first line has the names of the columns.
+/// The first column is aligned to the left, the others to the right.
 pub fn lined_up(lines: &[Vec<String>]) -> Vec<String> {
     let columns = lines.first().map_or(0, Vec::len);
     let wide = |at: usize| lines.iter().map(|line| line[at].len()).max().unwrap_or(0);
@@ -38,7 +38,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// Splits a text into lines of at most this number of characters.
+/// Splits a text into lines of at most 108 bytes.
 pub fn wrapped(text: &str) -> Vec<String> {
     const WIDE: usize = 108;
     let mut lines: Vec<String> = Vec::new();

@@ -1,27 +1,27 @@
-//! Files that are written whole: a program that opens one finds what was there before or all of the
-//! new text, never a part of it.
+//! Atomic replacement of files: a program that opens such a file finds either the old contents or
+//! all of the new ones.
 //!
-//! The text goes to a file beside it, which then takes its name. What is no file, such as a pipe or
-//! a terminal, is written to as it is. Nothing is synced: after a crash of the machine the old text
-//! may be back.
+//! The new contents go to a temporary file in the same folder, which is then renamed. A pipe, a
+//! terminal or another path that is not a regular file is written to directly. Nothing is synced,
+//! so after a crash of the machine the old contents may be back.
 
 use crate::failure::{Failure, Result};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` as the whole of `file`.
+/// Replaces the contents of `file` by `bytes`.
 pub fn write(file: &Path, bytes: &[u8]) -> Result<()> {
     let cannot = |error| Failure::failed(format_args!("cannot write {}: {error}", file.display()));
     match fs::metadata(file) {
         Ok(found) if !found.is_file() => fs::write(file, bytes).map_err(cannot),
-        // Where links lead, so that the link stays one.
+        // Replaces the target of a symbolic link, so that the link stays.
         Ok(_) => replace(&fs::canonicalize(file).map_err(cannot)?, bytes).map_err(cannot),
         Err(_) => replace(file, bytes).map_err(cannot),
     }
 }
 
-/// Creates the folder that `file` is to lie in.
+/// Creates the folder of `file`.
 pub fn create_parent(file: &Path) -> Result<()> {
     match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => fs::create_dir_all(folder)
@@ -34,7 +34,7 @@ fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let beside = beside(file);
     let done = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, file));
     if done.is_err() {
-        // Why it failed is what is told; that there was nothing to remove is not.
+        // The caller gets the first error; an error of removing the temporary file is ignored.
         let _may_not_be_there = fs::remove_file(&beside);
     }
     done
@@ -66,7 +66,7 @@ mod tests {
             (fs::read(&file).unwrap(), fs::read_dir(dir.path()).unwrap().count()),
             (b"three".to_vec(), 2)
         );
-        // No folder of that name: nothing is made.
+        // If the folder does not exist, no file is made.
         assert!(write(&dir.path().join("none").join("out"), b"x").is_err());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
     }

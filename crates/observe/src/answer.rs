@@ -1,8 +1,8 @@
-//! Answering a request from an open database.
+//! Answers requests from an open database.
 //!
-//! Runs on the thread of a connection, or on that of a program that has opened the database to read
-//! only. Every answer takes one short transaction that only reads and has ended when the answer is
-//! there: a client that does not take its answer holds nothing in the database.
+//! Threads: that of a connection, or that of a program that has opened the database read-only. Rows
+//! are read in a short read-only transaction, which ends before the reply is sent. So a client that
+//! does not read its reply blocks nothing in the database.
 
 use crate::bytes::Bytes;
 use crate::protocol::{Refusal, Reply, Request};
@@ -10,17 +10,18 @@ use crate::stat;
 use katydid::{ArchiveMark, Database, Error, Table, Transaction};
 use std::ops::Bound;
 
-/// Entries of one reply, at most.
+/// Maximum number of entries in one reply.
 const ROWS_MAX: usize = 1000;
-/// A reply ends with the entry that makes keys and values longer than this.
+/// Bytes of keys and values after which a reply takes no further entry.
 const ROWS_BYTES: usize = 1 << 20;
-/// Keys that are counted at a time.
+/// Maximum number of keys that one reply counts.
 const COUNTED_MAX: u64 = 10_000;
-/// A transaction that met conflicts so often is given up.
+/// Maximum number of times that a transaction is repeated after conflicts.
 const TRIES: usize = 10;
 
-/// Answers `request` from `database`. An error becomes the reply. [`Request::Changes`] and
-/// [`Request::Backup`] are refused: a program that has the database calls its methods.
+/// Answers `request` from `database`. An error becomes a [`Reply::Refused`]. [`Request::Changes`]
+/// and [`Request::Backup`] are refused, because a program that has the database open calls the
+/// database's methods instead.
 pub fn answer(database: &Database, request: &Request) -> Reply {
     match read(database, request) {
         Ok(reply) => reply,
@@ -51,7 +52,8 @@ fn read(database: &Database, request: &Request) -> Result<Reply, Error> {
     }
 }
 
-/// The one request that changes something: for which part of the log is kept.
+/// Answers [`Request::LogStretch`]. This request changes the database: it moves the position from
+/// which the log is kept for the archiver.
 fn log_stretch(
     database: &Database,
     (archiver, keep): (&str, u64),
@@ -75,7 +77,7 @@ fn bounds((low, high): &(Bound<Bytes>, Bound<Bytes>)) -> Bounds {
     (low.clone().map(|key| key.0), high.clone().map(|key| key.0))
 }
 
-/// Runs `read` in a transaction that only reads, again after a conflict.
+/// Runs `read` in a read-only transaction, and repeats it after a conflict.
 fn in_table(
     database: &Database,
     name: &str,
@@ -87,7 +89,8 @@ fn in_table(
     let mut tries = 0;
     loop {
         let txn = database.begin_read_only()?;
-        // What is seen is told only after the commit, which waits until it is durable.
+        // The reply is returned only after the commit, which waits until all that was read is
+        // durable.
         match read(&txn, &table).and_then(|reply| txn.commit().map(|_| reply)) {
             Err(error) if error.is_retryable() && tries < TRIES => tries += 1,
             outcome => return outcome,
@@ -98,7 +101,7 @@ fn in_table(
 fn rows(txn: &Transaction, table: &Table, keys: Bounds, reverse: bool, limit: u64) -> Result<Reply, Error> {
     let most = usize::try_from(limit).unwrap_or(usize::MAX).min(ROWS_MAX);
     let (mut rows, mut bytes) = (Vec::new(), 0);
-    // One more than is returned, to know whether there is one.
+    // Read one entry more than is returned, to know whether the range has more.
     let mut range = txn.range(table, keys).limit(most.saturating_add(1));
     let mut more = false;
     while let Some((key, value)) = if reverse { range.next_back_ref()? } else { range.next_ref()? } {

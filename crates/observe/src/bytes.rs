@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// A key or a value. In JSON it is written in hexadecimal digits.
+/// A key or a value. Its JSON form is a string of hexadecimal digits.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Bytes(pub Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client side of a connection.
 
 use crate::frame::{self, FrameError, REPLY_BYTES_MAX};
 use crate::protocol::{Refusal, Reply, Request};
@@ -11,10 +11,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A reply begins within this time: the process that has the database may wait for locks as long as
-/// its options say.
+/// Maximum time until a reply begins. It is long, because the process that has the database open
+/// may wait for locks.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A copy tells how far it is, or ends, within this time: at its end all of it is synced at once.
+/// Maximum time between two progress messages of a copy, or until its reply. It is long, because
+/// the whole copy is synced at once at its end.
 const COPY_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A connection to the socket of a database.
@@ -27,7 +28,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// There is no socket, or no process listens at it any more.
+    /// There is no socket, or no process listens at it.
     #[error("no process answers at its socket")]
     NoSocket,
     /// An error of the operating system.
@@ -35,14 +36,14 @@ pub enum ConnectError {
     Io(#[source] io::Error),
 }
 
-/// The reason why there is no reply.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
     /// The process refused the request.
     #[error("{0}")]
     Refused(#[source] Refusal),
-    /// The connection was ended: the process has closed its socket, or has died.
+    /// The process has closed its socket, or has died.
     #[error("the process that has the database open has ended the connection")]
     Ended,
     /// The connection broke, or no reply came in time.
@@ -54,14 +55,14 @@ impl Client {
     /// Connects to the process that has the database in folder `path` open.
     ///
     /// # Errors
-    /// [`ConnectError::NoSocket`] if no process answers there.
+    /// [`ConnectError::NoSocket`] if no process listens at the database's socket.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, ConnectError> {
         let socket_path = SocketPath::of(path.as_ref()).map_err(ConnectError::Io)?;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
             .map_err(|errno| ConnectError::Io(errno.into()))?;
         match connect(&socket, &socket_path.address) {
             Ok(()) => Ok(Client { stream: UnixStream::from(socket) }),
-            // A socket that a crash has left.
+            // A refused connection means that a crash has left the socket.
             Err(Errno::NOENT | Errno::CONNREFUSED) => Err(ConnectError::NoSocket),
             Err(errno) => Err(ConnectError::Io(errno.into())),
         }
@@ -70,13 +71,13 @@ impl Client {
     /// Sends a request, and waits for the reply. A refusal is returned as an error.
     ///
     /// # Errors
-    /// [`AskError::Refused`] with the refusal. After other errors the connection cannot be used any
-    /// more.
+    /// [`AskError::Refused`] with the refusal. After any other error the connection cannot be used
+    /// any more.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, AskError> {
         self.ask_with_progress(request, |_, _| {})
     }
 
-    /// Sends a request, and waits for the reply like [`Client::ask`]. Meanwhile it calls
+    /// Sends a request, and waits for the reply like [`Client::ask`]. Before the reply it calls
     /// `on_progress` with the numbers of each [`Reply::Copying`].
     ///
     /// # Errors
@@ -86,8 +87,8 @@ impl Client {
         request: &Request,
         mut on_progress: impl FnMut(u64, u64),
     ) -> Result<Reply, AskError> {
-        // A process that refuses all clients says so before it is asked, and ends the connection:
-        // then writing may fail.
+        // A process with too many clients sends a refusal before it reads a request, and ends the
+        // connection. So an error of writing is reported only if there is no reply.
         let written = frame::write(&mut self.stream, request);
         let patience = if matches!(request, Request::Backup { .. }) { COPY_PATIENCE } else { PATIENCE };
         loop {
@@ -110,7 +111,7 @@ impl Client {
     /// Returns a handle that ends the requests of this client from another thread.
     ///
     /// # Errors
-    /// If the operating system cannot open one more file.
+    /// The error of the operating system if it cannot open one more file.
     pub fn stopper(&self) -> io::Result<ClientStopper> {
         Ok(ClientStopper { stream: self.stream.try_clone()? })
     }
@@ -124,7 +125,7 @@ pub struct ClientStopper {
 
 impl ClientStopper {
     /// Tells the process that has the database open that the client sends no more requests. A
-    /// request that waits or copies ends: it is refused, or the connection is ended.
+    /// request that waits or copies is then refused, or the connection is ended.
     pub fn stop(&self) {
         let _may_have_ended = self.stream.shutdown(Shutdown::Write);
     }

@@ -1,4 +1,4 @@
-//! Committed transactions as they go through the socket. Pure.
+//! Committed transactions in the form that the socket transfers. Pure.
 
 use crate::bytes::Bytes;
 use katydid::{Change, ChangePosition, CommittedTransaction, NewValue, OldValue};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 /// A committed transaction, or a part of a large one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Committed {
-    /// Its place in the order of commits.
+    /// Commit stamp of the transaction.
     pub stamp: u64,
-    /// The position after it, from which a feed goes on.
+    /// Position after the transaction, at which another feed can begin.
     pub position: String,
-    /// Its changes in the order in which it made them.
+    /// Changes in the order in which the transaction made them.
     pub changes: Vec<CommittedChange>,
-    /// True if the next transaction of the replies has the rest of its changes.
+    /// True if the next item of the replies has the rest of this transaction's changes.
     pub more: bool,
 }
 
@@ -30,18 +30,18 @@ pub enum CommittedChange {
         name: Option<String>,
         /// The key.
         key: Bytes,
-        /// The value that it got.
+        /// New value of the key.
         new: CommittedValue,
-        /// The value that it had, if former values are wanted and the log has it.
+        /// Former value of the key, if the feed has former values and the log has this one.
         old: Option<Bytes>,
     },
     /// A table was created.
     Created(String),
     /// A table got another name.
     Renamed {
-        /// Its name before.
+        /// Former name.
         from: String,
-        /// Its name from now on.
+        /// New name.
         to: String,
     },
     /// A table was dropped.
@@ -66,11 +66,11 @@ pub enum CommittedValue {
     Value(Bytes),
     /// Bytes that replace `replaced` bytes from `offset` on.
     Patch {
-        /// The first byte that changed.
+        /// Position of the first changed byte.
         offset: usize,
         /// Number of bytes that were replaced.
         replaced: usize,
-        /// The bytes that came instead.
+        /// The new bytes.
         bytes: Bytes,
     },
     /// The key was deleted.
@@ -80,7 +80,8 @@ pub enum CommittedValue {
 }
 
 impl Committed {
-    /// A whole transaction, and the position after it. `old`: with former values.
+    /// Converts a whole transaction with the position after it; with former values if `old` is
+    /// true.
     pub fn of(transaction: CommittedTransaction, position: &ChangePosition, old: bool) -> Committed {
         Committed {
             stamp: transaction.stamp.get(),
@@ -116,7 +117,7 @@ impl CommittedChange {
         }
     }
 
-    /// Bytes of the key and the values, which most of a frame is made of.
+    /// Returns the bytes of the key and the values, which make up most of a frame.
     pub(crate) fn bytes(&self) -> usize {
         let CommittedChange::Row { key, new, old, .. } = self else { return 0 };
         let new = match new {

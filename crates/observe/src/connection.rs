@@ -1,7 +1,7 @@
-//! One client: its requests, one after the other, until it goes away.
+//! Serves one client: its requests, one after another, until it disconnects.
 //!
-//! Runs on a thread of its own, which holds a handle of the database, and the place of its feed if
-//! it has one, between two requests.
+//! Each client has a thread. Between two requests the thread holds only a handle of the database,
+//! and the position of the client's feed if there is one.
 
 use crate::answer::answer;
 use crate::copying::{CopyRequest, copy};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Time without a request after which a client is disconnected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves a client to its end: it went away, sent what cannot be read, or was too slow.
+/// Serves a client until it disconnects, sends an unreadable frame, or is too slow.
 pub(crate) fn serve(database: &Database, stream: &mut UnixStream) {
     let mut feed = None;
     loop {
@@ -63,9 +63,10 @@ fn changes(
     next(feed)
 }
 
-/// Tells a client that there are too many, without waiting for it.
+/// Tells a client that there are too many clients, without waiting for it.
 pub(crate) fn refuse(mut stream: UnixStream, clients: usize) {
-    // A short frame fits the buffer of a new socket. If not, the client sees the end only.
+    // A short frame fits into the buffer of a new socket. If it did not, the client would only see
+    // the end of the connection.
     if stream.set_nonblocking(true).is_ok() {
         let _may_be_gone = frame::write(&mut stream, &Reply::Refused(Refusal::Busy(clients)));
     }

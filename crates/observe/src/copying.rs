@@ -1,10 +1,11 @@
-//! A copy of the database that a client asks for and the owner writes.
+//! Copies of the database, which a client asks for and the process that has the database open
+//! writes.
 //!
-//! On the thread of the connection. The client is told how far the copy is a few times a second. It
-//! cancels the copy by ending its side of the connection or by going away, and so does the end of
-//! the socket; each is seen between two pieces of at most 1 MiB, and ten times a second while the
-//! copying sleeps. A copy that was cancelled leaves an incomplete folder
-//! ([`katydid::CopyFault::Incomplete`]).
+//! Runs on the thread of the connection, which reports progress to the client at most five times a
+//! second. The client cancels the copy by ending its side of the connection or by disconnecting;
+//! the end of the socket also cancels it. The copying thread checks for this between two pieces of
+//! at most 1 MiB, and ten times a second while it sleeps. A cancelled copy leaves an incomplete
+//! folder ([`katydid::CopyFault::Incomplete`]).
 
 use crate::bytes::Bytes;
 use crate::frame;
@@ -21,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The client is told how far the copy is this often.
+/// Least time between two progress messages to the client.
 const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// Request for a copy.
@@ -31,7 +32,7 @@ pub(crate) struct CopyRequest<'a> {
     pub(crate) bytes_per_second: Option<NonZeroU64>,
 }
 
-/// Makes the copy. What goes wrong is the reply.
+/// Makes the copy. An error becomes the reply.
 pub(crate) fn copy(database: &Database, request: &CopyRequest<'_>, stream: &UnixStream) -> Reply {
     match try_copy(database, request, stream) {
         Ok(reply) => reply,
@@ -77,7 +78,7 @@ fn try_copy(database: &Database, request: &CopyRequest<'_>, stream: &UnixStream)
     let options = BackupOptions {
         bytes_per_second: request.bytes_per_second,
         on_progress: Some(Arc::new(on_progress)),
-        // The client checks the copy: it is a folder like another.
+        // The client checks the copy itself.
         verify: false,
     };
     let report = match base {
@@ -92,7 +93,7 @@ fn try_copy(database: &Database, request: &CopyRequest<'_>, stream: &UnixStream)
     })
 }
 
-/// A path that means the same in every process.
+/// Returns the path if it is absolute, so that it has one meaning in every process.
 fn absolute(bytes: &Bytes) -> Result<PathBuf, CopyError> {
     let path = PathBuf::from(OsString::from_vec(bytes.0.clone()));
     if path.is_absolute() { Ok(path) } else { Err(CopyError::Relative(path)) }

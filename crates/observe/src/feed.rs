@@ -1,12 +1,13 @@
-//! The feed of one connection: committed transactions, the next ones with each request.
+//! The feed of one connection. Each request returns the next committed transactions.
 //!
-//! On the thread of the connection, which waits here for the next commit. The wait ends when the
-//! client goes away, the socket ends, the database is closed, or [`WAIT`] is over. Invariants:
+//! Runs on the thread of the connection, which may wait here for the next commit. The wait ends
+//! when the client disconnects, the socket or the database is closed, or [`WAIT`] is over.
+//! Invariants:
 //!
 //! 1. Each transaction goes into replies once, in the order of commits, and a reply that cannot be
-//!    written ends the connection. So what a client has seen is a prefix of what was given, and the
-//!    position of the last whole transaction that it has seen is where to go on.
-//! 2. Nothing is acknowledged but transactions of replies before: the client asks for it with its
+//!    written ends the connection. So a client has seen a prefix of the feed, and can continue at
+//!    the position of the last complete transaction that it has seen.
+//! 2. Only transactions of earlier replies are acknowledged, when the client asks for that in its
 //!    next request.
 
 use crate::committed::{Committed, CommittedChange};
@@ -18,19 +19,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// The longest wait for the next transaction in one request: below the time that a client waits for
-/// a reply.
+/// Maximum wait for the next transaction in one request. It is shorter than a client's wait for a
+/// reply.
 const WAIT: Duration = Duration::from_secs(20);
-/// Transactions of one reply, at most.
+/// Maximum number of transactions in one reply.
 const TRANSACTIONS_MAX: u64 = 1000;
-/// A reply ends with the change that makes keys and values longer than this.
+/// Bytes of changes at which a reply ends.
 const REPLY_BYTES: usize = 1 << 20;
 
 /// See the head of this file.
 pub(crate) struct Feed {
     source: Source,
     old: bool,
-    /// The rest of a transaction that did not fit the reply before.
+    /// Rest of a transaction that did not fit into the last reply.
     rest: Option<Committed>,
     alarm: Arc<Alarm>,
 }
@@ -63,7 +64,7 @@ impl Source {
     }
 }
 
-/// Reason why there is no reply.
+/// Reason why a request of the feed has no reply with transactions.
 pub(crate) enum FeedEnd {
     /// The client is gone, or the socket ends.
     Gone,
@@ -94,7 +95,7 @@ impl Feed {
         Ok(Feed { source, old: begin.old, rest: None, alarm })
     }
 
-    /// Acknowledges what earlier replies had.
+    /// Acknowledges the transactions of earlier replies.
     pub(crate) fn acknowledge(&mut self) -> Result<(), FeedEnd> {
         match &mut self.source {
             _ if self.rest.is_some() => {
@@ -106,8 +107,8 @@ impl Feed {
         }
     }
 
-    /// The transactions that are there, as many as fit; if there is none, the next one, which is
-    /// waited for if `stream` is given.
+    /// Returns the next transactions, as many as are there and fit. If there is none and `wait` is
+    /// given, waits for one.
     pub(crate) fn next(&mut self, limit: u64, wait: Option<&UnixStream>) -> Result<Reply, FeedEnd> {
         let (mut given, mut bytes) = (Vec::new(), 0);
         while (given.len() as u64) < limit.min(TRANSACTIONS_MAX) && bytes < REPLY_BYTES {
@@ -116,7 +117,8 @@ impl Feed {
                 None => match self.transaction(if given.is_empty() { wait } else { None }) {
                     Ok(Some(transaction)) => Committed::of(transaction, &self.source.position(), self.old),
                     Ok(None) => break,
-                    // What was read before it is given first; the error comes again.
+                    // The transactions read so far are returned first. The next request meets the
+                    // error again.
                     Err(_) if !given.is_empty() => break,
                     Err(end) => return Err(end),
                 },
@@ -145,10 +147,12 @@ impl Feed {
     }
 }
 
-/// Cuts a transaction after the change that makes the reply long enough.
+/// Splits a transaction after the change at which the reply reaches [`REPLY_BYTES`]. `bytes` is the
+/// size of the reply so far.
 fn split(mut whole: Committed, bytes: &mut usize) -> (Committed, Option<Committed>) {
     let fits = whole.changes.iter().position(|change: &CommittedChange| {
-        // Names and punctuation count a little, so that many small changes end, too.
+        // Each change counts 64 bytes for names and punctuation, so that many small changes also
+        // end a reply.
         *bytes += change.bytes() + 64;
         *bytes >= REPLY_BYTES
     });

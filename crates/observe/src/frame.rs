@@ -1,11 +1,11 @@
 //! Frames: four bytes of length, little-endian, and this number of bytes of JSON.
 //!
-//! Runs on the thread of a connection, on either side. Invariants:
+//! Threads: that of a connection, at the client and at the server. Invariants:
 //!
-//! 1. No length is believed before it was compared with the limit, and memory grows with the bytes
-//!    that come, not with the length.
-//! 2. A frame that has begun is read or written whole by a deadline, however slowly the other side
-//!    sends or takes it.
+//! 1. A length is compared with the limit before it is used, and memory is allocated as the bytes
+//!    arrive, not by the length.
+//! 2. A frame that has begun must be completely read or written by a deadline, even if the other
+//!    side is slow.
 
 use crate::protocol::PROTOCOL;
 use serde::de::DeserializeOwned;
@@ -14,12 +14,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// The longest request: a table's name and two keys in hexadecimal digits.
+/// Maximum length of a request in bytes: a table's name and two keys in hexadecimal digits.
 pub(crate) const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// The longest reply: the longest value and its former one in hexadecimal digits, and a page of a
-/// scan or feed beside them.
+/// Maximum length of a reply in bytes: the longest value and a former value of that length in
+/// hexadecimal digits, and a page of a scan or feed.
 pub(crate) const REPLY_BYTES_MAX: usize = 4 * katydid::VALUE_BYTES_MAX + (8 << 20);
-/// A frame that has begun takes at most this long.
+/// Maximum time for the rest of a frame that has begun.
 const FRAME_TIME: Duration = Duration::from_secs(10);
 
 /// Contents of a frame.
@@ -76,7 +76,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     decode(&bytes)
 }
 
-/// The body of a frame. Total.
+/// Decodes the body of a frame. Returns an error for any bytes that are no frame.
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     /// The field that every protocol has.
     #[derive(Deserialize)]
@@ -114,7 +114,7 @@ pub(crate) fn write<T: Serialize>(stream: &mut UnixStream, body: &T) -> Result<(
     Ok(())
 }
 
-/// Reads until `bytes` is full.
+/// Reads until `bytes` is full or the deadline is over.
 fn fill(stream: &mut UnixStream, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.set_read_timeout(Some(until(deadline)?))?;
@@ -128,10 +128,10 @@ fn fill(stream: &mut UnixStream, mut bytes: &mut [u8], deadline: Instant) -> io:
     Ok(())
 }
 
-/// The time that is left.
+/// Returns the time until the deadline.
 fn until(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
-    // A timeout of zero would be none.
+    // The system treats a timeout of zero as no timeout.
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 

@@ -1,11 +1,11 @@
-//! Looking into a running database.
+//! Access to a running database from other processes.
 //!
-//! A database belongs to one process. A [`Socket`], opened by that process, answers others on the
-//! same machine: which tables there are, what a key has, the entries of a range, how many there
-//! are, and [`Stat`](katydid::Stat) as JSON; committed transactions as they become durable; and it
-//! copies the database into a folder. Nothing in the database can be changed through it but the
-//! places of consumers of the feed and of archivers of the log ([`katydid::LogArchiver`]), which
-//! its owner never waits for.
+//! One process has a database open. That process can open a [`Socket`], which answers requests of
+//! other processes on the same machine: the names of tables, the value of a key, the entries of a
+//! range and their number, [`Stat`](katydid::Stat) as JSON, and committed transactions as they
+//! become durable. The socket also copies the database into a folder. Requests cannot change the
+//! database, except for the positions of consumers of the feed and of archivers of the log
+//! ([`katydid::LogArchiver`]). The database never waits for a consumer or an archiver.
 //!
 //! ```
 //! use katydid_observe::{Client, Reply, Request, Socket};

@@ -1,8 +1,9 @@
-//! Presence of the other side of a connection, and waiting for its end or for something else.
+//! Checks whether the other side of a connection is present, and waits for its end or for a
+//! wake-up.
 //!
-//! On the thread of a connection. A client has nothing to say while its request is answered: bytes,
-//! or the end of its side, mean that it wants no answer any more. The end of the socket looks the
-//! same, because it shuts the connection down.
+//! Runs on the thread of a connection. A client sends nothing while its request is answered, so
+//! bytes or the end of its side mean that it no longer wants the answer. Closing the socket has an
+//! equal effect, because it shuts the connection down.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,19 +18,19 @@ use std::time::{Duration, Instant};
 pub(crate) enum Ended {
     /// The alarm was woken.
     Woken,
-    /// The other side is gone, or the socket ends.
+    /// The other side is gone, or the socket is being closed.
     Gone,
     /// The time is over.
     Late,
 }
 
-/// Returns whether the other side wants no answer any more. Does not wait.
+/// Returns whether the other side no longer wants an answer. Does not wait.
 pub(crate) fn is_gone(stream: &UnixStream) -> bool {
     let mut ready = [PollFd::new(stream, PollFlags::IN)];
     !matches!(poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0) | Err(Errno::INTR))
 }
 
-/// Wakes a thread that waits for it and for the other side at once.
+/// Wakes a thread that waits for a wake-up and for the other side of a connection at once.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     rings: UnixStream,
@@ -44,13 +45,13 @@ impl Alarm {
         Ok(Arc::new(Alarm { rings, hears }))
     }
 
-    /// Forgets that it was woken.
+    /// Forgets earlier wake-ups.
     pub(crate) fn clear(&self) {
         let mut bytes = [0; 64];
         while matches!((&self.hears).read(&mut bytes), Ok(count) if count == bytes.len()) {}
     }
 
-    /// Waits until it is woken or `stream`'s other side is gone, at most until `deadline`.
+    /// Waits until the alarm is woken, the other side of `stream` is gone, or the deadline is over.
     pub(crate) fn wait(&self, stream: &UnixStream, deadline: Instant) -> Ended {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -70,7 +71,7 @@ impl Alarm {
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        // If no byte fits, enough are there.
+        // If the buffer is full, the thread will wake anyway.
         let _is_full = (&self.rings).write(&[0]);
     }
 }

@@ -1,8 +1,8 @@
-//! Requests and replies: typed, as JSON in frames ([`crate::frame`]). Pure.
+//! Requests and replies, encoded as JSON in frames ([`crate::frame`]). Pure.
 //!
-//! Every frame carries the number of the protocol. A program that meets another number refuses with
-//! [`Refusal::Protocol`], whatever the rest of the frame says; a field or request that it does not
-//! know is [`Refusal::Request`].
+//! Every frame has the number of the protocol. A server answers a frame with another number by
+//! [`Refusal::Protocol`], without regard to the rest of the frame. It answers an unknown field or
+//! request by [`Refusal::Request`].
 
 use crate::bytes::Bytes;
 use crate::committed::Committed;
@@ -28,18 +28,19 @@ pub enum Request {
         key: Bytes,
     },
     /// Asks for entries in the order of their keys, as many as fit into one reply. Each reply is of
-    /// one moment; a range that takes several replies is not. [`Reply::Rows`].
+    /// one state; several replies for one range may be of different states. [`Reply::Rows`].
     Scan {
         /// Name of the table.
         table: String,
         /// The range of keys.
         keys: (Bound<Bytes>, Bound<Bytes>),
-        /// From the last key to the first.
+        /// True for the order from the last key to the first.
         reverse: bool,
         /// Maximum number of entries.
         limit: u64,
     },
-    /// Asks for the number of keys, which the owner counts a part at a time. [`Reply::Count`].
+    /// Asks for the number of keys. The owner counts a part of the range per request.
+    /// [`Reply::Count`].
     Count {
         /// Name of the table.
         table: String,
@@ -48,30 +49,30 @@ pub enum Request {
     },
     /// Asks for positions and counters. [`Reply::Stat`].
     Stat,
-    /// Asks for the stretch of the log that follows the end of an archive. That end is
-    /// acknowledged. [`Reply::LogStretch`].
+    /// Asks for the stretch of the log that follows the end of an archive, and acknowledges the log
+    /// up to that end. [`Reply::LogStretch`].
     LogStretch {
         /// Name of the archiver, which is made if there is none.
         archiver: String,
-        /// Most bytes of log that are kept for it, if it is made.
+        /// Maximum bytes of log that the database keeps for a new archiver.
         keep: u64,
-        /// [`katydid::ArchiveMark`] as bytes; none of an empty archive.
+        /// End of the archive: a [`katydid::ArchiveMark`] as bytes. `None` for an empty archive.
         archived: Option<Bytes>,
-        /// True if the moment is to be noted when nothing more is durable.
+        /// True to get a stretch that only notes the moment, if no more log is durable.
         note: bool,
     },
-    /// Asks for the next committed transactions of this connection's feed. The owner reads its log
-    /// for it, and keeps the position between two requests. [`Reply::Changes`].
+    /// Asks for the next committed transactions of this connection's feed. The owner reads them
+    /// from its log, and keeps the feed's position between two requests. [`Reply::Changes`].
     Changes {
-        /// Begin of the feed. None goes on behind the reply before; the first request of a
-        /// connection needs it.
+        /// Beginning of the feed, which the first request of a connection needs. `None` continues
+        /// after the last reply.
         begin: Option<ChangesBegin>,
-        /// True to acknowledge, for a consumer, all transactions that earlier replies had. Not
+        /// True to acknowledge, for a consumer, all transactions of earlier replies. Refused
         /// between two parts of one transaction.
         acknowledge: bool,
-        /// True to wait for the next transaction, at most some seconds, if there is none yet.
+        /// True to wait for the next transaction, for at most 20 s, if there is none yet.
         wait: bool,
-        /// At most this many transactions.
+        /// Maximum number of transactions.
         limit: u64,
     },
     /// Asks for a copy of the database in a folder, which the owner writes. The client gets
@@ -82,7 +83,7 @@ pub enum Request {
         to: Bytes,
         /// The bytes of the absolute path of the backup that this one is an increment to.
         base: Option<Bytes>,
-        /// Most bytes copied per second.
+        /// Maximum number of bytes copied per second.
         bytes_per_second: Option<NonZeroU64>,
     },
 }
@@ -94,9 +95,9 @@ pub struct ChangesBegin {
     /// `oldest`, `now`, or a [`katydid::ChangePosition`]. An existing consumer goes on after its
     /// last acknowledgement.
     pub from: String,
-    /// The named consumer that reads.
+    /// The named consumer whose feed it is.
     pub consumer: Option<ConsumerName>,
-    /// True if former values are wanted.
+    /// True to get former values.
     pub old: bool,
 }
 
@@ -106,7 +107,7 @@ pub struct ChangesBegin {
 pub struct ConsumerName {
     /// Its name.
     pub name: String,
-    /// Maximum bytes of log that the database keeps for it, if it is made.
+    /// Maximum bytes of log that the database keeps for a new consumer.
     pub keep: u64,
 }
 
@@ -121,16 +122,16 @@ pub enum Reply {
     Value(Option<Bytes>),
     /// Keys and values.
     Rows {
-        /// In the order that was asked for.
+        /// Entries in the requested order.
         rows: Vec<(Bytes, Bytes)>,
-        /// True if the range may have more entries behind the last one.
+        /// True if the range may have more entries after the last one.
         more: bool,
     },
     /// A number of keys.
     Count {
-        /// Keys that were counted.
+        /// Number of counted keys.
         count: u64,
-        /// The last of them, if the range may have more behind it.
+        /// The last counted key, if the range may have more keys after it.
         last: Option<Bytes>,
     },
     /// [`katydid::Stat`] as a JSON object; its members are those of `katydid stat --json`.
@@ -139,7 +140,7 @@ pub enum Reply {
     LogStretch {
         /// [`katydid::LogStretch`] as bytes, if more is durable.
         stretch: Option<Bytes>,
-        /// Bytes of durable log behind it.
+        /// Bytes of durable log after the stretch.
         left: u64,
     },
     /// Committed transactions in the order of their commits; empty if there are no more yet.
@@ -148,18 +149,18 @@ pub enum Reply {
     Copying {
         /// Bytes copied.
         done: u64,
-        /// Bytes to copy, as far as that is known.
+        /// Bytes to copy, as far as known.
         of: u64,
     },
-    /// A copy was made.
+    /// The copy is complete.
     Copied {
-        /// Its id.
+        /// Id of the copy.
         id: String,
         /// See [`katydid::BackupReport::stamp`].
         stamp: u64,
         /// Bytes copied.
         bytes: u64,
-        /// Microseconds that it took.
+        /// Duration in microseconds.
         micros: u64,
     },
     /// The request was refused.
@@ -180,7 +181,7 @@ pub enum Refusal {
     /// There is no such table.
     #[error("there is no table {0:?}")]
     NoTable(String),
-    /// The owner serves its maximum number of clients already.
+    /// The owner already serves its maximum number of clients.
     #[error("{0} other clients are connected")]
     Busy(usize),
     /// The owner is closing the database.

@@ -1,21 +1,20 @@
-//! The side of the process that has the database open.
+//! The server side: runs in the process that has the database open.
 //!
-//! Two kinds of threads: one waits for clients, and each client has one of its own, at most
-//! [`CLIENTS_MAX`]. The first sleeps until a client comes or the socket is closed; it has no timer.
-//! Invariants:
+//! Threads: one waits for clients, and each of at most [`CLIENTS_MAX`] clients has its own. The
+//! waiting thread sleeps without a timer until a client comes or the socket is closed. Invariants:
 //!
-//! 1. No client can make the owner of the database wait, by any bytes or by none: threads that
-//!    serve clients hold nothing between two requests, each request is one short transaction that
-//!    only reads, frames have limits of length and time.
-//! 2. The socket is reachable by the user who made it only (0600), from before it listens.
-//! 3. The process that has the database open has its directory's lock. A socket without a listener
-//!    is left from a crash, and replaced; a socket with a listener is this process's, and is left
-//!    alone.
-//! 4. When [`Socket`] is dropped, no thread of it runs, it has no handle of the database, and the
-//!    file is gone, unless another one has been put in its place.
+//! 1. A client that sends any bytes, or none, cannot make the other threads of the process wait.
+//!    Threads that serve clients hold no locks between two requests, rows are read in short
+//!    read-only transactions, and frames have limits of length and time.
+//! 2. Only the user who made the socket can reach it. Its mode is set to 0600 before it listens.
+//! 3. The process that has the database open has its directory's lock. So a socket without a
+//!    listener is left from a crash, and is replaced. A socket with a listener belongs to this
+//!    process, and is not touched.
+//! 4. After [`Socket`] is dropped, none of its threads runs, it has no handle of the database, and
+//!    its file is removed, unless another file has taken its place.
 //!
-//! A crash leaves the file. Nothing is trusted because of it: a process that looks finds the
-//! directory's lock free, and does not ask.
+//! A crash leaves the file, which has no effect: another process finds the directory's lock free,
+//! and does not connect.
 
 use crate::connection;
 use crate::socket_path::{SOCKET_NAME, SocketPath};
@@ -34,16 +33,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Clients that are served at a time.
+/// Maximum number of clients at a time.
 const CLIENTS_MAX: usize = 8;
-/// Clients that may wait for the thread that takes them in.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
 /// The reason why a socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// This process has a socket there already.
+    /// This process already has a socket in the folder.
     #[error("{} has a socket already", .0.display())]
     InUse(PathBuf),
     /// An error of the operating system.
@@ -60,11 +59,11 @@ pub enum OpenError {
 /// this crate.
 pub struct Socket {
     socket_path: SocketPath,
-    /// Device and number of the file that was made.
+    /// Device number and inode of the socket's file.
     file: (u64, u64),
     clients: Arc<Clients>,
     accepting: Option<JoinHandle<()>>,
-    /// Ended to end the thread that waits for clients.
+    /// Dropped to end the thread that waits for clients.
     stop: Option<UnixStream>,
 }
 
@@ -76,7 +75,7 @@ struct Clients {
 
 struct Served {
     stream: UnixStream,
-    /// None until the thread is started.
+    /// `None` until the thread is started.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -90,11 +89,12 @@ impl Socket {
     /// Opens the socket of `database`, which was opened in folder `path`, and starts the thread
     /// that waits for clients.
     ///
-    /// Drop the socket before closing the database: it has a handle of the database. Dropping it
-    /// waits for requests that are being answered, at most `Options::lock_wait` for each.
+    /// Drop the socket before closing the database, because the socket has a handle of the
+    /// database. Dropping it waits for the requests that are being answered, each at most
+    /// `Options::lock_wait`.
     ///
     /// # Errors
-    /// [`OpenError::InUse`] if the database has a socket.
+    /// [`OpenError::InUse`] if the database already has a socket; [`OpenError::Io`].
     pub fn open(database: &Database, path: impl AsRef<Path>) -> Result<Socket, OpenError> {
         let path = path.as_ref();
         let fail = |source: io::Error| OpenError::Io { path: path.to_owned(), source };
@@ -118,7 +118,7 @@ impl Socket {
     }
 }
 
-/// A socket that listens at `socket_path`.
+/// Makes a socket that listens at `socket_path`.
 fn listening(socket_path: &SocketPath) -> Result<OwnedFd, Errno> {
     let new = || socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
     let mut socket = new()?;
@@ -135,7 +135,7 @@ fn listening(socket_path: &SocketPath) -> Result<OwnedFd, Errno> {
         }
         bound => bound?,
     }
-    // No client can connect before it listens.
+    // No client can connect before the socket listens, so set its mode first.
     chmodat(&socket_path.folder, SOCKET_NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
@@ -143,8 +143,7 @@ fn listening(socket_path: &SocketPath) -> Result<OwnedFd, Errno> {
 
 /// Waits for clients until `stopped` is readable.
 fn accept(listener: &UnixListener, stopped: &UnixStream, database: &Database, clients: &Arc<Clients>) {
-    // A client that goes away before it is taken in must not make this thread wait for the next
-    // one.
+    // Accepting must not block: a client may disconnect between `poll` and `accept`.
     if listener.set_nonblocking(true).is_err() {
         return;
     }
@@ -158,7 +157,7 @@ fn accept(listener: &UnixListener, stopped: &UnixStream, database: &Database, cl
         match listener.accept() {
             Ok((stream, _)) => take_in(number, stream, database, clients),
             Err(error) if is_passing(&error) => {}
-            // The process has as many files open as it may. The client stays in the queue.
+            // The process has too many open files. The client stays in the queue.
             Err(_) => {
                 let mut ready = [PollFd::new(stopped, PollFlags::IN)];
                 if poll(&mut ready, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })) != Ok(0) {
@@ -169,7 +168,7 @@ fn accept(listener: &UnixListener, stopped: &UnixStream, database: &Database, cl
     }
 }
 
-/// Returns whether the server goes on after this error and takes the next client.
+/// Returns whether the server can go on with the next client at once after this error.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, WouldBlock};
     matches!(error.kind(), Interrupted | WouldBlock | ConnectionAborted | ConnectionReset)
@@ -181,19 +180,20 @@ fn take_in(number: u64, stream: UnixStream, database: &Database, clients: &Arc<C
         drop(served);
         return connection::refuse(stream, CLIENTS_MAX);
     }
-    // The other platforms hand the listener's mode on.
+    // On some platforms a connection inherits the listener's non-blocking mode.
     let Ok(other) = stream.set_nonblocking(false).and_then(|()| stream.try_clone()) else { return };
     served.insert(number, Served { stream: other, thread: None });
     let (database, theirs) = (database.clone(), clients.clone());
     let serve = move || {
-        // Also after a panic, and last: a thread that finds no client here concludes that no client
-        // has a handle any more.
+        // Dropped last, even after a panic, because a client that is missing in the list has no
+        // handle of the database.
         let _leaving = Leaving { number, clients: theirs };
         let (database, mut stream) = (database, stream);
         connection::serve(&database, &mut stream);
     };
     match thread::Builder::new().name("katydid-client".to_owned()).spawn(serve) {
-        // It may be about to leave, and waits for the latch that is held here.
+        // The thread may already be ending; then it waits for the latch, and removes the entry
+        // later.
         Ok(thread) => {
             if let Some(served) = served.get_mut(&number) {
                 served.thread = Some(thread);
@@ -217,11 +217,11 @@ impl Drop for Leaving {
 impl Drop for Socket {
     fn drop(&mut self) {
         let found = statat(&self.socket_path.folder, SOCKET_NAME, AtFlags::SYMLINK_NOFOLLOW);
-        // The listener still holds its file's number: no other file has got it.
+        // The listener still holds the inode, so no other file can have its number.
         #[allow(clippy::unnecessary_cast)]
         let is_ours = found.is_ok_and(|found| (found.st_dev as u64, found.st_ino as u64) == self.file);
         if is_ours {
-            // A folder in which files cannot be removed keeps a file without a listener.
+            // If the file cannot be removed, a socket without a listener stays.
             let _may_be_refused = unlinkat(&self.socket_path.folder, SOCKET_NAME, AtFlags::empty());
         }
         drop(self.stop.take());

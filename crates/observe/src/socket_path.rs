@@ -1,7 +1,7 @@
-//! Path of the socket: a file in the folder of the database.
+//! Path of the socket, which is a file in the folder of the database.
 //!
-//! A socket's name has at most 107 bytes, and paths of folders may be longer. Then the folder is
-//! named through `/proc/self/fd`, on Linux.
+//! A socket's name has at most 107 bytes, and the folder's path may be longer. In that case, on
+//! Linux, the address names the folder through `/proc/self/fd`.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SocketAddrUnix;
@@ -12,15 +12,15 @@ use std::path::Path;
 /// Name of the socket in the database's folder.
 pub const SOCKET_NAME: &str = "katydid.socket";
 
-/// The folder, which the address may name by its number: it has to stay open until the address was
-/// used.
+/// The open folder, and the address of the socket. The address may name the folder by its
+/// descriptor, so the folder must stay open until the address has been used.
 pub(crate) struct SocketPath {
     pub(crate) folder: OwnedFd,
     pub(crate) address: SocketAddrUnix,
 }
 
 impl SocketPath {
-    /// The socket of the database in `path`.
+    /// Returns the path of the socket of the database in folder `path`.
     pub(crate) fn of(path: &Path) -> io::Result<SocketPath> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(path, flags, Mode::empty())?;

@@ -1,4 +1,4 @@
-//! [`Stat`] as a JSON object, for people's programs and for the other side of the socket. Pure.
+//! [`Stat`] as a JSON object, for programs and for clients of the socket. Pure.
 
 use katydid::{
     EngineKind, EngineStat, Latencies, Lsn, MemoryStat, PagedStat, Stat, StreamStat, TxnId,
@@ -7,7 +7,7 @@ use katydid::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Most open transactions, and most waits, that are told of.
+/// Maximum number of open transactions, and of waits, in the object.
 const OLDEST: usize = 20;
 
 fn micros(time: Duration) -> u64 {
@@ -33,7 +33,7 @@ fn wait(waiting: &WaitingTransaction) -> Value {
     })
 }
 
-/// The members of `katydid stat --json`.
+/// Returns the object of `katydid stat --json`.
 pub(crate) fn as_json(stat: &Stat) -> Value {
     let oldest = stat.transactions_open.iter().take(OLDEST).map(|open| {
         let waiting = stat.waiting.iter().find(|waiting| waiting.txn == open.txn);
@@ -88,7 +88,7 @@ pub(crate) fn as_json(stat: &Stat) -> Value {
     match &stat.engine {
         EngineStat::Paged(paged) => {
             merge(&mut object, paged_json(paged));
-            // One stream: its positions are the log's.
+            // The paged engine has one stream, whose positions become members of `log`.
             streams.for_each(|stream| merge(&mut object["log"], stream));
         }
         EngineStat::Memory(memory) => {
@@ -146,7 +146,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Positions of a stream that are reported, in the order of age.
+/// Returns the positions of a stream, in the order of age.
 fn positions(stream: &StreamStat) -> [(&'static str, Lsn); 5] {
     [
         ("start", stream.start),

@@ -1,5 +1,5 @@
-//! The socket of an open database, from the side of clients: good ones, hostile ones, and those
-//! that go away.
+//! The socket of an open database, used by clients: good ones, hostile ones, and ones that
+//! disconnect.
 
 use katydid::{AdvancedOptions, Database, EngineKind, LogOptions, Options, Table};
 use katydid_observe::{
@@ -17,7 +17,7 @@ use std::sync::mpsc;
 use tempfile::TempDir;
 
 const ENGINES: [EngineKind; 2] = [EngineKind::Paged, EngineKind::Memory];
-/// More than one reply takes.
+/// Number of rows, more than fit into one reply.
 const ROWS: u64 = 2500;
 
 fn options(engine: EngineKind) -> Options {
@@ -123,7 +123,7 @@ fn no_request_breaks_anything() {
             for high in &bounds {
                 for reverse in [false, true] {
                     let keys = (low.clone(), high.clone());
-                    // An error is fine; the end of the connection is not.
+                    // The request may be refused, but the connection must not end.
                     match client.ask(&scan(keys.clone(), reverse, 3)) {
                         Ok(_) | Err(AskError::Refused(_)) => {}
                         Err(error) => panic!("{keys:?}: {error}"),
@@ -139,7 +139,7 @@ fn no_request_breaks_anything() {
         assert_eq!((none.len(), more), (0, true));
         let long = Request::Get { table: "t".into(), key: vec![0; 3000].into() };
         assert!(matches!(client.ask(&long), Err(AskError::Refused(Refusal::Failed(_)))));
-        // Longer than any request may be: the connection ends, and only that one.
+        // The request is longer than allowed: its connection ends, and no other.
         let endless = Request::Get { table: "t".into(), key: vec![0; 100_000].into() };
         assert!(matches!(client.ask(&endless), Err(AskError::Io(_) | AskError::Ended)));
         Client::connect(folder.path()).unwrap().ask(&Request::Tables).unwrap();
@@ -153,8 +153,8 @@ fn hostile_clients_hold_nobody_up() {
     let table = database.table("t").unwrap();
     database.put(&table, "large", vec![7; 4 << 20]).unwrap();
     let raw = || UnixStream::connect(folder.path().join(SOCKET_NAME)).unwrap();
-    // One that says nothing, one that begins a frame, ones that send nonsense, and one that does
-    // not read what it asked for.
+    // The clients are: one that sends nothing, one that only begins a frame, several that send
+    // nonsense, and one that does not read its reply.
     let silent = raw();
     let mut begun = raw();
     begun.write_all(&[9, 0]).unwrap();
@@ -171,13 +171,13 @@ fn hostile_clients_hold_nobody_up() {
     database.put(&table, "large", "small").unwrap();
     let mut client = connected(folder.path());
     assert_eq!(client.ask(&Request::Tables).unwrap(), Reply::Tables(vec!["t".into()]));
-    // All of them are still connected, and none keeps the socket or the database from ending.
+    // These clients are still connected, but do not delay closing the socket and the database.
     drop(socket);
     database.close().unwrap();
     drop((silent, begun, deaf));
 }
 
-/// A client that is served. Those that have gone away are forgotten by threads of their own.
+/// Connects until a client is served. Threads of disconnected clients may still be ending.
 fn connected(path: &Path) -> Client {
     loop {
         let mut client = Client::connect(path).unwrap();
@@ -229,7 +229,7 @@ fn the_file_is_the_owners_and_goes_with_the_socket() {
     drop(socket);
     assert!(!path.exists());
     assert!(matches!(Client::connect(folder.path()), Err(ConnectError::NoSocket)));
-    // It has no handle any more: dropping the last one closes the database.
+    // The socket has no handle any more, so dropping the last handle closes the database.
     drop(database);
     Database::open_with(folder.path(), options(EngineKind::Paged)).unwrap().close().unwrap();
 }
@@ -244,7 +244,7 @@ fn a_socket_that_a_crash_has_left_is_replaced() {
     assert!(matches!(Client::connect(folder.path()), Err(ConnectError::NoSocket)));
     let socket = Socket::open(&database, folder.path()).unwrap();
     Client::connect(folder.path()).unwrap().ask(&Request::Stat).unwrap();
-    // A socket that was put in its place since belongs to another opening.
+    // A socket that has replaced this one belongs to another opening, and stays.
     let path = folder.path().join(SOCKET_NAME);
     fs::remove_file(&path).unwrap();
     let other = UnixListener::bind(&path).unwrap();
@@ -270,11 +270,11 @@ fn a_request_holds_no_lock_after_its_reply() {
     let table = database.table("t").unwrap();
     let mut client = Client::connect(folder.path()).unwrap();
     client.ask(&scan(ALL, false, u64::MAX)).unwrap();
-    // No client waits: this is one thread, and the client is idle.
+    // The idle client has no open transaction, so this commit does not wait for it.
     let txn = database.begin().unwrap();
     (0..ROWS).for_each(|number| txn.put(&table, key(number), "new").unwrap());
     txn.commit().unwrap();
-    // A request that waits for a lock is answered when that is given back.
+    // A request that waits for a lock is answered when the lock is released.
     let txn = database.begin().unwrap();
     txn.put(&table, key(3), "newer").unwrap();
     let (sender, asked) = mpsc::channel();
@@ -373,7 +373,7 @@ fn changes_are_told_as_they_are_committed() {
         assert_eq!((keys_of(&seen), seen[0].more), (vec!["first".to_owned()], false), "{engine}");
         database.put(&table, "second", "2").unwrap();
         assert_eq!(keys_of(&changes(&mut client, &next(None, false, false))), ["second"]);
-        // Another connection goes on at a position.
+        // Another connection continues at a position.
         let mut other = Client::connect(folder.path()).unwrap();
         let position = begin(&seen[0].position, None);
         assert_eq!(keys_of(&changes(&mut other, &next(position, false, false))), ["second"]);
@@ -394,7 +394,7 @@ fn a_consumer_goes_on_after_what_a_client_has_acknowledged() {
     assert_eq!(changes(&mut client, &next(begin("now", Some("outbox")), false, false)), []);
     database.put(&table, "first", "1").unwrap();
     assert_eq!(keys_of(&changes(&mut client, &next(None, false, false))), ["first"]);
-    // The client goes away and has acknowledged nothing.
+    // The client disconnects without an acknowledgement.
     let mut client = connected();
     let outbox = || begin("oldest", Some("outbox"));
     assert_eq!(keys_of(&changes(&mut client, &next(outbox(), false, false))), ["first"]);
@@ -475,7 +475,8 @@ fn the_owner_copies_its_database_for_a_client() {
         };
         assert!(bytes > 0);
         assert!(Database::verify_path(copies.path().join("whole"), None).unwrap().is_sound());
-        // Slower than any client waits for: the client sees how far it is, and stops it.
+        // At this rate the copy takes very long. The client gets progress messages, and stops the
+        // copy.
         let (stopper, mut told) = (client.stopper().unwrap(), 0);
         let stopped = client.ask_with_progress(&copy(path("stopped"), 1), |done, of| {
             assert!(done <= of, "{done} of {of}");
@@ -486,7 +487,7 @@ fn the_owner_copies_its_database_for_a_client() {
         assert!(told >= 1, "{told}");
         let incomplete = Database::open_read_only(copies.path().join("stopped"));
         assert!(matches!(incomplete, Err(katydid::Error::Copy { .. })), "{incomplete:?}");
-        // The end of the socket stops it, too.
+        // Closing the socket also stops a copy.
         let mut gone = Client::connect(folder.path()).unwrap();
         let (begun, begins) = mpsc::channel();
         let request = copy(path("ended"), 1);

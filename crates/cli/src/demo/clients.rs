@@ -1,11 +1,11 @@
 //! Thousands of clients of one database, each of which commits one transaction after the other.
 //!
 //! Client `c` sets its key to 1, 2, 3 ..., and begins the next commit when the last one is
-//! acknowledged. So its value tells how many of its commits are there, and every acknowledged
-//! number that is larger than the value is a lost commit.
+//! acknowledged. So its value is the number of its commits in the database, and each acknowledged
+//! number above that value is a lost commit.
 //!
-//! A few threads serve all clients: commits are handed to a session, whose callbacks say which are
-//! durable.
+//! A few threads serve all clients. They hand commits to a session, whose callbacks report the
+//! durable ones.
 
 use super::tally::Ack;
 use katydid::{AdvancedOptions, Database, FileOptions, LogOptions, Options, Table};
@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Threads that serve the clients.
+/// Number of threads that serve the clients.
 pub const THREADS: u32 = 4;
 /// The table of the clients' keys.
 pub const TABLE: &str = "clients";
 
-/// Small segments and frequent checkpoints: a cut may come in the middle of one.
+/// Returns options with small segments and frequent checkpoints, so that a power cut may hit the
+/// middle of either.
 pub fn options() -> Options {
     let files = FileOptions { segment_bytes: 4 << 20, ..FileOptions::default() };
     let log = LogOptions { medium: files.into(), reserve_bytes: 1 << 20, ..LogOptions::default() };
@@ -31,18 +32,18 @@ pub fn options() -> Options {
     }
 }
 
-/// The key of a client.
+/// Returns the key of a client.
 pub fn key(client: u32) -> [u8; 4] {
     client.to_be_bytes()
 }
 
-/// The number of commits that a value stands for.
+/// Returns the number of commits that a client's value stands for.
 pub fn number(value: &[u8]) -> u64 {
     value.get(..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
-/// Runs all `clients` until `stop`, or until the database fails. `told` is given what was
-/// acknowledged, on any of the threads.
+/// Runs all `clients` until `stop` is set, or until the database fails. Calls `told` with
+/// acknowledgements, on any of the threads.
 ///
 /// # Errors
 /// The first failure of the database.
@@ -70,7 +71,7 @@ pub fn run(
     })
 }
 
-/// Outcomes that callbacks have reported since the last look.
+/// Outcomes that callbacks have reported and the serving thread has not read yet.
 type Heard = Arc<Mutex<Vec<katydid::Result<Ack>>>>;
 
 fn serve(
@@ -86,7 +87,7 @@ fn serve(
     let mut numbers = clients.clone().map(read).collect::<Result<Vec<u64>>>()?;
     let mut idle: VecDeque<u32> = clients.collect();
     let heard = Heard::default();
-    // Relaxed: a thread that sees it later stops later.
+    // Relaxed: a thread that reads the flag late only stops late.
     while !stop.load(Ordering::Relaxed) {
         while let Some(client) = idle.pop_front() {
             let number = &mut numbers[(client - first) as usize];

@@ -1,8 +1,8 @@
-//! `demo crash`: shows that no acknowledged commit is lost, by losing processes and power.
+//! `demo crash`: kills processes and cuts the power, and shows that no acknowledged commit is lost.
 //!
-//! Keys of the terminal come from a thread that is not waited for. Everything else runs on the main
-//! thread, which looks at the counters a few times a second; the clients run in another process and
-//! on threads of their own.
+//! A thread reads keys from the terminal; the program does not wait for its end. The main thread
+//! does the rest, and shows the counters ten times a second. The clients run in another process,
+//! and on threads of their own.
 
 mod clients;
 mod scenes;
@@ -47,35 +47,35 @@ impl Demo {
     }
 }
 
-/// Kill a process with thousands of clients, cut the power of a simulated device, and count what
-/// was lost
+/// Kill a process with thousands of clients, cut the power of a simulated device, and count lost
+/// commits
 ///
-/// Two databases run side by side: one in files, written by a process that `k` kills (kill -9), and
-/// one on a simulated device whose power `p` cuts. After each, the database is opened and every
-/// acknowledged commit is looked for; then the clients go on. `q` ends. Exit code 1 if a commit was
-/// lost.
+/// Two databases run side by side. The first is in files; a process writes it, which the key `k`
+/// kills (kill -9). The second is on a simulated device, whose power the key `p` cuts. After each
+/// event the command opens the database and looks for every acknowledged commit; then the clients
+/// go on. The key `q` ends. Exit code 1 if a commit was lost.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid demo crash\n  katydid demo crash --script kill,power,kill --seconds 10"
 )]
 pub struct Crash {
-    /// Clients of each database; each waits for its commit before it begins the next
+    /// Number of clients of each database; each waits for its commit before it begins the next
     #[arg(long, value_name = "N", default_value = "5000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     clients: u32,
-    /// Do this instead of waiting for keys, at equal distances
+    /// Events to run at equal intervals, instead of waiting for keys
     #[arg(long, value_name = "EVENTS", value_enum, value_delimiter = ',')]
     script: Vec<Event>,
-    /// Seconds that a script takes, the openings not counted
+    /// Seconds that a script takes, without the time of opening databases
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds, requires = "script")]
     seconds: f64,
-    /// Decides what of the bytes that the simulated device was not asked to keep survives
+    /// Seed that decides which unsynced bytes of the simulated device survive
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Print one JSON object for each event
     #[arg(long)]
     json: bool,
-    /// Folder of the database in files, which must not exist [default: a temporary one, removed at
-    /// the end]
+    /// Folder of the database in files, which must not exist [default: a temporary folder, removed
+    /// at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -106,7 +106,7 @@ impl Crash {
         let (sender, asked) = channel();
         let stopper = sender.clone();
         signals::on_stop(move || drop(stopper.send(Input::Quit)))?;
-        // Removed when it is dropped, after the process that writes there.
+        // Dropping it removes the folder, after the process that writes there has ended.
         let temporary =
             match &self.dir {
                 Some(dir) if dir.exists() => {
@@ -165,7 +165,7 @@ impl Stage {
         let each = Duration::from_secs_f64(seconds / script.len() as f64);
         for event in script {
             let mut wait = each;
-            // A crash before the first acknowledgement shows nothing.
+            // Wait for the first acknowledgement, because a crash before it shows nothing.
             while !wait.is_zero() || self.is_starting(*event) {
                 if let Some(Input::Quit) =
                     self.show_until(Some(Instant::now() + wait.max(SHOWN_EVERY)), asked)
@@ -179,8 +179,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Returns whether the clients of an event's database run, and none has got an acknowledgement
-    /// yet.
+    /// Returns whether the clients of an event's database run, but have no acknowledgement yet.
     fn is_starting(&mut self, event: Event) -> bool {
         match event {
             Event::Kill => self.killed.so_far().0 == 0 && self.killed.runs(),
@@ -188,7 +187,7 @@ impl Stage {
         }
     }
 
-    /// Shows the counters until something is asked for or it is time.
+    /// Shows the counters until there is input, or until `end`.
     fn show_until(&mut self, end: Option<Instant>, asked: &Receiver<Input>) -> Option<Input> {
         loop {
             self.screen.show(self.killed.so_far(), self.cut.so_far());
@@ -235,7 +234,7 @@ fn read_keys(sender: &Sender<Input>) {
     }
 }
 
-/// The counters at the end of a terminal, and above them what has happened.
+/// The counters in the last lines of a terminal, with the events above them.
 struct Screen {
     bars: Option<(MultiProgress, [ProgressBar; 3])>,
     rates: [VecDeque<(Instant, u64)>; 2],
@@ -287,7 +286,7 @@ impl Screen {
             false => format!("{what:<9}  {}", verdict.line()),
         };
         match &self.bars {
-            // On one terminal with the counters: above them.
+            // If standard output is the terminal with the counters, the line goes above them.
             Some((all, _)) if std::io::stdout().is_terminal() => all
                 .println(line)
                 .map_err(|error| Failure::failed(format_args!("cannot write to the terminal: {error}"))),
@@ -299,13 +298,13 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if let Some((all, _)) = &self.bars {
-            // A terminal that is gone needs no clearing.
+            // If the terminal is gone, there is nothing to clear.
             let _may_be_gone = all.clear();
         }
     }
 }
 
-/// The rate of the last second.
+/// Returns the commits per second of the last second.
 fn rate(seen: &mut VecDeque<(Instant, u64)>, count: u64) -> u64 {
     let now = Instant::now();
     seen.push_back((now, count));
@@ -320,7 +319,8 @@ fn rate(seen: &mut VecDeque<(Instant, u64)>, count: u64) -> u64 {
     }
 }
 
-/// Run clients of a database in files and print each acknowledgement, to be killed by `demo crash`
+/// Run clients of a database in files and print each acknowledgement, until `demo crash` kills the
+/// process
 #[derive(Debug, Args)]
 pub struct Clients {
     /// Number of clients
@@ -338,10 +338,10 @@ impl Clients {
         clients::run(&database, self.clients, &AtomicBool::new(false), |acks| {
             let mut bytes = Vec::with_capacity(acks.len() * Ack::BYTES);
             acks.iter().for_each(|ack| ack.encode(&mut bytes));
-            // One write: acknowledgements of several threads do not mix, and a kill cuts the last
-            // one at most.
+            // All are written at once, so acknowledgements of several threads do not mix, and a
+            // kill can cut only the last one.
             let mut out = std::io::stdout().lock();
-            // The reader has ended, so this process ends too.
+            // An error means that the reader has ended, so this process ends as well.
             out.write_all(&bytes).and_then(|()| out.flush()).map_err(|_| Failure::NobodyReads)
         })
     }

@@ -1,10 +1,9 @@
-//! Two databases under the same load: one in files, written by a process that can be killed; one on
-//! a simulated device in this process, whose power can be cut. What the device had not been asked
-//! to keep is then gone, torn or there, by chance.
+//! Two databases under equal load. A process that can be killed writes the first, in files. The
+//! second is on a simulated device in this process, whose power can be cut. After a power cut,
+//! bytes that were not synced are lost, torn or kept, as the seed decides.
 //!
-//! Each scene has a thread that hears what is acknowledged. What the killed process had written to
-//! its pipe is read to the end before anything is compared: an acknowledgement counts only if it
-//! could be read.
+//! Each scene has a thread that collects acknowledgements. After a kill it reads the process's pipe
+//! to the end before the comparison begins; only acknowledgements that could be read count.
 
 use super::clients;
 use super::tally::{Ack, Tally, Verdict};
@@ -18,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A tally that the hearing thread fills.
+/// A tally that the collecting thread fills.
 type Shared = Arc<Mutex<Tally>>;
 
 fn locked(tally: &Shared) -> MutexGuard<'_, Tally> {
@@ -29,7 +28,7 @@ fn joined<T>(thread: JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The database in files, written by another process.
+/// The database in files, which another process writes.
 pub struct Killed {
     dir: PathBuf,
     clients: u32,
@@ -39,15 +38,15 @@ pub struct Killed {
 }
 
 impl Killed {
-    /// Starts the process that writes a database in `dir`.
+    /// Starts a process that writes a database in `dir`.
     pub fn start(dir: PathBuf, clients: u32) -> Result<Killed> {
         let tally = Arc::new(Mutex::new(Tally::new(clients)?));
         let (child, hearing) = spawn(&dir, clients, &tally)?;
         Ok(Killed { dir, clients, tally, child, hearing: Some(hearing) })
     }
 
-    /// Commits acknowledged since it was started, and the 99th percentile of their latency in
-    /// milliseconds.
+    /// Returns the number of commits acknowledged since the last comparison, and the 99th
+    /// percentile of their latencies in milliseconds.
     pub fn so_far(&self) -> (u64, f64) {
         let tally = locked(&self.tally);
         (tally.acknowledged(), tally.p99_millis())
@@ -58,7 +57,7 @@ impl Killed {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills the process, opens the database and compares.
+    /// Kills the process, opens the database, and compares it with the acknowledgements.
     pub fn kill(&mut self) -> Result<Verdict> {
         self.end()?;
         let database = Database::open_with(&self.dir, clients::options())?;
@@ -91,7 +90,7 @@ impl Killed {
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // What went wrong before is told.
+        // An earlier failure has been reported already.
         let _nothing_to_add = self.end();
     }
 }
@@ -108,7 +107,7 @@ fn spawn(dir: &PathBuf, clients: u32, tally: &Shared) -> Result<(Child, JoinHand
     Ok((child, thread::spawn(move || hear(pipe, &tally))))
 }
 
-/// Reads acknowledgements to the end of the pipe. The last one may be cut.
+/// Reads acknowledgements to the end of the pipe. The last one may be incomplete.
 fn hear(pipe: ChildStdout, tally: &Shared) -> Result<()> {
     let mut pipe = BufReader::with_capacity(1 << 16, pipe);
     let mut bytes = [0; Ack::BYTES];
@@ -137,8 +136,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Starts clients of a database on a new device. `seed` decides what of the unkept bytes
-    /// survives.
+    /// Starts clients of a database on a new device. `seed` decides which unsynced bytes survive.
     pub fn start(clients: u32, seed: u64) -> Result<Cut> {
         let tally = Arc::new(Mutex::new(Tally::new(clients)?));
         let mut cut =
@@ -147,7 +145,8 @@ impl Cut {
         Ok(cut)
     }
 
-    /// Acknowledged commits and seconds so far, like [`Killed::so_far`].
+    /// Returns the number of acknowledged commits and the 99th percentile of the latency, like
+    /// [`Killed::so_far`].
     pub fn so_far(&self) -> (u64, f64) {
         let tally = locked(&self.tally);
         (tally.acknowledged(), tally.p99_millis())
@@ -158,14 +157,15 @@ impl Cut {
         self.running.as_ref().is_some_and(|running| !running.is_finished())
     }
 
-    /// Cuts the power, opens what the device has kept and compares.
+    /// Cuts the power, opens the database that the device has kept, and compares it with the
+    /// acknowledgements.
     pub fn cut(&mut self) -> Result<Verdict> {
         if !self.runs() {
             self.end()?;
             return Err(Failure::failed("the clients of the simulated device ended by themselves"));
         }
         self.device.freeze();
-        // They fail with that.
+        // The clients fail because the device is frozen.
         let _crashed = self.end();
         self.seed = self.seed.wrapping_add(1);
         self.device = self.device.reopen_after_crash(self.seed);

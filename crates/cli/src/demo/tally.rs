@@ -1,6 +1,6 @@
-//! Counts of acknowledged commits, and their comparison with what the database holds.
+//! Counts acknowledged commits, and compares the counts with the contents of a database.
 //!
-//! Pure, but for reading the database.
+//! Pure, except for reading the database.
 
 use super::clients::{TABLE, key, number};
 use hdrhistogram::Histogram;
@@ -31,10 +31,10 @@ impl Ack {
     }
 }
 
-/// Acknowledgements to the clients of one database.
+/// Acknowledged commits of the clients of one database.
 #[derive(Debug)]
 pub struct Tally {
-    /// Number of commits of each client that are known to exist.
+    /// Number of each client's commits that were acknowledged, or found by the last comparison.
     known: Vec<u64>,
     /// Commits acknowledged since the last comparison.
     acknowledged: u64,
@@ -46,14 +46,14 @@ pub struct Tally {
 pub struct Verdict {
     /// Commits that were acknowledged before the crash.
     pub acknowledged: u64,
-    /// Acknowledged commits that the database has afterwards.
+    /// Acknowledged commits that the database has after the crash.
     pub found: u64,
-    /// Commits that the database has and that were not acknowledged yet.
+    /// Commits in the database that were not acknowledged before the crash.
     pub beyond: u64,
 }
 
 impl Verdict {
-    /// Commits that were acknowledged and are gone.
+    /// Returns the number of acknowledged commits that are lost.
     pub fn lost(self) -> u64 {
         self.acknowledged - self.found
     }
@@ -67,7 +67,7 @@ impl Verdict {
 
 impl Tally {
     pub fn new(clients: u32) -> Result<Tally> {
-        // From a microsecond to a minute, in steps of less than one per cent.
+        // From 1 us to 1 min, with two significant digits.
         let latencies = Histogram::new_with_bounds(1, 60_000_000, 2).map_err(|error| {
             katydid_command::failure::Failure::failed(format_args!("no histogram: {error}"))
         })?;
@@ -84,18 +84,18 @@ impl Tally {
         }
     }
 
-    /// Commits acknowledged since the last comparison.
+    /// Returns the number of commits acknowledged since the last comparison.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// The latency that 99 of 100 commits do not exceed, in milliseconds.
+    /// Returns the latency in milliseconds that 99 of 100 commits do not exceed.
     pub fn p99_millis(&self) -> f64 {
         self.latencies.value_at_quantile(0.99) as f64 / 1000.0
     }
 
-    /// Compares the counts with what `database` has after a crash. Later comparisons count from
-    /// what the database has now.
+    /// Compares the counts with the contents of `database` after a crash. Later comparisons count
+    /// from these contents.
     pub fn compare(&mut self, database: &Database) -> Result<Verdict> {
         let table = database.open_table(TABLE)?;
         let mut verdict = Verdict { acknowledged: self.acknowledged, found: self.acknowledged, beyond: 0 };
@@ -105,8 +105,8 @@ impl Tally {
                 None => None,
             };
             let there = value.map_or(0, |value| number(&value));
-            // A client may have lost older commits too, and so more than were acknowledged since
-            // the last comparison. Then the subtraction stops at zero.
+            // A client may also have lost commits from before the last comparison. So the loss may
+            // exceed the acknowledged commits since then, and the subtraction stops at zero.
             verdict.found = verdict.found.saturating_sub(known.saturating_sub(there));
             verdict.beyond += there.saturating_sub(*known);
             *known = there;

@@ -1,6 +1,6 @@
-//! The checksum and counts at the end of a dump. Pure.
+//! The counts and the checksum in the last line of a dump. Pure.
 
-/// Counts, and a checksum of the lines.
+/// Counts and checksum of the lines so far.
 #[derive(Debug, Default)]
 pub struct Checked {
     pub tables: u64,
@@ -18,13 +18,13 @@ impl Default for Sum {
 }
 
 impl Checked {
-    /// Adds a line, which comes without its end.
+    /// Adds a line, which is given without its line feed.
     pub fn add(&mut self, line: &[u8]) {
         self.sum.0.update(line);
         self.sum.0.update(b"\n");
     }
 
-    /// CRC-32C of all lines with their ends.
+    /// Returns the CRC-32C of all lines with their line feeds.
     pub fn sum(&self) -> String {
         format!("{:08x}", self.sum.0.finalize())
     }

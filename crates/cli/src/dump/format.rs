@@ -1,4 +1,4 @@
-//! The lines of a dump. Pure.
+//! The format of a dump's lines. Pure.
 //!
 //! ```text
 //! {"katydid_dump":1}
@@ -7,26 +7,26 @@
 //! {"end":{"crc32c":"1c291ca3","rows":1,"tables":1}}
 //! ```
 //!
-//! The sum is CRC-32C of all lines before it with their line feeds, in hexadecimal. Rows are as
-//! `scan --json` prints them.
+//! `crc32c` is the CRC-32C, in hexadecimal, of all earlier lines with their line feeds. Rows have
+//! the format of `scan --json`.
 
 use super::check::Checked;
 use crate::load::parse;
 use serde_json::{Value, json};
 
-/// The version that is written, and the newest that is read.
+/// Version of the dumps that this program writes and reads.
 const VERSION: u64 = 1;
 
-/// A line.
+/// A decoded line.
 #[derive(Debug, PartialEq)]
 pub enum Line {
-    /// The first one.
+    /// The first line.
     Header,
-    /// The rows that follow are of the table of this name.
+    /// Begins the rows of the table with this name.
     Table(String),
     /// A key and its value.
     Row(Vec<u8>, Vec<u8>),
-    /// The last one.
+    /// The last line.
     End(End),
 }
 
@@ -39,7 +39,7 @@ pub struct End {
 }
 
 impl End {
-    /// The fault of the lines that came before, if there is one.
+    /// Returns the fault of the earlier lines, if there is one.
     pub fn fault(&self, found: &Checked) -> Option<String> {
         if (self.tables, self.rows) != (found.tables, found.rows) {
             return Some(format!(
@@ -63,9 +63,9 @@ pub fn end(checked: &Checked) -> Value {
     json!({ "end": { "tables": checked.tables, "rows": checked.rows, "crc32c": checked.sum() } })
 }
 
-/// Reads a line, which comes without its end. The error says what is wrong.
+/// Decodes a line, which is given without its line feed. The error says what is wrong.
 pub fn read(line: &[u8]) -> Result<Line, String> {
-    // Rows are read by what `load` reads them by; no other line has a key.
+    // A row is decoded by the function that `load` uses. No other line has a key.
     let object: Value = match serde_json::from_slice(line) {
         Ok(object) => object,
         Err(error) => return Err(format!("not a JSON object: {error}")),

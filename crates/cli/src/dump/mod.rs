@@ -1,4 +1,5 @@
-//! `dump` and `restore-dump`: all rows of a database as text that any program can read.
+//! `dump` and `restore-dump`: write all rows of a database as text that any program can read, and
+//! read it back.
 
 mod check;
 mod format;
@@ -18,14 +19,14 @@ use serde_json::{Map, Value};
 /// Print all tables as JSON Lines that restore-dump reads back
 ///
 /// The first line is {"katydid_dump":1}. A line {"table":NAME} begins a table; each line
-/// {"key":...,"value":...} is one of its rows, in the order of keys, with key_hex or value_hex in
-/// place of bytes that are not UTF-8. The last line counts tables and rows and has a checksum of
-/// all lines before it, so that a dump that was cut off is noticed.
+/// {"key":...,"value":...} is one of its rows, in the order of keys. Bytes that are not UTF-8 are
+/// in key_hex or value_hex. The last line has the numbers of tables and rows and a checksum of all
+/// earlier lines, so that restore-dump detects a dump that was cut off.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid dump --dir ./db > db.jsonl\n  \
                         katydid dump --dir ./db --table fruit | gzip > fruit.jsonl.gz")]
 pub struct Dump {
-    /// Only this table
+    /// Print only this table
     #[arg(long, value_name = "TABLE")]
     table: Option<String>,
     #[command(flatten)]

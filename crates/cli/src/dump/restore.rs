@@ -1,8 +1,9 @@
-//! `restore-dump`: a new database of the rows of a dump.
+//! `restore-dump`: makes a new database from a dump.
 //!
-//! It is made in a folder beside, which takes its name when the dump was read to its end and that
-//! end was right: so what is found there is the whole dump or nothing. A failure or a crash leaves
-//! the folder beside, which can be removed.
+//! The database is made in a temporary folder beside its place. The folder gets the final name
+//! after the dump was read to its end and the last line was correct, so the final name stands for
+//! the whole dump or does not exist. A failure or a crash leaves the temporary folder, which can be
+//! removed.
 
 use super::check::Checked;
 use super::format::{self, Line};
@@ -19,13 +20,14 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// The longest line: of the longest key and value, each byte written as \u00NN.
+/// Length of the longest line in bytes: the longest key and value, with each byte written as
+/// \u00NN.
 const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 1024;
-/// Rows and bytes of a transaction.
+/// Rows and bytes after which a transaction is committed.
 const BATCH_ROWS: usize = 1_000;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Make a new database of a dump; exit code 1 and no database if the dump is cut off or changed
+/// Make a new database from a dump; exit code 1 and no database if the dump is cut off or changed
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid restore-dump db.jsonl --dir ./new\n  \
                         gunzip < fruit.jsonl.gz | katydid restore-dump --dir ./fruit --engine memory")]
@@ -77,7 +79,7 @@ impl RestoreDump {
     }
 }
 
-/// The folder in which the database is made, and which is not there yet.
+/// Returns the path of the temporary folder, which does not exist yet.
 fn beside(to: &Path) -> Result<PathBuf> {
     let is_taken = match fs::read_dir(to) {
         Ok(mut entries) => entries.next().is_some(),
@@ -105,7 +107,7 @@ fn beside(to: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Gives the folder its name, durably.
+/// Renames the temporary folder to its final name, durably.
 fn take_name(beside: &Path, to: &Path) -> Result<()> {
     fs::rename(beside, to).map_err(|error| {
         Failure::failed(format_args!("cannot rename {} to {}: {error}", beside.display(), to.display()))
@@ -124,7 +126,7 @@ struct Restoring<'d> {
 }
 
 impl Restoring<'_> {
-    /// Reads a dump to its end, and says otherwise in which line it went wrong.
+    /// Reads a dump to its end. The error has the number of the faulty line, and the fault.
     fn read(&mut self, mut input: Box<dyn BufRead>) -> std::result::Result<(), (u64, String)> {
         let mut number = 0;
         let mut is_ended = false;
@@ -177,7 +179,7 @@ impl Restoring<'_> {
         Ok(())
     }
 
-    /// Puts the rows that were read.
+    /// Writes the rows that were read since the last call.
     fn put(&mut self) -> katydid::Result<()> {
         let (rows, found) = (std::mem::take(&mut self.rows), self.found.rows);
         self.bytes = 0;

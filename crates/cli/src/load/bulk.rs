@@ -1,4 +1,4 @@
-//! `load --sorted` and `load --sort`: a whole file at once into an empty table.
+//! `load --sorted` and `load --sort`: load a whole file at once into an empty table.
 
 use super::lines::{Event, Record};
 use super::parse::Parser;
@@ -15,22 +15,22 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
 
-/// Bytes of entries that are sorted in memory.
+/// Bytes of entries that are sorted in memory at a time.
 const SORT_BYTES: usize = 256 << 20;
 
-/// Entries between two looks whether a signal has come.
+/// Number of entries between two checks for a signal.
 const LOOK: u64 = 1024;
 
 /// The order of the lines of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Their keys ascend.
+    /// The keys ascend.
     Sorted,
-    /// Any: they are sorted first.
+    /// The keys have any order, and are sorted first.
     ToSort,
 }
 
-/// The keys and values of a file, in its order.
+/// The keys and values of a file, in file order.
 struct Rows<'s> {
     events: &'s Receiver<Event>,
     parser: &'s Parser,
@@ -38,7 +38,7 @@ struct Rows<'s> {
     batch: std::vec::IntoIter<Record>,
     progress: Progress,
     length: u64,
-    /// Lines that were read, and bytes of their keys and values.
+    /// Number of lines that were read, and bytes of their keys and values.
     lines: u64,
     bytes: u64,
 }
@@ -49,7 +49,7 @@ impl Rows<'_> {
         Failure::failed(format_args!("{}: {unit} {number}: {why}; nothing was put", self.name))
     }
 
-    /// The next key and value, with the number of their line.
+    /// Reads the next key and value, with the number of their line.
     fn next_row(&mut self) -> Result<Option<(u64, Entry)>> {
         loop {
             if let Some(Record { number, text }) = self.batch.next() {
@@ -79,8 +79,8 @@ fn stopped() -> Failure {
 }
 
 impl Source {
-    /// Loads all lines of the file at once into the table, which is empty, and reports. `folder` is
-    /// for what does not fit in memory.
+    /// Loads all lines of the file at once into the table, which must be empty, and prints a
+    /// report. `folder` is for entries that do not fit in memory.
     pub fn load_at_once(&self, input: Input, order: Order, database: &Database, folder: &Path) -> Result<()> {
         let started = Instant::now();
         let Input { parser, input, length, sender, events } = input;
@@ -133,7 +133,8 @@ impl Source {
     }
 }
 
-/// The rows, of which the first whose key is not above the one before it is named.
+/// Returns the rows. A row whose key is not above the key before it becomes an error that names its
+/// line.
 fn in_order(rows: &mut Rows<'_>) -> impl Iterator<Item = Result<Entry>> {
     let mut last: Option<Vec<u8>> = None;
     std::iter::from_fn(move || {

@@ -1,11 +1,12 @@
-//! Reads records on a thread of its own and hands them on in batches, so that a signal can end a
-//! load that waits for input.
+//! Reads records on a separate thread and sends them in batches, so that a signal can end a load
+//! that waits for input.
 //!
-//! 1. Records come in the order of the file, numbered from 1, a header included. One is a line
-//!    without its end (`\n` or `\r\n`), or in a CSV file the fields of what may be several lines.
+//! 1. Records come in the order of the file, numbered from 1, with a header counted. A record is a
+//!    line without its end (`\n` or `\r\n`). In a CSV file a record is the fields of one or more
+//!    lines.
 //! 2. A batch has a maximum number of records, and ends early once it holds `BATCH_BYTES`.
-//! 3. Memory is bounded: few batches are under way, and a record longer than `LINE_BYTES_MAX` ends
-//!    the reading.
+//! 3. Memory is bounded, because few batches are in flight and a record longer than
+//!    `LINE_BYTES_MAX` ends the reading.
 
 use csv::{ByteRecord, ReaderBuilder};
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -13,16 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 
-/// Bytes after which a batch ends, whatever number of lines it has.
+/// Bytes after which a batch ends, even if it has few records.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// The longest line: the longest key and value, each byte escaped.
+/// Length of the longest record in bytes: the longest key and value, with each byte escaped.
 const LINE_BYTES_MAX: usize = 4 * (katydid::KEY_BYTES_MAX + katydid::VALUE_BYTES_MAX) + 1024;
 
 /// One record of a file.
 #[derive(Debug)]
 pub struct Record {
-    /// Its place in the file, from 1.
+    /// Number of the record in the file, from 1.
     pub number: u64,
     pub text: Text,
 }
@@ -36,7 +37,7 @@ pub enum Text {
     Fields(ByteRecord),
 }
 
-/// Some records.
+/// Consecutive records of a file.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub records: Vec<Record>,
@@ -51,7 +52,7 @@ pub enum Event {
     Batch(Batch),
     /// The file has ended.
     End,
-    /// The record of this number cannot be read, for this reason.
+    /// The record with this number cannot be read, for this reason.
     Broken(u64, String),
     /// A signal asks to stop.
     Stop,
@@ -59,16 +60,16 @@ pub enum Event {
 
 /// Reads records one by one.
 pub trait Records {
-    /// The next one, and its bytes in memory; none at the end.
+    /// Reads the next record. Returns it with its bytes in memory, or `None` at the end.
     ///
     /// # Errors
-    /// The number of the record that cannot be read, and why.
+    /// The number of the record that cannot be read, and the reason.
     fn next_record(&mut self) -> Result<Option<(Record, usize)>, (u64, String)>;
-    /// Bytes read from the file so far.
+    /// Returns the bytes read from the file so far.
     fn bytes_read(&self) -> u64;
 }
 
-/// Reads all `records`. The receiver may go away at any time.
+/// Reads all `records` and sends them. Stops if the receiver is dropped.
 pub fn read(mut records: impl Records, batch_records: usize, to: &SyncSender<Event>) {
     let mut batch = Batch::default();
     let mut in_batch = 0;
@@ -93,7 +94,7 @@ pub fn read(mut records: impl Records, batch_records: usize, to: &SyncSender<Eve
             }
         }
         if let Some(end) = end {
-            // An error only means that the receiver is gone.
+            // An error only means that the receiver was dropped.
             let _nobody_waits = to.send(end);
             return;
         }
@@ -132,19 +133,19 @@ impl<I: BufRead> Records for Lines<I> {
     }
 }
 
-/// The records of a CSV file (RFC 4180): fields may be in quotes, and have separators, line ends
-/// and doubled quotes in them.
+/// The records of a CSV file (RFC 4180). A field in quotes may contain separators, line ends and
+/// doubled quotes.
 #[derive(Debug)]
 pub struct Csv<I> {
     reader: csv::Reader<Bounded<I>>,
     number: u64,
-    /// Bytes that the record being read may still take.
+    /// Bytes that the current record may still take.
     left: Arc<AtomicU64>,
 }
 
 impl<I: Read> Csv<I> {
-    /// The records of `input`, but the first one if that is a `header`. Fields are parted by
-    /// `separator`.
+    /// Reads the records of `input`, without the first one if that is a `header`. `separator`
+    /// separates the fields.
     pub fn of(input: I, separator: u8, header: bool) -> Self {
         let left = Arc::new(AtomicU64::new(0));
         let bounded = Bounded { input, left: left.clone() };
@@ -156,8 +157,8 @@ impl<I: Read> Csv<I> {
 
 impl<I: Read> Records for Csv<I> {
     fn next_record(&mut self) -> Result<Option<(Record, usize)>, (u64, String)> {
-        // Relaxed: only this thread uses it. The reader owns its input, so that the two share the
-        // number.
+        // Relaxed, because only this thread uses the number. It is shared because the CSV reader
+        // owns the input.
         self.left.store(LINE_BYTES_MAX as u64, Ordering::Relaxed);
         self.number += 1;
         let mut fields = ByteRecord::new();
@@ -175,7 +176,7 @@ impl<I: Read> Records for Csv<I> {
     }
 }
 
-/// Input of which at most a number of bytes may be read at a time.
+/// Input that fails after `left` bytes, until `left` is set again.
 #[derive(Debug)]
 struct Bounded<I> {
     input: I,
@@ -196,8 +197,8 @@ impl<I: Read> Read for Bounded<I> {
     }
 }
 
-/// The next line without its end, and how many bytes it took. Fails, and says why, if it has more
-/// than `bytes_max`.
+/// Reads the next line. Returns it without its end, with the bytes that it took in the input. Fails
+/// with the reason if the line has more than `bytes_max` bytes.
 pub fn next_line(input: &mut impl BufRead, bytes_max: usize) -> Result<Option<(Vec<u8>, usize)>, String> {
     let mut line = Vec::new();
     let mut limited = input.take(bytes_max as u64 + 2);

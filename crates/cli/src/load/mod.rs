@@ -1,10 +1,10 @@
-//! `load`: the lines of a file into a table, durably and in file order.
+//! `load`: puts the lines of a file into a table, durably and in file order.
 //!
-//! Or, sorted, a whole file at once (`bulk`, `sort`).
+//! `bulk` and `sort` load a whole file at once, in key order.
 //!
-//! One thread reads, this one parses and commits a batch at a time, blocking until it is durable. A
-//! crash at any point leaves whole batches: all that were acknowledged, and perhaps the one that
-//! was about to be.
+//! One thread reads. The main thread parses and commits one batch at a time, and waits until it is
+//! durable. A crash at any point leaves whole batches: all acknowledged ones, and perhaps the next
+//! one.
 
 mod bulk;
 pub mod lines;
@@ -30,20 +30,20 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-/// Put the lines of a file into a table, durably, in file order; creates database and table if need
-/// be
+/// Put the lines of a file into a table, durably, in file order; create database and table if they
+/// are missing
 ///
-/// In a TSV file the key is the first field (or --key-column) and the value the rest of the line.
-/// In a CSV file fields may be in quotes; the value is the other field, or a CSV record of the
-/// others. In a JSON Lines file each line is an object with "key" and "value". Lines end in \n or
-/// \r\n. A key that is there already gets the new value.
+/// In a TSV file the key is the first field (or --key-column), and the value is the rest of the
+/// line. In a CSV file fields may be in quotes; the value is the other field, or a CSV record of
+/// all other fields. In a JSON Lines file each line is an object with "key" and "value". Lines end
+/// in \n or \r\n. A key that exists already gets the new value.
 ///
 /// Each batch of lines is one transaction and is acknowledged when it is durable. A line that
-/// cannot be read ends the load; the lines before it are kept. SIGINT and SIGTERM end it after the
-/// current batch. Other commands can look at the database meanwhile.
+/// cannot be read ends the load; the lines before it are kept. SIGINT and SIGTERM end the load
+/// after the current batch. Other commands can read the database during the load.
 ///
-/// With --sorted or --sort the whole file becomes the contents of a table that is empty, at once:
-/// all lines or, after a failure or a crash, none. That is quicker, and packs the table densely.
+/// With --sorted or --sort the whole file is loaded into an empty table at once: all lines or,
+/// after a failure or a crash, none. This is faster, and packs the table densely.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid load --dir ./db unicode UnicodeData.txt --separator ';'\n  \
                         katydid scan --dir ./db fruit | katydid load --dir ./other fruit -\n  \
@@ -54,12 +54,13 @@ use std::time::Instant;
 pub struct Load {
     #[command(flatten)]
     source: Source,
-    /// The keys ascend, by their bytes: load all lines at once into an empty table; a line out of
-    /// order is named, and ends the load
+    /// Load all lines at once into an empty table; the keys must ascend by their bytes, and a line
+    /// out of order ends the load with its number
     #[arg(long, conflicts_with_all = ["batch", "acks"])]
     sorted: bool,
-    /// Sort the lines by their keys, in files beside the database if they do not fit in memory, and
-    /// load all at once into an empty table; of several lines with one key the last counts
+    /// Sort the lines by their keys, and load all at once into an empty table; lines that do not
+    /// fit in memory are sorted in files beside the database; of several lines with one key the
+    /// last counts
     #[arg(long, conflicts_with_all = ["sorted", "batch", "acks"])]
     sort: bool,
     #[command(flatten)]
@@ -68,7 +69,7 @@ pub struct Load {
     place: DatabaseDir,
 }
 
-/// The file that is loaded, and how its lines become keys and values.
+/// The file to load, and the format of its lines.
 #[derive(Debug, Args)]
 pub struct Source {
     /// Name of the table
@@ -89,7 +90,7 @@ pub struct Source {
     /// Field of a line that is the key, counted from 1
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     key_column: u16,
-    /// Take backslashes in TSV and CSV files as they are instead of as escapes
+    /// Read backslashes in TSV and CSV files literally, not as escapes
     #[arg(long)]
     raw: bool,
     /// Lines in a transaction
@@ -113,7 +114,7 @@ impl Load {
             None => self.load_in_batches(input, &database),
         };
         drop(socket);
-        // What was acknowledged is durable already; closing only makes the next opening quick.
+        // All acknowledged lines are durable already; closing only makes the next opening fast.
         let closed = database.close();
         result?;
         Ok(closed?)
@@ -139,7 +140,7 @@ impl Load {
     }
 }
 
-/// A file that is open, before its first line is read.
+/// An open file of which no line is read yet.
 pub struct Input {
     parser: Parser,
     input: Box<dyn Read + Send>,
@@ -156,7 +157,7 @@ impl Source {
         &self.table
     }
 
-    /// Opens the file, and watches for signals from now on.
+    /// Opens the file, and begins to watch for signals.
     pub fn open(&self) -> Result<Input> {
         let parser = self.parser()?;
         let (input, length): (Box<dyn Read + Send>, u64) = if self.file == Path::new("-") {
@@ -181,7 +182,8 @@ impl Source {
         Ok(Input { parser, input, length, sender, events })
     }
 
-    /// Reads the file to its end, commits its lines with `commit`, a batch at a time, and reports.
+    /// Reads the file to its end, commits its lines with `commit`, one batch at a time, and prints
+    /// a report.
     pub fn load(&self, input: Input, mut commit: impl FnMut(&Entries) -> Result<()>) -> Result<()> {
         let Input { parser, input, length, sender, events } = input;
         self.start_reading(&parser, input, sender)?;
@@ -204,7 +206,7 @@ impl Source {
         result
     }
 
-    /// The file in messages.
+    /// Returns the name of the file for messages.
     fn file_name(&self) -> String {
         match self.file == Path::new("-") {
             true => "standard input".to_owned(),
@@ -252,7 +254,7 @@ impl Source {
 type Entries = [(Vec<u8>, Vec<u8>)];
 
 struct Loading<'d> {
-    /// Commits a batch; what it has committed when it returns is durable.
+    /// Commits a batch, which is durable when the call returns.
     commit: &'d mut dyn FnMut(&Entries) -> Result<()>,
     table: &'d str,
     parser: Parser,
@@ -262,7 +264,7 @@ struct Loading<'d> {
     acks: bool,
     progress: Progress,
     started: Instant,
-    /// Acknowledged.
+    /// Number of acknowledged lines.
     lines: u64,
     /// Bytes of acknowledged keys and values.
     bytes: u64,
@@ -332,7 +334,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// Name of the parts of the file.
+    /// Returns the noun for a part of the file: line or record.
     fn unit(&self) -> &'static str {
         self.parser.format.unit()
     }
@@ -371,7 +373,7 @@ impl Loading<'_> {
     }
 }
 
-/// Number of lines without separators in the number: for programs that read it.
+/// Returns a number of lines without digit grouping, for programs that read the output.
 fn plain(lines: u64) -> String {
     format!("{lines} line{}", if lines == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! One record of a file as a key and a value. Pure.
+//! Parses a record of a file into a key and a value. Pure.
 
 use crate::load::lines::Text;
 use crate::text::{self, EscapeError};
@@ -10,22 +10,22 @@ use std::path::Path;
 /// Format of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Fields parted by a separator
+    /// Fields with a separator between them
     Tsv,
-    /// Fields parted by commas, in quotes where they have commas, quotes or line ends in them (RFC
-    /// 4180)
+    /// Fields with commas between them; a field with a comma, a quote or a line end is in quotes
+    /// (RFC 4180)
     Csv,
     /// One JSON object per line, with the strings "key" and "value" (or "key_hex", "value_hex")
     Jsonl,
 }
 
 impl Format {
-    /// The name of a part of a file.
+    /// Returns the noun for a part of a file: line or record.
     pub fn unit(self) -> &'static str {
         if self == Format::Csv { "record" } else { "line" }
     }
 
-    /// The format that a file's name stands for.
+    /// Guesses the format from the extension of a file's name.
     pub fn guess(file: &Path) -> Format {
         let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or("");
         let jsonl = ["jsonl", "ndjson", "json"].iter().any(|known| extension.eq_ignore_ascii_case(known));
@@ -37,7 +37,7 @@ impl Format {
     }
 }
 
-/// Advice of `load` for text with backslashes in it.
+/// Returns the advice of `load` for text with backslashes.
 fn raw_hint(error: &EscapeError) -> &'static str {
     match error {
         EscapeError::Hex => "",
@@ -68,14 +68,14 @@ pub struct Parser {
     pub format: Format,
     /// Separator of the fields of a line; not empty.
     pub separator: Vec<u8>,
-    /// The field that is the key, counted from 1.
+    /// Number of the field that is the key, from 1.
     pub key_column: usize,
-    /// True if backslashes stand for themselves.
+    /// True if backslashes are literal.
     pub raw: bool,
 }
 
 impl Parser {
-    /// Key and value of a record.
+    /// Returns the key and value of a record.
     pub fn parse(&self, text: &Text) -> Result<(Vec<u8>, Vec<u8>), LineError> {
         match text {
             Text::Fields(fields) => self.csv(fields),
@@ -85,7 +85,8 @@ impl Parser {
         }
     }
 
-    /// The value is the other field, or if there are several of them a CSV record of those.
+    /// Returns the key and value of a CSV record. The value is the other field or, if there are
+    /// several, a CSV record of all other fields.
     fn csv(&self, fields: &ByteRecord) -> Result<(Vec<u8>, Vec<u8>), LineError> {
         let at = self.key_column - 1;
         let Some(key) = fields.get(at) else {
@@ -116,7 +117,7 @@ impl Parser {
             }
             let key = &line[start..end.unwrap_or(line.len())];
             let after = end.map(|end| &line[end + self.separator.len()..]);
-            // The fields before the key and those after it, parted as they were.
+            // The fields before and after the key, with their separators.
             let before = &line[..start];
             let value = match after {
                 Some(after) if before.is_empty() => after.to_vec(),
@@ -134,13 +135,14 @@ impl Parser {
     }
 }
 
-/// Fields as a CSV record without a line end, in quotes where they need them.
+/// Returns fields as a CSV record without a line end, with quotes around fields that need them.
 pub fn csv_record<'f>(separator: u8, fields: impl IntoIterator<Item = &'f [u8]>) -> Vec<u8> {
     let mut writer = csv::WriterBuilder::new()
         .delimiter(separator)
         .terminator(csv::Terminator::Any(b'\n'))
         .from_writer(Vec::new());
-    // Writing to memory does not fail, and one record has one number of fields.
+    // The error does not happen: writing to memory does not fail, and a single record cannot have a
+    // wrong number of fields.
     let mut record = match writer.write_record(fields) {
         Ok(()) => writer.into_inner().unwrap_or_default(),
         Err(_) => Vec::new(),
@@ -160,7 +162,7 @@ fn json(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), LineError> {
     json_of(serde_json::from_slice(line).map_err(|error| LineError::Json(error.to_string()))?)
 }
 
-/// Key and value of a JSON object.
+/// Returns the key and value of a JSON object.
 pub fn json_of(object: Value) -> Result<(Vec<u8>, Vec<u8>), LineError> {
     let Value::Object(mut object) = object else {
         return Err(LineError::Json("it is a value of another kind".to_owned()));

@@ -1,8 +1,9 @@
-//! Sorting more keys and values than fit in memory: sorted runs in files, then merged.
+//! External sorting of keys and values that do not fit in memory: sorted runs in files, which are
+//! then merged.
 //!
-//! 1. Of entries with one key the last that was pushed is kept.
-//! 2. At most about `run_bytes` of entries are in memory, and beside them one entry of each run.
-//! 3. The files have no names, so that nothing is left of them after the end of the process.
+//! 1. Of several entries with one key, the last pushed one is kept.
+//! 2. At most about `run_bytes` of entries are in memory, and during a merge one entry of each run.
+//! 3. The files have no names, so the operating system removes them when the process ends.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,9 +12,9 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Runs that are merged at once: each is an open file.
+/// Maximum number of runs that are merged at once. Each run is an open file.
 const RUNS_MAX: usize = 64;
-/// Bytes that an entry takes in memory beside its key and value, about.
+/// Approximate bytes that an entry takes in memory besides its key and value.
 const ENTRY_BYTES: usize = 96;
 /// Bytes of a run that are read at once.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -28,12 +29,12 @@ pub struct Sorter {
     run_bytes: usize,
     held: Vec<Entry>,
     bytes: usize,
-    /// The oldest first.
+    /// Sorted runs, the oldest first.
     runs: Vec<File>,
 }
 
 impl Sorter {
-    /// Sorts with runs of about `run_bytes` in `folder`.
+    /// Makes a sorter with runs of about `run_bytes` in `folder`.
     pub fn new(folder: &Path, run_bytes: usize) -> Self {
         Sorter { folder: folder.to_path_buf(), run_bytes, held: Vec::new(), bytes: 0, runs: Vec::new() }
     }
@@ -54,7 +55,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// The entries in the order of their keys.
+    /// Returns the entries in the order of their keys.
     pub fn finish(mut self) -> io::Result<Sorted> {
         if self.runs.is_empty() {
             return Ok(Sorted::Held(sorted(self.held).into_iter()));
@@ -71,10 +72,10 @@ impl Sorter {
     }
 }
 
-/// The entries sorted, each key once.
+/// Sorts entries, and keeps the last one of each key.
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.sort_by(|one, other| one.0.cmp(&other.0));
-    // It keeps the first of equal ones, and that is to have the value of the last.
+    // `dedup_by` keeps the first of equal entries, which gets the value of the last one.
     entries.dedup_by(|later, kept| {
         let is_same = later.0 == kept.0;
         if is_same {
@@ -85,7 +86,7 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// A file with the entries, to be read from its beginning.
+/// Writes the entries to a new file, which is positioned at its beginning.
 fn written(folder: &Path, entries: impl Iterator<Item = io::Result<Entry>>) -> io::Result<File> {
     let mut run = BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(folder)?);
     for entry in entries {
@@ -101,7 +102,7 @@ fn written(folder: &Path, entries: impl Iterator<Item = io::Result<Entry>>) -> i
     Ok(run)
 }
 
-/// The next entry of a run; none at its end.
+/// Reads the next entry of a run. `None` at its end.
 fn next_entry(run: &mut impl Read) -> io::Result<Option<Entry>> {
     let mut lengths = [0; 8];
     match run.read_exact(&mut lengths[..1]) {
@@ -117,7 +118,8 @@ fn next_entry(run: &mut impl Read) -> io::Result<Option<Entry>> {
     Ok(Some((bytes_of([a, b, c, d])?, bytes_of(rest)?)))
 }
 
-/// A run whose next entry is known. Ordered by that entry's key, then the newest run first.
+/// A run and its next entry. Runs are ordered by the key of that entry, then from the newest to the
+/// oldest.
 #[derive(Debug)]
 struct Run {
     next: Entry,
@@ -145,7 +147,7 @@ impl PartialEq for Run {
 
 impl Eq for Run {}
 
-/// Several runs as one.
+/// A merge of several runs.
 #[derive(Debug)]
 pub struct Merge {
     runs: BinaryHeap<Reverse<Run>>,
@@ -164,7 +166,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// Takes the least entry.
+    /// Removes and returns the smallest entry.
     fn take(&mut self) -> io::Result<Option<Entry>> {
         let Some(mut least) = self.runs.peek_mut() else { return Ok(None) };
         let Reverse(run) = &mut *least;
@@ -183,7 +185,7 @@ impl Iterator for Merge {
             Ok(entry) => entry,
             Err(error) => return Some(Err(error)),
         };
-        // Those of older runs.
+        // Drops entries of older runs that have this key.
         while self.runs.peek().is_some_and(|Reverse(run)| run.next.0 == entry.0) {
             if let Err(error) = self.take() {
                 return Some(Err(error));
@@ -193,7 +195,7 @@ impl Iterator for Merge {
     }
 }
 
-/// The entries that were pushed, in order.
+/// The pushed entries, in key order.
 #[derive(Debug)]
 pub enum Sorted {
     /// From memory.
@@ -224,7 +226,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut rng = fastrand::Rng::with_seed(seed);
-        // In memory alone; in some runs; in more than are merged at once.
+        // The sizes lead to no run, to a few runs, and to more runs than are merged at once.
         for (run_bytes, most) in [(1 << 20, 2000), (4000, 2000), (500, 2000), (1, 300), (10_000, 0)] {
             let mut model = BTreeMap::new();
             let mut sorter = Sorter::new(folder.path(), run_bytes);

@@ -14,14 +14,14 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Rows that a scan asks for at a time.
+/// Maximum number of rows per call of a scan.
 const ROWS: u32 = 5_000;
 
-/// Flags that say which state a read shows.
+/// Flags that select the state that a read returns.
 #[derive(Debug, Args)]
 struct Recency {
-    /// Accept a state that was current at most this long ago, such as 500ms, of any replica
-    /// [default: the current state, of the leader]
+    /// Accept the state of any replica that was current at most this long ago, such as 500ms
+    /// [default: the current state, from the leader]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     stale: Option<Duration>,
 }
@@ -32,7 +32,7 @@ impl Recency {
     }
 }
 
-/// Print `key<TAB>value` of one key of a group; exit code 1 if it is not there
+/// Print `key<TAB>value` of one key of a group; exit code 1 if the key is absent
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica get --at 127.0.0.1:7101 fruit apple")]
 pub struct Get {
@@ -65,7 +65,8 @@ impl Get {
 
 /// Print `key<TAB>value` of all keys of a table of a group, or of a range, in order
 ///
-/// Rows come in pieces of some thousands, each of one state, the next of the same or a newer one.
+/// The command reads up to 5,000 rows at a time. Each such piece is of one state; the next piece
+/// may be of a newer state.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica scan --at 127.0.0.1:7101 fruit --prefix ap\n  \
                         katydid replica scan --at 127.0.0.1:7102 fruit --stale 1s --json")]
@@ -102,13 +103,13 @@ impl Scan {
     }
 }
 
-/// Flags that say when a write is acknowledged.
+/// Flags that set when a write is acknowledged.
 #[derive(Debug, Args)]
 struct Acknowledged {
-    /// Wait until every voter has it, not only a majority
+    /// Wait until every voter has the write, not only a majority
     #[arg(long)]
     all: bool,
-    /// Give up after this time; whether it was written is unknown then
+    /// Give up after this time; the outcome of the write is then unknown
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     wait: Duration,
 }
@@ -119,7 +120,7 @@ impl Acknowledged {
         WriteOptions { durability, wait: self.wait }
     }
 
-    /// Writes once, in a session of its own.
+    /// Writes a set in a new session.
     fn write(&self, client: &Client, set: WriteSet) -> Result<()> {
         let id = RequestId { client: client.open_client().map_err(failed)?, sequence: 1 };
         let committed = client.write(id, set, self.options()).map_err(failed)?;
@@ -130,8 +131,8 @@ impl Acknowledged {
     }
 }
 
-/// Set the value of one key at a group, creating the table if need be; a majority has it on its
-/// devices when the command returns
+/// Set the value of one key at a group, and create the table if it is missing; a majority has it on
+/// its devices when the command returns
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica put --at 127.0.0.1:7101 fruit apple 'red, sweet'")]
 pub struct Put {
@@ -139,10 +140,10 @@ pub struct Put {
     table: String,
     /// The key; \xNN stands for a byte, \\ for a backslash
     key: String,
-    /// The value, in the same way
+    /// The value, with the same escapes as the key
     #[arg(required_unless_present = "value_file")]
     value: Option<String>,
-    /// Take the value from a file, as it is
+    /// Read the value from a file, without escapes
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     value_file: Option<PathBuf>,
     #[command(flatten)]
@@ -167,7 +168,7 @@ impl Put {
     }
 }
 
-/// Remove one key at a group, whether or not it is there
+/// Remove one key at a group; no error if the key is absent
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica delete --at 127.0.0.1:7101 fruit apple")]
 pub struct Delete {
@@ -190,8 +191,9 @@ impl Delete {
 
 /// Put the lines of a file into a table of a group, in file order
 ///
-/// As `katydid load`: each batch of lines is one transaction, and is acknowledged when a majority
-/// has it on its devices. A batch is sent again when its leader fails, and applied once.
+/// Each batch of lines is one transaction, and is acknowledged when a majority has it on its
+/// devices. If the leader fails, the batch is sent again; it is applied once. The formats are those
+/// of `katydid load`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid replica load --at 127.0.0.1:7101 unicode UnicodeData.txt --separator ';'"
@@ -220,9 +222,9 @@ impl Load {
     }
 }
 
-/// Make a group of replicas that run, once
+/// Make a group of running replicas; needed once
 ///
-/// The replicas are open with empty folders, and none belongs to a group. All of them are named.
+/// The replicas must be new, and none may belong to a group. Name all of them.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid replica init --at 10.0.0.1:7101 1=10.0.0.1:7101 2=10.0.0.2:7101 3=10.0.0.3:7101"
@@ -256,15 +258,15 @@ impl Init {
 
 /// Add a member that does not vote, and wait until it has the log
 ///
-/// The replica runs, with an empty folder and a number that no replica of the group ever had.
-/// `voters` lets it vote.
+/// The replica must run, be new, and have a number that no replica of the group ever had. The
+/// command `voters` can make it a voter later.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica add --at 10.0.0.1:7101 4=10.0.0.4:7101")]
 pub struct Add {
-    /// Its number and address
+    /// Number and address of the member
     #[arg(value_name = "ID=ADDRESS", value_parser = member)]
     member: (ReplicaId, String),
-    /// Give up after this time; the member may be added all the same
+    /// Give up after this time; the member may still be added
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = humantime::parse_duration)]
     wait: Duration,
     #[command(flatten)]
@@ -279,11 +281,11 @@ impl Add {
     }
 }
 
-/// Make these members the voters; former voters that are not among them leave the group
+/// Make these members the voters; other former voters leave the group
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica voters --at 10.0.0.1:7101 1 2 4")]
 pub struct Voters {
-    /// Their numbers
+    /// Numbers of the voters
     #[arg(value_name = "ID", required = true)]
     voters: Vec<ReplicaId>,
     #[command(flatten)]
@@ -298,11 +300,11 @@ impl Voters {
     }
 }
 
-/// Ask a voter to lead; it does when it has the whole log
+/// Ask a voter to lead, which it does when it has the whole log
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica transfer --at 10.0.0.1:7101 2")]
 pub struct Transfer {
-    /// Its number
+    /// Number of the voter
     #[arg(value_name = "ID")]
     leader: ReplicaId,
     #[command(flatten)]

@@ -1,6 +1,8 @@
-//! The configuration file of a replica: TOML, read whole and checked before anything is opened.
+//! The configuration file of a replica, in TOML. The command reads and checks the whole file before
+//! it opens anything.
 //!
-//! Pure but for reading the file. Every error names the file, the line and the key.
+//! Pure, except for reading the file. Every error names the file, and the line and the key if they
+//! are known.
 
 use humantime::parse_duration;
 use katydid::{EngineKind, MemoryOptions, PagedOptions};
@@ -14,11 +16,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
 
-/// Something that is wrong with a configuration file.
+/// An error in a configuration file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ConfigError {
     file: PathBuf,
-    /// From 1; none if the whole file is meant.
+    /// Line number from 1; `None` if the error is about the whole file.
     line: Option<usize>,
     key: Option<String>,
     problem: String,
@@ -45,7 +47,7 @@ impl From<ConfigError> for Failure {
     }
 }
 
-/// The keys of the file. Those that only a replica needs may be missing in the file of a client.
+/// The keys of the file. A client's file may lack keys that only a replica needs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Keys {
@@ -69,15 +71,16 @@ struct Keys {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsKeys {
-    /// The certificate of this replica or client, and those up to the authority's.
+    /// The certificate of this replica or client, followed by the certificates between it and the
+    /// authority.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
-    /// The certificate of the authority that all replicas and clients are certified by.
+    /// The certificate of the authority that certifies all replicas and clients.
     pub authority: PathBuf,
 }
 
-/// A configuration file that was read.
+/// A configuration file, read and decoded.
 pub struct Config {
     file: PathBuf,
     text: String,
@@ -85,7 +88,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the file. Paths in it are relative to its folder.
+    /// Reads a file. Its paths are relative to the file's folder.
     pub fn read(file: &Path) -> Result<Config, ConfigError> {
         let text = std::fs::read_to_string(file).map_err(|error| ConfigError {
             file: file.to_owned(),
@@ -134,7 +137,7 @@ impl Config {
         read(value.get_ref()).map(Some).map_err(|problem| self.error(key, Some(value.span()), problem))
     }
 
-    /// Id of the cluster, if the file has it.
+    /// Returns the id of the cluster, if the file has it.
     pub fn cluster(&self) -> Result<Option<[u8; 16]>, ConfigError> {
         self.read_as("cluster", &self.keys.cluster, |text| {
             let number = (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok()).flatten();
@@ -143,12 +146,12 @@ impl Config {
         })
     }
 
-    /// The address at which the replica of this file takes connections, if the file has it.
+    /// Returns the address at which the replica accepts connections, if the file has it.
     pub fn listen(&self) -> Option<&str> {
         self.keys.listen.as_ref().map(|listen| listen.get_ref().as_str())
     }
 
-    /// The files for TLS, if the file has them.
+    /// Returns the paths of the files for TLS, if the file has them.
     pub fn tls(&self) -> Option<TlsKeys> {
         let keys = self.keys.tls.as_ref()?;
         Some(TlsKeys {
@@ -158,12 +161,12 @@ impl Config {
         })
     }
 
-    /// A path of the file, which may be relative to the file's folder.
+    /// Resolves a path in the file, which may be relative to the file's folder.
     fn path(&self, path: &Path) -> PathBuf {
         self.file.parent().unwrap_or(Path::new("")).join(path)
     }
 
-    /// The options of the replica that the file describes. The transport is the default.
+    /// Returns the options of the replica that the file describes, with the default transport.
     pub fn replica(&self) -> Result<ReplicaOptions, ConfigError> {
         let keys = &self.keys;
         self.needed("cluster", &keys.cluster)?;
@@ -218,14 +221,15 @@ impl Config {
         Ok(options)
     }
 
-    /// Has the library check the options, and says which key of the file is out of its range.
+    /// Checks the options by the library. An error names the key of the file whose value is out of
+    /// range.
     fn check(&self, options: &ReplicaOptions) -> Result<(), ConfigError> {
         match options.validate() {
             Ok(()) => Ok(()),
             Err(katydid_replica::Error::Option { option, reason }) => {
                 Err(self.error(option, self.span(option), reason))
             }
-            // The engine's own options: those that the file has are these.
+            // The error is about an option of the engine, which the file sets by one of these keys.
             Err(error) => {
                 let key = if self.keys.memory.is_some() { "memory" } else { "cache" };
                 Err(self.error(key, self.span(key), error))
@@ -249,12 +253,12 @@ impl Config {
     }
 }
 
-/// The line of a place in a text, from 1.
+/// Returns the line number of a span in a text, from 1.
 fn line_of(text: &str, span: &Range<usize>) -> usize {
     text.as_bytes().iter().take(span.start).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// The key that a line assigns.
+/// Returns the key that the line of a span assigns.
 fn key_on(text: &str, span: &Range<usize>) -> Option<String> {
     let line = text.lines().nth(line_of(text, span) - 1)?;
     let (key, _) = line.split_once('=')?;

@@ -1,9 +1,10 @@
-//! `replica demo`: three replicas on one machine, the leader of which is killed under load.
+//! `replica demo`: runs three replicas on one machine, and kills the leader under load.
 //!
-//! This process starts three others of itself, loads lines of text with several clients, kills the
-//! leader (kill -9), waits for another one, starts the killed one again, and compares every replica
-//! with what was acknowledged. What was acknowledged is known here alone, from the answers that
-//! clients got. The replicas end when this process does, however that is.
+//! This process starts three processes of its own program, loads lines of text with several
+//! clients, kills the leader (kill -9), waits for the next leader, restarts the killed replica, and
+//! compares every replica with the acknowledged lines. Only this process knows the acknowledged
+//! lines, from the answers to its clients. The replicas end when this process ends, even by a
+//! crash.
 
 use super::failed;
 use crate::help_files;
@@ -28,30 +29,31 @@ use std::time::{Duration, Instant};
 const REPLICAS: ReplicaId = 3;
 /// The table of the lines.
 const TABLE: &str = "lines";
-/// Time within which a group of three must have a leader, and a write must be answered.
+/// Maximum time to wait for a leader, or for the answer to a write.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Pause between two looks at a state that must come.
+/// Pause between two checks of a state that must come.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Rows that are asked for at a time.
+/// Maximum number of rows per call.
 const ROWS: u32 = 5_000;
 
-/// Start three replicas on this machine, load lines of text, kill the leader, and show that nothing
-/// acknowledged is missing
+/// Start three replicas on this machine, load lines of text, kill the leader, and show that no
+/// acknowledged line is missing
 ///
-/// The three are processes of this program, with folders, configuration files and Raft logs of
-/// their own, and share this machine's disk and processors. Exit code 1 if a line that was
-/// acknowledged is missing or differs at any of them.
+/// The three replicas are processes of this program. Each has its own folder, configuration file
+/// and Raft log; all share this machine's disk and processors. Exit code 1 if an acknowledged line
+/// is missing or differs at any replica.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  katydid replica demo\n  katydid replica demo UnicodeData.txt --dir three --clients 32"
 )]
 pub struct Demo {
-    /// The file whose lines are loaded [default: the manual of this program]
+    /// File whose lines are loaded [default: the manual of this program]
     file: Option<PathBuf>,
-    /// Folder of the replicas, which must not exist [default: a temporary one, removed at the end]
+    /// Folder of the replicas, which must not exist [default: a temporary folder, removed at the
+    /// end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Clients that commit a line each at a time
+    /// Number of clients; each commits one line at a time
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     clients: u32,
     /// Print one JSON object at the end
@@ -110,7 +112,7 @@ struct Stage<'l> {
     json: bool,
 }
 
-/// A commit that was acknowledged.
+/// An acknowledged commit, with the time at which it was begun.
 struct Acknowledged {
     begun: Instant,
 }
@@ -161,7 +163,7 @@ impl Stage<'_> {
                 let (client, next, told) = (client.clone(), &next, told.clone());
                 scope.spawn(move || {
                     if let Err(failure) = load(&client, lines, next, &told) {
-                        // The receiver has gone if another client failed before.
+                        // The receiver is dropped if another client has failed before.
                         let _told = told.send(Err(failure));
                     }
                 });
@@ -171,7 +173,7 @@ impl Stage<'_> {
             let (mut killed_at, mut at_kill, mut failover) = (None, 0, None);
             for ack in heard {
                 let ack: Acknowledged = ack.inspect_err(|_| {
-                    // The other clients end at their next line.
+                    // This makes the other clients end at their next line.
                     next.store(count, Ordering::Relaxed);
                 })?;
                 acknowledged += 1;
@@ -183,7 +185,8 @@ impl Stage<'_> {
                         "{so_far} acknowledged; replica {first}, the leader, is killed (kill -9)"
                     ))?;
                 }
-                // An answer of the killed leader may still have been on its way.
+                // Only commits begun after the kill count, because an answer of the killed leader
+                // may still arrive.
                 if let (None, Some(at)) = (failover, killed_at.filter(|at| ack.begun > *at)) {
                     failover = Some(at.elapsed());
                     let ms = at.elapsed().as_millis();
@@ -207,8 +210,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Waits until every replica has applied what the leader has, and counts the lines that are
-    /// missing or wrong at any of them.
+    /// Waits until every replica has applied the leader's last entry. Returns the number of lines
+    /// that are missing or wrong at the replicas.
     fn compare(&self, client: &Client, leader: ReplicaId) -> Result<u64> {
         let last = client.status(&self.replicas.addresses[&leader]).map_err(failed)?.last_index;
         let mut missing = 0;
@@ -244,7 +247,7 @@ fn key(line: usize) -> Vec<u8> {
     format!("{:08}", line + 1).into_bytes()
 }
 
-/// Commits one line after the other, until none is left.
+/// Commits lines one after another, until none is left.
 fn load(
     client: &Client,
     lines: &[&[u8]],
@@ -254,7 +257,7 @@ fn load(
     let mut id = RequestId { client: client.open_client().map_err(failed)?, sequence: 0 };
     let options = WriteOptions { wait: PATIENCE, ..WriteOptions::default() };
     loop {
-        // Relaxed: the number alone is shared.
+        // Relaxed: the threads share only the number itself.
         let line = next.fetch_add(1, Ordering::Relaxed);
         let Some(text) = lines.get(line) else { return Ok(()) };
         let begun = Instant::now();
@@ -266,7 +269,7 @@ fn load(
     }
 }
 
-/// Looks again and again until something is there.
+/// Calls `look` until it returns a value, or fails after [`PATIENCE`].
 fn wait_for<T>(else_: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -278,7 +281,7 @@ fn wait_for<T>(else_: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     Err(Failure::failed(else_))
 }
 
-/// The processes.
+/// The processes of the replicas.
 struct Replicas {
     dir: PathBuf,
     addresses: BTreeMap<ReplicaId, String>,
@@ -292,7 +295,7 @@ impl Replicas {
         let mut replicas =
             Replicas { dir: dir.to_owned(), addresses: BTreeMap::new(), running: BTreeMap::new() };
         for id in 1..=REPLICAS {
-            // The system chooses a port, which the replica keeps.
+            // The system chooses a port, which then goes into the configuration.
             replicas.configure(id, "127.0.0.1:0")?;
             let (running, address) = Running::start(&replicas.file(id))?;
             replicas.configure(id, &address)?;
@@ -307,7 +310,7 @@ impl Replicas {
     }
 
     fn configure(&self, id: ReplicaId, address: &str) -> Result<()> {
-        // The id only has to be the same at all three.
+        // Any id will do that is equal at all three replicas.
         let text = format!(
             "cluster = \"64656d6f6e73747261746f6e00000000\"\nid = {id}\nfolder = \"replica-{id}\"\nlisten = \"{address}\"\ncache = \"32MiB\"\n"
         );
@@ -316,7 +319,7 @@ impl Replicas {
             .map_err(|error| Failure::failed(format_args!("cannot write {}: {error}", file.display())))
     }
 
-    /// Waits for a leader.
+    /// Waits for a leader, and returns its number.
     fn leader(&self, client: &Client) -> Result<ReplicaId> {
         wait_for("the replicas elect no leader", || {
             let told = self.addresses.iter().map(|(id, address)| (*id, client.status(address)));
@@ -327,7 +330,7 @@ impl Replicas {
         })
     }
 
-    /// Kills a replica without a warning.
+    /// Kills a replica (kill -9).
     fn kill(&mut self, id: ReplicaId) -> Result<()> {
         match self.running.remove(&id) {
             Some(running) => running.kill(),
@@ -342,18 +345,17 @@ impl Replicas {
         Ok(())
     }
 
-    /// Ends all, and expects that each closes well.
+    /// Stops all replicas. Fails if one does not close cleanly.
     fn stop(mut self) -> Result<()> {
         std::mem::take(&mut self.running).into_iter().try_for_each(|(id, running)| running.stop(id))
     }
 }
 
-/// The process of a replica. Dropping it kills it.
+/// The process of a replica, which is killed on drop.
 struct Running(Child);
 
 impl Running {
-    /// Starts a replica; also the address at which it takes connections, which it does from then
-    /// on.
+    /// Starts a replica, and waits until it accepts connections. Also returns its address.
     fn start(file: &Path) -> Result<(Running, String)> {
         let cannot = |error: std::io::Error| Failure::failed(format_args!("cannot start a replica: {error}"));
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
@@ -364,7 +366,7 @@ impl Running {
         if let Some(out) = running.0.stdout.take() {
             let mut out = BufReader::new(out);
             out.read_line(&mut line).map_err(cannot)?;
-            // Kept open: the replica says one thing more.
+            // The pipe stays open, because the replica prints another line when it closes.
             running.0.stdout = Some(out.into_inner());
         }
         match line.trim_end().split_once(" listens at ") {
@@ -395,7 +397,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended before, but for a demonstration that fails.
+        // The process still runs only if the demonstration has failed.
         let _killed = self.0.kill();
         let _waited = self.0.wait();
     }

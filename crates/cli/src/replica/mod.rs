@@ -1,7 +1,8 @@
-//! `replica`: starts a replica of a replicated database, and uses and looks after a group of them.
+//! `replica`: starts a replica of a replicated database, and uses and administers a group of
+//! replicas.
 //!
-//! `replica --config` runs until a signal; the other commands are clients of replicas that run, in
-//! this process or another's place on the network.
+//! `replica --config` runs a replica until a signal. The other commands are clients of running
+//! replicas, on this machine or on others.
 
 mod calls;
 mod config;
@@ -20,12 +21,12 @@ use status::StatusCommand;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Run a replica of a database that several machines keep, or use a group of them
+/// Run a replica of a database that several machines keep, or use a group of replicas
 ///
 /// A group of replicas keeps one database by Raft: a write is acknowledged when a majority has it
-/// on its devices, and the group goes on while a majority runs. `--config` starts one replica,
-/// until SIGINT or SIGTERM; `init` makes a group of those that run. The other commands find the
-/// leader by themselves from any replica that runs.
+/// on its devices, and the group goes on while a majority runs. `--config` runs one replica until
+/// SIGINT or SIGTERM; `init` makes a group of running replicas. The other commands need the address
+/// of any running replica, and find the leader themselves.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  katydid replica demo\n  katydid replica --config replica-1.toml\n  \
@@ -55,7 +56,8 @@ enum Command {
 }
 
 impl ReplicaCommand {
-    /// `program` is the whole command line, whose manual `demo` loads.
+    /// Runs the command. `program` is the definition of the command line, whose manual `demo`
+    /// loads.
     pub fn run(self, program: clap::Command) -> Result<()> {
         match self.command {
             None => self.run.run(),
@@ -77,11 +79,10 @@ impl ReplicaCommand {
 /// Flags that name a group of replicas.
 #[derive(Debug, Args)]
 struct Group {
-    /// Addresses of replicas; one that runs is enough [default: where the replica of --config
-    /// listens]
+    /// Addresses of replicas; one running replica is enough [default: the address in --config]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', required_unless_present = "config")]
     at: Vec<String>,
-    /// Take cluster, certificates and address from this file
+    /// Read cluster, certificates and address from this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -101,7 +102,7 @@ impl Group {
     }
 }
 
-/// The transport that a file asks for.
+/// Returns the transport that a configuration file asks for.
 fn transport(config: &Config) -> Result<Arc<dyn Transport>> {
     match config.tls() {
         None => Ok(Arc::new(Tcp)),

@@ -1,4 +1,4 @@
-//! `replica --config`: one replica, until a signal.
+//! `replica --config`: runs one replica until a signal.
 
 use super::config::Config;
 use super::{failed, transport};
@@ -16,8 +16,7 @@ pub struct Run {
     /// Start the replica that this file describes
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
-    /// Stop when standard input ends, too: for a program that must not leave replicas behind when
-    /// it is killed
+    /// Stop also when standard input ends, so that a killed program leaves no replicas behind
     #[arg(long, hide = true)]
     until_input_ends: bool,
 }
@@ -30,7 +29,7 @@ impl Run {
         options.transport = transport(&config)?;
         let (stop, stopped) = channel();
         let at_end = stop.clone();
-        // The main thread may have gone on already.
+        // An error means that the main thread is ending already.
         signals::on_stop(move || stop.send(()).unwrap_or_default())?;
         let (id, folder) = (options.id, options.folder.display().to_string());
         let replica = Replica::open(options).map_err(failed)?;
@@ -41,9 +40,9 @@ impl Run {
                 at_end.send(()).unwrap_or_default();
             });
         }
-        // Programs wait for this line: the replica takes connections from here on.
+        // Programs wait for this line, because the replica now accepts connections.
         say(format!("replica {id} in {folder} listens at {}", replica.address()))?;
-        // The senders live as long as the threads that watch.
+        // The watching threads hold the senders, so this returns only when one of them sends.
         let _stopped = stopped.recv();
         replica.close().map_err(failed)?;
         say(format!("replica {id} is closed"))

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 /// Print role, term and lag of each member of a group
 ///
-/// Every member is asked; one that does not answer is listed with the reason. The lag is the number
-/// of entries of the leader's log that the member does not have on its device yet, as the leader
-/// knows it. Exit code 1 if no leader answers.
+/// The command asks every member, and lists a member that does not answer with the reason. The lag
+/// is the number of entries of the leader's log that the member does not have on its device yet, by
+/// the leader's knowledge. Exit code 1 if no leader answers.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  katydid replica status --at 127.0.0.1:7101\n  \
                         katydid replica status --config replica-1.toml --json")]
@@ -25,7 +25,7 @@ pub struct StatusCommand {
     json: bool,
 }
 
-/// A member, and what it says of itself.
+/// A member, and its answer.
 struct Member {
     id: Option<ReplicaId>,
     address: String,
@@ -56,7 +56,7 @@ impl StatusCommand {
     }
 }
 
-/// Asks the replicas that were named, and then the members that they name.
+/// Asks the replicas at the given addresses, and then the members that their answers name.
 fn ask(client: &Client) -> Vec<Member> {
     let mut members: Vec<Member> = Vec::new();
     let mut ask = |id: Option<ReplicaId>, address: &str| {
@@ -82,12 +82,12 @@ fn ask(client: &Client) -> Vec<Member> {
             ask(Some(*id), address);
         }
     }
-    // If several say that they lead, the one with the highest term does.
+    // If several replicas report that they lead, the leader is the one with the highest term.
     let leader =
         members.iter().filter(|member| member.leads()).filter_map(|member| member.told.as_ref().ok());
     let lags = leader.max_by_key(|status| status.term).map(Status::lags).unwrap_or_default();
     for member in &mut members {
-        // An address that did not answer is that of the member which has it.
+        // If an address did not answer, the number comes from the other members' lists.
         let by_address = || named.iter().find(|(_, address)| **address == member.address).map(|(id, _)| *id);
         member.id = member.id.or_else(by_address);
         member.lag = member.id.and_then(|id| lags.get(&id).copied());

@@ -58,14 +58,15 @@ fn each_point(engine: &str) {
     restore(9, "yesterday").0.expect_error(2, "expected `end`, the stamp of a commit, or a time");
     assert!((contents(&monday), contents(&kept)) == before, "a source was changed");
 
-    // Nothing new, and another database.
+    // A run without new commits succeeds; a run for another database fails.
     let out = run_in(&db, &format!("archive {}", text(&kept))).expect(0);
     assert!(out.starts_with("archived "), "{out}");
     run_in(&path("other"), "put fruit apple red").expect(0);
     run_in(&path("other"), &format!("archive {}", text(&kept))).expect_error(1, "has the log of database");
 }
 
-/// Through the socket of the process that has it open, until a signal comes.
+/// `archive --follow` reads through the socket of the process that has the database open, until a
+/// signal comes.
 #[test]
 fn a_running_database_is_followed() {
     [EngineKind::Paged, EngineKind::Memory].into_iter().for_each(followed);
@@ -88,7 +89,8 @@ fn followed(engine: EngineKind) {
         database.put(&fruit, number.to_be_bytes(), [7; 2_000]).unwrap();
     }
     let end: u64 = database.stat().unwrap().log.streams.iter().map(|stream| stream.durable.get()).sum();
-    // The archiver's place says what the archive has: of several streams the sum of the positions.
+    // The archiver's mark shows how much the archive has. With several streams it is the sum of the
+    // positions.
     let is_archived = || {
         let stat = database.stat().unwrap();
         stat.log.consumers.iter().any(|consumer| consumer.name == "archive-archive" && consumer.mark >= end)

@@ -23,7 +23,7 @@ fn copied_and_restored(engine: &str) {
     let told: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert!(told["bytes"].as_u64() > Some(0) && told["verified"]["sound"] == true, "{out}");
     assert_eq!(run_in(&back, "scan fruit").expect(0), "apple\tred\npear\tgreen\n");
-    // Looking at a backup does not make a database of it, writing does.
+    // Reading from a backup leaves it a backup; writing makes it a database.
     run_in(&copy, "get fruit apple").expect(0);
     run(["restore", text(&copy), text(&path("again"))]).expect(0);
     run_in(&copy, "put fruit plum blue").expect(0);
@@ -42,7 +42,7 @@ fn a_database_in_memory_is_copied_and_restored() {
     copied_and_restored("memory");
 }
 
-/// Interrupted, it says so, and what it leaves is no database.
+/// An interrupted backup says so, and leaves a folder that is not accepted as a database.
 #[test]
 fn an_interrupted_backup_is_no_database() {
     let folder = tempfile::tempdir().unwrap();
@@ -50,7 +50,7 @@ fn an_interrupted_backup_is_no_database() {
     run_in(&db, "put fruit apple red").expect(0);
     let mut slow = crate::program::command(["backup", "--rate", "1", text(&copy), "--dir", text(&db)]);
     let mut child = slow.spawn().unwrap();
-    // It has begun to copy: the next piece takes a day.
+    // Once the file exists the copy has begun. At this rate the next piece takes a day.
     while !copy.join("katydid.pages").is_file() {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! `bench`: its report, its JSON, and what it refuses.
+//! `bench`: its report, its JSON, and the flags that it refuses.
 
 use crate::program::{command, in_repository, run, run_in};
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn report(dir: &Path, words: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
 }
 
-/// The fields that the issue names, and their types.
+/// Checks the fields of a report, and their types.
 fn check_schema(report: &Value) {
     assert!(report["transactions_per_second"].as_f64().unwrap() > 0.0);
     for kind in ["reads", "commits"] {
@@ -35,8 +35,8 @@ fn check_schema(report: &Value) {
     assert_eq!(report["check"]["keys"], report["check"]["expected"]);
 }
 
-/// Checks what a report says of the raw device, if it was measured: that takes longer than all else
-/// in these short runs.
+/// Checks the part about the raw device. Only some runs measure the device, because that takes
+/// longer than the rest of these short runs.
 fn check_limit(report: &Value, is_measured: bool) {
     let limit = &report["device_limit"];
     assert_eq!(limit.is_object(), is_measured, "{report:#}");
@@ -161,7 +161,7 @@ fn a_load_alone_is_reported() {
     let loaded = report(&db, "bench ycsb --records 200 -p dotransactions=false -p dataintegrity=true");
     check_schema(&loaded);
     assert_eq!((&loaded["transactions"], &loaded["load"]["records"]), (&200.into(), &200.into()));
-    // Values that follow from their keys are checked by the threads that read them.
+    // With `dataintegrity` keys determine their values, and the reading threads check them.
     let checked = report(
         &db,
         "bench ycsb --records 200 -p dataintegrity=true --operations 300 --target 20000 --no-limit",
@@ -192,7 +192,7 @@ fn a_signal_ends_a_run_with_its_report() {
         rest.contains("stopped by a signal") && out.contains("as many as were acknowledged"),
         "{rest}{out}"
     );
-    // It was closed in order: another run goes on from there.
+    // The database was closed cleanly, and another run can use it.
     run_in(&db, "bench ycsb --records 100 -p insertproportion=0.5 --operations 100 --no-limit").expect(0);
 }
 

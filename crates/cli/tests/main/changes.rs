@@ -26,7 +26,7 @@ fn consumer_gets_what_it_has_not_acknowledged(engine: &str) {
     assert_eq!(some[0]["changes"][0]["table"], "fruit");
     assert_eq!(some[0]["changes"][0]["value_hex"], "ff");
     let position = some[0]["position"].as_str().expect("a position").to_owned();
-    // Looking changes nothing, also not for the consumer.
+    // Reading without --consumer does not move the consumer.
     let seen = lines(&run_in(&db, &format!("changes --from {position}")).expect(0));
     let rest = lines(&run_in(&db, "changes --consumer outbox").expect(0));
     assert_eq!(seen, rest);

@@ -1,5 +1,5 @@
-//! `bench log-commit` and `bench commit`: rows, charts, the check of TPC-B, and what they refuse.
-//! How fast anything is, no test asks.
+//! `bench log-commit` and `bench commit`: rows, charts, the check of TPC-B, and the flags that they
+//! refuse. No test checks a speed.
 
 use crate::program::{Done, command, run, run_in};
 use crate::rows::{Row, number, read};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 const SYNCS: usize = SyncKind::ALL.len();
 
-/// Short runs on a small log.
+/// Runs a bench on a small log, for a short time.
 fn bench(dir: &Path, words: &str) -> Done {
     let (csv, svg) = (dir.join("out.csv"), dir.join("charts"));
     let words =
@@ -18,18 +18,18 @@ fn bench(dir: &Path, words: &str) -> Done {
     run_in(&dir.join("logs"), &words)
 }
 
-/// Runs a figure on a small store.
+/// Runs figures on a small store.
 fn figure(dir: &Path, words: &str) -> Done {
     bench(dir, &format!("commit --branches 3 --accounts 10 --keys 50 --seconds 0.01 {words}"))
 }
 
-/// Checks what holds for every row, and that only files that were asked for are left.
+/// Checks the properties of every row, and that a run leaves only the files that it was asked for.
 fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
     let found = read(&dir.join("out.csv"));
     for row in &found {
         let rate = number(row, "commits_per_second");
         assert!(rate > 0.0 && number(row, "commits") > 0.0 && number(row, "times") > 0.0, "{row:?}");
-        // They are rounded.
+        // The rates in the file are rounded, so allow a difference of 1.
         assert!(
             number(row, "slowest_round") <= rate + 1.0 && rate <= number(row, "fastest_round") + 1.0,
             "{row:?}"
@@ -41,7 +41,7 @@ fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
             "{row:?}"
         );
         let writes = row["work"] != "readers" || row["writers"] != "0";
-        // Three places: a few records of a header a second are shown as none.
+        // Megabytes have three decimal places, so a few small records per second round to zero.
         let megabytes = number(row, "megabytes_per_second");
         assert!(!writes || megabytes > 0.0 || rate * 48.0 < 1_000.0, "{row:?}");
         assert!(!row["machine"].is_empty());
@@ -51,7 +51,7 @@ fn check(dir: &Path, charts: &[&str]) -> Vec<Row> {
         if row["sync"] == SyncKind::default().to_string() {
             assert_eq!(row["to_adaptive"], "1.000");
         }
-        // A transfer that was not there, or there twice, would have failed the run.
+        // The run itself fails if a transfer is missing or was made twice.
         let transfers = if row["work"] == "tpcb" { number(row, "checked") } else { 0.0 };
         assert!(
             row["work"] != "tpcb" || row["rounds"] != "1" || transfers == number(row, "commits"),
@@ -94,14 +94,14 @@ fn the_log_alone_has_a_row_for_every_combination() {
                 (row["figure"].as_str(), row["work"].as_str(), row["device"].as_str()),
                 ("log-commit", "log", device)
             );
-            // A commit is told after the device's delay.
+            // A commit is acknowledged after the device's delay.
             assert!(number(row, "p50_us") >= number(row, "delay_us"), "{row:?}");
             let (timed, commits) = (number(row, "times"), number(row, "commits"));
             match row["in_flight"].as_str() {
                 "1" => assert!(timed >= commits, "of two rounds all are timed: {row:?}"),
                 many => assert_eq!(many, "8"),
             }
-            // What is durable was synced, with its header.
+            // Each durable record was synced, with its header of 48 bytes.
             let bytes = number(row, "commits_per_sync") * (48.0 + number(row, "payload"));
             assert!(number(row, "bytes_per_sync") >= bytes * 0.9, "{row:?}");
         }
@@ -188,11 +188,11 @@ fn every_other_figure_has_its_rows_and_charts() {
             "aether9" => assert!(has("lock_release", "after-durable") && has("system", "+ log buffer")),
             "eleda8" | "eleda10" | "eleda12" | "eleda13" => {
                 assert!(has("system", "vanilla") && has("system", "ELEDA") && has("system", "ours"));
-                // Only what is said to be in memory is.
+                // Only the rows of "vanilla in memory" are in memory.
                 let memory = |row: &Row| row["device"] == "memory";
                 assert!(found.iter().all(|row| memory(row) == (row["system"] == "vanilla in memory")));
                 assert!(name != "eleda12" || found.iter().all(|row| row["checked"] == row["commits"]));
-                // The memory engine beside the paged one.
+                // There are rows of the memory engine and of the paged one.
                 assert!(name != "eleda13" || (has("streams", "1") && has("streams", "")));
             }
             "flushing5" => assert!(has("work", "insert") && has("work", "update-search")),
@@ -235,7 +235,8 @@ fn the_memory_engine_is_measured_as_its_paper_did() {
             assert!(number(row, "to_serial") > 0.0, "{row:?}");
         }
     }
-    // Both releases of each protocol, for each number of clients and each way to wait.
+    // Each protocol is compared with both lock releases, for each number of clients and each way to
+    // wait.
     let compared = found.iter().filter(|row| row["figure"] == "cicada4" && !row["speed_up"].is_empty());
     assert!(compared.count() >= 3 * 2 * 2);
 }
@@ -290,7 +291,7 @@ fn wrong_words_are_named() {
         ("--svg", "one.svg", "must name a folder"),
     ] {
         for bench in ["log-commit", "commit"] {
-            // As one word: a value may begin with a dash.
+            // Flag and value are one word, because a value may begin with a dash.
             let done = run(["bench", bench, &format!("{flag}={value}")]);
             assert!(done.err.contains(flag), "{flag}: {}", done.err);
             done.expect_error(2, why);
@@ -325,7 +326,7 @@ fn a_signal_leaves_neither_a_log_nor_half_a_file() {
         let mut command = command(words.split(' '));
         let mut child = command.arg("--dir").arg(&logs).arg("--csv").arg(&csv).spawn().unwrap();
         let mut line = String::new();
-        // Printed when the folder is there.
+        // The program prints the line after it has made the folder.
         assert!(BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap() > 0);
         assert!(logs.is_dir());
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)

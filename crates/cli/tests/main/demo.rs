@@ -1,4 +1,4 @@
-//! `demo crash`, without a terminal: what it counts, and that nothing is lost.
+//! `demo crash` without a terminal: its counts, and that no commit is lost.
 
 use crate::program::{run, run_in};
 use serde_json::Value;
@@ -20,8 +20,8 @@ fn a_scripted_demo_loses_nothing_and_says_so() {
     let killed: u64 =
         told.iter().step_by(2).map(|event| count(event, "acknowledged") + count(event, "found_beyond")).sum();
     assert!(killed > 0 && count(&told[1], "acknowledged") > 0, "{out}");
-    // The database that was told of is the one that is left: it has each client's commits, and
-    // those after the last event.
+    // The database that is left has all reported commits of each client, and those after the last
+    // event.
     let scanned = run_in(&db, "scan clients --json").expect(0);
     let number = |line: &str| {
         let row: Value = serde_json::from_str(line).unwrap();

@@ -1,4 +1,4 @@
-//! `lab dependences`: its rows and chart, and what it refuses.
+//! `lab dependences`: its rows, its chart, and the flags that it refuses.
 
 use crate::program::run;
 use crate::rows::{number, read};
@@ -27,7 +27,7 @@ fn what_a_distributed_log_would_keep_in_order_is_counted_for_each_workload_and_a
         assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{row:?}");
         assert!(shares[0] <= shares[1], "a tight dependence is one: {row:?}");
     }
-    // Three branches lie on one page, and each transfer changes one.
+    // Three branches lie on one page, which each transfer changes.
     let tpcb = found.iter().find(|row| row["workload"] == "tpcb" && row["dealt_by"] == "transaction");
     assert!(number(tpcb.unwrap(), "spanning") > 0.9, "{tpcb:?}");
     let chart = fs::read_to_string(svg.join("dependences.svg")).unwrap();

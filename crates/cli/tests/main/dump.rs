@@ -15,7 +15,7 @@ fn options(engine: EngineKind) -> Options {
     options
 }
 
-/// Fills a database with rows of any bytes.
+/// Makes a database with rows of arbitrary bytes.
 fn filled(dir: &Path, engine: EngineKind) -> Rows {
     let mut rng = seeded(7);
     let mut bytes = |most: usize| -> Vec<u8> {
@@ -33,7 +33,7 @@ fn filled(dir: &Path, engine: EngineKind) -> Rows {
             rows.insert((name.to_owned(), key), value);
         }
     }
-    // An empty table is a table, and a long value is one row.
+    // The dump must also have an empty table, and a long value as one row.
     database.table("empty").unwrap();
     let long = database.table("long").unwrap();
     database.put(&long, "zeros", vec![0; 3 << 20]).unwrap();
@@ -59,7 +59,7 @@ fn found(dir: &Path, engine: EngineKind) -> (Vec<String>, Rows) {
     (names, rows)
 }
 
-/// Between the engines, in both directions.
+/// Dumps a database of one engine, and restores it with the other.
 fn every_byte_comes_back(from: EngineKind, to: EngineKind) {
     let folder = tempfile::tempdir().unwrap();
     let (db, new) = (folder.path().join("db"), folder.path().join("new"));
@@ -86,7 +86,7 @@ fn a_database_in_memory_comes_back_as_a_paged_one() {
     every_byte_comes_back(EngineKind::Memory, EngineKind::Paged);
 }
 
-/// Whatever is taken away or changed, there is no database of it.
+/// A dump with any part removed or changed makes no database.
 #[test]
 fn a_dump_that_is_cut_off_or_changed_makes_no_database() {
     let folder = tempfile::tempdir().unwrap();

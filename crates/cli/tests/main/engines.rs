@@ -1,5 +1,4 @@
-//! Every tool on a directory of the memory engine, which it finds out by itself; and what is
-//! refused.
+//! Every command detects a directory of the memory engine by itself. Wrong engines are refused.
 
 use crate::program::{self, contents, run_in, run_with_input};
 use katydid::{Database, EngineKind};
@@ -36,7 +35,7 @@ fn tools_find_out_the_engine() {
         format!("00042\tanother\n00043\tthird\n{}", line(45))
     );
     assert_eq!(run_in(dir.path(), "tables").expect(0), "t\n");
-    // Into a directory that is there, without a word about the engine.
+    // Load into an existing directory, without --engine.
     run_with_input(dir.path(), "load other -", b"a\t1\nb\t2\n").expect(0);
     assert_eq!(run_in(dir.path(), "scan other").expect(0), "a\t1\nb\t2\n");
     assert!(run_in(dir.path(), "checkpoint").expect(0).starts_with("checkpoint taken; the log begins at "));
@@ -71,7 +70,7 @@ fn verify_and_dump_log_only_look() {
 fn the_log_shows_what_was_written_since_the_last_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
-    // Not closed: what was put is in the log only.
+    // The process is killed before it closes the database, so the last rows are only in the log.
     let mut child = program::command(["load", "t", "-", "--acks", "--dir"]);
     let mut child = child.arg(dir.path()).stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -130,7 +129,7 @@ fn another_engine_than_the_directorys_is_refused() {
         run_in(dir.path(), &format!("put t a 1 --engine {asked}")).expect_error(1, &why);
         run_in(dir.path(), &format!("bench insert --engine {asked} --operations 1 --no-limit"))
             .expect_error(1, &why);
-        // The lock's file says who had it last.
+        // The lock's file changes, because it names the last process that had the lock.
         let files = |mut files: BTreeMap<String, Vec<u8>>| {
             files.retain(|path, _| !path.ends_with("LOCK"));
             files
@@ -150,7 +149,7 @@ fn too_little_memory_is_an_error_that_says_so() {
     let lines = done.out.lines().filter(|line| line.starts_with("acknowledged ")).count();
     assert!(lines >= 2, "{}", done.out);
     done.expect_error(1, "memory");
-    // What was acknowledged is there, and more memory takes more.
+    // The acknowledged rows are there, and with more memory the rest can be loaded.
     assert!(run_in(dir.path(), "scan t").expect(0).lines().count() >= 1000);
     run_with_input(dir.path(), "load t -", text.as_bytes()).expect(0);
     assert_eq!(run_in(dir.path(), "scan t").expect(0).lines().count(), 20_000);

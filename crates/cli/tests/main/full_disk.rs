@@ -1,9 +1,9 @@
-//! The real program where files cannot grow: each command tells what it found before it closes,
-//! says what failed and where, and nothing that was acknowledged is lost afterwards.
+//! The real program when files cannot grow. Each command prints its output before it closes the
+//! database, and says what failed and where. No acknowledged row is lost.
 //!
 //! A limit on the size of files stands for the full disk (`ulimit -f`, with the signal ignored, so
-//! that writes fail with `EFBIG`): every process may set one, and the test needs no file system of
-//! its own.
+//! that writes fail with `EFBIG`). Every process may set such a limit, so the test needs no file
+//! system of its own.
 
 use crate::program::{self, Done, collected, command, contents, run_in};
 use katydid::{AdvancedOptions, Database, EngineKind, MemoryOptions, Options, PagedOptions};
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Rows that are there before the disk is full; each takes about [`VALUE_BYTES`].
+/// Number of rows before the disk is full. A row takes about [`VALUE_BYTES`].
 const ROWS: u64 = 600;
 const VALUE_BYTES: usize = 1000;
 
@@ -38,12 +38,12 @@ fn make(dir: &Path, engine: EngineKind) {
     program::run_with_input(dir, "load t -", input.as_bytes()).expect(0);
 }
 
-/// Size in bytes of the largest file.
+/// Returns the size of the largest file in bytes.
 fn largest(dir: &Path) -> u64 {
     contents(dir).values().map(|bytes| bytes.len() as u64).max().unwrap()
 }
 
-/// Runs the program where no file can grow beyond `limit` bytes.
+/// Runs the program with a limit of `limit` bytes on the size of files.
 fn limited(dir: &Path, words: &str, limit: u64, input: &str) -> Done {
     let program = command(words.split(' '));
     let mut shell = Command::new("sh");
@@ -61,13 +61,13 @@ fn limited(dir: &Path, words: &str, limit: u64, input: &str) -> Done {
     let input = input.to_owned();
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let done = collected(child.wait_with_output().unwrap());
-    // The program may have stopped reading.
+    // The write fails if the program has stopped reading.
     let _may_be_refused = writer.join().unwrap();
     done
 }
 
-/// Checks the message of a command that failed for lack of room: it names the file and what was
-/// being done to it, or what had no room.
+/// Checks the message of a command that failed for lack of space: it must name the file and the
+/// failed operation, or the part of the database that had no space.
 fn check_message(done: &Done, dir: &Path, what: &str) {
     assert!(!done.err.contains("panicked"), "{what}: {}", done.err);
     if done.code == 0 {
@@ -81,8 +81,8 @@ fn check_message(done: &Done, dir: &Path, what: &str) {
     assert_eq!(done.code, 1, "{what}: {}", done.err);
 }
 
-/// Without the limit: the database is sound and holds exactly the rows up to `least`, or some more
-/// of those up to `most`.
+/// Checks without the limit that the database is sound, and has the first `least` to `most` rows
+/// and no others.
 fn check_rows(dir: &Path, least: u64, most: u64, what: &str) {
     run_in(dir, "verify --quiet").expect(0);
     let out = run_in(dir, "scan t").expect(0);
@@ -96,7 +96,7 @@ fn acknowledged(done: &Done) -> u64 {
     lines.filter_map(|line| line.split(' ').next()?.replace(',', "").parse().ok()).max().unwrap_or(0)
 }
 
-/// The databases: one for each engine, and how far files may grow so that only new room is refused.
+/// Calls `body` with a database of each engine, and a limit that existing files do not exceed.
 fn each(body: impl Fn(&Path, EngineKind, u64)) {
     for engine in [EngineKind::Paged, EngineKind::Memory] {
         let root = tempfile::tempdir().unwrap();
@@ -135,14 +135,14 @@ fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
         let done = limited(dir, "load t - --acks --batch 20", limit, &input);
         check_message(&done, dir, &what);
         let told = acknowledged(&done);
-        // The memory engine needs no room for rows but in its log, until it takes a checkpoint.
+        // The memory engine needs space only in its log, until it takes a checkpoint.
         let checkpoint = limited(dir, "checkpoint", limit, "");
         check_message(&checkpoint, dir, &what);
         assert!(
             done.code + checkpoint.code > 0,
             "{what}: there is room for everything, so this shows nothing"
         );
-        // What is there is still read, and more is refused in the same words.
+        // Existing rows can still be read, and further rows are refused with an equal message.
         let done = limited(dir, "get t 000007", limit, "");
         check_message(&done, dir, &what);
         assert_eq!(done.out, line(7), "{what}: {}", done.err);
@@ -154,14 +154,14 @@ fn loading_until_the_disk_is_full_keeps_what_was_acknowledged() {
             run_in(dir, "delete t zzz").expect(0);
         }
         check_rows(dir, ROWS + told, ROWS + told + 20, &what);
-        // There is room again.
+        // Without the limit there is space again.
         let out = run_in(dir, "put t zzz v").expect(0);
         assert!(out.is_empty(), "{out}");
     });
 }
 
-/// Room that a database has already taken is refused too, as when a file system lies about it:
-/// writes to the log fail.
+/// The limit is below the size of the existing files, so that even writes to the log's prepared
+/// space fail, as on a file system that overcommits.
 #[test]
 fn a_log_that_cannot_be_written_is_named_and_nothing_is_lost() {
     each(|dir, engine, limit| {

@@ -1,10 +1,10 @@
-//! Completions and manual pages of every command, accepted by the programs that read them.
+//! Completions and manual pages of every command. The programs that read them accept them.
 
 use crate::program::run;
 use std::fs;
 use std::process::Command;
 
-/// The words of every command that the help shows, the program itself first.
+/// Returns the words of every command in the help, the program itself first.
 fn commands() -> Vec<Vec<String>> {
     let mut found = vec![vec![]];
     let mut next = 0;

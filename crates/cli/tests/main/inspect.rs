@@ -1,4 +1,5 @@
-//! `stat`, `verify`, `dump-log`, `checkpoint`: what they print, and that they change nothing.
+//! `stat`, `verify`, `dump-log`, `checkpoint`: their output, and that commands which only read
+//! change nothing.
 
 use crate::program::{command, contents, run_in, run_with_input, times};
 use serde_json::Value;
@@ -55,7 +56,7 @@ fn stat_and_checkpoint() {
     assert!(position("start") <= position("durable") && position("durable") <= position("written"));
     assert!(position("written") <= position("filled") && position("filled") <= position("reserved"));
     assert!(log["pinned_by"].is_string());
-    // How many is the device's affair.
+    // The number of stalls depends on the device.
     assert!(out.contains("device stalls") && stat["device_stalls"]["count"].is_u64(), "{out}{stat}");
     assert!(stat["device_stalls"]["under_way"].is_null(), "{stat}");
     assert!(run_in(dir.path(), "checkpoint").expect(0).starts_with("checkpoint taken; the log begins at "));
@@ -110,7 +111,7 @@ fn a_running_load_can_be_looked_at() {
     assert_eq!(run_in(dir.path(), "get t 00007 --json").expect(0), "{\"key\":\"00007\",\"value\":\"v7\"}\n");
     assert_eq!(run_in(dir.path(), "count t").expect(0), "1200\n");
     assert_eq!(run_in(dir.path(), "tables").expect(0), "t\n");
-    // More than one reply.
+    // These rows take more than one reply of the socket.
     let expected: String = (0..1200).map(|number| format!("{number:05}\tv{number}\n")).collect();
     assert_eq!(run_in(dir.path(), "scan t").expect(0), expected);
     let backwards: String = expected.lines().rev().take(1100).map(|line| line.to_owned() + "\n").collect();
@@ -127,7 +128,7 @@ fn a_running_load_can_be_looked_at() {
     run_in(dir.path(), "get t none").expect(1);
     run_in(dir.path(), "get u none").expect_error(1, "there is no table \"u\"; there are: t");
     run_in(dir.path(), "put t k v").expect_error(1, "in use");
-    // Killed: the socket is left, and the next command does not ask there.
+    // A killed process leaves its socket, which the next command does not ask.
     load.kill().unwrap();
     load.wait().unwrap();
     assert!(dir.path().join("katydid.socket").exists());

@@ -1,8 +1,9 @@
-//! kill -9 of the real program under load, again and again, with an oracle kept here: what the
-//! program printed as acknowledged, read from its standard output until the pipe ends.
+//! Kills the real program under load with kill -9, several times. The oracle is the list of
+//! acknowledgements that the program printed, read from its standard output until the pipe ends.
 //!
-//! Checked after each kill: everything acknowledged is there; what is there was begun, whole, in
-//! order; `verify` finds nothing; opening recovers.
+//! After each kill the tests check that all acknowledged transactions are there; that every other
+//! one found was begun, is complete, and follows in order; that `verify` finds no fault; and that
+//! opening recovers.
 
 use crate::program::{command, run_in, seeded};
 use katydid::{Database, EngineKind, Options, Table};
@@ -11,7 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Child;
 
-/// Reads lines until `enough`, kills the program, then reads what is left in the pipe; all whole
+/// Reads `enough` lines, kills the program, and reads the rest of the pipe. Returns all complete
 /// lines.
 fn lines_until_killed(mut child: Child, enough: usize) -> Vec<String> {
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
@@ -38,12 +39,12 @@ fn lines_until_killed(mut child: Child, enough: usize) -> Vec<String> {
     lines
 }
 
-/// The rows a thread of `crash-writer` keeps; see there.
+/// Number of rows that a thread of `crash-writer` keeps: its `WINDOW`.
 const WINDOW: u64 = 40;
 
 const PAGED: (EngineKind, &[&str]) = (EngineKind::Paged, &[]);
 
-/// Both rules with both lock releases.
+/// Flags with both rules for dependencies and both lock releases.
 const MEMORY: [&[&str]; 4] = [
     &["--engine", "memory", "--streams", "3"],
     &["--engine", "memory", "--streams", "2", "--dependences", "all"],
@@ -63,7 +64,7 @@ fn all(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
     found
 }
 
-/// Compares the database with what was acknowledged; the counters found.
+/// Compares the database with the acknowledgements. Returns the counters that it finds.
 fn check_writers(
     dir: &Path,
     engine: EngineKind,
@@ -104,13 +105,13 @@ fn check_writers(
     found
 }
 
-/// Number of times that the program is killed, unless `KATYDID_ROUNDS` says otherwise.
+/// Returns how often the program is killed: `KATYDID_ROUNDS`, or `default` if that is not set.
 fn rounds(default: usize) -> usize {
     std::env::var("KATYDID_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(default)
 }
 
-/// Makes a database for the program with these flags, whose log has segments of 1 MiB. With
-/// segments of 64 MiB a process would be killed before its log goes on in the next one, and the
+/// Makes a database whose log has segments of 1 MiB, for the program with these flags. With
+/// segments of 64 MiB a process would be killed before its log reaches the next segment, and the
 /// test would spend its time on preparing segments.
 fn make(dir: &Path, engine: EngineKind, flags: &[&str]) {
     let mut options = Options { engine: engine.into(), ..Options::default() };
@@ -124,7 +125,8 @@ fn make(dir: &Path, engine: EngineKind, flags: &[&str]) {
     Database::open_with(dir, options).unwrap().close().unwrap();
 }
 
-/// `flags` are more of the program's, which name `engine`.
+/// Kills writers several times, and checks the database after each kill. `flags` are further flags
+/// of the program, which name `engine`.
 fn writers_survive(
     (engine, flags): (EngineKind, &[&str]),
     (threads, in_flight): (u64, u64),
@@ -146,7 +148,7 @@ fn writers_survive(
             let last = acknowledged.insert(thread, number).unwrap_or(0);
             assert_eq!(number, last + 1, "round {round}, thread {thread}: acknowledgements out of order");
         }
-        // Where the writers go on: what is there, acknowledged or not.
+        // The writers continue from the found counters, acknowledged or not.
         acknowledged = check_writers(dir.path(), engine, threads, &acknowledged, in_flight);
     }
 }
@@ -163,8 +165,8 @@ fn writers_with_callbacks_survive_kill_9() {
 
 #[test]
 fn blocking_writers_of_the_memory_engine_survive_kill_9() {
-    // The other two with callbacks: each begins with a database of its own, which takes longer than
-    // killing it.
+    // The other two sets of flags are tested with callbacks. Each set needs a new database, which
+    // takes longer than the kills.
     for (flags, seed) in [MEMORY[0], MEMORY[3]].into_iter().zip(11..) {
         writers_survive((EngineKind::Memory, flags), (4, 1), 2, seed);
     }
@@ -194,13 +196,13 @@ fn load_survives(engine: EngineKind, seed: u64) {
     let file = dir.path().join("lines.tsv");
     let db = dir.path().join("db");
     make(&db, engine, &[]);
-    // Ascending keys, so that what is there can be compared with a prefix of the file.
+    // Keys ascend, so that the database can be compared with a prefix of the file.
     let lines: Vec<String> =
         (0..20_000).map(|number| format!("{number:06}\tvalue {}", number * 7919)).collect();
     std::fs::write(&file, lines.join("\n")).unwrap();
     let mut durable = 0;
     for _ in 0..rounds(4) {
-        // Keys that are there are written again with the same values: the prefix only grows.
+        // Existing keys are written again with equal values, so the prefix only grows.
         let mut command =
             command(["load", "t", file.to_str().unwrap(), "--acks", "--batch", &BATCH.to_string()]);
         let child = command.args(["--engine", &engine.to_string(), "--dir"]).arg(&db).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! Getting text in and out: `load`, `scan`, `count`, `get`, `put`, `delete`, `drop-table`, with
-//! everything that can be wrong about them.
+//! Text into a database and out of it: `load`, `scan`, `count`, `get`, `put`, `delete`,
+//! `drop-table`, and their errors.
 
 use crate::program::{command, in_repository, run, run_in, run_with_input, seeded};
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ fn a_file_of_many_lines_loads_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("UnicodeData.txt");
     let db = dir.path().join("db");
-    // Every key twice: the later line wins, across batches too.
+    // Every key occurs twice, and the later line counts, even in another batch.
     let mut text = String::new();
     for round in 0..2 {
         for number in 0..16_000 {
@@ -230,7 +230,7 @@ fn a_signal_ends_a_load_that_waits_for_input() {
             let lines = if number == 1 { "line" } else { "lines" };
             assert_eq!(line, format!("acknowledged {number} {lines}\n"));
         }
-        // Standard input stays open.
+        // Standard input is not closed before the signal.
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, signal).unwrap();
         let status = child.wait().unwrap();
@@ -325,7 +325,7 @@ fn csv_goes_in_with_quotes_and_comes_out_as_it_went_in() {
     assert_eq!(out, expected);
     run_with_input(dir.path(), "load u - --format csv", out.as_bytes()).expect(0);
     assert_eq!(run_in(dir.path(), "scan u --csv").expect(0), out);
-    // A wide table: one field is the key, the others stay a record.
+    // In a wide table one field is the key, and the other fields are a CSV record.
     let wide = dir.path().join("wide.csv");
     std::fs::write(&wide, "id;name;note\n7;Ann;\"x;y\"\n").unwrap();
     let words = format!("load w {} --separator ; --key-column 2 --header", wide.display());
@@ -362,7 +362,7 @@ fn a_sorted_file_is_loaded_at_once() {
     assert!(out.ends_with("5,000 keys durable in table \"t\"\n"), "{out}");
     assert_eq!(run_in(dir.path(), "scan t").expect(0), text);
     assert!(run_in(dir.path(), "verify").expect(0).contains("closed cleanly"));
-    // Not into a table with keys.
+    // A table with keys is refused.
     run_with_input(dir.path(), "load t - --sorted", b"z\t1\n").expect_error(1, "table \"t\" is not empty");
     let json = b"{\"key\":\"a\",\"value\":\"1\"}\n";
     let out = run_with_input(dir.path(), "load m - --sorted --json --format jsonl", json).expect(0);

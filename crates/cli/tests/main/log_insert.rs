@@ -1,5 +1,5 @@
-//! `bench log-insert`: every sweep's rows and charts, and what it refuses. How fast anything is, no
-//! test asks.
+//! `bench log-insert`: every sweep's rows and charts, and the flags that it refuses. No test checks
+//! a speed.
 
 use crate::program::{Done, command, run, run_in};
 use crate::rows::{number, read};
@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// Short runs of three designs.
+/// Runs sweeps of three designs for a short time.
 fn sweep(dir: &Path, words: &str) -> Done {
     let (csv, svg) = (dir.join("out.csv"), dir.join("charts"));
     let words = format!(
@@ -58,7 +58,7 @@ fn every_sweep_has_its_rows_and_its_chart_and_leaves_nothing_else() {
             svg.starts_with("<svg") && svg.ends_with("</svg>\n") && !svg.contains("NaN"),
             "{name}: {svg}"
         );
-        // Neither a half-written file nor a log.
+        // The run leaves neither a partial file nor a log.
         let mut names: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
@@ -91,7 +91,7 @@ fn what_a_sweep_measures_besides_is_in_its_rows() {
             "private-rings" => "to_private_rings",
             "bare-word" => "to_bare_word",
             "grasshopper" => "to_grasshopper",
-            // Was not run.
+            // The mutex design was not run.
             _ => {
                 assert_eq!(row["to_mutex"], "");
                 continue;
@@ -100,7 +100,7 @@ fn what_a_sweep_measures_besides_is_in_its_rows() {
         assert_eq!(row[itself], "1.000");
     }
     for row in of("txn") {
-        // Each transaction was told, in time or not.
+        // The latency of each transaction was measured.
         assert_eq!(row["times"], row["records"], "{row:?}");
         assert!(number(row, "p50_us") > 0.0 && number(row, "p50_us") <= number(row, "p99_us"), "{row:?}");
         assert!(number(row, "p999_us") <= number(row, "max_us"), "{row:?}");
@@ -151,7 +151,7 @@ fn wrong_words_are_named() {
         ("--seconds", "0", "seconds"),
         ("--in-flight", "0", "0 is not in"),
     ] {
-        // As one word: a value may begin with a dash.
+        // Flag and value are one word, because a value may begin with a dash.
         let done = run(["bench", "log-insert", &format!("{flag}={value}")]);
         assert!(done.err.contains(flag), "{flag}: {}", done.err);
         done.expect_error(2, why);
@@ -189,7 +189,7 @@ fn a_signal_leaves_neither_a_log_nor_half_a_file() {
     let mut command = command(words.split(' '));
     let mut child = command.arg("--dir").arg(&logs).arg("--csv").arg(&csv).spawn().unwrap();
     let mut line = String::new();
-    // Printed when the folder is there.
+    // The program prints the line after it has made the folder.
     assert!(BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap() > 0);
     assert!(logs.is_dir());
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)

@@ -1,5 +1,5 @@
-//! The built program, run as a user runs it. One test program, because each further one is linked
-//! by itself.
+//! Tests that run the built program as a user does. All tests are one program, because each further
+//! program would be linked separately.
 
 mod program;
 mod rows;

@@ -1,4 +1,4 @@
-//! `manycore run`: figures that do not change, its files, and what it refuses.
+//! `manycore run`: its reproducible figures, its files, and the flags that it refuses.
 
 use crate::program::{self, run};
 use crate::rows::{number, read};
@@ -28,7 +28,7 @@ fn the_same_seed_prints_and_writes_the_same_bytes() {
     let (out, csv, svg) = first;
     assert_eq!(csv.lines().count(), 1 + 4);
     assert!(svg.starts_with("<svg") && svg.contains(">marks</text>") && !svg.contains("NaN"), "{svg}");
-    // Every result comes with how far the model is off where the truth is known.
+    // Every result comes with the model's error, where the true value is known.
     assert!(out.contains("off by a factor of"), "{out}");
 }
 
@@ -87,7 +87,7 @@ fn every_sweep_runs_and_repeats_to_the_byte() {
             assert!(number(row, "events") > 0.0 && row["seed"] == "3" && row["device"].is_empty(), "{row:?}");
         }
     }
-    // Where a thread asked how far the log is filled.
+    // The column has a value only if a thread has asked for the filled frontier.
     let crawled = rows.iter().filter(|row| row["sweep"] == "crawl" && !row["crawled"].is_empty());
     assert!(crawled.map(|row| number(row, "crawled")).any(|share| share > 0.0 && share <= 1.0));
 }

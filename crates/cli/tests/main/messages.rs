@@ -1,11 +1,11 @@
-//! Messages of commands that find something wrong: they name the thing and the reason, advise only
-//! what exists, and leave nothing behind.
+//! Error messages of commands. They name the subject and the reason, and advise only existing
+//! flags; the commands leave no files.
 
 use crate::program::{contents, run, run_in, run_with_input};
 use std::fs;
 use std::path::Path;
 
-/// All commands that need a database.
+/// Commands that need an existing database.
 const LOOKERS: [&str; 9] =
     ["get t k", "delete t k", "scan t", "tables", "stat", "stat --json", "checkpoint", "verify", "dump-log"];
 

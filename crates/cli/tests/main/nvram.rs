@@ -1,5 +1,5 @@
-//! Databases whose log is in NVRAM, of every kind: made when asked for, then found out by every
-//! tool; and what is said of the memory.
+//! Databases with every kind of log in NVRAM: a flag makes them, every command detects them, and
+//! the output names the memory.
 
 use crate::program::{contents, run_in, run_with_input};
 use crate::rows::{Row, number, read};
@@ -33,8 +33,8 @@ fn tools_find_out_the_kind_and_say_what_the_memory_is() {
             let dir = tempfile::tempdir().unwrap();
             let dir = dir.path();
             let all = filled(dir, kind, engine);
-            // A short log that the memory engine leaves to the next opening is not checked in
-            // NVRAM.
+            // Take a checkpoint, because `verify` does not check the log that the memory engine
+            // leaves in NVRAM for the next opening.
             run_in(dir, "checkpoint").expect(0);
             let before = contents(dir);
             assert!(run_in(dir, "verify").expect(0).starts_with("sound: "));
@@ -125,7 +125,7 @@ fn every_figure_runs_over_every_kind_and_each_row_says_what_its_memory_was() {
         let latency =
             if micros == 0.0 { "0ns added".to_owned() } else { format!("{}ns added", micros * 1e3) };
         assert!(on_disk || row["nvram"].contains(&latency), "{row:?}");
-        // An order that was not there, or there twice, would have failed the run.
+        // The run itself fails if an order is missing or was made twice.
         assert!(row["work"] != "tpcc-pair" || number(row, "checked") == number(row, "commits"));
         let compared = !on_disk && ["nvlogging6", "nvlogging7", "eleda15"].contains(&row["figure"].as_str());
         assert_eq!(row["to_disk"].is_empty(), !compared, "{row:?}");

@@ -1,12 +1,12 @@
-//! `bench tpcb`, `tpcc`, `tatp` and `sysbench`: what they report, what they find afterwards, and
-//! what they refuse.
+//! `bench tpcb`, `tpcc`, `tatp` and `sysbench`: their reports, the checks after a run, and the
+//! flags that they refuse.
 
 use crate::program::run_in;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Small ones, each with its kinds of transactions.
+/// Small configurations of the workloads, each with its kinds of transactions.
 const SMALL: [(&str, &str, &[&str]); 7] = [
     ("tpcb", "tpcb --branches 3 --accounts 50", &["transfer"]),
     (
@@ -33,8 +33,8 @@ const SMALL: [(&str, &str, &[&str]); 7] = [
     ("index", "sysbench --table-size 300 --mix update-index --skew 0.5", &["oltp_update_index"]),
 ];
 
-/// Transactions of a run. The rarest kind is one in fifty; which clients run them depends on the
-/// scheduler, so a run without one must be improbable: 2 in 10^9.
+/// Number of transactions of a run. One transaction in fifty is of the rarest kind. Their number
+/// depends on the scheduler, so a run without one must be improbable: 2 in 10^9.
 const OPERATIONS: u64 = 1_000;
 
 fn report(dir: &Path, words: &str) -> Value {
@@ -43,7 +43,7 @@ fn report(dir: &Path, words: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
 }
 
-/// The number that was counted afterwards, which must be the expected one.
+/// Returns the number that the check has counted after the run. It must equal the expected one.
 fn checked(report: &Value) -> u64 {
     let check = report["check"].as_object().unwrap();
     let (_, found) = check.iter().find(|(name, _)| *name != "expected").unwrap();
@@ -79,7 +79,7 @@ fn each_runs_on_both_engines_is_checked_and_used_again() {
             assert_eq!((&first["options"]["engine"], &first["options"]["seed"]), (&engine.into(), &1.into()));
             let before = checked(&first);
 
-            // What another seed asks for is checked against what the first one loaded.
+            // A run with another seed uses the records that the first run has loaded.
             let again = report(&db, &format!("{words} --seed 7"));
             assert!(again["load"].is_null(), "{again:#}");
             let after = checked(&again);
@@ -142,7 +142,7 @@ fn all_may_share_a_folder_and_each_size_wants_its_own() {
     ] {
         run(words).expect_error(1, text);
     }
-    // With fewer tables than before none is left over.
+    // A load with fewer tables than before removes the others.
     run("sysbench --table-size 300 --fresh").expect(0);
     let tables = run_in(&db, "tables").expect(0);
     assert!(tables.contains("sbtest1_by_k") && !tables.contains("sbtest2"), "{tables}");
@@ -168,8 +168,8 @@ fn tables_of_others_are_left_alone() {
 #[test]
 fn what_was_lost_is_found() {
     let dir = tempfile::tempdir().unwrap();
-    // As many rows as suffice for the run, or what is checked after it, to miss one; none of these
-    // keys has a space in it.
+    // Each case removes enough rows that the run, or the check after it, misses one. No key of
+    // these tables has a space.
     for (table, many, words, text) in [
         ("tellers", 30, SMALL[0].1, "is missing or cut"),
         ("call_forwarding", 1, "tatp --subscribers 30 --mix update-location", "call forwardings, but"),

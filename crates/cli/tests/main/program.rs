@@ -17,14 +17,14 @@ pub struct Done {
 }
 
 impl Done {
-    /// Asserts the exit code and gives standard output.
+    /// Asserts the exit code, and returns standard output.
     #[track_caller]
     pub fn expect(self, code: i32) -> String {
         assert_eq!(self.code, code, "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
         self.out
     }
 
-    /// Asserts the exit code and that standard error has this text in it.
+    /// Asserts the exit code, and that standard error contains `text`.
     #[track_caller]
     pub fn expect_error(self, code: i32, text: &str) {
         assert!(self.err.contains(text), "no {text:?} in standard error:\n{}", self.err);
@@ -32,7 +32,7 @@ impl Done {
     }
 }
 
-/// The program, not yet started.
+/// Makes a command that runs the program.
 pub fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_katydid"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -44,7 +44,7 @@ pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Done {
     done(command(arguments))
 }
 
-/// Commands that make a database where there is none.
+/// Commands that create a missing database.
 const MAKERS: [&str; 8] = [
     "load ",
     "put ",
@@ -56,9 +56,9 @@ const MAKERS: [&str; 8] = [
     "bench sysbench",
 ];
 
-/// The program on words parted by spaces, in a database folder, not yet started. A database that it
-/// makes gets small segments, if the words name no size: a short command would take most of its
-/// time to prepare large ones.
+/// Makes a command that runs the program with words separated by spaces, in a database folder. If
+/// the words name no segment size, a new database gets small segments, because a short command
+/// would spend most of its time on preparing large ones.
 fn command_in(dir: &Path, words: &str) -> Command {
     let mut command = command(words.split(' '));
     if MAKERS.iter().any(|maker| words.starts_with(maker)) && !words.contains("--segment") {
@@ -68,7 +68,7 @@ fn command_in(dir: &Path, words: &str) -> Command {
     command
 }
 
-/// Runs the program on words parted by spaces, in a database folder.
+/// Runs the program with words separated by spaces, in a database folder.
 pub fn run_in(dir: &Path, words: &str) -> Done {
     done(command_in(dir, words))
 }
@@ -80,7 +80,7 @@ pub fn run_with_input(dir: &Path, words: &str, input: &[u8]) -> Done {
     let input = input.to_vec();
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output().unwrap();
-    // The program may have stopped reading.
+    // The write fails if the program has stopped reading.
     let _may_be_refused = writer.join().unwrap();
     collected(output)
 }
@@ -97,7 +97,7 @@ pub fn collected(output: std::process::Output) -> Done {
     }
 }
 
-/// All files below a folder with their contents.
+/// Returns all files below a folder, with their contents.
 pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![dir.to_path_buf()];
@@ -113,18 +113,18 @@ pub fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Times at which the files below a folder were changed last.
+/// Returns the times of the last changes of the files below a folder.
 pub fn times(dir: &Path) -> BTreeMap<String, SystemTime> {
     let changed = |path: &String| fs::metadata(path).unwrap().modified().unwrap();
     contents(dir).into_keys().map(|path| (path.clone(), changed(&path))).collect()
 }
 
-/// A path in the repository.
+/// Returns a path in the repository.
 pub fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// A generator of random numbers whose seed is printed and can be given again as `KATYDID_SEED`.
+/// Makes a generator of random numbers. Prints its seed, which `KATYDID_SEED` can set.
 pub fn seeded(default: u64) -> fastrand::Rng {
     let seed = std::env::var("KATYDID_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default);
     println!("replay with KATYDID_SEED={seed}");

@@ -1,4 +1,4 @@
-//! `repair`: a dry run first, then the database opens again.
+//! `repair`: a dry run changes nothing; after --apply the database opens.
 
 use crate::program::{contents, run_in};
 use katydid::Database;

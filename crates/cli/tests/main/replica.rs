@@ -1,5 +1,5 @@
-//! `replica`: the demonstration, one replica from configuration to shutdown, and what its clients
-//! are told.
+//! `replica`: the demonstration, one replica from configuration to shutdown, and the output of its
+//! clients.
 
 use crate::program::{collected, command, in_repository, run};
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn a_killed_leader_loses_nothing_that_was_acknowledged() {
     run(words.split(' ').chain([group.to_str().unwrap()])).expect_error(1, "is there already");
 }
 
-/// A replica that runs.
+/// The process of a replica.
 struct Running {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -44,7 +44,7 @@ impl Running {
         Running { child, out, address }
     }
 
-    /// Sends a signal, and waits for the end; the last line.
+    /// Sends a signal, and waits for the end of the process. Returns its last line.
     fn end(mut self, signal: rustix::process::Signal) -> String {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, signal).unwrap();
@@ -108,7 +108,7 @@ fn a_replica_serves_clients_until_a_signal_and_again_afterwards() {
     let table = at("replica status").expect(0);
     assert!(table.lines().nth(1).is_some_and(|line| line.starts_with("5        leader")), "{table}");
     assert_eq!(again.end(rustix::process::Signal::INT), "replica 5 is closed\n");
-    // Another identity does not get the folder.
+    // A replica with another id cannot open the folder.
     let text = std::fs::read_to_string(&config).unwrap().replace("id = 5", "id = 6");
     std::fs::write(&config, text).unwrap();
     run(["replica", "--config", config.to_str().unwrap()]).expect_error(1, "belongs to replica 5 of cluster");
@@ -189,7 +189,8 @@ fn ycsb_drives_a_group_and_counts_what_was_acknowledged() {
     let options = &told["options"];
     assert_eq!((&options["replicated"], &options["leader"]), (&"quorum".into(), &5.into()), "{told}");
 
-    // The records are used again; many inserts under way are all there afterwards.
+    // The run uses the records again. All of its inserts, of which many were in flight at once, are
+    // there afterwards.
     let mix = "-p readproportion=0 -p updateproportion=0 -p scanproportion=0.1 -p insertproportion=0.9";
     let out = ycsb(&format!("--records 300 --operations 500 --in-flight 16 --all {mix}")).expect(0);
     assert!(out.contains("loaded by an earlier run"), "{out}");
@@ -211,14 +212,15 @@ fn ycsb_drives_a_group_and_counts_what_was_acknowledged() {
     replica.end(rustix::process::Signal::TERM);
 }
 
-/// The first key of the records.
+/// Returns the first key of the records.
 fn first_key(address: &str) -> String {
     let out = run(["replica", "scan", "--at", address, "usertable"]).expect(0);
     out.split('\t').next().unwrap().to_owned()
 }
 
-/// SIGSTOP stops the leader, as moving a virtual machine does. The others elect one of themselves.
-/// A read that is sent to the first when it goes on has what was acknowledged meanwhile.
+/// SIGSTOP pauses the leader, as the migration of a virtual machine does, and the others elect a
+/// new leader. After SIGCONT a read at the old leader must return the writes that were acknowledged
+/// during the pause.
 #[test]
 fn a_leader_that_was_paused_does_not_answer_from_its_old_state() {
     use rustix::process::{Pid, Signal, kill_process};

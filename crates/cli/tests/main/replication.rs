@@ -1,13 +1,13 @@
-//! `lab replication`: rows of servers that are processes, and what is refused.
+//! `lab replication`: rows of runs with server processes, and the flags that it refuses.
 
 use crate::program::run;
 use std::collections::BTreeMap;
 
-/// The lines of a CSV file without quotes, by the names of its columns.
+/// Returns the rows of a CSV file, by the names of its columns, without quotes.
 fn rows(text: &str) -> Vec<BTreeMap<&str, &str>> {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
-    // The machine's name has commas in quotes.
+    // The quoted name of the machine has commas.
     let fields = |line: &'_ str| -> Vec<(usize, usize)> {
         let (mut cut, mut from, mut quoted) = (Vec::new(), 0, false);
         for (at, byte) in line.bytes().enumerate() {
@@ -76,7 +76,7 @@ fn transactions_of_sysbench_leave_rows_and_index_whole() {
     );
     let rows = rows(&csv);
     assert_eq!(rows.len(), 1, "{out}");
-    // 150 rows, and an entry of the index for each.
+    // There are 150 rows, and an index entry for each.
     assert_eq!((rows[0]["work"], rows[0]["checked"]), ("sysbench-write", "300"), "{out}");
     assert!(number(&rows[0], "commits") > 0.0, "{out}");
 }

@@ -1,4 +1,4 @@
-//! `reproduce`: its report, going on after an interruption, and what it refuses.
+//! `reproduce`: its report, continuing after an interruption, and the arguments that it refuses.
 
 use crate::program::{self, command, contents, run};
 use std::fs;
@@ -37,7 +37,8 @@ fn what_is_measured_is_kept_and_what_was_cut_is_measured_again() {
     let dir = tempfile::tempdir().unwrap();
     reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     let (done, rows) = (dir.path().join("aether-7/done.json"), dir.path().join("aether-7/rows.csv"));
-    // Rows that no run of it would leave, but for the one criterion that they meet.
+    // No run would leave such rows; they meet one criterion, so that the report shows whether they
+    // were used.
     fs::write(&rows, "threads,parallel-counter,serial,central-counter\n1,10,9.5,10\n64,100,1,99\n").unwrap();
     let before = contents(dir.path());
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
@@ -47,7 +48,7 @@ fn what_is_measured_is_kept_and_what_was_cut_is_measured_again() {
     fs::write(&done, &said[..said.len() - 10]).unwrap();
     let out = reproduce(dir.path(), "aether --figure 7 --quick").expect(0);
     assert!(!out.contains("`marks` loses 1 %"), "{out}");
-    // A file of other arguments counts for nothing.
+    // Rows of a run with other arguments are not used.
     fs::write(&rows, "threads,parallel-counter,serial,central-counter\n1,10,9.5,10\n64,100,1,99\n").unwrap();
     let out = reproduce(dir.path(), "aether --figure 7").expect(0);
     assert!(!out.contains("`marks` loses 1 %"), "{out}");
@@ -64,7 +65,7 @@ fn an_interrupted_run_leaves_a_report_that_says_how_to_go_on() {
     let mut command = command(["reproduce", "cicada", "--figure", "6,4", "--quick", "--out"]);
     let mut child = command.arg(dir.path()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    // So the first experiment is under way.
+    // After this line the first experiment is running.
     lines.find(|line| line.starts_with("reproduce:")).expect("it shows progress");
     signal(&child);
     let rest: Vec<String> = lines.collect();

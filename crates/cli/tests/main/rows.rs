@@ -7,7 +7,7 @@ use std::path::Path;
 /// A row, by the names of its columns.
 pub type Row = BTreeMap<String, String>;
 
-/// All rows of a file; each has all columns.
+/// Reads all rows of a file. Each must have all columns.
 pub fn read(file: &Path) -> Vec<Row> {
     let text = fs::read_to_string(file).unwrap();
     let mut lines = text.lines().map(fields);
@@ -19,7 +19,7 @@ pub fn read(file: &Path) -> Vec<Row> {
     lines.map(row).collect()
 }
 
-/// The number in a column.
+/// Returns the number in a column.
 #[track_caller]
 pub fn number(row: &Row, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} is no number: {row:?}"))

@@ -1,5 +1,5 @@
-//! Following and copying a database that another process has open: clean ends, whichever process
-//! ends first.
+//! Following and copying a database that another process has open. Both processes end cleanly, in
+//! either order.
 
 use crate::program::{Done, collected, command, run_in};
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-/// A `load` that has the database open, and commits each line that it is given.
+/// A process of `load`, which has the database open and commits each line of its input.
 struct Owner {
     child: Child,
     input: Option<ChildStdin>,
@@ -25,13 +25,13 @@ impl Owner {
         owner
     }
 
-    /// Returns when the line is durable.
+    /// Sends a line, and waits until it is durable.
     fn put(&mut self, key: &str, value: &str) {
         writeln!(self.input.as_mut().unwrap(), "{key}\t{value}").unwrap();
         self.acks.next().unwrap().unwrap();
     }
 
-    /// Ends its input: it closes the database and ends.
+    /// Ends the input, after which the process closes the database and ends.
     fn close(mut self) {
         drop(self.input.take());
         drop(self.acks);
@@ -56,7 +56,7 @@ impl Follower {
         serde_json::from_str(&self.lines.next().expect("a line").unwrap()).unwrap()
     }
 
-    /// The keys of the transactions to come, up to this one.
+    /// Returns the keys of the next transactions, up to `key`.
     fn keys_until(&mut self, key: &str) -> Vec<String> {
         let mut keys = Vec::new();
         while keys.last().is_none_or(|last| last != key) {
@@ -71,7 +71,7 @@ impl Follower {
     }
 }
 
-/// The keys that a transaction has changed.
+/// Returns the keys that a transaction has changed.
 fn keys_of(transaction: &Value) -> Vec<String> {
     let changes = transaction["changes"].as_array().unwrap();
     changes.iter().filter_map(|change| change["key"].as_str()).map(str::to_owned).collect()
@@ -87,7 +87,7 @@ fn a_running_database_is_followed_until_its_owner_closes_it() {
         owner.put(&format!("k{number}"), "v");
     }
     assert_eq!(follower.keys_until("k49"), (0..50).map(|number| format!("k{number}")).collect::<Vec<_>>());
-    // Looking goes on beside it.
+    // Other commands can read at the same time.
     assert_eq!(run_in(folder.path(), "count t").expect(0), "51\n");
     let seen = run_in(folder.path(), "changes --from oldest --limit 2").expect(0);
     assert_eq!(seen.lines().count(), 2);
@@ -112,14 +112,14 @@ fn a_follower_that_dies_holds_its_owner_up_no_more() {
     let mut owner = Owner::begin(folder.path());
     let mut all = vec!["first".to_owned()];
     let mut printed = 0;
-    // More than there are connections at a time.
+    // Run more followers than the socket has connections.
     for number in 0..12 {
         let mut follower = Follower::begin(folder.path(), "--consumer outbox");
         all.push(format!("k{number}"));
         owner.put(&all[number + 1], "v");
         let keys = follower.keys_until(&all[number + 1]);
-        // From the first one that no follower has acknowledged on, which is not behind what was
-        // printed.
+        // The keys begin at the first one that no follower has acknowledged. All keys before it
+        // were printed.
         assert!(all.ends_with(&keys) && all.len() - keys.len() <= printed, "{keys:?} after {printed}");
         printed = all.len();
         follower.child.kill().unwrap();
@@ -141,7 +141,7 @@ fn a_signal_ends_a_follower_of_a_running_database_and_it_has_acknowledged() {
     let mut follower = Follower::begin(folder.path(), "--consumer outbox --limit 3");
     owner.put("second", "2");
     assert_eq!(follower.keys_until("second"), ["first", "second"]);
-    // The limit is reached, with the creation of the table: everything is acknowledged.
+    // With the creation of the table the limit is reached, and all transactions are acknowledged.
     follower.ended().expect(0);
     let mut follower = Follower::begin(folder.path(), "--consumer outbox");
     owner.put("third", "3");
@@ -186,16 +186,16 @@ fn a_backup_of_a_running_database_ends_with_its_client_or_its_owner() {
         }
         child
     };
-    // It is told to stop: the owner has ended the copy when it ends.
+    // A client that a signal stops ends after the owner has ended the copy.
     let stopped = begun("stopped");
     kill_process(Pid::from_child(&stopped), Signal::INT).unwrap();
     collected(stopped.wait_with_output().unwrap()).expect_error(1, "cancelled");
-    // It dies.
+    // This client is killed.
     let mut died = begun("died");
     died.kill().unwrap();
     died.wait().unwrap();
     owner.put("k", "v");
-    // The owner closes, and waits for no copy.
+    // The owner closes the database without waiting for the copy.
     let ended = begun("ended");
     owner.close();
     collected(ended.wait_with_output().unwrap()).expect(1);

@@ -1,4 +1,4 @@
-//! `shell`, from standard input: transactions of several commands, and what goes wrong.
+//! `shell` with standard input: transactions of several commands, and errors.
 
 use crate::program::{run_in, run_with_input};
 
@@ -10,7 +10,7 @@ fn several_commands_are_one_transaction() {
     let out = run_with_input(dir.path(), "shell --segment 4MiB", input).expect(0);
     assert_eq!(out, "light green\nred\nfig\t\npear\tgreen\n1\nfruit\n");
     assert_eq!(run_in(dir.path(), "scan fruit").expect(0), "fig\t\npear\tgreen\n");
-    // Left open at the end.
+    // A transaction that is open at the end is rolled back.
     let done = run_with_input(dir.path(), "shell", b"begin\nput fruit fig blue\n");
     assert!(done.err.contains("the open transaction was rolled back"), "{}", done.err);
     done.expect(0);

@@ -1,5 +1,5 @@
-//! `verify` beside what opening does: what it calls sound can be opened and has everything, and
-//! what cannot be opened it never calls sound.
+//! `verify` compared with opening. A database that `verify` calls sound can be opened and has all
+//! rows; one that cannot be opened is never called sound.
 
 use crate::program::{contents, run_in};
 use katydid::{Database, EngineKind, Error, MemoryOptions, Options, PagedOptions};
@@ -42,7 +42,8 @@ fn put(database: &Database, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// A copy of a database in use is what its crash would leave: recovered in memory it has all rows.
+/// A copy of an open database equals the state after a crash. `verify` recovers it in memory, and
+/// it has all rows.
 fn what_a_crash_left_is_recovered_in_memory(engine: EngineKind) {
     let root = tempfile::tempdir().unwrap();
     let (live, left) = (root.path().join("live"), root.path().join("left"));
@@ -71,8 +72,7 @@ fn what_a_crash_left_is_recovered_in_memory_memory() {
     what_a_crash_left_is_recovered_in_memory(EngineKind::Memory);
 }
 
-/// While a process writes, its files are no database that could be judged: neither sound nor
-/// faulty.
+/// While a process has the database open, `verify` calls it neither sound nor faulty.
 fn what_another_process_has_open_is_not_checked(engine: EngineKind) {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("live");
@@ -108,8 +108,8 @@ fn what_another_process_has_open_is_not_checked_memory() {
     what_another_process_has_open_is_not_checked(EngineKind::Memory);
 }
 
-/// Copies each file at another time, as `cp -r` does beside a process that writes: those of `late`
-/// after a checkpoint that trims.
+/// Copies files at different times, as `cp -r` does while a process writes. The files in `late` are
+/// copied after a checkpoint that trims the log.
 fn torn_copy(engine: EngineKind, late: &[&str]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     let (live, copied) = (root.path().join("live"), root.path().join("copied"));
@@ -126,7 +126,7 @@ fn torn_copy(engine: EngineKind, late: &[&str]) -> tempfile::TempDir {
     root
 }
 
-/// `verify` and opening agree.
+/// Checks that `verify` does not call the copy sound, as opening fails.
 fn assert_not_called_sound(root: &tempfile::TempDir) {
     let copied = root.path().join("copied");
     let before = contents(&copied);
@@ -178,7 +178,7 @@ fn a_log_that_cannot_be_recovered_in_memory_is_not_called_checked() {
     with_ring.advanced.log.medium = katydid::MediumOptions::NvRing { memory, inserter: Default::default() };
     let database = Database::open_with(dir.path(), with_ring).unwrap();
     put(&database, 0..10);
-    // A transaction that has written and is open at the end has to be undone: the database is not
+    // A transaction with writes is open at the end and must be undone, so the database is not
     // closed cleanly.
     let table = database.table("t").unwrap();
     let open = database.begin().unwrap();

@@ -9,7 +9,7 @@
 //! | all, with unequal reads | | diverged |
 //! | none | all refused the transaction | refused: no replica has the transaction |
 //! | none | one or more gave no answer | unknown |
-//! | some | one or more gave no answer, or may commit later | unknown: a retry completes the transaction |
+//! | some | one or more gave no answer, or may commit later | unknown; a retry may complete it |
 //! | some | all refused the transaction for good | diverged |
 
 use super::message::{Outcome, Refusal};

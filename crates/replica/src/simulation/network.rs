@@ -9,7 +9,7 @@
 //! |---|---|
 //! | cut from A to B | nothing that A sends arrives at B until the cut is healed; then the bytes sent meanwhile arrive, or the connection breaks |
 //! | reset | both sides fail at their next use; bytes in flight are lost |
-//! | crash of a host | its connections are reset; after a silent crash its peers only receive nothing more |
+//! | crash of a host | its connections are reset, or, if it is silent, its peers get nothing more |
 //! | slow link | everything between two hosts takes longer |
 
 use crate::frame::FrameCodec;
