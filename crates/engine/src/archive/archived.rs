@@ -1,9 +1,9 @@
-//! An archive as it is restored from: which file has which stretch, and the bytes of the log by
-//! stream and position.
+//! An archive that is opened for restoring: which file has which stretch, and the bytes of the log
+//! by stream and position.
 //!
-//! Any thread; `held` is a leaf latch, held while one stretch is read from its file. Nothing is
-//! written. What lies in the directory is believed after its checksums: heads when the archive is
-//! opened, bytes when they are read.
+//! Any thread may call this. `held` is a leaf latch, held while one stretch is read from its file.
+//! No file is written. Checksums are compared before contents are used: those of heads when the
+//! archive is opened, those of log bytes when the bytes are read.
 
 use super::format::{HEAD, Head, STRETCH_BYTES, StretchHead, positions, sum_of};
 use crate::Lsn;
@@ -15,34 +15,34 @@ use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// A stretch, and where it lies.
+/// A stretch, and its place in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct LocatedStretch {
     pub(crate) at: StretchHead,
-    /// A moment when all of it was durable. None is before that of a stretch before: the clock may
-    /// have been set back.
+    /// A moment when the whole stretch was durable, raised to the moment of the stretch before,
+    /// because the clock may have been set back.
     pub(crate) moment: SystemTime,
     file: Arc<str>,
-    /// Offset of its bytes in the file.
+    /// Offset of the stretch's bytes in the file.
     offset: u64,
 }
 
 impl LocatedStretch {
-    /// Returns true if it ends in each stream at or below `ends`.
+    /// Returns true if the stretch ends in each stream at or below `ends`.
     fn ends_within(&self, ends: &[Lsn]) -> bool {
         self.at.parts.iter().zip(ends).all(|(part, end)| part.to <= *end)
     }
 }
 
-/// See the head of this file.
+/// An archive that is opened for restoring.
 #[derive(Debug)]
 pub(crate) struct Archived {
     directory: Arc<dyn Directory>,
-    /// In order of positions. Between two there may be a gap.
+    /// The stretches in order of positions, perhaps with gaps between them.
     places: Vec<LocatedStretch>,
-    /// In each stream, where what goes on from the wanted position without a gap ends.
+    /// In each stream, the end of the log that follows the wanted position without a gap.
     ends: Vec<Lsn>,
-    /// Part that was read last.
+    /// The part that was read last.
     held: Mutex<Option<HeldPart>>,
 }
 
@@ -63,8 +63,8 @@ pub(crate) struct ArchivedStream {
 }
 
 impl Archived {
-    /// The archived files among these names, by position; of files that begin at the same one the
-    /// longest first.
+    /// Returns the archived files among these names, sorted by first position. Of files with the
+    /// same first position, the longest comes first.
     pub(super) fn names(names: &[String]) -> Vec<(String, Lsn, Lsn)> {
         let mut found: Vec<(String, Lsn, Lsn)> = names
             .iter()
@@ -74,7 +74,7 @@ impl Archived {
         found
     }
 
-    /// The head of the last stretch in a file that begins at `from`.
+    /// Returns the head of the last stretch in the file `name`, which begins at `from`.
     pub(super) fn last_head(directory: &dyn Directory, name: &str, from: Lsn) -> Result<Option<StretchHead>> {
         let mut last = None;
         heads(directory, name, from, &mut |at, _| {
@@ -84,8 +84,8 @@ impl Archived {
         Ok(last)
     }
 
-    /// The archive in `directory`, which must be of the log of `database`, and what it has from
-    /// `from` on, a position of each stream.
+    /// Opens the archive in `directory`, which must have the log of `database`. `from` is the
+    /// wanted first position of each stream.
     pub(crate) fn open(directory: Arc<dyn Directory>, database: Id, from: &[Lsn]) -> Result<Archived> {
         let names = Self::names(&directory.list()?);
         if names.is_empty() {
@@ -94,7 +94,7 @@ impl Archived {
         let mut places: Vec<LocatedStretch> = Vec::new();
         let (mut reached, mut latest) = (Lsn::ZERO, SystemTime::UNIX_EPOCH);
         for (name, first, to) in names {
-            // Joined with others, and not removed before a crash.
+            // A longer file has the bytes of this one: a crash came before this one was removed.
             if to < reached || to == reached && first < to {
                 continue;
             }
@@ -112,7 +112,7 @@ impl Archived {
                 };
                 if at.parts.len() != from.len() {
                     return corrupt(&format!(
-                        "it is of {} streams, the log has {}",
+                        "it has {} streams, the log has {}",
                         at.parts.len(),
                         from.len()
                     ));
@@ -123,7 +123,7 @@ impl Archived {
                 if let Some(last) = places.last().filter(|last| last.at.head.to == head.from)
                     && !at.follows(&last.at)
                 {
-                    return corrupt("it goes on elsewhere than the stretch before ends");
+                    return corrupt("it does not begin where the stretch before it ends");
                 }
                 latest = latest.max(head.time());
                 places.push(LocatedStretch { at: at.clone(), moment: latest, file: file.clone(), offset });
@@ -131,7 +131,7 @@ impl Archived {
             })?;
             reached = reached.max(to);
         }
-        // Files may overlap that were copied together from several places.
+        // Files that a user copied together from several archives may overlap.
         places.sort_by_key(|place| place.at.head.from);
         let mut ends = from.to_vec();
         for LocatedStretch { at, .. } in &places {
@@ -142,27 +142,27 @@ impl Archived {
         Ok(Archived { directory, places, ends, held: Mutex::default() })
     }
 
-    /// In each stream the end of what goes on from the wanted position without a gap.
+    /// The end, in each stream, of the log that follows the wanted position without a gap.
     pub(crate) fn ends(&self) -> &[Lsn] {
         &self.ends
     }
 
-    /// The end of the last stretch, whatever is missing before it.
+    /// The end of the last stretch, even if there is a gap before it.
     pub(crate) fn last(&self) -> Lsn {
         self.places.iter().map(|place| place.at.head.to).max().unwrap_or(Lsn::ZERO)
     }
 
-    /// The stretches in order.
+    /// The stretches in order of positions.
     pub(crate) fn places(&self) -> &[LocatedStretch] {
         &self.places
     }
 
-    /// The stretches to whose end a database can be restored, as far as there is no gap.
+    /// The stretches to whose end a database can be restored, up to the first gap.
     pub(crate) fn cuts(&self) -> impl Iterator<Item = &LocatedStretch> {
         self.places.iter().filter(|place| place.at.is_cut() && place.ends_within(&self.ends))
     }
 
-    /// Fails if something lies beyond the ends.
+    /// Fails if a stretch begins beyond the ends, which means a gap.
     pub(crate) fn check_gap(&self) -> Result<()> {
         let is_beyond = |place: &&LocatedStretch| {
             place.at.parts.iter().zip(&self.ends).any(|(part, end)| part.from > *end)
@@ -177,14 +177,14 @@ impl Archived {
         }
     }
 
-    /// Reads all stretches that have something behind `from` and are `wanted`, and compares their
-    /// checksums.
+    /// Reads each stretch that is `wanted` and ends above `from` in a stream, and compares its
+    /// checksum.
     pub(crate) fn check(&self, from: &[Lsn], wanted: &dyn Fn(&LocatedStretch) -> bool) -> Result<()> {
         let mut needed = self.places.iter().filter(|place| !place.ends_within(from) && wanted(place));
         needed.try_for_each(|place| self.bytes_of(place).map(drop))
     }
 
-    /// The streams of the archive, to be read behind a copy.
+    /// The streams of the archive, each as log that follows the log of a copy.
     pub(crate) fn streams(self: &Arc<Self>) -> Vec<Arc<dyn ArchivedBytes>> {
         let stream =
             |stream| Arc::new(ArchivedStream { archived: self.clone(), stream }) as Arc<dyn ArchivedBytes>;
@@ -199,8 +199,8 @@ impl Archived {
         })
     }
 
-    /// The stretch that has a position of a stream, and where that stream's bytes begin in the
-    /// file.
+    /// The stretch that has position `at` of a stream, and the offset in the file where that
+    /// stream's bytes of the stretch begin.
     fn place(&self, stream: usize, at: Lsn) -> Option<(&LocatedStretch, u64)> {
         let below = self.places.partition_point(|place| place.at.parts[stream].from <= at);
         let place = self.places[..below].iter().rev().find(|place| place.at.parts[stream].to > at)?;
@@ -208,9 +208,9 @@ impl Archived {
         Some((place, place.offset + before))
     }
 
-    /// The bytes of a stream in a stretch. The checksum is that of the bytes of all streams: where
-    /// there are several, it was compared before ([`Archived::check`]), and their records have
-    /// checksums of their own.
+    /// The bytes of a stream in a stretch. The checksum of a stretch covers the bytes of all
+    /// streams. With several streams it is not compared here, because [`Archived::check`] has
+    /// compared it before and each record has a checksum of its own.
     fn part_of(&self, place: &LocatedStretch, stream: usize, offset: u64) -> Result<Vec<u8>> {
         if place.at.parts.len() == 1 {
             return self.bytes_of(place);
@@ -264,7 +264,7 @@ impl ArchivedBytes for ArchivedStream {
     }
 }
 
-/// Visits the heads of the stretches in a file, each with where its bytes begin.
+/// Visits the heads of the stretches in a file, each with the offset of its log bytes.
 fn heads(
     directory: &dyn Directory,
     name: &str,
@@ -284,9 +284,9 @@ fn heads(
         let head = Head::decode(&bytes[..got], length.saturating_sub(offset), name, at);
         let head = head.map_err(|fault| Error::archive(directory, fault))?;
         if head.from != at {
-            return Err(corrupt(at, &format!("it goes on at position {}", head.from)));
+            return Err(corrupt(at, &format!("the next stretch begins at position {}", head.from)));
         }
-        // At most that of 1,024 streams.
+        // At most 32 KiB, the table of 1,024 streams.
         let mut table = vec![0; head.table_bytes()];
         if !table.is_empty() && file.read_at(&mut table, offset)? < table.len() {
             return Err(corrupt(at, "it is cut short"));
@@ -303,7 +303,7 @@ fn heads(
     }
 }
 
-/// Visits the stretches in a file with their bytes, whose checksums are compared.
+/// Compares the checksum of each stretch in a file, and visits the stretch with its bytes.
 pub(super) fn read_whole(
     directory: &dyn Directory,
     name: &str,
@@ -331,7 +331,7 @@ fn read_bytes(
     name: &str,
     offset: u64,
 ) -> std::result::Result<Vec<u8>, StretchError> {
-    // A head says no more (`Head::decode`).
+    // `Head::decode` refuses a head with more bytes than `STRETCH_BYTES`.
     let mut bytes = vec![0; (head.bytes() as usize).min(STRETCH_BYTES)];
     let got = file.read_at(&mut bytes, offset).map_err(StretchError::Device)?;
     let corrupt = |finding: &str| {

@@ -1,14 +1,17 @@
-//! Giving a program the finished stretches of the log, and keeping them until it has them.
+//! The archiver, which gives a program the finished stretches of the log. The database keeps that
+//! log until the program has it.
 //!
-//! On the thread of the program. A step reads what is durable, and only then what the engine says
-//! of it (pages, numbers of tables), so that both cover the records of the stretch.
+//! The program's thread runs this code. A step first reads durable log and then the engine's number
+//! of pages and next table number, so that these two cover the records of the stretch.
 //!
-//! The memory engine's log has streams, of which no single end is a state that a crash leaves. Its
-//! archiver goes in rounds: it takes a stamp below which nothing can be appended any more (the
-//! horizon), then a cut of all streams ([`Log::cut`](katydid_wal::Log::cut)), and gives what lies
-//! below the cut in stretches of all streams. The last stretch of a round says that it ends at a
-//! cut, and up to which stamp that has everything: below the horizon, and not above the greatest
-//! stamp that was archived, from which time goes on after a crash.
+//! The memory engine's log has several streams, and arbitrary ends of them are no state that a
+//! crash leaves. So its archiver works in rounds. A round takes a stamp below which no record can
+//! be appended any more (the horizon), then a cut of all streams
+//! ([`Log::cut`](katydid_wal::Log::cut)), and gives the log below the cut in stretches of all
+//! streams. The head of the round's last stretch says that the stretch ends at a cut, and names the
+//! stamp up to which the cut has every commit. The stamp is below the horizon and at most the
+//! greatest archived stamp, because the clock of a restored database continues from the greatest
+//! stamp in its log.
 
 use super::format::{Head, STRETCH_BYTES, StreamPart, StreamsHead, StretchHead, sum_of, table_of};
 use super::mark::{self, ArchiveMark};
@@ -34,29 +37,29 @@ pub struct LogStretch {
 }
 
 impl LogStretch {
-    /// The first position in it, which is the end of the stretch before. In the memory engine a
-    /// position is the sum of the positions in all streams.
+    /// The first position of the stretch, which is the end of the stretch before. In the memory
+    /// engine a position is the sum of the positions in all streams.
     pub fn from(&self) -> Lsn {
         self.at.head.from
     }
 
-    /// Its exclusive end.
+    /// The exclusive end of the stretch.
     pub fn to(&self) -> Lsn {
         self.at.head.to
     }
 
-    /// A moment when all of it was durable, by the clock of the machine that archives.
+    /// A moment when the whole stretch was durable, by the clock of the machine that archives.
     pub fn moment(&self) -> SystemTime {
         self.at.head.time()
     }
 
-    /// The name of the file that an archive keeps it in. Names sort by position. A directory of
-    /// such files is an archive.
+    /// The name of the stretch's file in an archive. Names sort by position. A directory of such
+    /// files is an archive.
     pub fn file_name(&self) -> String {
         self.at.head.file_name()
     }
 
-    /// The content of that file, with checksums.
+    /// The contents of the stretch's file, with checksums.
     pub fn to_bytes(&self) -> Vec<u8> {
         [&self.at.encode()[..], &self.bytes].concat()
     }
@@ -64,7 +67,7 @@ impl LogStretch {
     /// Decodes the bytes that [`LogStretch::to_bytes`] has made.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] if the bytes are anything else, and with
+    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] if the bytes are no stretch, and with
     /// [`ArchiveFault::NewerVersion`] if a newer version has made them.
     pub fn from_bytes(bytes: &[u8]) -> Result<LogStretch> {
         let (at, rest) = mark::decode(bytes, bytes.len().saturating_sub(super::format::HEAD) as u64)?;
@@ -84,44 +87,44 @@ impl LogStretch {
 }
 
 /// Reads the durable log of a database in stretches. The database keeps the log until the program
-/// acknowledges them. Made by [`Database::log_archiver`].
+/// acknowledges the stretches. Made by [`Database::log_archiver`].
 ///
-/// Dropping it does not end the archiving: the database keeps the log from the last acknowledgement
-/// on, until [`Database::remove_log_archiver`].
+/// Dropping a `LogArchiver` does not end the archiving: until [`Database::remove_log_archiver`],
+/// the database keeps the log from the last acknowledgement on.
 pub struct LogArchiver {
     of: Chosen,
     consumer: Consumer,
-    /// In each stream, the end of what was given, and the last record in it.
+    /// In each stream, the end of the given log.
     at: Vec<Lsn>,
+    /// In each stream, the last record of the given log.
     last: Vec<Option<RecordMark>>,
-    /// Milliseconds since 1970; never less than that of a stretch before.
+    /// Milliseconds since 1970; at least the moment of the stretch before.
     moment: u64,
     /// Memory engine: the greatest stamp of a record that was given.
     greatest: CommitStamp,
-    /// Memory engine: what is being given.
+    /// Memory engine: the round whose stretches are being given.
     round: Option<Round>,
 }
 
 /// A cut of the memory engine's log.
 #[derive(Debug, Clone)]
 struct Round {
-    /// Everything with a lower stamp lies below the ends.
+    /// All records with a lower stamp lie below the ends.
     horizon: CommitStamp,
     ends: Vec<Lsn>,
     moment: u64,
 }
 
 impl Database {
-    /// Returns the archiver of this name. If there is none, it makes one that begins at the start
-    /// of the log. An archiver goes on after its last acknowledgement, in this opening and in later
-    /// ones.
+    /// Returns the archiver of this name. A new archiver begins at the start of the log. An
+    /// existing one continues after its last acknowledgement, in this opening and in later ones.
     ///
     /// The database keeps the log for an archiver that is at most `bytes_max` bytes behind. Writers
-    /// and checkpoints never wait for it. If it is farther behind when a checkpoint trims the log,
-    /// it has a gap, and its calls return an error.
+    /// and checkpoints never wait for an archiver. An archiver that is farther behind when a
+    /// checkpoint trims the log has a gap, and its calls return an error.
     ///
-    /// The log of the memory engine has several streams, and one archiver reads all of them. It
-    /// reads up to a cut through all streams, and waits for one sync at each cut.
+    /// The log of the memory engine has several streams, and one archiver reads all of them. The
+    /// archiver reads up to a cut through all streams, and waits for one sync at each cut.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -133,7 +136,7 @@ impl Database {
     /// let mut kept = std::collections::BTreeMap::new();
     /// while let Some(stretch) = archiver.try_next()? {
     ///     kept.insert(stretch.file_name(), stretch.to_bytes());
-    ///     // It is safe there:
+    ///     // The stretch is stored:
     ///     archiver.acknowledge()?;
     /// }
     /// assert!(!kept.is_empty());
@@ -142,10 +145,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver has a gap
-    /// ([`Database::remove_log_archiver`] forgets it, and a new one begins after the gap), or of a
-    /// log in NVRAM; [`Error::Log`] if the name has other than 1 to 56 lower-case letters, digits,
-    /// `-` and `_`; failures of the device.
+    /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver has a gap (after
+    /// [`Database::remove_log_archiver`], a new archiver of this name begins after the gap);
+    /// [`Error::Archive`] if the log is in NVRAM; [`Error::Log`] if the name is not 1 to 56
+    /// lower-case letters, digits, `-` and `_`; failures of the device.
     pub fn log_archiver(&self, name: &str, bytes_max: u64) -> Result<LogArchiver> {
         self.check_access()?;
         LogArchiver::open(&self.of, name, bytes_max, None)
@@ -173,7 +176,7 @@ impl Database {
     }
 
     /// Removes the archiver of this name, and returns whether there was one. The removal is durable
-    /// when this returns. The next checkpoint trims the log that was kept for it.
+    /// when this returns. The next checkpoint trims the log that was kept for the archiver.
     ///
     /// # Errors
     /// Failures of the device.
@@ -183,8 +186,8 @@ impl Database {
 }
 
 impl LogArchiver {
-    /// Goes on after `archived`, the last stretch that an archive has; without, where the archiver
-    /// of this name was.
+    /// Opens the archiver after `archived`, the last stretch of an archive. With `None` it
+    /// continues after the last acknowledgement of the archiver of this name.
     pub(super) fn open(
         of: &Chosen,
         name: &str,
@@ -198,7 +201,7 @@ impl LogArchiver {
         call.archive_facts()?;
         let (log, name) = (call.log(), format!("{ARCHIVER_PREFIX}{name}"));
         let has_streams = call.options().engine.kind() == EngineKind::Memory;
-        // Until the consumer is there nothing is trimmed.
+        // This pin prevents a trim until the consumer exists.
         let pin = log.pin_all(u64::MAX);
         let known = log.consumers().into_iter().find(|consumer| consumer.name == name);
         let fault = |fault| Error::Archive { place: call.place().to_owned(), fault: Box::new(fault) };
@@ -220,8 +223,8 @@ impl LogArchiver {
                 }
                 (parts.iter().map(|part| part.to).collect(), keep)
             }
-            // The consumer keeps the last record of the one stream, so archiving goes on behind
-            // that.
+            // The consumer keeps the last record of the one stream, so archiving continues at the
+            // mark, which is the end of that record.
             (None, Some(known)) if !has_streams => (vec![Lsn::new(known.mark)], known.from.clone()),
             (None, Some(known)) => (known.from.clone(), known.from.clone()),
             (None, None) => (pin.from().to_vec(), pin.from().to_vec()),
@@ -234,7 +237,7 @@ impl LogArchiver {
         let mark = position_of(&at)?.get();
         let is_acknowledged = known.as_ref().is_some_and(|known| !known.is_lost && known.mark == mark);
         let consumer = match known {
-            // What was lost for it was found to be in the archive.
+            // The archive has the log that was trimmed above this consumer.
             Some(known) if known.is_lost => {
                 log.remove_consumer(&name)?;
                 log.consumer(&name, bytes_max, mark, &keep)?
@@ -269,13 +272,13 @@ impl LogArchiver {
         streams.map(|(stream, at)| stream.durable().since(*at)).sum()
     }
 
-    /// Returns the next stretch, of at most 4 MiB, if more log is durable. It does not block,
-    /// except that in the memory engine it may wait for a sync.
+    /// Returns the next stretch, of at most 4 MiB, if more log is durable. Does not block, except
+    /// for a sync in the memory engine.
     ///
     /// # Errors
     /// [`Error::Archive`] with [`ArchiveFault::LogTrimmed`] if the archiver was too far behind;
-    /// [`Error::Log`] if the log is damaged; [`Error::Closed`]; failures of the device. The
-    /// archiver stays where it is.
+    /// [`Error::Log`] if the log is damaged; [`Error::Closed`]; failures of the device. After an
+    /// error the archiver's position is unchanged.
     pub fn try_next(&mut self) -> Result<Option<LogStretch>> {
         self.begin_round()?;
         let call = Call::enter(&self.of)?;
@@ -285,7 +288,7 @@ impl LogArchiver {
             let (from, last) = (self.at[nth], self.last[nth]);
             let until = self.round.as_ref().map_or(Lsn::LIMIT, |round| round.ends[nth]);
             let room = STRETCH_BYTES - bytes.len();
-            // A record may need a stretch of this size.
+            // A record may need this much room.
             let stretch = match room < PHYSICAL_BYTES_MAX {
                 true => None,
                 false => stream
@@ -296,7 +299,7 @@ impl LogArchiver {
                 Some(Stretch { to, last, stamp_max, bytes: more, .. }) => {
                     greatest = greatest.max(stamp_max);
                     parts.push(StreamPart { from, to, last: Some(last) });
-                    // Most logs have one stream.
+                    // The bytes of the first stream are moved, not copied.
                     if bytes.is_empty() { bytes = more } else { bytes.extend_from_slice(&more) }
                 }
                 None => parts.push(StreamPart { from, to: from, last }),
@@ -311,14 +314,16 @@ impl LogArchiver {
         self.give(parts, bytes, facts).map(Some)
     }
 
-    /// Memory engine: takes a cut, if the last one was given.
+    /// Memory engine: takes a new cut if all log below the last cut was given. Paged engine: does
+    /// nothing.
     fn begin_round(&mut self) -> Result<()> {
         let is_given = self.round.as_ref().is_none_or(|round| round.ends == self.at);
         if !is_given {
             return Ok(());
         }
         let call = Call::enter(&self.of)?;
-        // First, so that what is below it was appended when the ends are noted.
+        // The horizon is taken before the cut, so that all records below the horizon lie below the
+        // cut.
         let Some(horizon) = call.archive_horizon()? else { return Ok(()) };
         let ends = call.log().cut()?;
         drop(call);
@@ -327,7 +332,7 @@ impl LogArchiver {
         Ok(())
     }
 
-    /// A stretch of these bytes. What it has is given.
+    /// Makes a stretch of these bytes and advances the archiver past it.
     fn give(
         &mut self,
         parts: Vec<StreamPart>,
@@ -406,13 +411,13 @@ impl LogArchiver {
                 }
                 ended.map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
             })?),
-            // The next call says so.
+            // The next call of `try_next` returns this error as `ArchiveFault::LogTrimmed`.
             Err(wal::Error::Read(ReadError::Trimmed { .. })) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Acknowledges every stretch that was returned: the program has them in a safe place, and the
+    /// Acknowledges every stretch that was returned: the program has stored them safely, and the
     /// database need not keep that log. The acknowledgement is durable when this returns, which
     /// costs one durable write.
     ///
@@ -437,12 +442,12 @@ impl LogArchiver {
     }
 
     /// Calls `give` with each finished stretch, and acknowledges the stretch when `give` returns.
-    /// Blocks while no more log is durable. Ends when `give` breaks or fails. For programs that
-    /// keep archives by means of their own.
+    /// Blocks while no more log is durable. Ends when `give` breaks or fails. This is for programs
+    /// that store archives in their own way.
     ///
     /// # Errors
-    /// The error of `give`: the next archiver of this name returns that stretch again. The errors
-    /// of [`LogArchiver::next`] and [`LogArchiver::acknowledge`].
+    /// The error of `give`, after which the next archiver of this name returns that stretch again.
+    /// The errors of [`LogArchiver::next`] and [`LogArchiver::acknowledge`].
     pub fn run<E: From<Error>>(
         &mut self,
         mut give: impl FnMut(&LogStretch) -> std::result::Result<ControlFlow<()>, E>,
@@ -457,9 +462,9 @@ impl LogArchiver {
         }
     }
 
-    /// Returns a stretch of no bytes, which notes that the log is archived up to this moment;
-    /// `None` if more log is durable, or no stretch was returned yet. With it in the archive, a
-    /// database can be restored to a time up to this moment.
+    /// Returns a stretch of no bytes, which notes that the log is archived up to this moment.
+    /// Returns `None` if more log is durable, or if no stretch was returned yet. If the note is in
+    /// the archive, a database can be restored to a time up to this moment.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -484,7 +489,8 @@ impl LogArchiver {
         self.give(parts.collect(), Vec::new(), facts).map(Some)
     }
 
-    /// Called after what is durable was looked at.
+    /// The clock in milliseconds since 1970, which never goes back. The caller has read the durable
+    /// position before this call.
     fn now(&mut self) -> u64 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.moment = self.moment.max(u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
@@ -492,12 +498,12 @@ impl LogArchiver {
     }
 }
 
-/// The position of an archive: in several streams the sum.
+/// The position of an archive: the sum of the positions in all streams.
 fn position_of(positions: &[Lsn]) -> Result<Lsn> {
     let sum: u128 = positions.iter().map(|at| u128::from(at.get())).sum();
     match u64::try_from(sum).map(Lsn::new) {
         Ok(position) if position <= Lsn::LIMIT => Ok(position),
-        _ => Err(Error::Internal("the positions of all streams together are above what an archive can name")),
+        _ => Err(Error::Internal("the sum of the positions of all streams is above the greatest LSN")),
     }
 }
 
@@ -518,8 +524,8 @@ enum ResumeFailure {
     Failed(wal::Error),
 }
 
-/// From where on a stream is kept for an archive that ends with `part`: from its last record on, if
-/// the log still has that.
+/// The position from which on the log of a stream is kept for an archive that ends with `part`:
+/// that of the part's last record, or the end of the part if the log no longer has that record.
 fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn, ResumeFailure> {
     let Some(last) = part.last else {
         return match (part.to <= stream.durable(), part.to >= stream.start()) {
@@ -531,8 +537,8 @@ fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn
     match stream.has_record(last) {
         Ok(true) if part.to <= stream.durable() => Ok(last.lsn),
         Ok(_) => Err(ResumeFailure::OtherHistory { at: last.lsn }),
-        // The log was trimmed past the stretch, whether or not a consumer acknowledged it. The log
-        // still has what follows.
+        // The log was trimmed above the last record, but still has everything after the archive's
+        // end.
         Err(wal::Error::Read(ReadError::Trimmed { start, .. })) if part.to >= start => {
             match part.to <= stream.durable() {
                 true => Ok(part.to),

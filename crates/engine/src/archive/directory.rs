@@ -1,9 +1,9 @@
 //! A directory of archived stretches that grows.
 //!
-//! On the thread of the program. Stretches that are durable at the same time go into one file, up
-//! to [`FILE_BYTES`]; a file that is not much smaller than the one before it is joined with it, so
-//! that there are few files however often little is archived: each byte is written again at most
-//! once for each doubling.
+//! The program's thread runs this code. Stretches that are archived by one call go into one file,
+//! up to [`FILE_BYTES`]. A file of at least half the size of the file before it is joined with that
+//! file. So there are few files even if small stretches are archived often, and each byte is
+//! rewritten at most once for each doubling of its file.
 
 use super::archived::{Archived, read_whole};
 use super::archiver::{LogArchiver, LogStretch};
@@ -20,7 +20,8 @@ use std::sync::Arc;
 /// The file that is being written.
 const UNFINISHED: &str = "unfinished.new";
 
-/// Bytes after which another file is begun, and above which none is made by joining.
+/// Bytes after which the next file is begun. Two files that have more bytes together are not
+/// joined.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// A receiver of progress: bytes archived since the call, and bytes of durable log that are still
@@ -62,7 +63,7 @@ type OnProgress<'a> = &'a mut dyn FnMut(u64, u64);
 #[derive(Debug)]
 pub struct LogArchive {
     directory: Arc<dyn Directory>,
-    /// The files in order, of which none has what another has.
+    /// The files in order of positions, without overlaps.
     files: Vec<ArchivedFile>,
     /// The head of the last stretch.
     last: Option<StretchHead>,
@@ -106,7 +107,8 @@ impl LogArchive {
         let (mut files, mut superseded) = (Vec::<ArchivedFile>::new(), Vec::new());
         for (name, from, to) in Archived::names(&names) {
             match files.last() {
-                // Joined, and not removed before a crash.
+                // The file before has the bytes of this one: a crash came before this one was
+                // removed.
                 Some(last) if to <= last.to => superseded.push(name),
                 _ => {
                     let bytes = directory.open_read_only(&name)?.len()?;
@@ -142,8 +144,9 @@ impl LogArchive {
         self.last.clone().map(ArchiveMark)
     }
 
-    /// Returns an archiver that goes on where this archive ends. If the archive is empty, it goes
-    /// on where the archiver of this name was. See [`Database::log_archiver`].
+    /// Returns an archiver that begins where this archive ends. If the archive is empty, the
+    /// archiver continues after the last acknowledgement of the archiver of this name. See
+    /// [`Database::log_archiver`].
     ///
     /// # Errors
     /// Those of [`Database::log_archiver`]; [`Error::Archive`] with [`ArchiveFault::OtherDatabase`]
@@ -155,9 +158,9 @@ impl LogArchive {
         }
     }
 
-    /// Archives everything that is durable now, notes the moment, and returns the number of
-    /// archived bytes. When it returns, the files and their names are durable, and the database
-    /// need not keep that log any more.
+    /// Archives all log that is durable now, notes the moment, and returns the number of archived
+    /// bytes. When this returns, the files and their names are durable, and the database need not
+    /// keep that log any more.
     ///
     /// # Errors
     /// Those of [`LogArchiver::try_next`] and [`LogArchiver::acknowledge`]; failures of the
@@ -166,7 +169,7 @@ impl LogArchive {
         self.take_with(archiver, &mut |_, _| ())
     }
 
-    /// Archives everything that is durable now and reports its progress. See [`LogArchive::take`].
+    /// Archives all log that is durable now, and reports the progress. See [`LogArchive::take`].
     ///
     /// # Errors
     /// Those of [`LogArchive::take`].
@@ -195,8 +198,9 @@ impl LogArchive {
     /// durable when this returns.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Missing`] if it does not begin where the archive
-    /// ends, with [`ArchiveFault::OtherDatabase`] if it is of another log; failures of the device.
+    /// [`Error::Archive`] with [`ArchiveFault::Missing`] if the stretch does not begin where the
+    /// archive ends, with [`ArchiveFault::OtherDatabase`] if the stretch is of another log;
+    /// failures of the device.
     pub fn push(&mut self, stretch: &LogStretch) -> Result<()> {
         let mut file = self.begin()?;
         file.push(stretch)?;
@@ -209,13 +213,13 @@ impl LogArchive {
         Ok(Unfinished { place: self.directory.describe(), file, bytes: 0, last: self.last.clone() })
     }
 
-    /// Gives the file its name, durable, and joins it with those before it.
+    /// Gives the file its durable name, and joins it with files before it.
     fn finish(&mut self, file: Unfinished, from: Lsn) -> Result<()> {
         let Some(last) = file.last.clone() else { return Ok(()) };
         let made = ArchivedFile { from, to: last.head.to, bytes: file.bytes };
         self.name(&file, &made)?;
         self.last = Some(last);
-        // A note has the name of no other file, but one that notes the same position.
+        // A note replaces an earlier note of the same position, which has the same name.
         self.files.retain(|other| other.name() != made.name());
         self.files.push(made);
         while let [.., before, last] = &self.files[..] {
@@ -234,7 +238,7 @@ impl LogArchive {
         Ok(self.directory.sync()?)
     }
 
-    /// Makes one file of the last two.
+    /// Joins the last two files.
     fn join(&mut self) -> Result<()> {
         let (Some(last), Some(before)) = (self.files.pop(), self.files.pop()) else { return Ok(()) };
         let joined = ArchivedFile { from: before.from, to: last.to, bytes: before.bytes + last.bytes };

@@ -1,28 +1,29 @@
-//! The form of an archived stretch. Pure.
+//! The format of an archived stretch: encoding and decoding of bytes, without I/O.
 //!
-//! A head of 128 bytes, then in version 2 the table of streams, then the bytes of the log. The
-//! head: magic `KTYDARCH`, version u32, checksum u32 (CRC-32C of the head without these four
-//! bytes), id of the database u128, first position u64, exclusive end u64, moment u64 (milliseconds
-//! since 1970), pages u64, next table u32, checksum of the bytes u32, position of the last record
-//! u64, its checksum u32. Numbers are little-endian.
+//! A stretch is a head of 128 bytes, then in version 2 the table of streams, then the bytes of the
+//! log. The head is: magic `KTYDARCH`, version u32, checksum u32 (CRC-32C of the head without these
+//! four bytes), id of the database u128, first position u64, exclusive end u64, moment u64
+//! (milliseconds since 1970), pages u64, next table u32, checksum of the bytes u32, position of the
+//! last record u64, its checksum u32. Numbers are little-endian.
 //!
-//! Version 1 is of the paged engine, whose log has one stream; the rest of its head is zeros.
-//! Version 2 is of the memory engine. The position of the last record is zero in it, and in place
-//! of that record's checksum is the one of the table. Then follow the number of streams u16,
-//! whether the ends are a cut of the log u16, the stamp up to which a cut has everything u64, the
-//! greatest stamp that was archived u64, and zeros. The table has 32 bytes for each stream: first
-//! position u64, exclusive end u64, position of the last record u64 (all ones: none), its checksum
-//! u32, zeros u32. The bytes of the streams follow each other. Positions of the head are the sums
-//! of those of all streams.
+//! The paged engine, whose log has one stream, writes version 1; the rest of that head is zeros.
+//! The memory engine writes version 2. A head of version 2 has zero as the position of the last
+//! record, and the checksum of the table in place of that record's checksum. After these fields
+//! come the number of streams u16, whether the ends are a cut of the log u16, the stamp up to which
+//! a cut has every commit u64, the greatest archived stamp u64, and zeros. The table has 32 bytes
+//! for each stream: first position u64, exclusive end u64, position of the last record u64 (all
+//! ones: none), checksum of that record u32, zeros u32. The bytes of the log are those of the first
+//! stream, then of the second, and so on. Each position in the head is the sum of the positions of
+//! all streams.
 //!
 //! 1. A file is one stretch or several that follow each other, so files are joined by writing one
 //!    behind the other.
-//! 2. A stretch of no bytes notes a moment only. Its last records are those of the stretch before
+//! 2. A stretch of no bytes notes only a moment. Its last records are those of the stretch before
 //!    it.
-//! 3. Decoding is total: what no program has written is refused, and no length is believed before
-//!    it was compared with the file's.
-//! 4. Nothing can be restored to the end of a stretch of version 2 that is no cut. The next one
-//!    goes on.
+//! 3. Decoding is total: bytes that no encoder writes are refused, and a length is compared with
+//!    the length of the file before it is used.
+//! 4. No database can be restored to the end of a stretch of version 2 that is no cut. The next
+//!    stretch continues that round.
 
 use crate::error::ArchiveFault;
 use crate::{CommitStamp, Lsn};
@@ -37,33 +38,34 @@ const VERSION_ONE_STREAM: u32 = 1;
 const VERSION_STREAMS: u32 = 2;
 /// Bytes of a head.
 pub(super) const HEAD: usize = 128;
-/// Number of these bytes in use in version 1, and in version 2; the others are zeros.
+/// Number of bytes of a head in use in version 1, and in version 2; the other bytes are zeros.
 const USED: [usize; 2] = [84, 104];
 /// Bytes of the table for each stream.
 const ENTRY: usize = 32;
-/// Bytes of log in a stretch, at most: one that is read is in memory.
+/// Maximum bytes of log in a stretch, because a stretch is read into memory whole.
 pub(super) const STRETCH_BYTES: usize = 4 << 20;
-/// In the table: a stream of which no record was archived.
+/// Position of the last record, in the table, if no record of the stream was archived.
 const NO_RECORD: u64 = u64::MAX;
 
 /// Head of a stretch, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) database: Id,
-    /// The first position; of several streams the sum of all.
+    /// The first position; with several streams, the sum of their first positions.
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
     /// Milliseconds since 1970 at a moment when everything below `to` was durable.
     pub(crate) moment: u64,
-    /// Pages that the database file has for the records below `to`.
+    /// Number of pages that the database file has for the records below `to`.
     pub(crate) pages: u64,
-    /// Numbers of tables that records below `to` name are below this.
+    /// Exclusive limit of the table numbers in records below `to`.
     pub(crate) next_table: u32,
     /// CRC-32C of the bytes of the log.
     pub(crate) sum: u32,
-    /// The last record; of several streams the checksum of the table.
+    /// The last record. With several streams its position is zero and its checksum is that of the
+    /// table.
     pub(crate) last: RecordMark,
-    /// In the memory engine.
+    /// `Some` in the memory engine, `None` in the paged engine.
     pub(crate) streams: Option<StreamsHead>,
 }
 
@@ -71,9 +73,9 @@ pub(crate) struct Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StreamsHead {
     pub(crate) count: u16,
-    /// The ends of the stretch are a cut of the log.
+    /// True if the ends of the stretch are a cut of the log.
     pub(crate) is_cut: bool,
-    /// Everything up to this stamp lies below the ends, if they are a cut; otherwise zero.
+    /// The stamp up to which every commit lies below the ends. Zero if the ends are no cut.
     pub(crate) complete_to: CommitStamp,
     /// The greatest stamp of a record that was archived.
     pub(crate) greatest: CommitStamp,
@@ -88,16 +90,16 @@ pub(crate) struct StreamPart {
     pub(crate) last: Option<RecordMark>,
 }
 
-/// The head of a stretch, and what it has of each stream.
+/// The head of a stretch, and its part of each stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StretchHead {
     pub(crate) head: Head,
-    /// One of the paged engine.
+    /// The parts in the order of the streams; one part in the paged engine.
     pub(crate) parts: Vec<StreamPart>,
 }
 
 impl StretchHead {
-    /// The head, and the table if there is one.
+    /// Returns the bytes of the head, and of the table in version 2.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let table = if self.head.streams.is_some() { table_of(&self.parts) } else { Vec::new() };
         [&self.head.encode()[..], &table].concat()
@@ -112,25 +114,26 @@ impl StretchHead {
         Ok(StretchHead { head, parts })
     }
 
-    /// Returns true if it begins in each stream where `before` ends.
+    /// Returns true if this stretch begins in each stream where `before` ends.
     pub(super) fn follows(&self, before: &StretchHead) -> bool {
         self.parts.iter().map(|part| part.from).eq(before.parts.iter().map(|part| part.to))
             && self.head.streams.is_some() == before.head.streams.is_some()
     }
 
-    /// Returns true if a database can be restored to its end.
+    /// Returns true if a database can be restored to the end of this stretch.
     pub(crate) fn is_cut(&self) -> bool {
         self.head.streams.is_none_or(|streams| streams.is_cut)
     }
 
-    /// The stamp up to which everything lies below its end; zero if that is no cut.
+    /// The stamp up to which every commit lies below the end of this stretch; zero if that end is
+    /// no cut.
     pub(crate) fn complete_to(&self) -> CommitStamp {
         let at = || CommitStamp::of_commit_at(self.head.to);
         self.head.streams.map_or_else(at, |streams| streams.complete_to)
     }
 }
 
-/// The table of streams.
+/// Encodes the table of streams.
 pub(super) fn table_of(parts: &[StreamPart]) -> Vec<u8> {
     let mut table = Vec::with_capacity(parts.len() * ENTRY);
     for StreamPart { from, to, last } in parts {
@@ -175,12 +178,12 @@ impl Head {
         self.streams.map_or(0, |streams| usize::from(streams.count) * ENTRY)
     }
 
-    /// Bytes of all that follows the head.
+    /// Bytes of the stretch behind the head.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.table_bytes() as u64 + self.bytes()
     }
 
-    /// The name of a file of the stretch.
+    /// The name of the file that has only this stretch.
     pub(crate) fn file_name(&self) -> String {
         file_name(self.from, self.to)
     }
@@ -214,8 +217,8 @@ impl Head {
         head
     }
 
-    /// Total. `left` bytes of the file follow the head. `file` and `at`, the position where the
-    /// stretch should begin, are for the error.
+    /// Decodes the first bytes of a stretch; total. The file has `left` more bytes behind the head.
+    /// `file`, and `at`, the position where the stretch should begin, are for the error.
     pub(crate) fn decode(bytes: &[u8], left: u64, file: &str, at: Lsn) -> Result<Head, ArchiveFault> {
         let corrupt =
             |finding: &str| ArchiveFault::Corrupt { file: file.to_owned(), at, finding: finding.to_owned() };
@@ -239,7 +242,7 @@ impl Head {
             }
         };
         if head[used..].iter().any(|byte| *byte != 0) {
-            return Err(corrupt("a head has more than its version writes"));
+            return Err(corrupt("a head has bytes that its version does not use"));
         }
         let lsn = |at| Some(Lsn::new(long(head, at))).filter(|lsn| *lsn <= Lsn::LIMIT);
         let (Some(from), Some(to), Some(last)) = (lsn(32), lsn(40), lsn(72)) else {
@@ -260,7 +263,7 @@ impl Head {
             return Err(corrupt("it is cut short"));
         }
         if decoded.bytes() > STRETCH_BYTES as u64 {
-            return Err(corrupt("a stretch is longer than any is made"));
+            return Err(corrupt("a stretch has more than 4 MiB of log"));
         }
         Ok(decoded)
     }
@@ -279,12 +282,12 @@ fn streams_of(head: &[u8; HEAD]) -> Option<StreamsHead> {
     (is_sound && (streams.is_cut || long(head, 88) == 0)).then_some(streams)
 }
 
-/// The name of the file of the log between two positions.
+/// The name of the file that has the log between two positions.
 pub(crate) fn file_name(from: Lsn, to: Lsn) -> String {
     format!("{:016x}-{:016x}.katydid-log", from.get(), to.get())
 }
 
-/// The positions that a file's name says; `None` if it is no archived log.
+/// The positions in a file's name; `None` if the file is no archived log.
 pub(crate) fn positions(name: &str) -> Option<(Lsn, Lsn)> {
     let (from, to) = name.strip_suffix(".katydid-log")?.split_once('-')?;
     let lsn = |digits: &str| {
@@ -301,7 +304,7 @@ pub(crate) fn sum_of(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Gives a head the checksum that its bytes have.
+/// Writes the checksum of a head into it.
 pub(super) fn mend(head: &mut [u8; HEAD]) {
     let sum = head_sum(head);
     head[12..16].copy_from_slice(&sum.to_le_bytes());
@@ -373,7 +376,7 @@ mod tests {
             damaged[at] ^= 0x20;
             read(&damaged).expect_err("damage");
         }
-        // Sound checksums over what no program writes.
+        // Valid checksums over contents that no encoder writes.
         let changed = |change: fn(&mut StretchHead)| {
             let mut of = written.clone();
             change(&mut of);
@@ -418,7 +421,7 @@ mod tests {
             StretchHead { parts: parts.to_vec(), ..before.clone() }
         };
         assert!(after([192, 0, 48]).follows(&before));
-        // The same sum, but a gap in one stream.
+        // The sum of the positions is right, but one stream has a gap.
         assert!(!after([144, 48, 48]).follows(&before));
         assert!(!StretchHead { parts: Vec::new(), ..before.clone() }.follows(&before));
     }

@@ -1,5 +1,5 @@
-//! The decoders of archives as functions of bytes, to be given mutated ones: they may refuse them,
-//! not panic.
+//! Fuzz targets for the decoders of archives. A decoder may refuse mutated bytes, but must not
+//! panic.
 
 use super::archived::Archived;
 use super::format::{
@@ -13,13 +13,13 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 const DATABASE: Id = Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00);
-/// Start of the sample, and the end of the file before it.
+/// Start of each sample, and the end of the file before it.
 const FROM: Lsn = Lsn::new(4096);
 
 /// Number of streams in samples of the memory engine.
 const STREAMS: u64 = 2;
 
-/// A stretch of the paged engine, as a sample has it.
+/// A sample stretch of the paged engine.
 fn stretch(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     let to = from.plus(bytes.len() as u64);
     let last = RecordMark { lsn: Lsn::new(to.get().saturating_sub(48)), sum: 7 };
@@ -29,7 +29,8 @@ fn stretch(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     LogStretch { at: StretchHead { head, parts: vec![StreamPart { from, to, last: Some(last) }] }, bytes }
 }
 
-/// A stretch of the memory engine, half of whose bytes are of each stream. Not each is a cut.
+/// A sample stretch of the memory engine. Half of the bytes belong to each stream. The stretch is a
+/// cut if the low 20 bits of `moment` are not zero.
 fn stretch_of_streams(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     let part = |stream: u64| {
         let from = Lsn::new(from.get() / STREAMS);
@@ -45,7 +46,7 @@ fn stretch_of_streams(from: Lsn, bytes: Vec<u8>, moment: u64) -> LogStretch {
     LogStretch { at: StretchHead { head: Head { last, streams, ..plain.at.head }, parts }, ..plain }
 }
 
-/// Heads, alone and with their bytes.
+/// Samples for [`stretches`]: stretches with and without bytes, and marks, of each engine.
 pub(crate) fn stretch_samples() -> Vec<Vec<u8>> {
     let made = [stretch, stretch_of_streams];
     let sound = made.map(|made| [made(FROM, vec![5; 96], 1 << 40), made(FROM, Vec::new(), 1 << 40)]);
@@ -53,8 +54,8 @@ pub(crate) fn stretch_samples() -> Vec<Vec<u8>> {
     sound.as_flattened().iter().map(LogStretch::to_bytes).chain(marks).collect()
 }
 
-/// Decodes a stretch, and the mark of an archive that ends with it, as they are and with mended
-/// checksums. What is accepted is what would be written.
+/// Decodes the input as a stretch and as a mark, first as it is and then with mended checksums. An
+/// accepted input must encode to the same bytes.
 pub(crate) fn stretches(input: &[u8]) {
     let mut input = input.to_vec();
     for _ in 0..2 {
@@ -70,7 +71,8 @@ pub(crate) fn stretches(input: &[u8]) {
     }
 }
 
-/// Files that are sound: one stretch, and several with moments in between; of each engine.
+/// Valid files of each engine: one with a single stretch, and one with several stretches, of which
+/// two have no bytes.
 pub(crate) fn file_samples() -> Vec<Vec<u8>> {
     let mut files = Vec::new();
     for made in [stretch, stretch_of_streams] {
@@ -85,8 +87,9 @@ pub(crate) fn file_samples() -> Vec<Vec<u8>> {
     files
 }
 
-/// Opens an archive that has the input as a file, with mended checksums, behind a sound file that
-/// ends inside of it or before it; to go on with and to restore from.
+/// Opens an archive for archiving and for restoring. The archive has the input as a file, with
+/// mended checksums. Before the input lies a valid file, which ends at the start of a sample or 48
+/// bytes behind it.
 pub(crate) fn files(input: &[u8]) {
     let mut input = input.to_vec();
     mend_file(&mut input, &mut |_, _| ());
@@ -106,7 +109,7 @@ pub(crate) fn files(input: &[u8]) {
     }
 }
 
-/// Reads everything from a position of each stream on.
+/// Reads all bytes from a position of each stream on.
 fn read(directory: &MemoryDirectory, from: &[Lsn]) {
     let Ok(archived) = Archived::open(Arc::new(directory.clone()), DATABASE, from) else { return };
     let archived = Arc::new(archived);
@@ -116,7 +119,7 @@ fn read(directory: &MemoryDirectory, from: &[Lsn]) {
     let is_sound = archived.check(from, &|_| true).is_ok();
     for (stream, (from, end)) in archived.streams().iter().zip(from.iter().zip(archived.ends())) {
         let (mut at, mut buffer) = (*from, [0; 1000]);
-        // Mutated positions may be far apart, but nothing is there that is not in a file.
+        // Mutated positions may be far apart, so the number of reads is bounded.
         for _ in 0..64 {
             let _file = stream.file_name(at);
             match stream.read(at, &mut buffer) {
@@ -130,7 +133,7 @@ fn read(directory: &MemoryDirectory, from: &[Lsn]) {
     }
 }
 
-/// An archive that has these bytes as its file.
+/// Makes an archive whose only file has these bytes.
 pub(crate) fn archive_of(bytes: &[u8]) -> MemoryDirectory {
     let (mut from, mut to) = (None, FROM);
     let mut at = 0;
@@ -153,9 +156,9 @@ fn put(directory: &MemoryDirectory, name: &str, bytes: &[u8]) {
     assert!(outcome.is_ok(), "memory takes everything");
 }
 
-/// Gives each head, table and stretch of a file matching checksums, as far as lengths allow. Before
-/// that, `change` gets the bytes of each stretch and where they begin. Numbers of pages stay small,
-/// because a restored file is made as long as they say.
+/// Gives each head of a file a matching checksum, and also each table and stretch whose length is
+/// in range. First `change` gets the bytes of each such stretch and the position of the first byte.
+/// The number of pages is reduced to its low byte, because a restored file is made that long.
 pub(crate) fn mend_file(file: &mut [u8], change: &mut dyn FnMut(&mut [u8], Lsn)) {
     let mut rest = file;
     while let Some((head, behind)) = rest.split_first_chunk_mut::<HEAD>() {
@@ -202,7 +205,7 @@ mod tests {
             };
             let end = ends(&sample).expect("sound");
             assert!(end > from);
-            // Of the bytes of the first stretch.
+            // A byte of the log in the first stretch.
             let at = HEAD + 3 + if nth < 2 { 0 } else { 32 * STREAMS as usize };
             sample[at] ^= 1;
             ends(&sample).expect_err("damage");

@@ -1,4 +1,4 @@
-//! The end of an archive, as an archiver in another process is told of it.
+//! The end of an archive, in a form that can be sent to an archiver in another process.
 
 use super::format::{HEAD, Head, StretchHead};
 use crate::Lsn;
@@ -8,12 +8,13 @@ use crate::error::{ArchiveFault, Error, Result};
 const PLACE: &str = "an archived stretch";
 
 /// The end of an archive: its position, and its last records. A [`LogArchiver`](crate::LogArchiver)
-/// that goes on there refuses a database with another log. A mark can be stored and sent as bytes.
+/// that is opened with a mark refuses a database with another log. A mark can be stored and sent as
+/// bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveMark(pub(super) StretchHead);
 
 impl ArchiveMark {
-    /// The position up to which the archive has the log; in the memory engine the sum of the
+    /// The position up to which the archive has the log. In the memory engine it is the sum of the
     /// positions in all streams.
     pub fn position(&self) -> Lsn {
         self.0.head.to
@@ -27,22 +28,19 @@ impl ArchiveMark {
     /// Decodes the bytes that [`ArchiveMark::to_bytes`] has made.
     ///
     /// # Errors
-    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] if the bytes are anything else, and with
+    /// [`Error::Archive`] with [`ArchiveFault::Corrupt`] if the bytes are no mark, and with
     /// [`ArchiveFault::NewerVersion`] if a newer version has made them.
     pub fn from_bytes(bytes: &[u8]) -> Result<ArchiveMark> {
         let (head, rest) = decode(bytes, u64::MAX)?;
         if rest.len() != head.head.table_bytes() {
-            return Err(corrupt(&format!(
-                "there are {} bytes behind it",
-                rest.len() - head.head.table_bytes()
-            )));
+            return Err(corrupt(&format!("{} bytes follow the mark", rest.len() - head.head.table_bytes())));
         }
         Ok(ArchiveMark(head))
     }
 }
 
-/// Reads the head of a stretch that came from elsewhere, which `left` bytes of the log may follow;
-/// and what stands behind the fixed head.
+/// Decodes the head of a stretch that was stored or sent as bytes. Also returns the bytes behind
+/// the fixed head. At most `left` bytes of table and log may follow that head.
 pub(super) fn decode(bytes: &[u8], left: u64) -> Result<(StretchHead, &[u8])> {
     let head = Head::decode(bytes, left, PLACE, Lsn::ZERO);
     let head = head.map_err(|fault| Error::Archive { place: PLACE.to_owned(), fault: Box::new(fault) })?;

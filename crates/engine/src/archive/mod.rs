@@ -1,32 +1,31 @@
-//! Archives of the log: every finished stretch of it is copied away, so that a backup can be
-//! brought to any later moment.
+//! Archives of the log: every finished stretch of the log is copied into an archive, so that a
+//! backup can be brought to any later moment.
 //!
 //! A [`LogArchiver`] gives a program the durable log in stretches. A named consumer keeps the log
 //! until the program says that it has the stretches. A [`LogArchive`] is a directory in which
-//! stretches are kept as files; [`Archived`] is such a directory opened for restoring. Each belongs
-//! to one thread at a time, and holds no latch of the engine.
+//! stretches are kept as files; [`Archived`] is such a directory opened for restoring. An archiver
+//! or archive belongs to one thread at a time. None of the three holds a latch of the engine.
 //!
-//! 1. An archive is a part of the log of one database, byte by byte, and only of what was durable.
-//!    So the archived log after a backup is what recovery would read after a crash. A restored
-//!    database is what a crash at the archive's end would have left (`docs/recovery.md`,
-//!    "Archives").
+//! 1. An archive is a byte-for-byte copy of durable log of one database. So the archived log after
+//!    a backup is what recovery would read after a crash. A restored database is what a crash at
+//!    the archive's end would have left (`docs/recovery.md`, "Archives").
 //! 2. The database keeps its log until the archive has it: the consumer acknowledges after the
 //!    files and their names are durable.
-//! 3. A gap is an error that names both of its ends. It is found when a stretch is to be archived,
-//!    and again when it is to be restored.
+//! 3. A gap is an error that names both of its ends. A gap is looked for when a stretch is
+//!    archived, and again when the archive is restored.
 //! 4. A file has its name only when it is whole and durable. A file that a longer one
 //!    replaces is removed after the longer one has its name.
-//! 5. The last record of an archive is kept in the log and compared when archiving goes on: an
-//!    archive never goes on with another history. In the memory engine the last record of each
-//!    stream is compared if the log still has it.
+//! 5. The log keeps the last record of an archive, and a resumed archiver compares the two: an
+//!    archive is never continued with another history. In the memory engine the last record of each
+//!    stream is compared if the log still has that record.
 //! 6. A database is restored to the end of a record if its log has one stream. With several streams
 //!    it is restored to a consistent cut that a stretch names.
 //!
 //! A crash leaves, by the step that it interrupts:
 //!
 //! - Before a file has its name: an unfinished file, which the next opening removes.
-//! - Before the acknowledgement: a file whose stretch is not given a second time, because archiving
-//!   goes on at the end of the archive.
+//! - Before the acknowledgement: a file with stretches that are not acknowledged. The next archiver
+//!   begins at the end of the archive, so it does not give them again.
 //! - While files are joined: two files with the same part of the log. The longer one is read.
 
 mod archived;

@@ -1,19 +1,18 @@
-//! The feed: committed transactions in the order of their commits, durable ones only, from a
-//! position on.
+//! The feed: the durable transactions after a position, in the order of their commits.
 //!
-//! Any thread; a [`Changes`] belongs to one at a time. It reads the log, each engine in its own way
-//! (`paged/feed`, `memory/feed`), and the writers know nothing of it but that values are to be
-//! recorded whole. Invariants:
+//! A [`Changes`] belongs to one thread at a time. Each engine has its own reader of the log
+//! (`paged/feed`, `memory/feed`). Writers know only one thing of a feed: that they have to record
+//! values whole. Invariants:
 //!
-//! 1. A transaction is given when it is durable, and so is every transaction before it in the order
-//!    of stamps. None is given twice, none is left out, and the order is the same each time the log
-//!    is read.
-//! 2. What was rolled back, to a savepoint or as a whole, is not given.
-//! 3. A [`ChangePosition`] names the last transaction that was given, and from where in each stream
-//!    the log has all of the later ones. So it can be gone on with after a crash, and a log that
-//!    was trimmed above it is a typed gap.
+//! 1. The feed gives a transaction when it and every transaction with a lower stamp are durable. No
+//!    transaction is given twice or left out, and the order is the same each time the log is read.
+//! 2. Changes that were rolled back, to a savepoint or with their whole transaction, are not given.
+//! 3. A [`ChangePosition`] names the last transaction that was given, and in each stream the
+//!    position from which on the log has all later transactions. So a feed can continue from a
+//!    position after a crash, and a log that was trimmed above the position is a typed error.
 //!
-//! A crash leaves nothing of this behind: positions are the caller's to keep.
+//! A feed stores nothing on the device, so a crash leaves nothing of it: the caller stores
+//! positions.
 
 mod position;
 
@@ -32,7 +31,7 @@ use std::task::{Context, Poll};
 /// Beginning of a feed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangesFrom {
-    /// At the oldest transaction from which on the log has everything.
+    /// At the oldest transaction from which on the log has every transaction.
     Oldest,
     /// At the first transaction that commits after the call.
     Now,
@@ -50,11 +49,11 @@ pub enum NewValue {
     /// Only in the paged engine, and only if the transaction began to write when its database
     /// recorded no whole values: see [`Database::changes`](crate::Database::changes).
     Patch {
-        /// The first byte that changed.
+        /// Offset of the first byte that changed.
         offset: usize,
-        /// Number of bytes that were removed there.
+        /// Number of bytes that were removed at `offset`.
         replaced: usize,
-        /// The bytes that came instead.
+        /// The bytes that replace the removed ones.
         bytes: Vec<u8>,
     },
     /// The key was deleted.
@@ -69,8 +68,8 @@ pub enum OldValue {
     Absent,
     /// The key had this value.
     Value(Vec<u8>),
-    /// The log does not have it: always in the memory engine; in the paged engine for values in
-    /// pages of their own, and beside a [`NewValue::Patch`].
+    /// The log does not have the former value. This is always so in the memory engine. In the paged
+    /// engine it is so for values in pages of their own, and together with a [`NewValue::Patch`].
     NotLogged,
 }
 
@@ -78,7 +77,7 @@ pub enum OldValue {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A key of a table got a value, or lost it.
+    /// A key of a table got a value, or was deleted.
     Row {
         /// The table.
         table: TableId,
@@ -86,49 +85,49 @@ pub enum Change {
         name: Option<Arc<str>>,
         /// The key.
         key: Vec<u8>,
-        /// The value that it got.
+        /// The key's new value.
         new: NewValue,
-        /// The value that it had.
+        /// The key's former value.
         old: OldValue,
     },
     /// A table was created.
     TableCreated {
-        /// Number of the table, which no other table of the database ever has.
+        /// Number of the table, which no other table of the database ever gets.
         table: TableId,
-        /// Its name.
+        /// Name of the table.
         name: Arc<str>,
     },
     /// A table got another name, and kept its keys.
     TableRenamed {
         /// Number of the table.
         table: TableId,
-        /// Its name before.
+        /// Name of the table before.
         from: Arc<str>,
-        /// Its name from now on.
+        /// Name of the table from now on.
         to: Arc<str>,
     },
     /// A table was dropped, with all its keys.
     TableDropped {
         /// Number of the table, if the feed knows it.
         table: Option<TableId>,
-        /// Its name.
+        /// Name of the table.
         name: Arc<str>,
     },
     /// A table that was empty was loaded in bulk
     /// ([`Database::bulk_load`](crate::Database::bulk_load)). Only in the paged engine, whose log
-    /// has the pages of a load and not its keys: a reader of the feed that needs them reads the
-    /// table. The memory engine gives a [`Change::Row`] for each key.
+    /// has the pages of a load and not its keys: a program that needs the keys reads the table. The
+    /// memory engine gives a [`Change::Row`] for each key.
     TableLoaded {
         /// Number of the table.
         table: TableId,
-        /// Its name, if the feed knows it.
+        /// Name of the table, if the feed knows it.
         name: Option<Arc<str>>,
     },
 }
 
-/// Makes one change of the two that a rename consists of: only
-/// [`Database::rename_table`](crate::Database::rename_table) takes a name out of the catalog and
-/// puts one in, in one transaction.
+/// Replaces the two catalog changes of a rename by one [`Change::TableRenamed`]. No operation but
+/// [`Database::rename_table`](crate::Database::rename_table) removes a name from the catalog and
+/// adds one in the same transaction.
 pub(crate) fn with_renames(mut changes: Vec<Change>) -> Vec<Change> {
     let dropped = changes.iter().position(|change| matches!(change, Change::TableDropped { .. }));
     let created = changes.iter().position(|change| matches!(change, Change::TableCreated { .. }));
@@ -146,25 +145,26 @@ pub(crate) fn with_renames(mut changes: Vec<Change>) -> Vec<Change> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommittedTransaction {
-    /// Its place in the order of commits, which its commit returned.
+    /// The transaction's place in the order of commits, which its commit returned.
     pub stamp: CommitStamp,
-    /// Its changes in the order in which it made them. In the memory engine each key is there once.
+    /// The transaction's changes in the order in which it made them. The memory engine gives one
+    /// change for each key.
     pub changes: Vec<Change>,
 }
 
 /// Operations of an engine's feed.
 pub(crate) trait EngineFeed: Send + fmt::Debug {
-    /// The next transaction, if there is one. With a context its waker is called when there may be;
-    /// without, nothing is waited for.
+    /// Returns the next transaction, if one is available. Otherwise the waker of `context`, if
+    /// there is a context, is called when a transaction may be available.
     fn poll_next(&mut self, context: Option<&mut Context<'_>>) -> Poll<Result<CommittedTransaction>>;
-    /// After the last transaction that was given.
+    /// The position after the last transaction that was given.
     fn position(&self) -> ChangePosition;
 }
 
 /// A feed of the committed transactions of a database, in the order of their commits. Made by
 /// [`Database::changes`](crate::Database::changes).
 ///
-/// It keeps the database open, as a transaction does.
+/// A feed keeps the database open, as a transaction does.
 pub struct Changes {
     feed: Box<dyn EngineFeed>,
     log: Log,
@@ -181,7 +181,7 @@ impl Changes {
     /// # Errors
     /// `Error::ChangesGap` if the log was trimmed past the feed; `Error::ChangesTooLarge` if
     /// transactions that have not ended take more memory than a feed may; failures of the device.
-    /// The feed stays where it is.
+    /// After an error the feed's position is unchanged.
     pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
         match self.feed.poll_next(None) {
             Poll::Ready(outcome) => outcome.map(Some),
@@ -218,8 +218,8 @@ impl Changes {
         self.feed.poll_next(Some(context))
     }
 
-    /// The position after the last transaction that was returned. Store it together with the
-    /// results of that transaction, and go on from there with [`ChangesFrom::Position`].
+    /// The position after the last transaction that was returned. Store the position together with
+    /// the results of that transaction, and continue from it with [`ChangesFrom::Position`].
     pub fn position(&self) -> ChangePosition {
         self.feed.position()
     }

@@ -1,14 +1,14 @@
-//! A place in the feed, as a program keeps it.
+//! A position in the feed, which a program can store.
 //!
-//! Pure. As text it is `stamp@lsn,lsn,...`, a position of each stream.
+//! No I/O. The text form is `stamp@lsn,lsn,...` with one LSN for each stream.
 
 use crate::error::Error;
 use crate::{CommitStamp, Lsn};
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in the feed of one database: after the transaction of a stamp. It can be kept as text
-/// and gone on with in any later opening.
+/// A position in the feed of one database: after the transaction with a given stamp. A program can
+/// store it as text and continue from it in any later opening.
 ///
 /// ```
 /// use katydid::ChangePosition;
@@ -19,18 +19,18 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ChangePosition {
     pub(crate) stamp: CommitStamp,
-    /// In each stream, from where on the log has what transactions with a greater stamp have
-    /// written.
+    /// In each stream, the position from which on the log has all records of transactions with a
+    /// greater stamp.
     pub(crate) from: Vec<Lsn>,
 }
 
 impl ChangePosition {
-    /// The stamp of the last transaction before it; zero if there is none.
+    /// The stamp of the last transaction before the position; zero if there is none.
     pub fn stamp(&self) -> CommitStamp {
         self.stamp
     }
 
-    /// In each stream of the log, the position from which on the log is needed to go on here.
+    /// In each stream, the position from which on a feed that continues here needs the log.
     pub fn log_from(&self) -> &[Lsn] {
         &self.from
     }
@@ -59,7 +59,8 @@ impl FromStr for ChangePosition {
         let lsn = |text: &str| Some(Lsn::new(number(text).ok()?)).filter(|lsn| *lsn <= Lsn::LIMIT);
         let from = from.split(',').map(|text| lsn(text).ok_or_else(malformed)).collect::<Result<_, _>>()?;
         let position = ChangePosition { stamp: CommitStamp::new(number(stamp)?), from };
-        // A position has one text, so that programs may compare texts: no sign, no leading zeros.
+        // A position has exactly one text, without signs and leading zeros, so that programs may
+        // compare texts.
         if position.to_string() == text { Ok(position) } else { Err(malformed()) }
     }
 }

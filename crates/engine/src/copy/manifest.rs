@@ -1,12 +1,12 @@
-//! The file that says what a copy is a copy of. Pure but for reading and writing it.
+//! The manifest, a file that names the source of a copy. Encoding and decoding do no I/O.
 //!
 //! `katydid.backup`, one block of 4,096 bytes: magic (8), version u32, checksum u32 (CRC-32C of the
 //! block without these four bytes), id of the copy u128, id of its source u128, stamp u64,
-//! incarnations u64, id of its base u128 (0: none, it is whole), start of its log u64, zeros.
-//! Numbers are little-endian.
+//! incarnations u64, id of its base u128 (0: none, because the copy is whole), start of its log
+//! u64, zeros. Numbers are little-endian.
 //!
-//! A database that was opened is no copy any more, though the file stays: its log has seen one more
-//! incarnation than the file says.
+//! A database that was opened is no copy any more, although the manifest stays. Such a database is
+//! recognised because its log has more incarnations than the manifest says.
 
 use super::Copied;
 use crate::error::{Error, Foreign, Result};
@@ -30,12 +30,12 @@ pub(crate) struct Manifest {
     pub(crate) source: Id,
     /// See [`crate::BackupReport::stamp`].
     pub(crate) stamp: CommitStamp,
-    /// The incarnations of the streams of its log, added up, when it was made.
+    /// Sum of the incarnations of all streams of the copy's log when the copy was made.
     pub(crate) incarnations: u64,
-    /// Id of the copy without which it is not whole.
+    /// Id of the copy that this increment is based on; `None` if this copy is whole.
     pub(crate) base: Option<Id>,
-    /// Paged engine: where its log starts. A page that was changed after the copy has this LSN or a
-    /// greater one.
+    /// Paged engine: start of the copy's log. A page that the source changes after the copy has a
+    /// page LSN of at least this.
     pub(crate) log_start: Lsn,
 }
 
@@ -60,8 +60,8 @@ impl Manifest {
         block
     }
 
-    /// Total. The error is the version of a sound block that this program does not read, if that is
-    /// why.
+    /// Decodes a block; total. The error has the version if the block is valid but of a version
+    /// that this program does not read.
     fn decode(block: &[u8]) -> std::result::Result<Manifest, Option<u32>> {
         if block.len() != BLOCK || block[..8] != MAGIC || word(block, 12) != checksum(block) {
             return Err(None);
@@ -80,14 +80,15 @@ impl Manifest {
         })
     }
 
-    /// Writes it, durable but for its name.
+    /// Writes the manifest. Its contents are durable when this returns; its name is not yet
+    /// durable.
     pub(super) fn write(&self, directory: &dyn Directory, method: Method) -> Result<()> {
         let file = directory.open(FILE_NAME, Create::New, method)?;
         file.write_at(&[IoSlice::new(&self.encode())], 0, WriteMode::Durable)?;
         Ok(file.sync()?)
     }
 
-    /// Reads it; `None` if there is none.
+    /// Reads the manifest of a directory; `None` if there is none.
     pub(crate) fn read(directory: &dyn Directory) -> Result<Option<Manifest>> {
         let file = match directory.open_read_only(FILE_NAME) {
             Err(error) if error.is_not_found() => return Ok(None),

@@ -1,22 +1,26 @@
-//! Copies of a database: the directory in which one is made, and how fast.
+//! Copies of a database: the directory in which a copy is made, and the pace of the copying.
 //!
-//! A copy is a database directory of its own. It is made by one thread, which calls the engine for
-//! the files and does the rest here, in this order:
-//! (1) the directory is found empty and is locked, (2) [`INCOMPLETE`] is made, durable, (3) the
-//!     engine writes everything but the control file,
-//! durable, (4) [`manifest`](Manifest) says what the copy is, durable, (5) the control file is
-//! made, durable, (6) [`INCOMPLETE`] is removed.
+//! A copy is a database directory of its own. One thread makes it, in six steps; the engine does
+//! step (3):
 //!
-//! 1. There is no control file before everything else is durable. So a copy that was interrupted is
-//!    never opened; until (5) it is refused by `Error::Copy` with [`CopyFault::Incomplete`],
-//!    because of (2).
-//! 2. A copy has an id of its own, in all of its files. Its source and other copies of it may go
-//!    on, and no file of one is taken for a file of another (docs/adr/0042).
-//! 3. A failure in the directory of the copy changes nothing of the source: the copy has no gate in
-//!    common with it.
+//! - (1) the directory is found empty and is locked,
+//! - (2) [`INCOMPLETE`] is made, durable,
+//! - (3) everything but the manifest and the control file is written, durable,
+//! - (4) the [manifest](Manifest), which describes the copy, is written, durable,
+//! - (5) the control file is made, durable,
+//! - (6) [`INCOMPLETE`] is removed.
 //!
-//! A crash leaves by where it strikes: before (2) an empty directory; before (5) an incomplete
-//! copy, which can be removed; after (5) the whole copy.
+//! Invariants:
+//!
+//! 1. The control file is made after everything else is durable. So an interrupted copy is never
+//!    opened: from (2) until (5) opening fails with `Error::Copy` and [`CopyFault::Incomplete`].
+//! 2. A copy has an id of its own, in all of its files. So no file of the copy is taken for a file
+//!    of its source or of another copy, even after both have been written to (docs/adr/0042).
+//! 3. A failure in the directory of the copy does not affect the source, because copy and source
+//!    have different gates.
+//!
+//! A crash before (2) leaves an empty directory; a crash before (5) an incomplete copy, which can
+//! be removed; a crash after (5) the whole copy.
 
 mod manifest;
 mod pace;
@@ -31,17 +35,17 @@ use katydid_device::{Create, Directory, DirectoryLock, File, Id, Method};
 use katydid_wal::{Cut, ExtendedLog, Pin};
 use std::sync::Arc;
 
-/// The file that stands in a directory for as long as the copy in it is not whole.
+/// The file that marks the copy in a directory as incomplete.
 pub(crate) const INCOMPLETE: &str = "katydid.incomplete";
 
 /// The control file of an increment, which is no database by itself.
 pub(crate) const INCREMENT: &str = "katydid.increment";
 
-/// The copy that an increment is one to.
+/// The base of an increment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Base {
     pub(crate) id: Id,
-    /// Pages with this LSN or a greater one may be others than in the base.
+    /// Pages with a page LSN of at least this may differ from the pages of the base.
     pub(crate) changed_from: Lsn,
 }
 
@@ -52,33 +56,33 @@ pub(crate) struct Unopened {
     pub(crate) manifest: Manifest,
 }
 
-/// Log of a restored database beyond the copy that it is made of.
+/// The log of a restored database after the log of the copy that is restored.
 #[derive(Debug)]
 pub(crate) struct Extension {
     pub(crate) log: ExtendedLog,
     /// Ends of the streams.
     pub(crate) cuts: Vec<Cut>,
-    /// Paged engine: pages that the database file needs for it.
+    /// Paged engine: number of pages that the database file needs for the added log.
     pub(crate) pages: u64,
-    /// Memory engine: commits with a greater stamp are left out, if there is such a stamp.
+    /// Memory engine: the greatest stamp whose commit is restored; `None` if all are restored.
     pub(crate) until: Option<CommitStamp>,
 }
 
-/// Part of a copy that an engine has written.
+/// Description of the part of a copy that an engine has written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copied {
-    /// Contents for its control file.
+    /// Contents for the copy's control file.
     pub(crate) control: Control,
     /// See [`crate::BackupReport::stamp`].
     pub(crate) stamp: CommitStamp,
-    /// See [`Manifest`].
+    /// See [`Manifest::incarnations`].
     pub(crate) incarnations: u64,
-    /// See [`Manifest`].
+    /// See [`Manifest::log_start`].
     pub(crate) log_start: Lsn,
 }
 
-/// The directory in which a copy is made. Dropped before [`Target::finish`], it leaves the copy
-/// incomplete.
+/// The directory in which a copy is made. If a target is dropped before [`Target::finish`], the
+/// copy stays incomplete.
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) directory: Arc<dyn Directory>,
@@ -91,10 +95,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Takes an empty directory, and says in it that the copy is incomplete.
+    /// Locks an empty directory and marks the copy in it as incomplete.
     ///
     /// # Errors
-    /// `Error::Copy` if something is in it, `Error::Locked`.
+    /// `Error::Copy` if the directory is not empty, `Error::Locked` if another process has locked
+    /// it.
     pub(crate) fn begin(
         directory: Arc<dyn Directory>,
         log: &LogOptions,
@@ -117,12 +122,13 @@ impl Target {
         Ok(self.directory.open(name, Create::New, self.method)?)
     }
 
-    /// Fails if the log was trimmed while it was copied: what was read of it may be something else.
+    /// Fails if the log was trimmed while it was copied, because its segments may have been reused
+    /// for later log before they were read.
     pub(crate) fn check_pin(&self, pin: &Pin) -> Result<()> {
         if pin.is_held() { Ok(()) } else { Err(Error::copy(self.directory.as_ref(), CopyFault::TooSlow)) }
     }
 
-    /// Makes the copy whole: everything else is written, and durable but for names.
+    /// Makes the copy whole. The caller has written everything else, durable except for file names.
     pub(crate) fn finish(self, source: Id, copied: &Copied) -> Result<()> {
         let base = self.base.map(|base| base.id);
         Manifest::of(self.id, source, base, copied).write(self.directory.as_ref(), self.method)?;
@@ -134,7 +140,7 @@ impl Target {
     }
 }
 
-/// Refuses a directory with a copy that is not whole: interrupted, or an increment.
+/// Refuses a directory whose copy was interrupted or is an increment.
 ///
 /// # Errors
 /// `Error::Copy` with `CopyFault::Incomplete` or `CopyFault::Increment`.
@@ -148,7 +154,7 @@ pub(crate) fn refuse_incomplete(directory: &dyn Directory) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a directory with a copy that was interrupted.
+/// Refuses a directory whose copy was interrupted.
 ///
 /// # Errors
 /// `Error::Copy` with `CopyFault::Incomplete`.

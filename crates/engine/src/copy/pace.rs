@@ -1,7 +1,7 @@
 //! Speed and progress of a copy.
 //!
-//! On the thread that copies, which holds no latch and is in no call or visit of the opening: it
-//! may sleep here, and code of the user runs here, which may close the database.
+//! The thread that copies runs this code without a latch and outside of calls and visits of the
+//! opening. So it may sleep here, and the user's progress callback may close the database.
 
 use crate::backup_options::BackupOptions;
 use crate::error::{CopyFault, Error, Result};
@@ -14,7 +14,7 @@ const NAP: Duration = Duration::from_millis(100);
 /// The progress of one copy.
 pub(crate) struct Pace<'a> {
     options: &'a BackupOptions,
-    /// Fails when the source may not be read any more.
+    /// Fails if the source may no longer be read.
     check: &'a dyn Fn() -> Result<()>,
     place: String,
     begun: Instant,
@@ -28,7 +28,7 @@ impl<'a> Pace<'a> {
         Pace { options, check, place, begun: Instant::now(), done: 0, total: 0 }
     }
 
-    /// Adds `bytes` to the bytes that are to be copied, as far as that is known.
+    /// Adds `bytes` to the known number of bytes that are to be copied.
     pub(crate) fn expect(&mut self, bytes: u64) {
         self.total = self.total.saturating_add(bytes);
     }
@@ -43,12 +43,13 @@ impl<'a> Pace<'a> {
         self.begun.elapsed()
     }
 
-    /// Fails if the source may not be read any more, or could not be a moment ago.
+    /// Fails if the source may no longer be read. Bytes that were read before are valid only if
+    /// this returns `Ok`.
     pub(crate) fn check(&self) -> Result<()> {
         (self.check)()
     }
 
-    /// Counts `bytes` as copied. Sleeps if that was too fast.
+    /// Counts `bytes` as copied, and sleeps if the copy is ahead of its rate.
     ///
     /// # Errors
     /// `Error::Closed` if the source was closed; `Error::Copy` with `CopyFault::Cancelled`.
@@ -78,7 +79,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// Least time that `bytes` take.
+/// The least time that copying `bytes` may take at `rate` bytes per second.
 fn time_for(bytes: u64, rate: NonZeroU64) -> Duration {
     let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.get());
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

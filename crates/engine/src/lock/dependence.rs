@@ -2,50 +2,53 @@
 //! the transactions that released them.
 //!
 //! With early lock release a transaction drops its locks when its commit record has a place in the
-//! log, before that is durable. A transaction that locks the same key later sees its writes, and
-//! must not be acknowledged before they are durable. So each exclusive release leaves the
-//! releaser's commit end behind, and each grant returns it.
+//! log, before that record is durable. A transaction that locks the same key later sees the
+//! releaser's writes, and must not be acknowledged before they are durable. So each exclusive
+//! release publishes the releaser's commit end in the shard, and each grant returns it.
 //!
 //! There is one [`Dependence`] per lock shard, inside the shard's mutex; any transaction's thread
-//! runs this. It is sized by buckets, not by keys: a collision names a later LSN than needed, never
-//! an earlier one, and costs at most a wait for the newest pre-committed transaction, which is
-//! being written anyway. With `AfterDurable` nothing is ever published and nothing allocated.
+//! runs this code. A `Dependence` has a fixed number of buckets, not one per key. A collision of
+//! two keys names a later LSN than needed, never an earlier one. A collision costs at most a wait
+//! for the newest pre-committed transaction, which is being written anyway. With `AfterDurable` no
+//! commit end is published and no bucket allocated.
 //!
 //! 1. Values only grow.
 //! 2. Publish before release: [`Dependence::publish`] runs in the same critical section of the
 //!    shard that removes the releaser from the key's holders, and before the removal.
-//! 3. A grant of a key reads its bucket in a critical section of the same shard, after the grant
-//!    was decided; a grant of an interval reads `newest` of every shard, in a critical section of
-//!    each, after the last blocker is gone.
+//! 3. A grant of a key reads the key's bucket in a critical section of the same shard, after the
+//!    grant was decided. A grant of an interval reads `newest` of every shard, in a critical
+//!    section of each, after the last blocker is gone.
 //!
-//! This is enough. Let W have written k and released it early with commit end e, and let R be
+//! These rules suffice. Let W have written k and released it early with commit end e, and let R be
 //! granted a lock that conflicts with W's. Then W's removal from the holders precedes R's grant in
 //! the shard's order. (For an interval: R's visit of k's shard found no W, or R waited until W had
 //! left all shards and visits them again.) By 2, e was published before the removal, by 3 R's read
 //! comes after it, and by 1 the value that R reads is at least e. R waits until the log is durable
 //! up to that value before it is acknowledged, so no program learns k's new value before it is
-//! durable. If e were published after the removal, R could be granted and read the old value in
-//! between, and be acknowledged as a read-only transaction; a crash would then take back what R has
-//! reported. W's own dependencies need no bookkeeping here: W's records lie above the commit
-//! records it depended on when it appended them (`Writer::depend_on`), so durable up to e includes
-//! those.
+//! durable. If e were published after the removal, R could be granted in between, read the bucket's
+//! old value, and be acknowledged as a read-only transaction; a crash would then undo the value
+//! that R has reported. W's own dependencies are not recorded here: W's records lie above the
+//! commit records on which W depended when it appended them (`Writer::depend_on`), so a log that is
+//! durable up to e includes those commit records.
 //!
-//! A table's newest commit end is far more than most intervals depend on. Once its holder has read
-//! it, it may ask for less: for the buckets of the keys that it has found, and for the newest
-//! commit that has removed a key (`LockSpace::dependence_of`). That is enough as well: what W has
-//! done to k is seen as k's value, or as its absence. If k is there, its bucket was published
-//! before W let go of it. If it is not, a transaction W' has removed it, later or W itself, and
-//! published that before it let go; and durable up to its commit end is durable up to W's, which it
-//! depended on.
+//! A table's newest commit end is far above what most intervals depend on. After the holder of an
+//! interval has read the keys in it, the holder may replace this value by the greatest of two
+//! others: the buckets of the keys that it has found, and the newest commit that has removed a key
+//! of the table (`LockSpace::dependence_of`). This value suffices, because a reader sees W's change
+//! of k as k's value or as k's absence. If k is present, W published k's bucket before it released
+//! k. If k is absent, a transaction W' has removed it, where W' is W or later than W. W' published
+//! the removal before it released k, and its commit end is not below that of W, on which W'
+//! depended.
 //!
-//! Nothing survives a crash, and nothing need: after recovery everything visible is durable.
+//! Dependencies are not stored on the device, and need not be: after recovery everything visible is
+//! durable.
 
 use crate::Lsn;
 
 /// Buckets of one shard.
 const BUCKETS: usize = 64;
 
-/// The commit ends left behind in one shard.
+/// The commit ends published in one shard.
 #[derive(Debug, Default)]
 pub(super) struct Dependence {
     newest: Lsn,
@@ -53,7 +56,7 @@ pub(super) struct Dependence {
 }
 
 impl Dependence {
-    /// Leaves `commit_end` behind for the key hashed to `hash`, whose exclusive lock is about to be
+    /// Publishes `commit_end` for the key hashed to `hash`, whose exclusive lock is about to be
     /// released.
     pub(super) fn publish(&mut self, hash: u64, commit_end: Lsn) {
         self.newest = self.newest.max(commit_end);
@@ -66,13 +69,14 @@ impl Dependence {
         self.buckets.as_ref().map_or(Lsn::ZERO, |buckets| buckets[bucket(hash)])
     }
 
-    /// Dependency of a holder of any interval, as far as this shard's keys go.
+    /// Dependency of a holder of any interval on the keys of this shard.
     pub(super) fn of_interval(&self) -> Lsn {
         self.newest
     }
 }
 
-/// The lowest bits: shards are told apart by the highest ones.
+/// Returns the bucket of a hash, which its lowest bits choose, because its highest bits choose the
+/// shard.
 fn bucket(hash: u64) -> usize {
     (hash % BUCKETS as u64) as usize
 }

@@ -1,15 +1,15 @@
-//! The lock of one key: its holders and its waiters. Pure; runs inside the mutex of the key's
-//! shard.
+//! The lock of one key: its holders and its waiters. This code does no I/O and runs inside the
+//! mutex of the key's shard.
 //!
 //! 1. Holders are pairwise compatible, and no transaction appears twice among them.
-//! 2. The queue is in the order in which waiters are to be granted. A new request joins at the end.
-//!    An upgrade joins behind the upgrades at the front: its transaction holds the key already, so
-//!    no waiter behind it could be granted first anyway.
+//! 2. The queue is in the order in which waiters are granted. A new request joins at the end. An
+//!    upgrade joins behind the upgrades at the front: its transaction already holds the key, so no
+//!    waiter behind the upgrade could be granted first.
 //! 3. A waiter is granted as soon as it is compatible with all other holders and with all waiters
-//!    before it; so no stream of readers starves a writer.
+//!    before it. So no stream of readers starves a writer.
 //! 4. An entry without holders and waiters is vacant and must be removed from the shard.
 //!
-//! An entry is 24 bytes and owns no memory while it has one holder and no waiters, the common case.
+//! An entry is 24 bytes. In the common case of one holder and no waiters it owns no other memory.
 
 use super::mode::PointMode;
 use super::range::Ticket;
@@ -26,11 +26,12 @@ struct Holder {
 pub(super) struct Waiter {
     pub(super) txn: TxnId,
     pub(super) mode: PointMode,
-    /// The transaction holds the key already, in a weaker mode.
+    /// True if the transaction already holds the key, in a weaker mode.
     pub(super) upgrade: bool,
-    /// Place in the table's order of waits; decides between it and waiting ranges.
+    /// Place in the table's order of waits, which orders this waiter and waiting ranges.
     pub(super) ticket: Ticket,
-    /// It goes before ranges that wait: waiting for them would have closed a cycle.
+    /// True if this waiter is granted before ranges that wait, because waiting for them would have
+    /// closed a cycle.
     pub(super) passes_ranges: bool,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Held by one transaction.
+    /// An entry that one transaction holds.
     pub(super) fn held_by(txn: TxnId, mode: PointMode) -> Self {
         Entry { first: Some(Holder { txn, mode }), crowd: None }
     }
@@ -57,7 +58,7 @@ impl Entry {
         self.first.iter().chain(self.crowd.iter().flat_map(|crowd| &crowd.more))
     }
 
-    /// Waiters, the first to be granted first.
+    /// The waiters in the order in which they are granted.
     pub(super) fn queue(&self) -> &[Waiter] {
         self.crowd.as_ref().map_or(&[], |crowd| &crowd.queue)
     }
@@ -76,7 +77,7 @@ impl Entry {
         self.holders().any(|holder| holder.txn != txn && !mode.admits(holder.mode))
     }
 
-    /// Adds the holders other than `txn` that are incompatible with `mode`.
+    /// Adds to `out` the holders other than `txn` that are incompatible with `mode`.
     pub(super) fn holders_against(&self, txn: TxnId, mode: PointMode, out: &mut Vec<TxnId>) {
         out.extend(
             self.holders()
@@ -85,9 +86,9 @@ impl Entry {
         );
     }
 
-    /// Adds the nearest waiters before `place` that are incompatible with `mode`: all of them, or
-    /// those up to an exclusive one, which is itself behind all further ones. So a queue of n
-    /// writers is a chain, not n^2 edges.
+    /// Adds to `out` the waiters before `place` that are incompatible with `mode`, from `place`
+    /// backwards up to the first exclusive waiter. The exclusive waiter itself waits for all
+    /// waiters before it. So a queue of n writers has n edges, not n^2.
     pub(super) fn queued_against(&self, place: usize, mode: PointMode, out: &mut Vec<TxnId>) {
         for waiter in self.queue()[..place].iter().rev() {
             if !mode.admits(waiter.mode) {
@@ -109,7 +110,7 @@ impl Entry {
         self.crowd.get_or_insert_default().queue.insert(place, waiter);
     }
 
-    /// Takes the waiter at `place` out of the queue.
+    /// Removes the waiter at `place` from the queue.
     pub(super) fn dequeue(&mut self, place: usize) -> Option<Waiter> {
         let crowd = self.crowd.as_mut()?;
         let waiter = (place < crowd.queue.len()).then(|| crowd.queue.remove(place));
@@ -117,7 +118,7 @@ impl Entry {
         waiter
     }
 
-    /// Takes `txn` out of the queue, if it is still there.
+    /// Removes `txn` from the queue, if it is still there.
     pub(super) fn forget_waiter(&mut self, txn: TxnId) {
         if let Some(place) = self.queue().iter().position(|waiter| waiter.txn == txn) {
             self.dequeue(place);
@@ -143,7 +144,7 @@ impl Entry {
         }
     }
 
-    /// `txn` holds the key no longer.
+    /// Removes `txn` from the holders.
     pub(super) fn drop_holder(&mut self, txn: TxnId) {
         if self.first.is_some_and(|holder| holder.txn == txn) {
             self.first = self.crowd.as_mut().and_then(|crowd| crowd.more.pop());

@@ -1,11 +1,11 @@
-//! Locks that one transaction holds, owned by it: the answer to repeated requests, and the list to
-//! release from.
+//! The locks that one transaction holds. The list answers repeated requests, and says what to
+//! release at the end.
 //!
-//! Runs on the transaction's thread only; no other thread looks here, so it needs no latch. Key
-//! bytes lie one after the other in one buffer, and an index of hashes is made when there are more
-//! than a few: acquiring a lock costs no allocation here on average. Memory is bounded by what is
-//! held, and given back when a large transaction ends. An emptied list goes to the next transaction
-//! with the tables it has met, so their reference counts are not touched each time.
+//! Only the transaction's thread uses the list, so it needs no latch. The bytes of all keys lie in
+//! one buffer, and an index of hashes is made for more than [`UNINDEXED`] keys. So acquiring a lock
+//! allocates no memory here on average. Memory is bounded by the locks held, and freed when a large
+//! transaction ends. An emptied list is reused by the next transaction together with its lock
+//! spaces, so that their reference counts do not change with each transaction.
 
 use super::OWN_AFTER;
 use super::mode::PointMode;
@@ -21,20 +21,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of points up to which a look at each is quicker than an index.
+/// Number of points up to which comparing each is quicker than an index.
 const UNINDEXED: usize = 8;
-/// Capacity in elements that is kept for the next transaction.
+/// Capacity of each vector, in elements, that is kept for the next transaction.
 const KEPT: usize = 1024;
-/// Tables that are kept for the next transaction.
+/// Number of lock spaces that are kept for the next transaction.
 const KEPT_SPACES: usize = 4;
 const FREE: u32 = u32::MAX;
 
 struct HeldSpace {
     space: Arc<LockSpace>,
     ranges: Vec<HeldRange>,
-    /// An exclusive point is held here.
+    /// True if an exclusive point of this space is held.
     writes: bool,
-    /// A key was removed here.
+    /// True if a key of this space was removed.
     removes: bool,
 }
 
@@ -42,7 +42,7 @@ struct HeldSpace {
 pub(super) struct HeldRange {
     pub(super) id: RangeId,
     pub(super) interval: Interval,
-    /// Dependency of its holder, for all parts that it grew by.
+    /// Dependency of the range's holder, for all parts by which the range has grown.
     pub(super) depends_on: Lsn,
 }
 
@@ -52,33 +52,35 @@ pub(super) struct HeldPoint {
     pub(super) hash: u64,
     key_at: usize,
     key_len: u32,
-    /// Index of its space among those in use.
+    /// Index of the key's space among the spaces of the transaction.
     pub(super) space: u32,
     pub(super) mode: PointMode,
 }
 
 /// The locks of one transaction.
 ///
-/// A transaction is used by one thread at a time, which the exclusive borrows of the lock calls
-/// prove; it may move. Its owner must call `Locks::release_all` before it is dropped.
+/// One thread at a time uses a transaction, which the exclusive borrows of the lock calls ensure;
+/// the transaction may move to another thread. The owner must call `Locks::release_all` before the
+/// list is dropped.
 pub(crate) struct TxnLocks {
     id: TxnId,
     spaces: Vec<HeldSpace>,
     points: Vec<HeldPoint>,
     keys: Vec<u8>,
-    /// Open addressing: positions in `points`, a power of two of them, at most half in use; empty
-    /// while few are held.
+    /// A hash table with open addressing, of positions in `points`. Its length is a power of two
+    /// and at most half of it is in use. The table is empty while at most [`UNINDEXED`] points are
+    /// held.
     index: Vec<u32>,
     parker: Option<Arc<Parker>>,
-    /// Kept for the next transaction, as the rest.
+    /// The thread that uses this list. Kept for the next transaction, like the vectors.
     owner: Option<Arc<CachePadded<Owner>>>,
-    /// True if a wait looks for its own thread before it sleeps.
+    /// True if a wait checks for blockers of its own thread before it sleeps.
     asks_at_once: bool,
 }
 
 impl TxnLocks {
-    /// No locks yet. The larger `id`, the likelier the transaction is a deadlock's victim: ids grow
-    /// with time.
+    /// An empty list for transaction `id`. In a deadlock the transaction with the largest id, which
+    /// is the youngest, is the victim.
     pub(crate) fn new(id: TxnId) -> Self {
         TxnLocks {
             id,
@@ -92,7 +94,7 @@ impl TxnLocks {
         }
     }
 
-    /// Transaction that holds the locks.
+    /// The transaction that holds the locks.
     pub(crate) fn id(&self) -> TxnId {
         self.id
     }
@@ -101,7 +103,7 @@ impl TxnLocks {
         self.owner.get_or_insert_with(enlist).begin(self.id);
     }
 
-    /// The transaction is used by the calling thread.
+    /// Notes that the calling thread uses the transaction.
     #[inline]
     pub(crate) fn used(&self) {
         if let Some(owner) = &self.owner {
@@ -109,25 +111,25 @@ impl TxnLocks {
         }
     }
 
-    /// The transaction has ended but for its locks, which the database will release, whatever the
-    /// thread does that used it last.
+    /// Notes that the transaction has ended except for its locks. The database will release these
+    /// without the thread that used the transaction last.
     pub(crate) fn disown(&self) {
         if let Some(owner) = &self.owner {
             owner.end();
         }
     }
 
-    /// From now on a wait looks at once whether it is for its own thread.
+    /// From now on, each wait checks for blockers of its own thread before it sleeps.
     pub(super) fn ask_at_once(&mut self) {
         self.asks_at_once = true;
     }
 
-    /// Time that a wait lasts before it looks whether it is for its own thread.
+    /// Time after which a wait checks for blockers of its own thread.
     pub(super) fn asks_after(&self) -> Duration {
         if self.asks_at_once { Duration::ZERO } else { OWN_AFTER }
     }
 
-    /// Held locks in the order of acquisition, ranges last.
+    /// The held points in the order of acquisition, then the held ranges.
     pub(crate) fn held(&self) -> impl Iterator<Item = (Resource, PointMode)> {
         let points = self.points.iter().map(|point| {
             let space = &self.spaces[point.space as usize].space;
@@ -146,9 +148,10 @@ impl TxnLocks {
         self.parker.get_or_insert_default().clone()
     }
 
-    /// The number of `space` among those in use.
+    /// Returns the index of `space` in `spaces`, and adds `space` if it is new.
     pub(super) fn enter(&mut self, space: &Arc<LockSpace>) -> u32 {
-        // Latest first: a transaction mostly stays with a table for a while.
+        // Searched from the end, because a transaction mostly makes several calls on one table in a
+        // row.
         let at = self.spaces.iter().rposition(|held| Arc::ptr_eq(&held.space, space)).unwrap_or_else(|| {
             self.spaces.push(HeldSpace {
                 space: space.clone(),
@@ -165,18 +168,19 @@ impl TxnLocks {
         &self.spaces[at as usize].space
     }
 
-    /// The spaces in use with the flag whether an exclusive point or a range is held there.
+    /// The spaces in use, each with two flags: whether an exclusive point is held, and whether a
+    /// range is held.
     pub(super) fn spaces(&self) -> impl Iterator<Item = (&Arc<LockSpace>, bool, bool)> {
         self.spaces.iter().map(|held| (&held.space, held.writes, !held.ranges.is_empty()))
     }
 
-    /// Says that a key that is locked here was removed.
+    /// Notes that a locked key of `space` was removed.
     pub(crate) fn removed_from(&mut self, space: &Arc<LockSpace>) {
         let at = self.enter(space);
         self.spaces[at as usize].removes = true;
     }
 
-    /// The spaces where a key was removed.
+    /// The spaces with a removed key.
     pub(super) fn spaces_removed_from(&self) -> impl Iterator<Item = &Arc<LockSpace>> {
         self.spaces.iter().filter(|held| held.removes).map(|held| &held.space)
     }
@@ -189,7 +193,7 @@ impl TxnLocks {
         &self.keys[point.key_at..point.key_at + point.key_len as usize]
     }
 
-    /// Index of a key in the list, and the mode in which it is held.
+    /// The index of a key in `points`, and the mode in which it is held.
     #[inline]
     pub(super) fn find(&self, space: u32, hash: u64, key: &[u8]) -> Option<(usize, PointMode)> {
         let is_it = |point: &HeldPoint| point.hash == hash && point.space == space && self.key(point) == key;
@@ -209,7 +213,7 @@ impl TxnLocks {
         Some((at, self.points[at].mode))
     }
 
-    /// Notes a granted point; `known` is where it is in the list if it was held in a weaker mode.
+    /// Adds a granted point. `known` is its index in `points` if it was held in a weaker mode.
     #[inline]
     pub(super) fn note(&mut self, known: Option<usize>, space: u32, hash: u64, key: &[u8], mode: PointMode) {
         self.spaces[space as usize].writes |= mode == PointMode::Exclusive;
@@ -219,7 +223,7 @@ impl TxnLocks {
         }
         let (key_at, key_len) = (self.keys.len(), key.len() as u32);
         if key_at == 0 {
-            // Saves a small transaction growing the buffer twice.
+            // So the buffer of a small transaction does not grow twice.
             self.keys.reserve(key.len().max(128));
         }
         self.keys.extend_from_slice(key);
@@ -252,12 +256,12 @@ impl TxnLocks {
         &mut self.spaces[space as usize].ranges
     }
 
-    /// The range that covers reading `key`, if there is one.
+    /// The held range that contains `key`, if there is one.
     pub(super) fn covering(&self, space: u32, key: &[u8]) -> Option<&HeldRange> {
         self.ranges(space).iter().find(|range| range.interval.contains(key))
     }
 
-    /// Nothing is held any more.
+    /// Empties the list after the locks were released.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.disown();
@@ -279,9 +283,9 @@ impl TxnLocks {
         self.index.shrink_to(KEPT);
     }
 
-    /// The list, of which everything was released, for another transaction.
+    /// Reuses the emptied list for transaction `id`.
     pub(crate) fn reuse(&mut self, id: TxnId) {
-        debug_assert!(self.points.is_empty(), "what is held was released");
+        debug_assert!(self.points.is_empty(), "the transaction still holds locks");
         self.id = id;
     }
 }

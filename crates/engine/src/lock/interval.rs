@@ -1,15 +1,16 @@
-//! Acquiring interval locks, waiting for them, and extending them while a scan moves on.
+//! Acquiring interval locks, waiting for them, and extending them while a scan proceeds.
 //!
-//! Runs on the thread that asks. The range mutex of the table is held while the shards are visited,
-//! one at a time.
+//! The requesting thread runs this code, and holds the table's range mutex while it visits the
+//! shards, one at a time.
 //!
-//! 1. A range is in the list and counted before the first shard is visited (see `space`).
-//! 2. A transaction has few ranges in a table: what overlaps or touches one of its own extends
-//!    that, and beyond [`RANGES_MAX`] the last one grows over the keys between. Writers compare
-//!    with every range, so more would slow all writers; a transaction with that many scans rather
-//!    locks too much.
-//! 3. An extension is a range of its own until it is granted, then becomes part of the one it
-//!    extends.
+//! 1. A range is in the list and counted before its thread visits the first shard (see `space`).
+//! 2. A transaction has at most [`RANGES_MAX`] ranges in a table. An interval that overlaps or
+//!    touches one of them extends that range; any other interval beyond this number extends the
+//!    last range over the keys between. Writers compare their key with every range, so more ranges
+//!    would slow all writers; a transaction with that many scans locks keys that it has not read
+//!    instead.
+//! 3. An extension is a separate range until it is granted, and is then merged into the range that
+//!    it extends.
 
 use super::held::{HeldRange, TxnLocks};
 use super::point::Edges;
@@ -22,13 +23,14 @@ use crate::ids::TxnId;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Ranges of one transaction in one table.
+/// Maximum ranges of one transaction in one table.
 const RANGES_MAX: usize = 32;
 
 impl Locks {
-    /// Locks all keys between two bounds for reading, present or not; what touches a range that
-    /// `txn` has extends it. May wait; the caller holds no latch. After a conflict part of the
-    /// interval may be held; what that part depends on is told with the next grant that it covers.
+    /// Locks all keys between two bounds for reading, present or not. An interval that touches a
+    /// range of `txn` extends that range. May wait; the caller holds no latch. After a conflict a
+    /// part of the interval may be held; the next grant that this part covers returns its
+    /// dependency.
     pub(crate) fn acquire_range(
         &self,
         txn: &mut TxnLocks,
@@ -55,7 +57,7 @@ impl Locks {
         Ok(LockGrant { depends_on })
     }
 
-    /// Extends a held range until it covers `interval` too.
+    /// Extends the held range at `place` until it covers `interval`.
     fn grow_range(
         &self,
         txn: &mut TxnLocks,
@@ -77,7 +79,7 @@ impl Locks {
         Ok(LockGrant { depends_on: txn.ranges(at)[place].depends_on })
     }
 
-    /// Acquires an interval, as a new range or to become part of `into`.
+    /// Acquires an interval, as a new range or as part of range `into`.
     fn wait_for_range(
         &self,
         txn: &mut TxnLocks,
@@ -105,7 +107,7 @@ impl Locks {
             if survey.writers.is_empty() && waiting.is_empty() {
                 drop(graph);
                 let id = settle(space, &mut ranges, id, into);
-                // The points it went past wait for it now.
+                // The waiting points that this range has overtaken now wait for it.
                 let keys = ranges.points_in(&interval);
                 self.review_points(space, &mut ranges, &keys, Edges::New, &mut wakes);
                 drop(ranges);
@@ -135,7 +137,7 @@ impl Locks {
         }
     }
 
-    /// Takes a range that was not granted out, and lets go on whom only it held up.
+    /// Removes a range that was not granted, and grants the requests that waited only for it.
     fn withdraw_range(&self, space: &LockSpace, id: RangeId) {
         let mut wakes = Wakes::default();
         {
@@ -149,8 +151,8 @@ impl Locks {
         wakes.send();
     }
 
-    /// Finds out anew what the ranges around `key` wait for, after a wait for it ended without a
-    /// grant.
+    /// Recomputes the blockers of the waiting ranges that contain `key`, after a wait for `key`
+    /// ended without a grant.
     pub(super) fn review_ranges(
         &self,
         space: &LockSpace,
@@ -179,7 +181,8 @@ impl Locks {
         self.grant_ranges(space, ranges, None, wakes);
     }
 
-    /// Grants the waiting ranges that no transaction blocks; `ended` blocks no longer.
+    /// Removes `ended` from the blockers of all waiting ranges, and grants the ranges without
+    /// blockers.
     pub(super) fn grant_ranges(
         &self,
         space: &LockSpace,
@@ -191,21 +194,21 @@ impl Locks {
         for range in ranges.waiting() {
             let Some(wanted) = &mut range.wanted else { continue };
             wanted.blockers.retain(|blocker| Some(*blocker) != ended);
-            // A victim that has not left the list yet stays as it is.
+            // The graph does not grant a victim; its own thread removes its range from the list.
             if wanted.blockers.is_empty() && self.graph.lock().grant(range.txn, wakes) {
                 range.wanted = None;
                 granted.push(range.interval.clone());
             }
         }
         for interval in granted {
-            // Points that went past the range while it waited now wait for it.
+            // Waiting points that have overtaken the range while it waited now wait for it.
             let keys = ranges.points_in(&interval);
             self.review_points(space, ranges, &keys, Edges::New, wakes);
         }
     }
 }
 
-/// Makes a range granted, and part of `into`.
+/// Marks a range as granted, or merges it into range `into`. Returns the id of the resulting range.
 fn settle(space: &LockSpace, ranges: &mut Ranges, id: RangeId, into: Option<RangeId>) -> RangeId {
     match into {
         Some(into) => {

@@ -1,21 +1,22 @@
-//! The locked keys of one shard, in order. Pure; runs inside the mutex of the shard.
+//! The locked keys of one shard. This code does no I/O and runs inside the mutex of the shard.
 //!
-//! Most shards have one locked key or none: a transaction of few keys spreads them over the shards.
-//! That key lies in the shard itself, so locking and releasing it takes one comparison and no
-//! memory. All others are in a map.
+//! Most shards have at most one locked key, because a transaction of few keys spreads them over the
+//! shards. The first key lies in the shard itself, so locking and releasing it takes one comparison
+//! and allocates no memory. All other keys are in a map.
 //!
 //! 1. A key is in `alone` or in `others`, not in both.
-//! 2. Neither is in the order of the other: what visits a range looks at both.
+//! 2. The key in `alone` may lie anywhere among the keys in `others`, so a visit of an interval
+//!    looks at both.
 
 use super::entry::Entry;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
-/// A locked key. Short ones need no room of their own.
+/// A locked key. A key of at most 24 bytes lies inline.
 type Key = SmallVec<[u8; 24]>;
 
-/// See the head of this file.
+/// The locked keys of one shard.
 #[derive(Debug, Default)]
 pub(super) struct LockedKeys {
     alone: Option<(Key, Entry)>,
@@ -42,7 +43,7 @@ impl LockedKeys {
         }
     }
 
-    /// Adds the lock of `key`, which is not there.
+    /// Adds the lock of `key`, which has no lock yet.
     #[inline]
     pub(super) fn insert(&mut self, key: &[u8], entry: Entry) {
         debug_assert!(self.get_mut(key).is_none());
@@ -54,7 +55,7 @@ impl LockedKeys {
         }
     }
 
-    /// Removes the lock of `key`, if it is there.
+    /// Removes the lock of `key`, if there is one.
     #[inline]
     pub(super) fn remove(&mut self, key: &[u8]) {
         if self.is_alone(key) {
@@ -78,8 +79,8 @@ mod tests {
     use crate::ids::TxnId;
     use crate::lock::mode::PointMode;
 
-    /// The first key of a shard leaves before, between and behind others, and others take its
-    /// place.
+    /// The key in `alone` is removed in all orders relative to the keys in `others`, and another
+    /// key takes its place.
     #[test]
     fn keys_come_and_go_as_in_a_map() {
         let mut rng = fastrand::Rng::with_seed(11);

@@ -1,43 +1,46 @@
 //! The lock manager: strict two-phase locking of keys, intervals of keys, and tables.
 //!
-//! Locks are logical: a point lock is on a key whether or not it is present, an interval lock on
-//! all keys between two bounds. A scan locks the intervals it passes over, a writer the keys it
-//! writes. The two conflict, which keeps phantoms out without locking neighbours ("next keys") that
-//! no transaction touched.
+//! Locks are logical: a point lock is on a key, present or not; an interval lock is on all keys
+//! between two bounds. A scan locks the intervals that it passes over, a writer locks the keys that
+//! it writes. A point inside an interval conflicts with it. So there are no phantoms, and no locks
+//! on neighbours ("next keys") that no transaction touched.
 //!
-//! Threads: the thread a transaction is on. There is no thread here, and no time-out but the bound
-//! on each wait. Nothing of this survives a crash; recovery runs before the first lock.
+//! The thread of a transaction runs this code. The lock manager has no threads of its own, and no
+//! time-out except the bound on each wait. Locks do not survive a crash; recovery runs before the
+//! first lock.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `mode` | modes and their matrix |
-//! | `resource` | what a lock is on, for people; `Conflict` |
+//! | `resource` | the resource of a lock as errors show it; `Conflict` |
 //! | `entry` | holders and queue of one key |
 //! | `range` | intervals, and the interval locks of one table |
-//! | `space` | a table's shards and ranges, the fast paths, why a range and a point do not miss each other |
+//! | `space` | a table's shards and ranges; the fast paths; why range and point find each other |
 //! | `point`, `interval` | the slow paths: waiting for a point, for a range |
-//! | `release` | letting go of everything |
+//! | `release` | releasing all locks of a transaction |
 //! | `wait` | waits-for graph, victims, sleeping and waking |
-//! | `owner` | which thread a transaction is on, for waiters that wait for themselves |
-//! | `held` | what a transaction holds |
-//! | `dependence` | what readers of early-released locks depend on |
+//! | `owner` | the thread that used a transaction last, to find a thread that waits for itself |
+//! | `held` | the locks that a transaction holds |
+//! | `dependence` | the commits on which readers of early-released locks depend |
 //!
-//! Ranks, lowest first; a thread takes only higher ones than it holds: a table's range mutex, one
-//! shard of the table, the waits-for graph, a parker. The caller may not hold a latch, because
-//! acquiring may sleep.
+//! Latches in the order of their ranks: a table's range mutex, one shard of the table, the
+//! waits-for graph, a parker. A thread takes only latches of a higher rank than those it holds. The
+//! caller holds no latch, because acquiring a lock may sleep.
 //!
-//! 1. Two transactions never hold conflicting locks: points by `entry` 1, an interval and an
-//!    exclusive point by `space` 1-2 and `range` 2.
+//! 1. Two transactions never hold conflicting locks. For two points this follows from rule 1 of
+//!    `entry`; for an interval and an exclusive point from rules 1 and 2 of `space` and rule 2 of
+//!    `range`.
 //! 2. All locks of a transaction are released together, by [`Locks::release_all`]; rolling back to
 //!    a savepoint keeps them. So an ended transaction never waits again, and the graph may keep
 //!    edges to it.
-//! 3. Waits are first come, first served, between points and ranges too: a range that waits holds
-//!    up later writers inside it, a writer that waits holds up later ranges. Such a soft wait, for
-//!    a transaction that has nothing yet, is not begun if it would close a cycle: then the request
-//!    goes first. So fairness alone makes no deadlock.
-//! 4. Every wait is in the graph, so every deadlock is found, and ends with exactly one victim
-//!    (`wait` 4).
-//! 5. Memory is bounded by what is held and waited for, plus some 4 KiB per table used.
+//! 3. Waits are first come, first served, also between points and ranges: a range that waits blocks
+//!    later writers inside it, and a writer that waits blocks later ranges around its key. A
+//!    request does not begin such a wait for another waiter if the wait would close a cycle; the
+//!    request then goes before that waiter. So fairness alone makes no deadlock.
+//! 4. Every wait is in the waits-for graph. So every deadlock is found, and ends with exactly one
+//!    victim (rule 4 of `wait`).
+//! 5. Memory is bounded by the number of locks held and waited for, plus about 4 KiB per table
+//!    used.
 
 mod dependence;
 mod entry;
@@ -78,18 +81,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wait::{Graph, Node, Outcome, Parker};
 
-/// Time after which a waiter looks whether it waits for its own thread. It is long for a
-/// transaction that is handed from thread to thread to be idle, and short for a programmer to wait
-/// for the message.
+/// Time after which a waiter checks whether it waits for its own thread. A transaction that is
+/// passed between threads is rarely idle for 100 ms, and a programmer who waits for the error
+/// message hardly notices this time.
 pub(crate) const OWN_AFTER: Duration = Duration::from_millis(100);
 
 /// A granted lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LockGrant {
-    /// Position up to which the log must be durable before the holder is acknowledged with what the
-    /// lock lets it see. Zero if a point was held already: then an earlier grant has returned it. A
-    /// range returns it again, for itself and the keys it covers: the request that made the range
-    /// grow may have failed in its second part, and then the first part was not returned.
+    /// Position up to which the log must be durable before the holder is acknowledged, because of
+    /// the values that the lock lets it see. Zero if a point was already held, because its first
+    /// grant has returned the position. A held range returns its position again, also for the keys
+    /// that it covers: if the request that extended the range failed at its second part, the
+    /// position of the first part was not returned.
     pub(crate) depends_on: Lsn,
 }
 
@@ -106,18 +110,19 @@ pub(crate) struct Locks {
     spaces: Mutex<HashMap<TableId, Arc<LockSpace>>>,
     graph: Mutex<Graph>,
     owners: Owners,
-    /// Written by `shut`, before it takes the graph's mutex; read by a waiter after it had that
-    /// mutex.
+    /// `shut` writes this before it takes the graph's mutex. A waiter reads it after it has
+    /// released that mutex.
     is_shut: AtomicBool,
 }
 
 impl Locks {
-    /// No locks yet. A wait for one lock ends with a timeout after `lock_wait`.
+    /// A lock manager without locks. A wait for one lock ends with a timeout after `lock_wait`.
     pub(crate) fn new(lock_wait: Duration) -> Self {
         Self::seeded(lock_wait, RandomState::new().hash_one("lock"))
     }
 
-    /// A lock manager that spreads keys by this seed: for tests that must do the same in every run.
+    /// A lock manager that spreads keys over the shards by this seed, for tests that must repeat
+    /// exactly.
     pub(crate) fn seeded(lock_wait: Duration, seed: u64) -> Self {
         Locks {
             lock_wait,
@@ -130,30 +135,32 @@ impl Locks {
         }
     }
 
-    /// The lock space of a table: always the same until [`Locks::forget`], so handles may keep it.
+    /// The lock space of a table. Until [`Locks::forget`] each call returns the same space, so
+    /// handles may keep it.
     pub(crate) fn space(&self, table: TableId) -> Arc<LockSpace> {
         let mut spaces = self.spaces.lock();
         spaces.entry(table).or_insert_with(|| Arc::new(LockSpace::new(Keys::Of(table), self.seed))).clone()
     }
 
-    /// Gives the lock space of a table back after the table was dropped, durably: with the space go
-    /// the commit ends that readers of the table depend on.
+    /// Removes the lock space of a dropped table. The drop must be durable, because the space has
+    /// the commit ends on which readers of the table depend.
     pub(crate) fn forget(&self, table: TableId) {
         self.spaces.lock().remove(&table);
     }
 
-    /// The database, for what a thread's calls of `transact` may wait.
+    /// Identifies this database, for the time that a call of `transact` may wait in it.
     pub(crate) fn key(&self) -> DatabaseKey {
         DatabaseKey::of(self)
     }
 
-    /// A transaction begins on the calling thread: from now on a waiter of the same thread can tell
-    /// that it waits for itself.
+    /// Notes that a transaction begins on the calling thread, so that a waiter of the same thread
+    /// can find out that it waits for itself.
     pub(crate) fn begin(&self, txn: &mut TxnLocks) {
         txn.begin(|| self.owners.enlist());
     }
 
-    /// Locks a table; exclusively only to drop or check it. Cheap if `txn` has it already.
+    /// Locks a table. The exclusive mode is only for dropping or checking the table. The call is
+    /// cheap if `txn` already holds the lock.
     pub(crate) fn acquire_table(
         &self,
         txn: &mut TxnLocks,
@@ -181,8 +188,9 @@ impl Locks {
         Ok(grant)
     }
 
-    /// Locks a key, present or not, or raises the mode it is locked in. May wait; the caller holds
-    /// no latch. The caller has checked the length of the key, and holds the table.
+    /// Locks a key, present or not, or raises the mode in which `txn` holds it. May wait; the
+    /// caller holds no latch. The caller has checked the length of the key, and holds the table's
+    /// lock.
     pub(crate) fn acquire_point(
         &self,
         txn: &mut TxnLocks,
@@ -210,8 +218,8 @@ impl Locks {
         Ok(LockGrant { depends_on })
     }
 
-    /// Locks a key as [`Locks::acquire_point`] does, if that takes no wait; `None` if another
-    /// transaction holds it or waits for it.
+    /// Locks a key as [`Locks::acquire_point`] does, but never waits. Returns `None` if another
+    /// transaction holds the key or waits for it.
     pub(crate) fn try_point(
         &self,
         txn: &mut TxnLocks,
@@ -230,8 +238,7 @@ impl Locks {
         Some(LockGrant { depends_on })
     }
 
-    /// The table and keys of a conflict, for users. Takes latches of its own: the caller holds
-    /// none.
+    /// The table and keys of a conflict, for users. Takes latches, so the caller holds none.
     pub(crate) fn contested(&self, wanted: Resource, holder: Option<TxnId>) -> Contested {
         let mut contested = wanted.contested(|table| {
             let space = self.spaces.lock().get(&table).cloned();
@@ -246,20 +253,21 @@ impl Locks {
         self.graph.lock().stat()
     }
 
-    /// The resource that each waiting transaction waits for, and the transactions it waits behind.
+    /// Each waiting transaction, the resource that it waits for, and the transactions that block
+    /// it.
     pub(crate) fn waits(&self) -> Vec<(TxnId, Resource, Vec<TxnId>)> {
         let graph = self.graph.lock();
         graph.waiting().map(|(txn, node)| (txn, node.wanted.clone(), node.blockers.clone())).collect()
     }
 
-    /// Returns whether `from` waits for a lock of `to`, or of a transaction that does, and so on.
+    /// Returns whether `from` waits for `to`, directly or through other waiting transactions.
     pub(crate) fn leads_to(&self, from: TxnId, to: TxnId) -> bool {
         self.graph.lock().leads_to(from, to)
     }
 
-    /// Ends every wait, now and from now on, as if its time was over: some locks will never be
-    /// released, because the database has failed in the middle of commits. Locks that are free are
-    /// granted as before.
+    /// Ends every present and later wait with a timeout. Called after the database has failed,
+    /// because commits that it interrupted will never release their locks. Free locks are granted
+    /// as before.
     pub(crate) fn shut(&self) {
         self.is_shut.store(true, Ordering::Release);
         let mut wakes = wait::Wakes::default();
@@ -267,9 +275,9 @@ impl Locks {
         wakes.send();
     }
 
-    /// Sleeps until the wait that `txn` has begun is over. It looks now and then whether it waits
-    /// for a transaction that its own thread has used last: that one has then been idle for as
-    /// long, and if this thread is to end it, the wait is in vain.
+    /// Sleeps until the wait that `txn` has begun is over. From time to time it checks whether a
+    /// blocker was used last by the calling thread. If so, that transaction has been idle since,
+    /// and the wait is in vain if this thread has to end it.
     fn sleep(&self, txn: &TxnLocks, parker: &Parker) -> Result<(), Conflict> {
         let me = txn.id();
         let patience = body::patience(self.key(), self.lock_wait);
@@ -298,8 +306,9 @@ impl Locks {
         }
     }
 
-    /// Ends the caller's wait if its time is over or it waits for its own thread. `None` if it goes
-    /// on, or another thread has ended it meanwhile: then the outcome is there (`wait` 1).
+    /// Ends the caller's wait if its time is over or if it waits for its own thread. Returns `None`
+    /// if the wait continues, or if another thread has already ended it; its outcome is then in the
+    /// parker (rule 1 of `wait`).
     fn give_up(&self, me: TxnId, is_time_over: bool) -> Option<Conflict> {
         let own = self.owners.of_this_thread(me);
         if own.is_empty() && !is_time_over {

@@ -1,14 +1,14 @@
-//! Modes of locks and which of them go together. Pure.
+//! Modes of locks, and which of them are compatible.
 
-/// Mode of a lock on a key. Ordered by strength: a transaction that holds a mode holds the weaker
-/// ones with it.
+/// Mode of a lock on a key, ordered by strength. A transaction that holds a mode also has the
+/// rights of the weaker ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PointMode {
     /// To read.
     Shared,
-    /// To read and perhaps write later. Readers may join, a second `Update` may not: so two
-    /// transactions that read a key in order to write it wait for each other in line, where two
-    /// `Shared` would deadlock on the upgrade.
+    /// To read and perhaps write later. `Update` is compatible with `Shared`, but not with a second
+    /// `Update`. So of two transactions that read a key in order to write it, the second waits for
+    /// the first, where two `Shared` locks would deadlock on the upgrade.
     Update,
     /// To write.
     Exclusive,
@@ -25,9 +25,9 @@ impl PointMode {
 /// Mode of a lock on a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TableMode {
-    /// In use: its keys may be locked one by one.
+    /// To use the table: its keys may be locked one by one.
     Shared,
-    /// To be dropped.
+    /// To drop or check the table.
     Exclusive,
 }
 

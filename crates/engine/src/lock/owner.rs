@@ -1,15 +1,16 @@
-//! The thread that each open transaction is on, for a waiter that may be waiting for its own
+//! The thread that used each open transaction last, for a waiter that may be waiting for its own
 //! thread.
 //!
-//! A thread that waits for a lock of a transaction which only it can end waits in vain. Nothing
-//! says which thread will end a transaction; which one has used it last is known. So a waiter first
-//! waits a while (`Locks::sleep`), and then looks whether what it waits for was last used by its
-//! own thread.
+//! A thread that waits for a lock of a transaction which only the same thread can end waits in
+//! vain. The lock manager does not know which thread will end a transaction, only which thread has
+//! used it last. So a waiter first waits for a while (`Locks::sleep`), and then checks whether its
+//! own thread was the last to use a blocker.
 //!
-//! Any thread. The transaction's own thread writes its [`Owner`], waiters read it, relaxed: what
-//! they learn decides which error ends a wait, nothing else. The list is behind a mutex that is
-//! taken when a list of locks is made, which is then used again and again, and by a waiter that has
-//! waited long. Rank: leaf, taken with nothing held.
+//! Any thread runs this code. The transaction's thread writes its [`Owner`] and waiters read it.
+//! Both accesses are relaxed, because the value only decides which error ends a wait. A mutex
+//! guards the list of all owners. A thread takes the mutex when it makes a list of locks, which
+//! many transactions then use one after another; a waiter takes the mutex when it has waited long.
+//! Rank: leaf, taken with no latch held.
 
 use crate::coarse_clock;
 use crate::ids::TxnId;
@@ -20,26 +21,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The transaction that uses a list of locks, and the thread that used it last.
+/// The transaction that uses a list of locks, and the thread that used this transaction last.
 #[derive(Debug, Default)]
 pub(super) struct Owner {
-    /// Zero: none, or its end is up to the database.
+    /// The id of the transaction. Zero if there is none, or if the database will end it.
     txn: AtomicU64,
     thread: AtomicUsize,
-    /// Time at which the transaction began, by the coarse clock. A transaction that began meanwhile
-    /// may be given its predecessor's.
+    /// Time at which the transaction began, by the coarse clock. A reader that runs during `begin`
+    /// may combine the id of one transaction with the time of another.
     begun: AtomicU64,
 }
 
 impl Owner {
-    /// A transaction begins on the calling thread.
+    /// Notes that transaction `txn` begins on the calling thread.
     pub(super) fn begin(&self, txn: TxnId) {
         self.thread.store(thread_number(), Relaxed);
         self.begun.store(coarse_clock::now(), Relaxed);
         self.txn.store(txn.get(), Relaxed);
     }
 
-    /// The transaction is used by the calling thread.
+    /// Notes that the calling thread uses the transaction.
     pub(super) fn used(&self) {
         let me = thread_number();
         if self.thread.load(Relaxed) != me {
@@ -47,7 +48,7 @@ impl Owner {
         }
     }
 
-    /// No thread has to end it any more.
+    /// Notes that no thread of the program has to end the transaction any more.
     pub(super) fn end(&self) {
         self.txn.store(TxnId::NONE.get(), Relaxed);
     }
@@ -58,12 +59,12 @@ impl Owner {
 pub(super) struct Owners(Mutex<Vec<Arc<CachePadded<Owner>>>>);
 
 impl Owners {
-    /// Another one.
+    /// Makes an owner and adds it to the list.
     pub(super) fn enlist(&self) -> Arc<CachePadded<Owner>> {
         let owner = Arc::<CachePadded<Owner>>::default();
         let mut all = self.0.lock();
         if all.len() == all.capacity() {
-            // Those that only this list knows.
+            // Removes the owners that no list of locks uses any more.
             all.retain(|owner| Arc::strong_count(owner) > 1);
         }
         all.push(owner.clone());
@@ -77,7 +78,7 @@ impl Owners {
         Some(coarse_clock::since(owner.begun.load(Relaxed)))
     }
 
-    /// Transactions that the calling thread has used last, but for `waiter`.
+    /// The transactions other than `waiter` that the calling thread was the last to use.
     pub(super) fn of_this_thread(&self, waiter: TxnId) -> Vec<TxnId> {
         let me = thread_number();
         let all = self.0.lock();

@@ -1,16 +1,16 @@
-//! Waiting for a point lock, and the changes of a key's queue.
+//! Waiting for a point lock, and changes of a key's queue.
 //!
-//! Runs on the thread that asks for a lock, and, for the functions on a queue, on those that let go
-//! of one. The key's shard is locked throughout; the table's range mutex too, unless
-//! `space.has_ranges()` was read to be false under the shard, which rules ranges out as long as the
-//! shard stays locked.
+//! The thread that requests a lock runs this code; a thread that releases a lock runs the functions
+//! on a queue. Both threads hold the mutex of the key's shard throughout, and the table's range
+//! mutex, unless `space.has_ranges()` returned false under the shard's mutex, which rules ranges
+//! out while the shard stays locked.
 //!
-//! 1. After a waiter left the queue without a grant, or went in front of others, or a request was
-//!    granted past waiters, the edges of all that wait behind are made anew ([`retrace`]). A
-//!    release needs no new edges: its transaction is gone, and the next in line for others is now
-//!    the holder, under the same name.
-//! 2. A transaction that is granted an exclusive lock while ranges are registered notifies the
-//!    range locks that wait around the key (rule 2 of `range`).
+//! 1. The edges of all waiters of the key are recomputed ([`retrace`]) after a waiter left the
+//!    queue without a grant, after a waiter was placed before others, and after a request was
+//!    granted before waiters. A release needs no new edges: the releasing transaction has ended,
+//!    and the waiter that is granted next already is a blocker of the waiters behind it.
+//! 2. A transaction that is granted an exclusive lock while ranges are registered becomes a blocker
+//!    of the waiting ranges that contain the key (rule 2 of `range`).
 
 use super::entry::{Entry, Waiter};
 use super::held::TxnLocks;
@@ -24,8 +24,8 @@ use crate::error::ConflictKind;
 use crate::ids::TxnId;
 
 impl Locks {
-    /// Acquires a point that could not be granted at once; returns what it depends on. `upgrade`:
-    /// held in a weaker mode.
+    /// Acquires a point that could not be granted at once, and returns its dependency. `upgrade`
+    /// says that `txn` holds the point in a weaker mode.
     pub(super) fn wait_for_point(
         &self,
         txn: &mut TxnLocks,
@@ -45,8 +45,8 @@ impl Locks {
             let entry = shard.entry(key);
             let ticket = ranges.ticket();
             let mut place = entry.place_for(upgrade);
-            // Holders of what this request wants; waiters before it in the queue; ranges that were
-            // here first.
+            // Three kinds of blockers: holders of the point or of ranges around it, waiters before
+            // this request in the queue, and ranges that waited first.
             let (mut held, mut queued, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
             entry.holders_against(me, mode, &mut held);
             entry.queued_against(place, mode, &mut queued);
@@ -84,8 +84,8 @@ impl Locks {
             }
             if granted || jumps {
                 retrace(entry, key, &ranges, &mut graph);
-                // All new edges lead to this transaction, and so does every cycle that they close;
-                // there is none if it does not wait.
+                // All new edges lead to this transaction, so every cycle that they close contains
+                // it. If it does not wait, there is no such cycle.
                 graph.break_cycles(me, &mut wakes);
             }
             if granted {
@@ -114,8 +114,8 @@ impl Locks {
         }
     }
 
-    /// Takes a waiter that was not granted out of the queue, and lets go on whom only it held up.
-    /// Returns who holds what it wanted.
+    /// Removes a waiter that was not granted from the queue, and grants the requests that waited
+    /// only for it. Returns the transactions that hold the lock that it wanted.
     fn leave_queue(
         &self,
         me: TxnId,
@@ -151,8 +151,9 @@ impl Locks {
         holders
     }
 
-    /// Grants what can be granted of the queues of `keys` now that a range is gone. Without new
-    /// edges if the range's transaction ended, with them if only its wait did.
+    /// Grants the requests in the queues of `keys` that are grantable after a range was granted or
+    /// removed, or after a point was released. `edges` is `Kept` if a transaction has ended, and
+    /// `New` otherwise.
     pub(super) fn review_points(
         &self,
         space: &LockSpace,
@@ -176,14 +177,15 @@ impl Locks {
     }
 }
 
-/// Decision whether the edges of waiters have to be made anew.
+/// The edges of waiters stay as they are, or are recomputed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edges {
     Kept,
     New,
 }
 
-/// Grants everything in the queue that can be granted. `ranges` is `None` if the table has none.
+/// Grants all requests in the queue that are grantable. `ranges` is `None` if the table has no
+/// ranges.
 pub(super) fn grant_next(
     entry: &mut Entry,
     key: &[u8],
@@ -202,14 +204,14 @@ pub(super) fn grant_next(
         }
         if !blocked.is_empty() || entry.is_held_against(txn, mode) {
             if mode == PointMode::Exclusive {
-                // All waiters behind it are.
+                // All waiters behind an exclusive one are blocked by it.
                 return;
             }
             place += 1;
             continue;
         }
         entry.dequeue(place);
-        // A victim that has not left the queue yet is just taken out of it.
+        // The graph does not grant a victim, so a victim is only removed from the queue.
         if graph.grant(txn, wakes) {
             entry.hold(txn, mode);
             if let Some(ranges) = &mut ranges
@@ -221,7 +223,7 @@ pub(super) fn grant_next(
     }
 }
 
-/// Makes the edges of all waiters of an entry anew.
+/// Recomputes the edges of all waiters of an entry.
 fn retrace(entry: &Entry, key: &[u8], ranges: &Ranges, graph: &mut Graph) {
     for (place, waiter) in entry.queue().iter().enumerate() {
         let mut blockers = Vec::new();
@@ -239,7 +241,7 @@ fn break_cycles_behind(entry: &Entry, graph: &mut Graph, wakes: &mut Wakes) {
     }
 }
 
-/// The ranges that hold up a waiting point.
+/// Adds to `out` the transactions whose ranges block a waiting point.
 fn ranges_against(ranges: &Ranges, key: &[u8], waiter: &Waiter, out: &mut Vec<TxnId>) {
     if waiter.mode == PointMode::Exclusive {
         ranges.granted_against(waiter.txn, key, out);

@@ -1,14 +1,14 @@
-//! Intervals of keys and the interval locks of one table. Pure; [`Ranges`] runs inside the table's
-//! range mutex.
+//! Intervals of keys and the interval locks of one table. This code does no I/O. [`Ranges`] is
+//! inside the table's range mutex.
 //!
-//! 1. Interval locks are shared among each other; they conflict only with exclusive points inside
-//!    them.
-//! 2. A waiting range lists as blockers at least every other transaction that holds a key inside it
-//!    exclusively. It is granted when the list is empty. The list starts as what the visit of all
-//!    shards found; while the range is registered, exclusive points are granted only under the
-//!    range mutex, and grants inside it are added.
-//! 3. A transaction is removed from the lists only when it has left all shards, or when the list is
-//!    made anew.
+//! 1. Interval locks do not conflict with each other, only with exclusive points inside them.
+//! 2. The blockers of a waiting range include every other transaction that holds a key inside it
+//!    exclusively. The range is granted when it has no blockers. The first blockers are those that
+//!    the visit of all shards has found. While the range is registered, exclusive points are
+//!    granted only under the range mutex, and each transaction that is granted a point inside the
+//!    range is added.
+//! 3. A transaction is removed from the blockers of a range only after it has left all shards, or
+//!    when the blockers are recomputed.
 
 use crate::ids::TxnId;
 use std::cmp::Ordering;
@@ -18,7 +18,7 @@ use std::ops::Bound;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
-/// An interval lock of one table.
+/// Identifies an interval lock of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RangeId(Ticket);
 
@@ -29,8 +29,8 @@ pub(crate) struct Interval {
     pub(crate) high: Bound<Box<[u8]>>,
 }
 
-/// The limit of an interval as a position between keys: before or after a key, or beyond all.
-/// Ordered.
+/// The limit of an interval as a position between keys: before or after a key, or beyond all keys.
+/// Ordered by position.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Cut<'a> {
     Least,
@@ -60,7 +60,7 @@ fn high_cut(high: &Bound<Box<[u8]>>) -> Cut<'_> {
     }
 }
 
-/// The bound on the other side of the same cut; none beyond which there is nothing.
+/// The bound on the other side of the same cut; `None` for an unbounded side.
 fn opposite(bound: &Bound<Box<[u8]>>) -> Option<Bound<Box<[u8]>>> {
     match bound {
         Bound::Included(key) => Some(Bound::Excluded(key.clone())),
@@ -74,8 +74,8 @@ impl Interval {
         Interval { low: low.map(Box::from), high: high.map(Box::from) }
     }
 
-    /// Returns whether no key fits between the bounds. (`(k, k\0)` holds no key either but counts
-    /// as an interval that does; that is harmless.)
+    /// Returns whether no key fits between the bounds. (`(k, k\0)` counts as not empty, although no
+    /// key fits into it; this is harmless.)
     pub(super) fn is_empty(&self) -> bool {
         low_cut(&self.low) >= high_cut(&self.high)
     }
@@ -94,12 +94,12 @@ impl Interval {
             }
     }
 
-    /// Returns whether no key lies between the two, if they do not overlap.
+    /// Returns whether the two intervals overlap, or no key lies between them.
     pub(super) fn touches(&self, other: &Interval) -> bool {
         low_cut(&self.low) <= high_cut(&other.high) && low_cut(&other.low) <= high_cut(&self.high)
     }
 
-    /// The smallest interval that covers both.
+    /// The smallest interval that covers both intervals.
     pub(super) fn hull(&self, other: &Interval) -> Interval {
         let low = match low_cut(&self.low).cmp(&low_cut(&other.low)) {
             Ordering::Greater => &other.low,
@@ -112,30 +112,32 @@ impl Interval {
         Interval { low: low.clone(), high: high.clone() }
     }
 
-    /// The keys of `self`'s superset `hull` that lie below `self`.
+    /// The keys of `hull`, a superset of `self`, that lie below `self`.
     pub(super) fn missing_below(&self, hull: &Interval) -> Option<Interval> {
         let below = Interval { low: hull.low.clone(), high: opposite(&self.low)? };
         (!below.is_empty()).then_some(below)
     }
 
-    /// The keys of `self`'s superset `hull` that lie above `self`.
+    /// The keys of `hull`, a superset of `self`, that lie above `self`.
     pub(super) fn missing_above(&self, hull: &Interval) -> Option<Interval> {
         let above = Interval { low: opposite(&self.high)?, high: hull.high.clone() };
         (!above.is_empty()).then_some(above)
     }
 
-    /// For looking up in an ordered map, which panics on empty intervals: they are never locked.
+    /// The bounds for a lookup in an ordered map. The map panics on an empty interval, which is
+    /// never locked.
     pub(super) fn as_bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         debug_assert!(!self.is_empty());
         (self.low.as_ref().map(|key| &**key), self.high.as_ref().map(|key| &**key))
     }
 }
 
-/// The transactions and points that a range waits for.
+/// The blockers of a waiting range.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) blockers: Vec<TxnId>,
-    /// It goes before points that wait: waiting for them would have closed a cycle.
+    /// True if this range is granted before points that wait, because waiting for them would have
+    /// closed a cycle.
     pub(super) passes_points: bool,
 }
 
@@ -171,8 +173,8 @@ impl Ranges {
         Ticket(self.tickets)
     }
 
-    /// Adds a range that waits; the caller counts it in the table's range count before it looks at
-    /// any shard.
+    /// Adds a range that waits. The caller counts it in the table's range count before it visits
+    /// the shards.
     pub(super) fn register(&mut self, txn: TxnId, interval: Interval) -> RangeId {
         let id = RangeId(self.ticket());
         self.locks.push(RangeLock { id, txn, interval, wanted: Some(Wanted::default()) });
@@ -183,13 +185,13 @@ impl Ranges {
         self.locks.iter_mut().rev().find(|lock| lock.id == id)
     }
 
-    /// Takes a range out; the caller uncounts it.
+    /// Removes a range. The caller subtracts it from the table's range count.
     pub(super) fn remove(&mut self, id: RangeId) -> Option<RangeLock> {
         let at = self.locks.iter().rposition(|lock| lock.id == id)?;
         Some(self.locks.swap_remove(at))
     }
 
-    /// Takes all ranges of `txn` out.
+    /// Removes all ranges of `txn`.
     pub(super) fn remove_all(&mut self, txn: TxnId) -> Vec<RangeLock> {
         self.locks.extract_if(.., |lock| lock.txn == txn).collect()
     }
@@ -199,7 +201,7 @@ impl Ranges {
         self.locks.iter_mut().filter(|lock| lock.wanted.is_some())
     }
 
-    /// Adds the transactions other than `txn` whose granted ranges contain `key`.
+    /// Adds to `out` the transactions other than `txn` whose granted ranges contain `key`.
     pub(super) fn granted_against(&self, txn: TxnId, key: &[u8], out: &mut Vec<TxnId>) {
         out.extend(
             self.locks
@@ -209,8 +211,8 @@ impl Ranges {
         );
     }
 
-    /// Adds the transactions other than `txn` with a range that contains `key` and waits since
-    /// before `ticket`.
+    /// Adds to `out` the transactions other than `txn` with a range that contains `key` and has
+    /// waited since before `ticket`.
     pub(super) fn waiting_against(&self, txn: TxnId, key: &[u8], ticket: Ticket, out: &mut Vec<TxnId>) {
         out.extend(
             self.locks
@@ -221,8 +223,8 @@ impl Ranges {
         );
     }
 
-    /// Adds the transactions other than `txn` that wait since before `id` for a key of `interval`
-    /// exclusively.
+    /// Adds to `out` the transactions other than `txn` that have waited since before `id` for an
+    /// exclusive lock on a key of `interval`.
     pub(super) fn points_against(&self, txn: TxnId, interval: &Interval, id: RangeId, out: &mut Vec<TxnId>) {
         out.extend(
             self.points
@@ -240,7 +242,7 @@ impl Ranges {
         self.points.retain(|point| point.txn != txn);
     }
 
-    /// The keys in `interval` that transactions wait for exclusively, in the order of the waits.
+    /// The keys in `interval` for which transactions wait exclusively, in the order of the waits.
     pub(super) fn points_in(&self, interval: &Interval) -> Vec<Box<[u8]>> {
         let inside = self.points.iter().filter(|point| interval.contains(&point.key));
         inside.map(|point| point.key.clone()).collect()

@@ -1,8 +1,10 @@
-//! Letting go of everything a transaction holds.
+//! Releasing all locks of a transaction.
 //!
-//! Runs on the transaction's thread, or the one that ends it. Points go first, one shard at a time;
-//! then, table by table, the ranges, and the transaction's name as a blocker of others' ranges: by
-//! then it holds no point there any more, and a range registered later does not find one.
+//! The transaction's thread runs this code, or another thread that ends the transaction. The thread
+//! first releases the points, one shard at a time. Then, table by table, it removes the
+//! transaction's ranges, and removes the transaction from the blockers of other ranges. By then the
+//! transaction holds no point of the table any more, so a range that is registered later does not
+//! find one.
 
 use super::held::{HeldPoint, TxnLocks};
 use super::mode::PointMode;
@@ -12,10 +14,10 @@ use super::wait::Wakes;
 use super::{Locks, Lsn};
 
 impl Locks {
-    /// Releases all locks and wakes whom they held up. `commit_end`: the end of the commit record,
-    /// if the locks go before that is durable; it becomes what later holders of the written keys
-    /// depend on. `None` if there is nothing to depend on: rolled back, durable already, or nothing
-    /// written. Does nothing the second time.
+    /// Releases all locks and wakes the waiters that are granted. `commit_end` is the end of the
+    /// commit record if that record is not yet durable; later holders of the written keys depend on
+    /// it. `None` if the transaction was rolled back, is durable, or has written nothing. A second
+    /// call does nothing.
     pub(crate) fn release_all(&self, txn: &mut TxnLocks, commit_end: Option<Lsn>) {
         if let Some(commit_end) = commit_end {
             txn.spaces_removed_from().for_each(|space| space.publish_removal(commit_end));
@@ -26,8 +28,8 @@ impl Locks {
         }
         let me = txn.id();
         for (space, writes, has_ranges) in txn.spaces() {
-            // A range that saw one of our points was counted before it did, so the count is visible
-            // here.
+            // A range is counted before its thread visits the shards. So if a range has found a
+            // point of this transaction, the count is visible here.
             let may_block_ranges = writes && space.has_ranges();
             if !has_ranges && !may_block_ranges {
                 continue;

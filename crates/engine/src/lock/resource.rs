@@ -1,4 +1,4 @@
-//! The resource of a lock as errors show it, and the refusal of one.
+//! The resource of a lock as errors show it, and the error of a refused lock.
 
 use super::range::Interval;
 use crate::contested::{Contested, ContestedKeys, KeyExcerpt};
@@ -19,20 +19,20 @@ pub(crate) enum Resource {
     Range(TableId, Interval),
 }
 
-/// A lock was not granted. The transaction keeps what it holds and should roll back; run again it
-/// may succeed.
+/// Error: a lock was not granted. The transaction keeps the locks that it holds, and should roll
+/// back. A transaction that is run again may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("transaction {victim} gave way: it wanted {wanted}{}; {}", Blockers(blockers), Cause(*kind))]
 pub(crate) struct Conflict {
-    /// The transaction that has to give way: the caller's own.
+    /// The caller's transaction, which was refused the lock.
     pub(crate) victim: TxnId,
-    /// Transactions that were in its way: holders, or waiters before it in line.
+    /// The transactions that blocked the victim: holders, or waiters before it in the queue.
     pub(crate) blockers: Vec<TxnId>,
-    /// Resource that it wanted.
+    /// The resource that the transaction wanted.
     pub(crate) wanted: Resource,
     /// Deadlock or a wait that took too long.
     pub(crate) kind: ConflictKind,
-    /// The transaction of the waiter's own thread that the wait was for, if that is why it was
+    /// The blocker that the waiter's own thread was the last to use, if this is why the wait was
     /// ended.
     pub(crate) own: Option<TxnId>,
 }
@@ -96,7 +96,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A key in quotes, its bytes escaped, long ones cut.
+/// Shows a key in quotes with escaped bytes, cut after 48 bytes.
 struct Key<'a>(&'a [u8]);
 
 impl fmt::Display for Key<'_> {

@@ -1,20 +1,22 @@
-//! The locks of one table: points in hash-sharded ordered maps, ranges in a list. And the fast
-//! paths.
+//! The locks of one table: points in hash-sharded ordered maps, ranges in a list. This file also
+//! has the fast paths.
 //!
-//! 1. `range_count` is the number of ranges in the list, granted and waiting. A range is counted
-//!    before its acquirer visits the shards, and uncounted after it left the list; both under the
-//!    range mutex.
+//! 1. `range_count` is the number of granted and waiting ranges in the list. The acquirer of a
+//!    range counts it before it visits the shards. A thread that removes a range from the list
+//!    subtracts it afterwards. Both hold the range mutex.
 //! 2. An exclusive lock is granted without the range mutex only in a critical section of the key's
 //!    shard that reads a `range_count` of zero.
 //!
-//! Why a range and an exclusive point never miss each other: the range visits the point's shard
-//! after it was counted. If the point's critical section comes before the visit, the visit sees the
-//! holder. If it comes after, the mutex makes the count visible to it, it reads at least one as
-//! long as the range is registered, and goes to the range mutex, under which the range is in the
-//! list. A count that was read, so to say, one visit too early would be a phantom. (So the atomic
-//! needs no ordering of its own; it is Acquire/AcqRel until a measurement shows a gain.)
+//! Why a range and an exclusive point always find each other: the acquirer of the range visits the
+//! point's shard after it has counted the range. If the point's critical section comes before the
+//! visit, the visit finds the holder. If the critical section comes after the visit, the shard's
+//! mutex makes the count visible. The writer then reads at least one as long as the range is
+//! registered, takes the range mutex, and finds the range in the list. If a range were counted
+//! after the visit, a writer could read zero in between, and the scan would miss its key: a
+//! phantom. (So the atomic needs no ordering of its own; it is Acquire/AcqRel until a measurement
+//! shows a gain.)
 //!
-//! Threads: any. Ranks: range mutex < shards; no thread holds two shards.
+//! Any thread runs this code. Ranks: range mutex < shards; no thread holds two shards.
 
 use super::dependence::Dependence;
 use super::entry::Entry;
@@ -30,13 +32,14 @@ use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Shards of a table; a power of two. Enough that 64 threads rarely meet a preempted one in its
-/// shard, few enough that visiting them all for a range costs less than reading a page.
+/// Binary logarithm of the number of shards of a table. With 32 shards, 64 threads rarely wait for
+/// a preempted thread that holds a shard, and a visit of all shards costs less than reading a page.
 const SHARD_BITS: u32 = 5;
 
-/// A table lock is a point lock of the space of all tables, on the table's id and a stripe. In use:
-/// one stripe, chosen by the transaction, so that the transactions of one table do not meet in one
-/// place. To drop it: all stripes.
+/// Number of stripes of a table lock. A table lock is a point lock in the space of all tables, on
+/// the table's id and a stripe. A transaction that uses the table locks one stripe, chosen by its
+/// id, so that the transactions of one table do not contend for one lock. A transaction that drops
+/// or checks the table locks all stripes.
 pub(super) const STRIPES: u8 = 8;
 
 /// Kind of the keys of a space.
@@ -56,9 +59,9 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// The lock of `key`, vacant if no transaction has it.
+    /// The lock of `key`; adds a vacant one if there is none.
     pub(super) fn entry(&mut self, key: &[u8]) -> &mut Entry {
-        // Two searches, but the key is copied only if it is new.
+        // Two searches cost less than a copy of the key, which only a new key needs.
         if self.entries.get_mut(key).is_none() {
             self.entries.insert(key, Entry::default());
         }
@@ -69,7 +72,7 @@ impl Shard {
         self.entries.get_mut(key)
     }
 
-    /// Removes the lock of `key`, which is vacant.
+    /// Removes the lock of `key`, which must be vacant.
     pub(super) fn remove(&mut self, key: &[u8]) {
         self.entries.remove(key);
     }
@@ -82,10 +85,10 @@ impl Shard {
     }
 }
 
-/// Findings of a visit of all shards about an interval.
+/// The result of a visit of all shards for an interval.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// Other transactions that hold a key in it exclusively.
+    /// Other transactions that hold a key in the interval exclusively.
     pub(super) writers: Vec<TxnId>,
     /// Dependency of a holder of the interval.
     pub(super) depends_on: Lsn,
@@ -99,9 +102,9 @@ pub(crate) struct LockSpace {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(super) ranges: Mutex<Ranges>,
     range_count: AtomicUsize,
-    /// The greatest commit end of a transaction that removed a key. Written before the
-    /// transaction's locks go. So a thread that has seen in the key's shard that they went reads
-    /// it; the shard's mutex orders the two.
+    /// The greatest commit end of a transaction that removed a key. The transaction writes it
+    /// before it releases its locks. So a thread that finds the key's lock released also reads this
+    /// value; the mutex of the key's shard orders the write before the read.
     removed: AtomicU64,
     /// The table's name, for errors. A leaf latch; empty until the table gets its handle.
     name: Mutex<Arc<str>>,
@@ -120,7 +123,7 @@ impl LockSpace {
         }
     }
 
-    /// The table whose keys these are.
+    /// The table of this space.
     pub(crate) fn table(&self) -> TableId {
         match self.keys {
             Keys::Of(table) => table,
@@ -133,7 +136,7 @@ impl LockSpace {
         self.name.lock().clone()
     }
 
-    /// From now on errors call the table `name`.
+    /// Sets the table's name, for errors.
     pub(crate) fn set_name(&self, name: &str) {
         *self.name.lock() = name.into();
     }
@@ -148,8 +151,8 @@ impl LockSpace {
         }
     }
 
-    /// The hash of a key: folded multiplications, seeded so that keys which all fall into one shard
-    /// cannot be prepared.
+    /// The hash of a key, by folded multiplications. The hash is seeded so that no program can
+    /// choose keys that all fall into one shard.
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
         fn fold(a: u64, b: u64) -> u64 {
@@ -178,12 +181,12 @@ impl LockSpace {
         self.range_count.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Uncounts ranges that were just removed.
+    /// Subtracts ranges that were just removed.
     pub(super) fn uncount_ranges(&self, ranges: usize) {
         self.range_count.fetch_sub(ranges, Ordering::AcqRel);
     }
 
-    /// Grants a point if nothing is in the way; returns what it depends on.
+    /// Grants a point if no lock or waiter blocks it, and returns its dependency.
     pub(super) fn try_point(
         &self,
         txn: TxnId,
@@ -200,7 +203,8 @@ impl LockSpace {
             None => shard.entries.insert(key, Entry::held_by(txn, mode)),
             Some(entry) => {
                 let queue = entry.queue();
-                // An upgrade changes what waiters wait for, so with waiters it takes the slow path.
+                // An upgrade changes the edges of waiters, so it takes the slow path if there are
+                // any.
                 if entry.is_held_against(txn, mode)
                     || queue.iter().any(|waiter| upgrade || !mode.admits(waiter.mode))
                 {
@@ -217,11 +221,12 @@ impl LockSpace {
         self.shard(hash).dependence.of_point(hash)
     }
 
-    /// Visits all shards for what is in the way of a range.
+    /// Visits all shards and returns the writers inside an interval, and the dependency of its
+    /// holder.
     pub(super) fn survey(&self, txn: TxnId, interval: &Interval) -> Survey {
         let mut survey = Survey::default();
         for shard in &self.shards {
-            // Lets writers run between two visits, where a mistake about the order would show.
+            // In tests, lets writers run between two visits, so that an error in the order shows.
             #[cfg(test)]
             if txn.get().is_multiple_of(4) {
                 std::thread::yield_now();
@@ -249,16 +254,16 @@ impl LockSpace {
         self.shards.iter().map(|shard| shard.lock().dependence.of_interval()).max().unwrap_or_default()
     }
 
-    /// Dependency of a holder of an interval that has these keys, and no others: on the
-    /// transactions that wrote them, and on each transaction that removed a key, because nothing
-    /// shows where a key was. It is nearer than the dependency that the grant of the interval has
-    /// returned.
+    /// Dependency of a holder of an interval in which these are the only keys. The holder depends
+    /// on the transactions that wrote these keys, and on each transaction that removed a key of the
+    /// table, because a removed key leaves no trace of its place. This dependency is not above the
+    /// one that the grant of the interval has returned.
     pub(crate) fn dependence_of<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Lsn {
         let removed = Lsn::new(self.removed.load(Ordering::Acquire));
         keys.map(|key| self.point_dependence(self.hash(key))).fold(removed, Lsn::max)
     }
 
-    /// Leaves behind the commit end of a transaction that removed a key and is about to release its
+    /// Publishes the commit end of a transaction that removed a key and is about to release its
     /// locks.
     pub(super) fn publish_removal(&self, commit_end: Lsn) {
         self.removed.fetch_max(commit_end.get(), Ordering::AcqRel);

@@ -1,23 +1,25 @@
-//! Waiting: the waits-for graph, which also decides how each wait ends, and the parkers threads
-//! sleep on.
+//! Waiting: the waits-for graph, which also decides how each wait ends, and the parkers on which
+//! threads sleep.
 //!
-//! Any transaction's thread runs this, only when it cannot be granted a lock at once or lets
-//! another transaction go on.
+//! The thread of a transaction runs this code only when a lock cannot be granted at once, or when
+//! it grants a lock to another transaction.
 //!
-//! 1. A wait lasts as long as its node is in the graph. It ends exactly once, under the graph's
-//!    mutex, by the thread that takes the node out: a releaser (granted), a deadlock's finder
-//!    (victim), or the waiter itself (timeout). The first two store the outcome in the parker
-//!    before they unlock the graph, so a waiter that finds its node gone finds its outcome.
-//! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the sleeper looks for
+//! 1. A wait lasts as long as its node is in the graph. The wait ends exactly once, when a thread
+//!    removes the node under the graph's mutex: a releaser (granted), the thread that finds a
+//!    deadlock (victim), or the waiter itself (timeout). A releaser and a deadlock's finder store
+//!    the outcome in the parker before they unlock the graph, so a waiter that finds its node gone
+//!    finds its outcome.
+//! 2. No wake-up is lost: the outcome is stored under the parker's mutex, and the waiter checks for
 //!    it under that mutex before it sleeps. The notification itself is sent later, by
-//!    [`Wakes::send`], with no lock or latch held.
-//! 3. From each node, every transaction that it really waits for is reachable over edges and the
-//!    nodes they lead to, except while a victim has left the graph but not yet its queue; when it
-//!    does, the edges behind it are made anew and searched again. Edges to transactions without a
-//!    node lead nowhere, so those of ended transactions may stay.
-//! 4. Every cycle is found when its last edge appears: by the wait that adds it, or by the re-made
-//!    edges that do. Exactly one transaction of it is the victim: the youngest, which has the
-//!    largest id and so the least work to lose.
+//!    [`Wakes::send`], with no latch held.
+//! 3. From the node of a transaction, every other transaction for which it really waits is
+//!    reachable over edges. The exception is the time in which a victim has left the graph but not
+//!    yet its queue. When the victim leaves the queue, the edges of the waiters behind it are
+//!    recomputed and searched again. An edge to a transaction without a node ends there, so edges
+//!    to ended transactions may stay.
+//! 4. Every cycle is found when its last edge appears: when a wait begins, or when edges are
+//!    recomputed. Exactly one transaction of the cycle is the victim: the youngest, which has the
+//!    largest id and so probably the least work to lose.
 //!
 //! Ranks: range mutex of a table < shard < graph < parker.
 
@@ -36,8 +38,8 @@ pub(super) enum Outcome {
     Victim(Conflict),
 }
 
-/// The place where the thread of one transaction sleeps. Used again by all its waits, one after the
-/// other.
+/// The place where the thread of one transaction sleeps. All waits of the transaction use it, one
+/// after another.
 #[derive(Debug, Default)]
 pub(super) struct Parker {
     outcome: Mutex<Option<Outcome>>,
@@ -45,7 +47,7 @@ pub(super) struct Parker {
 }
 
 impl Parker {
-    /// Sleeps until the outcome is there, and takes it; `None` at the deadline.
+    /// Sleeps until there is an outcome, and takes it. Returns `None` at the deadline.
     pub(super) fn park(&self, deadline: Option<Instant>) -> Option<Outcome> {
         let mut outcome = self.outcome.lock();
         while outcome.is_none() {
@@ -67,15 +69,14 @@ impl Parker {
     }
 }
 
-/// Threads whose outcome is stored, to be woken when the locks that were needed for it are
-/// released.
+/// Threads whose outcome is stored, to be woken after the calling thread has released its latches.
 #[derive(Debug, Default)]
 #[must_use]
 pub(super) struct Wakes(Vec<Arc<Parker>>);
 
 impl Wakes {
-    /// Wakes them. Not on drop, because then the order of declarations would decide what is still
-    /// locked.
+    /// Wakes the threads. This is not done on drop, because the order of declarations would then
+    /// decide which latches are still held.
     pub(super) fn send(self) {
         for parker in self.0 {
             parker.told.notify_one();
@@ -89,18 +90,18 @@ pub(super) struct Node {
     pub(super) blockers: Vec<TxnId>,
     pub(super) wanted: Resource,
     parker: Arc<Parker>,
-    /// The last search that came by.
+    /// Number of the last search that visited this node.
     seen: u64,
 }
 
 /// Counters since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LockStat {
-    /// Requests that had to wait.
+    /// Number of requests that had to wait.
     pub(crate) waits: u64,
-    /// Waits ended to break a deadlock.
+    /// Number of waits ended to break a deadlock.
     pub(crate) deadlocks: u64,
-    /// Waits that took longer than the limit.
+    /// Number of waits that took longer than the limit.
     pub(crate) timeouts: u64,
     /// Transactions that wait now.
     pub(crate) waiting: usize,
@@ -110,13 +111,13 @@ pub(crate) struct LockStat {
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: BTreeMap<TxnId, Node>,
-    /// Searches so far.
+    /// Number of searches so far.
     searches: u64,
     stat: LockStat,
 }
 
 impl Graph {
-    /// Starts a wait and breaks the cycles it closes, perhaps by making `txn` itself a victim.
+    /// Starts a wait and breaks the cycles that it closes, perhaps by making `txn` itself a victim.
     pub(super) fn begin(
         &mut self,
         txn: TxnId,
@@ -131,12 +132,12 @@ impl Graph {
         self.break_cycles(txn, wakes);
     }
 
-    /// Returns whether `to` is reached from `from`.
+    /// Returns whether `to` is reachable from `from`.
     pub(super) fn leads_to(&mut self, from: TxnId, to: TxnId) -> bool {
         self.reaches(vec![from], to)
     }
 
-    /// Ends all waits as if their time was over.
+    /// Ends all waits with a timeout.
     pub(super) fn end_all(&mut self, wakes: &mut Wakes) {
         for (victim, Node { blockers, wanted, parker, .. }) in std::mem::take(&mut self.nodes) {
             self.stat.timeouts += 1;
@@ -146,7 +147,7 @@ impl Graph {
         }
     }
 
-    /// Replaces what `txn` waits for, if it waits. The caller breaks cycles when all edges are in
+    /// Replaces the blockers of `txn`, if it waits. The caller breaks cycles when all edges are in
     /// place.
     pub(super) fn redirect(&mut self, txn: TxnId, blockers: Vec<TxnId>) {
         if let Some(node) = self.nodes.get_mut(&txn) {
@@ -154,7 +155,7 @@ impl Graph {
         }
     }
 
-    /// Ends a wait by granting. Returns whether the wait was still on.
+    /// Ends a wait by granting the request. Returns false if the wait had already ended.
     pub(super) fn grant(&mut self, txn: TxnId, wakes: &mut Wakes) -> bool {
         let Some(node) = self.nodes.remove(&txn) else { return false };
         node.parker.tell(Outcome::Granted);
@@ -162,28 +163,29 @@ impl Graph {
         true
     }
 
-    /// The first of `own` that `txn` waits for, over any number of others; none if it does not
-    /// wait.
+    /// The first of `own` for which `txn` waits, directly or through other transactions. `None` if
+    /// `txn` does not wait for any of them.
     pub(super) fn first_waited_for(&mut self, txn: TxnId, own: &[TxnId]) -> Option<TxnId> {
         let blockers = self.nodes.get(&txn)?.blockers.clone();
         own.iter().copied().find(|own| self.reaches(blockers.clone(), *own))
     }
 
-    /// Ends the caller's own wait at its deadline; `None` if another thread was faster.
+    /// Ends the caller's own wait and returns its node. `None` if another thread has already ended
+    /// the wait.
     pub(super) fn give_up(&mut self, txn: TxnId) -> Option<Node> {
         let node = self.nodes.remove(&txn)?;
         self.stat.timeouts += 1;
         Some(node)
     }
 
-    /// Returns whether one of `from` waits, over any number of others, for `txn`.
+    /// Returns whether one of `from` waits for `txn`, directly or through other transactions.
     pub(super) fn any_reaches(&mut self, from: &[TxnId], txn: TxnId) -> bool {
         !from.is_empty() && self.is_waited_for(txn) && self.reaches(from.to_vec(), txn)
     }
 
-    /// Returns whether `txn` is one of `open` or reached from there. Each node is marked and looked
-    /// at once: with hundreds of waits the queues of hot keys are long, and all of it happens under
-    /// one mutex.
+    /// Returns whether `txn` is one of `open` or reachable from one of them. Each node is marked,
+    /// so that it is visited only once: with hundreds of waits the queues of hot keys are long, and
+    /// the search runs under one mutex.
     fn reaches(&mut self, mut open: Vec<TxnId>, txn: TxnId) -> bool {
         self.searches += 1;
         while let Some(next) = open.pop() {
@@ -210,7 +212,7 @@ impl Graph {
             let victim = cycle[at];
             let Some(node) = self.nodes.remove(&victim) else { return };
             let Node { mut blockers, wanted, parker, .. } = node;
-            // Name the one in the cycle first.
+            // Errors name the blocker in the cycle first.
             let next = cycle[(at + 1) % cycle.len()];
             blockers.sort_by_key(|blocker| *blocker != next);
             self.stat.deadlocks += 1;
@@ -220,16 +222,16 @@ impl Graph {
         }
     }
 
-    /// Returns whether any transaction waits for `txn`. In most waits none does, and one look over
-    /// the nodes is cheaper than a search.
+    /// Returns whether any transaction waits for `txn`. Mostly none does, and one pass over the
+    /// nodes is cheaper than a search.
     fn is_waited_for(&self, txn: TxnId) -> bool {
         self.nodes.values().any(|node| node.blockers.contains(&txn))
     }
 
-    /// A cycle that `txn` is in, in the order of the waits. Depth-first without recursion: the
-    /// depth is the number of waiting threads.
+    /// A cycle that contains `txn`, in the order of the waits. The search is depth-first without
+    /// recursion, because the depth may be the number of waiting threads.
     fn cycle_through(&mut self, txn: TxnId) -> Option<Vec<TxnId>> {
-        // Hardly ever.
+        // In most calls there is no cycle, which a plain search finds out faster.
         if !self.reaches(self.nodes.get(&txn)?.blockers.clone(), txn) {
             return None;
         }

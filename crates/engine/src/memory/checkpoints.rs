@@ -1,25 +1,34 @@
-//! Taking checkpoints. When they are taken is in [`crate::checkpoint_schedule`].
+//! Taking checkpoints. [`crate::checkpoint_schedule`] decides when.
 //!
-//! A checkpoint stops no transaction. It (1) keeps tombstones from being collected, (2) takes down
-//! the end of each stream, behind a barrier, (3) writes the newest decided version of every record
-//! of every table, with its timestamp, waiting for undecided ones, (4) makes everything appended so
-//! far durable, (5) writes its manifest, (6) names itself in the control file, and (7) trims the
-//! streams to the ends of step 2 and removes the former checkpoint's files, unless they are being
-//! copied. It is no snapshot: rows are of different times.
+//! A checkpoint stops no transaction. Its steps:
+//!
+//! - (1) keep tombstones from being collected,
+//! - (2) note the end of each stream, behind a barrier,
+//! - (3) write the newest decided version of every record of every table, with its timestamp,
+//!   waiting for undecided versions,
+//! - (4) make everything appended so far durable,
+//! - (5) write the manifest,
+//! - (6) name the new checkpoint in the control file,
+//! - (7) trim the streams to the ends of step 2, and remove the former checkpoint's files unless
+//!   they are being copied.
+//!
+//! A checkpoint is no snapshot: its rows are of different times.
 //!
 //! Invariants:
 //!
-//! 1. A transaction whose record lies below what was noted had its versions in place before that,
-//!    undecided at least: so (3) meets them, or newer ones. Everything else is in what is kept of
-//!    the log. Whatever is in both is applied by timestamp, so once or twice is the same.
-//! 2. A key deleted by such a transaction leaves its tombstone, with a timestamp, which (3) writes
-//!    (because of (1)): no older version that is in what is kept of another stream brings it back.
-//! 3. A version that (3) saw is durable with all it depends on before (6), or there is no
-//!    checkpoint: no lost transaction is in one.
+//! 1. A transaction whose record lies below a noted end had put its versions in place before that
+//!    end was noted, perhaps still undecided. So (3) meets these versions, or newer ones. All other
+//!    records are in the part of the log that is kept. Recovery applies changes by timestamp, so a
+//!    change that is in the checkpoint and in the log has no effect the second time.
+//! 2. A key that was deleted by a record below a noted end has a tombstone with a timestamp. (3)
+//!    writes this tombstone, because (1) keeps it. So no older version in the kept log of another
+//!    stream brings the key back.
+//! 3. Each version that (3) has written is durable before (6), with all its dependencies; if one is
+//!    not, (6) does not happen. So no lost transaction is in a checkpoint.
 //!
-//! A crash before (6) leaves the former checkpoint with all of the log it needs; a crash after it
-//! leaves more log and files than needed. A failure before (6) leaves no files of the attempt: on a
-//! full device they would keep the room that commits need.
+//! A crash before (6) leaves the former checkpoint with all of the log that it needs; a crash after
+//! (6) leaves more log and files than needed. After a failure before (6) the files of the attempt
+//! are removed, because on a full device they would take the room that commits need.
 
 use super::checkpoint::{Manifest, PARTS_MAX, PartWriter, Row as FileRow};
 use super::engine::Engine;
@@ -38,20 +47,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Longest wait for one undecided version; then the checkpoint is given up, and taken later.
+/// Longest wait for one undecided version. After that time the checkpoint is given up, and taken
+/// later.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Least part, one in this number, that the log which the next opening would read is of what rows
-/// take in memory, for closing to take a checkpoint.
+/// Closing takes a checkpoint only if the log that the next opening would read has at least one
+/// byte for this many bytes of rows in memory.
 const LOG_SHARE: u64 = 16;
 
 /// The part of the log that is in no checkpoint.
 #[derive(Debug)]
 pub(crate) struct Uncovered {
-    /// In each stream, its end when the last checkpoint was taken or the database opened. Written
-    /// under the schedule's turn; relaxed, a hint.
+    /// The end of each stream when the last checkpoint was taken or the database was opened.
+    /// Written under the schedule's turn. Relaxed, because it is a hint.
     last: Box<[AtomicU64]>,
-    /// True if opening has read records that are in no checkpoint. A hint, relaxed.
+    /// True if opening has read records that are in no checkpoint. Relaxed, because it is a hint.
     replayed: AtomicBool,
 }
 
@@ -61,7 +71,7 @@ impl Uncovered {
         Uncovered { last, replayed: AtomicBool::new(false) }
     }
 
-    /// Opening has read records that are in no checkpoint.
+    /// Notes that opening has read records that are in no checkpoint.
     pub(crate) fn has_replayed(&self) {
         self.replayed.store(true, Ordering::Relaxed);
     }
@@ -71,14 +81,14 @@ impl Uncovered {
         self.replayed.load(Ordering::Relaxed) || self.has_appended(log)
     }
 
-    /// Returns whether a transaction was committed since the last checkpoint that this opening has
-    /// taken, or since it began.
+    /// Returns whether a record was appended since the last checkpoint of this opening, or since
+    /// the database was opened.
     fn has_appended(&self, log: &Log) -> bool {
         let mut ends = log.streams().iter().zip(&self.last);
         ends.any(|(log, last)| log.reserved().get() > last.load(Ordering::Relaxed))
     }
 
-    /// A checkpoint covers each stream up to `from`.
+    /// Notes that a checkpoint covers each stream up to `from`.
     fn is_covered_to(&self, from: &[Lsn]) {
         for (last, from) in self.last.iter().zip(from) {
             last.store(from.get(), Ordering::Relaxed);
@@ -87,7 +97,7 @@ impl Uncovered {
     }
 }
 
-/// Rows that are still to be written, a batch at a time.
+/// The rows that are still to be written. Threads take them in batches.
 struct Walk {
     tables: Vec<Arc<Table>>,
     from: Bound<Key>,
@@ -120,11 +130,11 @@ impl TakesCheckpoints for Engine {
             self.schedule.share.left(taken);
         }
         if outcome.is_err() {
-            // Not again with every commit: when as much has come in as between two. A transaction
-            // that finds the log full tries at once.
+            // The next attempt is not due with the next commit, but after as much new log as
+            // between two checkpoints. A transaction that finds the log full takes one at once.
             self.set_due(&self.log.streams().iter().map(Stream::reserved).collect::<Vec<_>>());
         }
-        // Tombstones were kept, and perhaps no transaction collects them later.
+        // The checkpoint has kept tombstones, and perhaps no later transaction collects them.
         self.store.collect();
         outcome
     }
@@ -140,16 +150,17 @@ impl Engine {
         self.schedule.wake_when_due();
     }
 
-    /// Starts the worker, if there is to be one.
+    /// Starts the worker thread, if this database has background threads.
     pub(super) fn start_checkpoints(self: &Arc<Self>) -> std::io::Result<()> {
         self.set_due(&self.log.streams().iter().map(Stream::start).collect::<Vec<_>>());
         CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
-    /// Takes a checkpoint, if that is still needed when it is this caller's turn. Returns whether
-    /// it took one.
+    /// Waits for the caller's turn, and takes a checkpoint if `is_needed` then returns true.
+    /// Returns whether it took one.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<bool> {
-        // A write of this engine is no call: only its commit is.
+        // A writer is not inside a call of the opening, because in this engine only the commit is a
+        // call.
         let _visit = self.opening.visit()?;
         let _turn = self.schedule.turn.lock();
         let is_needed = is_needed();
@@ -159,13 +170,13 @@ impl Engine {
         Ok(is_needed)
     }
 
-    /// Takes the last checkpoint of a closing, if that is worth it, and marks the database as
-    /// closed cleanly if all is in a checkpoint.
+    /// Takes the last checkpoint of a closing if it is worth its cost. Marks the database as closed
+    /// cleanly if every change is in a checkpoint.
     ///
-    /// No promise needs this checkpoint: the log has everything, and the next opening reads it.
-    /// What the checkpoint saves is that reading, and it costs a second copy of all rows until the
-    /// former one is removed. So none is taken by an opening that has only read, nor for a log that
-    /// is short beside the rows ([`LOG_SHARE`]); and if the device has no room for it, that is no
+    /// No promise needs this checkpoint: the log has everything, and the next opening reads it. The
+    /// checkpoint saves that reading, and costs a second copy of all rows until the former one is
+    /// removed. So none is taken by an opening that has only read, nor for a log that is short
+    /// compared with the rows ([`LOG_SHARE`]). A device without room for the checkpoint is no
     /// failure to close. Nothing else runs.
     pub(super) fn last_checkpoint(&self) -> Result<()> {
         let _turn = self.schedule.turn.lock();
@@ -184,7 +195,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Keeps checkpoints from being taken, and so the log from being trimmed, until dropped.
+    /// Prevents checkpoints, and so trims of the log, until the returned guard is dropped.
     pub(crate) fn without_checkpoints(&self) -> impl Drop + '_ {
         self.schedule.turn.lock()
     }
@@ -213,8 +224,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes the files of checkpoint `number`, which goes with the log from `from` on. The
-    /// greatest timestamp there may be in it.
+    /// Writes the files of checkpoint `number`, which needs the log from `from` on. Returns an
+    /// upper bound of the timestamps in the checkpoint.
     fn write(&self, number: u64, from: &[Lsn]) -> Result<u64> {
         let writer = self.folder.begin(number)?;
         let tables = self.store.tables();
@@ -228,7 +239,7 @@ impl Engine {
             let helpers: Vec<_> = (1..threads.min(PARTS_MAX))
                 .filter_map(|_| {
                     let name = "katydid-part".to_owned();
-                    // What cannot be helped with is done here.
+                    // If no thread can be started, this thread writes the remaining rows.
                     std::thread::Builder::new().name(name).spawn_scoped(scope, write).ok()
                 })
                 .collect();
@@ -242,7 +253,8 @@ impl Engine {
             parts.into_iter().collect()
         });
         let parts = parts?;
-        // Invariant 3.
+        // For invariant 3: the written versions become durable before the control file names the
+        // checkpoint.
         self.log.sync()?;
         if self.gate.is_shut() {
             return Err(self.poison_error());
@@ -253,7 +265,7 @@ impl Engine {
         Ok(greatest)
     }
 
-    /// Takes batches and writes them until nothing is left.
+    /// Takes batches of rows and writes them until none is left.
     fn write_part(&self, walk: &Mutex<Walk>, mut part: PartWriter) -> Result<super::checkpoint::PartSummary> {
         let mut rows: Vec<Row> = Vec::new();
         loop {
@@ -270,7 +282,7 @@ impl Engine {
         }
     }
 
-    /// The next batch of rows, and its table.
+    /// Fills `rows` with the next batch, and returns its table; `None` at the end.
     fn next_batch(&self, walk: &Mutex<Walk>, rows: &mut Vec<Row>) -> Result<Option<TableId>> {
         pause::at(pause::PausePoint::Rows);
         let mut walk = walk.lock();
@@ -280,7 +292,7 @@ impl Engine {
         let next = match next {
             Ok(next) => next,
             Err(error) => {
-                // The others need not go on.
+                // The other threads need not continue.
                 walk.tables.clear();
                 return Err(self.why_not(error));
             }

@@ -1,18 +1,19 @@
-//! Checkpoints whose files must stay because they are being copied.
+//! Checkpoints whose files must not be removed because they are being copied.
 //!
-//! Any thread. `numbers` is a leaf latch. A number is held with the turn of checkpoints held, while
-//! the control file names it, and a checkpoint asks in its turn before it removes files: so what is
-//! held is there. A crash ends all holding, and the next opening removes the files.
+//! Any thread runs this code. `numbers` is a leaf latch. A copy adds a number while it has the turn
+//! of checkpoints and the control file names this number. A checkpoint reads `numbers` in its own
+//! turn before it removes files. So all files of these numbers exist. After a crash the list is
+//! empty, and the next opening removes the files.
 
 use crate::latch::Mutex;
 
-/// See the head of this file.
+/// The numbers of the checkpoints that are being copied.
 #[derive(Debug, Default)]
 pub(crate) struct CopiedCheckpoints {
     numbers: Mutex<Vec<u64>>,
 }
 
-/// Keeps the files of a checkpoint until dropped.
+/// Keeps the files of a checkpoint until this guard is dropped.
 #[must_use = "dropping it lets the files be removed"]
 #[derive(Debug)]
 pub(crate) struct CopiedCheckpoint<'a> {
@@ -27,7 +28,7 @@ impl CopiedCheckpoints {
         CopiedCheckpoint { all: self, number }
     }
 
-    /// The checkpoints that are held, each as often as it is.
+    /// The numbers of the checkpoints that are being copied, once for each copy.
     pub(super) fn numbers(&self) -> Vec<u64> {
         self.numbers.lock().clone()
     }

@@ -1,15 +1,15 @@
-//! Copying a database of the memory engine: its last checkpoint, and the log since.
+//! Copying a database of the memory engine: its last checkpoint, and the log after that.
 //!
-//! On the thread that copies, beside everything else. With the turn of checkpoints held the
-//! checkpoint that the control file names is pinned, and the log from where that one needs it. Its
-//! rows are copied, then the log up to a cut ([`Log::cut`](katydid_wal::Log::cut)), which is taken
-//! when all rows are there.
+//! The copying thread runs this code while transactions and checkpoints run. With the turn of
+//! checkpoints held, it pins the checkpoint that the control file names, and the log that this
+//! checkpoint needs. The thread copies the rows, then takes a cut of the log
+//! ([`Log::cut`](katydid_wal::Log::cut)), then copies the log up to the cut.
 //!
-//! The copy is what a crash at the cut might have left: restart keeps the records below it whose
-//! dependencies are below it too, and drops the others (`docs/recovery.md`, "Copies"). A copy that
-//! is extended by archived log ends at a cut likewise, and may be brought back from there to a
-//! stamp ([`rewind`]). Rows are read and written again, for each block of them is bound to the id
-//! of its database; so damage is found here.
+//! The copy has a state that a crash at the cut might have left: restart keeps the records below
+//! the cut whose dependencies are also below the cut, and drops the others (`docs/recovery.md`,
+//! "Copies"). A copy that is extended by archived log also ends at a cut, and may be brought back
+//! from this cut to a stamp ([`rewind`]). Rows are decoded and encoded again, because each block of
+//! rows is bound to the id of its database; so damage in the source is found here.
 
 use super::checkpoint::{CheckpointFolder, Manifest, PartSummary};
 use super::engine::Engine;
@@ -24,7 +24,7 @@ use crate::{CommitStamp, Lsn};
 use katydid_wal::{CopyTarget, Stream, copy_unopened};
 use std::sync::atomic::Ordering;
 
-/// Bytes of the log that are looked through at once.
+/// Bytes of the log that are read at once.
 const STRETCH_BYTES: usize = 1 << 20;
 
 impl Engine {
@@ -59,7 +59,7 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison_error());
         }
-        // Numbers of tables are taken before a record names them: read after the cut is known.
+        // Read after the cut is known, because a table gets its number before a record names it.
         let next_table = self.control.get().next_table;
         let stamp = self.greatest_stamp(&from, &cut)?;
         let folder = target.directory.subdirectory(LOG_FOLDER)?;
@@ -74,8 +74,8 @@ impl Engine {
 
 impl Engine {
     /// The greatest stamp in the checkpoint and in the log between `from` and a cut. The clock
-    /// would be a bound too, but not one that the next opening knows of, whose stamps may begin
-    /// below it.
+    /// would also be an upper bound. But the next opening does not know it, and stamps of that
+    /// opening may begin below it.
     fn greatest_stamp(&self, from: &[Lsn], cut: &[Lsn]) -> Result<CommitStamp> {
         let mut greatest = CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire));
         for ((stream, from), cut) in self.log.streams().iter().zip(from).zip(cut) {
@@ -123,7 +123,7 @@ pub(crate) fn copy_files(
     }
 }
 
-/// Copies checkpoint `number`, if there is one; its folder in any case.
+/// Copies checkpoint `number`, if it is not zero. Creates the folder of checkpoints in any case.
 fn copy_checkpoint(
     source: &CheckpointFolder,
     number: u64,

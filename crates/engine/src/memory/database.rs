@@ -1,11 +1,11 @@
-//! The memory engine behind a [`crate::Database`]: its tables.
+//! The memory engine as the implementation of a [`crate::Database`], and its tables.
 //!
-//! Any thread. Invariants:
+//! Any thread runs this code. Invariants:
 //!
-//! 1. The catalog is changed only with `ddl` held, and a change is durable before `ddl` is given
-//!    up.
-//! 2. `tables` is what the catalog says, but for a change under way.
-//! 3. A table is dropped only while no transaction uses it, and none can begin to.
+//! 1. A thread changes the catalog only while it holds `ddl`, and the change is durable before it
+//!    releases `ddl`.
+//! 2. `tables` has the tables of the catalog, except while a change is under way.
+//! 3. A table is dropped only while no transaction uses it or can begin to use it.
 
 use super::engine::Engine as MemoryEngine;
 use super::inner::Inner;
@@ -34,14 +34,15 @@ use katydid_wal::Log;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The inside of a [`crate::Database`]. All clones are one database.
+/// The memory engine's implementation of a [`crate::Database`]. All clones are handles of the same
+/// database.
 #[derive(Clone)]
 pub(crate) struct MemoryDatabase {
     inner: ShardedArc<Inner>,
 }
 
 impl MemoryDatabase {
-    /// The handle on an engine that is open, with these tables.
+    /// A handle of an open engine with these tables.
     pub(crate) fn new(engine: Arc<MemoryEngine>, tables: &BTreeMap<String, TableId>) -> MemoryDatabase {
         let handle = |(name, table): (&String, &TableId)| {
             (name.clone(), MemoryTable::new(name, engine.store.table(*table)))
@@ -64,7 +65,7 @@ impl MemoryDatabase {
         self.inner.tables.read().values().cloned().collect()
     }
 
-    /// Changes the catalog, durably. The caller holds `ddl`, so no other change is in the way.
+    /// Changes the catalog durably. The caller holds `ddl`, so no other change conflicts.
     fn change_catalog(&self, change: impl FnOnce(&mut ActiveTxn, &Arc<Table>) -> Result<()>) -> Result<()> {
         let engine = self.engine();
         let mut running = engine.begin(Access::ReadWrite)?;
@@ -109,7 +110,7 @@ impl Engine for MemoryDatabase {
         &self.engine().options
     }
 
-    /// Name of its directory.
+    /// Name of the database's directory.
     fn place(&self) -> &str {
         &self.engine().place
     }
@@ -171,7 +172,8 @@ impl Engine for MemoryDatabase {
         let Some(table) = self.open_table(name)? else { return Ok(false) };
         let engine = self.engine();
         engine.check_writable()?;
-        // Before the latch: a transaction that is waited for may want another table.
+        // Called without `ddl`, because the transaction that is waited for may need `ddl` to create
+        // a table.
         match table.close(engine.options.lock_wait, || engine.opening.is_closing()) {
             Closing::Closed => {}
             Closing::Dropped => return Ok(false),
@@ -179,13 +181,14 @@ impl Engine for MemoryDatabase {
             Closing::Own(holder) => return Err(Error::WaitsForItself { holder, contested: None }),
             Closing::Busy => {
                 engine.metrics.count_conflict();
-                // The transaction that would have dropped it.
+                // The error names a transaction as its victim: the one that would have dropped the
+                // table.
                 let victim = engine.begin(Access::ReadWrite).map_or(TxnId::NONE, |running| running.id());
                 return Err(table.busy(victim));
             }
         }
         let _ddl = self.inner.ddl.lock();
-        // Renamed while this call waited.
+        // Another thread has renamed the table while this call waited.
         if !self.find(name).is_some_and(|now| Arc::ptr_eq(&now, &table)) {
             table.reopen();
             return Ok(false);
@@ -195,8 +198,8 @@ impl Engine for MemoryDatabase {
             Ok(())
         });
         if let Err(error) = outcome {
-            // Whether it was dropped is known when the database is opened again; until then it can
-            // be read.
+            // The next opening of the database finds out whether the table was dropped. Until then
+            // the table can be read.
             table.reopen();
             return Err(error);
         }

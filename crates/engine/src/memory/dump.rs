@@ -1,4 +1,5 @@
-//! The records of a memory database's log in readable form: of all streams, by commit stamp.
+//! The log records of a memory engine's database in readable form: those of all streams, by commit
+//! stamp.
 
 use super::log_record;
 use crate::directory::LOG_FOLDER;

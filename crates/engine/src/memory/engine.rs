@@ -1,14 +1,17 @@
-//! The parts of an open database, and how a transaction gets its place in the log.
+//! The parts of an open database, and the steps of a commit.
 //!
-//! Any thread. Invariants:
+//! Any thread runs this code. Invariants:
 //!
 //! 1. A transaction's record is appended after the transaction was validated and before any other
-//!    sees what it wrote. So a transaction that has seen something knows its place, and a record
-//!    lies in its stream above those of the same thread that were acknowledged before.
-//! 2. It is acknowledged when its record and all it depends on are as durable as it asked; with
-//!    `LockRelease::AfterDurable` no other transaction has seen its versions before that.
-//! 3. After the gate has shut nothing is written. Versions whose status is not known stay as they
-//!    are until the database is opened again: a transaction that has seen one is not acknowledged.
+//!    transaction sees its writes. So a transaction that has seen a write knows the position of the
+//!    writer's record. A record lies in its stream above the records of the same thread that were
+//!    acknowledged before.
+//! 2. A transaction is acknowledged when its record and all its dependencies are as durable as it
+//!    asked. With `LockRelease::AfterDurable` no other transaction has seen its versions before
+//!    that.
+//! 3. After the gate has shut no record is written. Versions whose status is not known stay so
+//!    until the database is opened again. A transaction that has seen such a version is not
+//!    acknowledged.
 
 use super::checkpoint::CheckpointFolder;
 use super::checkpoints::Uncovered;
@@ -42,7 +45,7 @@ use std::sync::atomic::AtomicU64;
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) options: Options,
-    /// The settings that this engine alone has.
+    /// The options that only the memory engine has.
     pub(crate) own: MemoryOptions,
     pub(crate) place: String,
     pub(crate) gate: Gate,
@@ -60,8 +63,8 @@ pub(crate) struct Engine {
     pub(crate) metrics: Metrics,
     /// Feeds that wait for transactions to end.
     pub(crate) feed_wakers: FeedWakers,
-    /// No record with a greater stamp was ever trimmed. Raised (Release) before the log is trimmed,
-    /// read (Acquire) by feeds after they have pinned it.
+    /// No record with a greater stamp was ever trimmed. A checkpoint raises this (Release) before
+    /// it trims the log; a feed reads it (Acquire) after it has pinned the log.
     pub(crate) trimmed_stamp: AtomicU64,
     writers: Writers,
 }
@@ -81,9 +84,9 @@ impl DurablePlaces for View {
 }
 
 impl Waits for View {
-    /// A group under way is written by the syncer's own clock, also if all who could add to it wait
-    /// for each other (the deadlock of after-durable release with group commit). Where there is no
-    /// syncer the caller is it.
+    /// The syncer writes a group when its time is over, even if all threads that could add to the
+    /// group wait for each other (the deadlock of after-durable release with group commit). Without
+    /// background threads the caller does the syncer's work here.
     fn before_wait(&self) {
         if self.background == Background::Caller {
             self.log.run_background();
@@ -102,33 +105,32 @@ impl LogView for View {
     }
 }
 
-/// A transaction with its place in the log, that may not be durable yet.
+/// A transaction with a place in the log, which may not be durable yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Committed {
-    /// End of its record; none if it wrote nothing.
+    /// End of the transaction's record; `None` if it wrote nothing.
     place: Option<StreamLsn>,
     depends: Dependencies,
     pub(crate) durability: Durability,
-    /// Timestamp at which it takes place.
+    /// Timestamp of the transaction, its place in the order of all transactions.
     timestamp: Timestamp,
-    /// Greatest timestamp that it may have seen.
+    /// Greatest timestamp that the transaction may have seen.
     pub(crate) seen_to: Timestamp,
 }
 
 impl Committed {
-    /// Stamp that its commit returns: the timestamp, by which transactions are ordered whatever
-    /// stream they are in.
+    /// The stamp that the commit returns: the timestamp, which orders transactions of all streams.
     pub(crate) fn stamp(&self) -> CommitStamp {
         CommitStamp::new(self.timestamp.get())
     }
 
-    /// Positions to wait for: its own, and those it depends on.
+    /// The positions to wait for: the transaction's own, and those of its dependencies.
     pub(crate) fn waits_for(&self) -> (StreamLsn, &Dependencies) {
         let none = StreamLsn { stream: StreamId::FIRST, end: Lsn::ZERO };
         (self.place.or_else(|| self.depends.iter().next()).unwrap_or(none), &self.depends)
     }
 
-    /// The ticket for a session or a future.
+    /// Makes a ticket for a session or a future.
     pub(crate) fn into_ticket(self) -> Ticket {
         let (at, stamp) = (self.waits_for().0, self.stamp());
         let Committed { depends: dependencies, durability, seen_to, .. } = self;
@@ -136,7 +138,7 @@ impl Committed {
     }
 }
 
-/// A transaction in the log, which keeps its versions to itself until it is durable.
+/// A transaction in the log whose versions no other transaction sees before it is durable.
 #[derive(Debug)]
 pub(crate) struct PendingVersions {
     pub(crate) committed: Committed,
@@ -195,12 +197,13 @@ impl Engine {
         ActiveTxn::begin(self.store.of_thread().clone(), access, self.options.lock_wait)
     }
 
-    /// Fails after the log has failed.
+    /// Fails if the log has failed.
     pub(crate) fn check_unharmed(&self) -> Result<()> {
         if self.gate.is_shut() { Err(self.poison_error()) } else { Ok(()) }
     }
 
-    /// Fails if nothing may be written: closed, poisoned, or no room in the log.
+    /// Fails if no transaction may write: the database is closed or poisoned, or its log has no
+    /// room.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         self.check_unharmed()?;
@@ -227,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// Bytes of all streams that the database needs. Pins may keep more.
+    /// Bytes of log that the database needs, in all streams. Pins may keep more.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.log.streams().iter().map(|log| log.reserved().since(log.trimmed_to())).sum()
     }
@@ -243,8 +246,9 @@ impl Engine {
 
     // ---- commit
 
-    /// Gives a transaction its place in the log. With early release all see what it wrote when this
-    /// returns; otherwise it is given back as well, to be ended when it is durable.
+    /// Gives a transaction its place in the log. With early release other transactions see its
+    /// writes when this returns. Otherwise this also returns the validated transaction, which the
+    /// caller ends when it is durable ([`Engine::end`]).
     pub(crate) fn pre_commit(
         &self,
         running: ActiveTxn,
@@ -266,7 +270,7 @@ impl Engine {
         let (timestamp, seen_to) = (validated.timestamp(), validated.seen_to());
         if validated.writes().len() == 0 {
             let depends = validated.depends().clone();
-            // What it has read stays as it is; the slot is free for others.
+            // The validated reads stay valid; this frees the transaction's slot.
             validated.abort();
             let timestamp = seen_to;
             return Ok((Committed { place: None, depends, durability, timestamp, seen_to }, None));
@@ -315,14 +319,14 @@ impl Engine {
         })
     }
 
-    /// Blocks until it is as durable as it asks.
+    /// Blocks until the transaction is as durable as it asks.
     pub(crate) fn wait(&self, committed: &Committed) -> Result<()> {
         let (place, depends) = committed.waits_for();
         Ok(self.log.wait(place, depends, committed.durability)?)
     }
 
-    /// Ends a transaction that kept its versions to itself, when it is as durable as it asked, or
-    /// never will be.
+    /// Ends a transaction with pending versions after `outcome`, the result of the wait for its
+    /// durability.
     pub(crate) fn end(&self, committed: &Committed, validated: Validated, outcome: &Result<()>) {
         match (outcome, committed.place) {
             (Ok(()), _) if committed.durability == Durability::Durable => validated.committed(),
@@ -334,15 +338,15 @@ impl Engine {
         self.feed_wakers.notify(&self.log);
     }
 
-    /// It is about to be acknowledged.
+    /// Called before a transaction that has seen timestamps up to `seen_to` is acknowledged.
     pub(crate) fn acknowledge(&self, seen_to: Timestamp) {
         self.store.acknowledge(seen_to);
     }
 
     // ---- the end
 
-    /// Does what background threads would have done by now, on an engine that was opened without
-    /// them; otherwise nothing.
+    /// Does the work that background threads would have done by now, if the database was opened
+    /// without them.
     pub(crate) fn run_background(&self) {
         if self.options.advanced.log.background == Background::Threads {
             return;
@@ -362,12 +366,12 @@ impl Closes for Engine {
         self.durability_waiter.stop();
     }
 
-    /// Takes a checkpoint if that is worth it.
+    /// Takes a last checkpoint if it is worth its cost, and closes the log.
     fn finish(&self) -> Result<()> {
         let outcome = match self.options.access {
             _ if self.gate.is_shut() => Err(self.poison_error()),
             Access::ReadWrite => self.last_checkpoint(),
-            // It would write to memory that is dropped.
+            // A checkpoint would write to the overlay in memory, which is dropped.
             Access::ReadOnly => Ok(()),
         };
         self.writers.clear();

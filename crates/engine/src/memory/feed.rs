@@ -1,23 +1,24 @@
-//! The feed of the memory engine: the records of all streams, put in the order of their stamps.
+//! The feed of the memory engine: the records of all streams, in the order of their stamps.
 //!
-//! A transaction is one record of one stream, and has its place in the order by its stamp, which it
-//! took when it began. So a record that is durable may still be followed by one of a lower stamp,
-//! in the same stream or in another one. The feed goes in rounds: it finds a stamp below which no
-//! record can be appended any more (a *horizon*), notes behind it where each stream ends, and gives
-//! what lies below the horizon when all streams are durable up to there. Invariants:
+//! A transaction is one record of one stream. The order is that of the stamps, and a transaction
+//! takes its stamp when it begins. So a record with a lower stamp may still be appended after a
+//! durable one, in the same stream or in another. The feed works in rounds: it finds a stamp below
+//! which no record can be appended any more (a *horizon*), then notes the end of each stream, and
+//! gives the records below the horizon when all streams are durable up to the noted ends.
+//! Invariants:
 //!
 //! 1. The horizon is the bound of a reader that begins, and at most the stamp of each transaction
 //!    whose versions are in place and that has not ended (`Slots::in_flight_below`). A transaction
-//!    that is still reading takes a new stamp before it puts versions in place. So when the ends
-//!    are noted, after that, every record below the horizon lies below them.
-//! 2. What a record depends on has a lower stamp, or lay in the log before it, so it is durable
-//!    when the record is given. A record of an earlier opening that lost something is dropped, as
-//!    recovery does.
-//! 3. No wake-up is lost: where a transaction that has not ended holds the horizon back, the feed
-//!    leaves its waker with [`FeedWakers`] and looks once more. A thread that ends such a
-//!    transaction notifies the wakers that were left there.
-//! 4. Records that wait for their turn keep their payloads up to [`WAITING_BYTES_MAX`]; the others
-//!    are read from the log again.
+//!    that is still reading takes a new stamp before it puts versions in place. So every record
+//!    below the horizon lies below the ends, which are noted afterwards.
+//! 2. Each dependency of a record has a lower stamp or was in the log before the record. So the
+//!    dependencies are durable when the record is given. A record of an earlier opening that has
+//!    lost a dependency is dropped, as recovery does.
+//! 3. No wake-up is lost: if a transaction that has not ended holds the horizon back, the feed
+//!    registers its waker with [`FeedWakers`] and then computes the horizon once more. A thread
+//!    that ends a transaction notifies the registered wakers.
+//! 4. The payloads of waiting records are kept in memory up to [`WAITING_BYTES_MAX`]; other
+//!    payloads are read from the log again.
 
 use super::engine::Engine;
 use super::log_record::{self, LoggedWrite, WRITES};
@@ -36,16 +37,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of payloads of records that wait for their turn, at most.
+/// Maximum bytes of the payloads that are kept for records that wait for their turn.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// Feeds that wait for the end of a transaction (invariant 3).
 #[derive(Debug, Default)]
 pub(crate) struct FeedWakers {
-    /// Number of wakers in `wakers`. Changed under its latch, before the feed looks at the slots
-    /// once more; read, sequentially consistent, by a thread that has ended a transaction.
+    /// Number of wakers in `wakers`, changed under the latch of `wakers`. A feed changes it before
+    /// it looks at the slots once more; a thread that has ended a transaction reads it.
+    /// Sequentially consistent.
     waiting: AtomicUsize,
-    /// A leaf latch. No waker is called or dropped under it.
+    /// A leaf latch. No thread calls or drops a waker while it holds this latch.
     wakers: Mutex<Vec<Waker>>,
 }
 
@@ -58,7 +60,7 @@ impl FeedWakers {
         self.waiting.store(wakers.len(), Ordering::SeqCst);
     }
 
-    /// A transaction has ended.
+    /// Called after a transaction has ended; notifies the registered wakers.
     #[inline]
     pub(super) fn notify(&self, log: &Log) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -73,7 +75,7 @@ impl FeedWakers {
             self.waiting.store(0, Ordering::SeqCst);
             std::mem::take(&mut *wakers)
         };
-        // A waker is code of the program.
+        // Wakers run code of the program, so a thread of the log calls them.
         wakers.into_iter().for_each(|waker| log.call(waker));
     }
 }
@@ -84,25 +86,25 @@ struct Waiting {
     stream: StreamId,
     first: Lsn,
     lsn: Lsn,
-    /// None: to be read again.
+    /// `None` if the payload has to be read again.
     payload: Option<Vec<u8>>,
 }
 
-/// See the head of this file.
+/// A round of the feed.
 #[derive(Debug)]
 struct Round {
-    /// All records of lower stamps lie below `ends`.
+    /// All records with lower stamps lie below `ends`.
     horizon: CommitStamp,
     ends: Vec<Lsn>,
 }
 
-/// See the head of this file.
+/// The feed of a database of the memory engine.
 #[derive(Debug)]
 pub(crate) struct MemoryFeed {
     engine: Arc<Engine>,
     followers: Vec<Follower>,
-    /// Up to here was given, or lies before the begin. Never above all stamps that are durable: the
-    /// next opening's stamps begin there.
+    /// Transactions up to this stamp were given, or lie before the beginning of the feed. Never
+    /// above the greatest durable stamp, because stamps of the next opening begin there.
     stamp: CommitStamp,
     /// The greatest stamp that was read.
     seen: CommitStamp,
@@ -113,19 +115,19 @@ pub(crate) struct MemoryFeed {
 }
 
 impl Engine {
-    /// A feed from `from` on, which knows these tables.
+    /// Begins a feed at `from`. `names` has the present tables.
     pub(crate) fn changes(
         self: &Arc<Self>,
         from: &ChangesFrom,
         names: HashMap<TableId, Arc<str>>,
     ) -> Result<MemoryFeed> {
-        // Until the followers have begun nothing is trimmed.
+        // This pin prevents a trim until the followers have begun.
         let pin = self.log.pin_all(u64::MAX);
         let starts = pin.from().to_vec();
         let is_now = *from == ChangesFrom::Now;
         let (stamp, from) = match from {
             ChangesFrom::Oldest => (CommitStamp::new(self.trimmed_stamp.load(Ordering::Acquire)), starts),
-            // What is in the log with a greater stamp, is given too.
+            // The feed also gives records with a greater stamp that are already in the log.
             ChangesFrom::Now => (CommitStamp::new(self.horizon(None)?.before().get()), starts),
             ChangesFrom::Position(position) => {
                 if position.from.len() != starts.len() {
@@ -152,19 +154,19 @@ impl Engine {
             names,
         };
         if is_now {
-            // Its position does not keep what lies before it.
+            // Reads the log up to its end, so that the feed's position does not need earlier log.
             feed.read()?;
             feed.stamp = feed.stamp.min(feed.seen);
         }
         Ok(feed)
     }
 
-    /// Every record that is appended from now on has this stamp or a greater one. `durable` is a
-    /// stamp of which a record is durable.
+    /// Returns a stamp below which no record is appended from now on. `durable` is the stamp of a
+    /// durable record.
     pub(super) fn horizon(&self, durable: Option<CommitStamp>) -> Result<Timestamp> {
         if let Some(stamp) = durable {
-            // A reader that begins sees it, and has transactions that are still reading below it
-            // take new stamps.
+            // After this a reader that begins sees the durable record, and makes transactions that
+            // still read with a lower stamp take new stamps.
             self.acknowledge(Timestamp::new(stamp.get()));
         }
         let reader = self.begin(Access::ReadOnly)?;
@@ -175,7 +177,7 @@ impl Engine {
 }
 
 impl MemoryFeed {
-    /// Takes all that is durable.
+    /// Reads all durable records from the streams.
     fn read(&mut self) -> Result<()> {
         for at in 0..self.followers.len() {
             loop {
@@ -209,7 +211,7 @@ impl MemoryFeed {
         Ok(())
     }
 
-    /// Gives the first record that waits, if it lies below the horizon.
+    /// Returns the first waiting record as a transaction, if it lies below the horizon.
     fn give(&mut self, horizon: CommitStamp) -> Result<Option<CommittedTransaction>> {
         let Some((stamp, waiting)) = self.waiting.first_key_value() else { return Ok(None) };
         let stamp = *stamp;
@@ -244,7 +246,8 @@ impl MemoryFeed {
         Ok(Some(CommittedTransaction { stamp, changes }))
     }
 
-    /// Begins a round that gives something, if there can be one.
+    /// Begins a round if at least one waiting record lies below the new horizon. Returns whether it
+    /// did.
     fn begin_round(&mut self, context: &mut Option<&mut Context<'_>>) -> Result<bool> {
         let (Some(first), Some(last)) = (self.waiting.keys().next(), self.waiting.keys().next_back()) else {
             return Ok(false);
@@ -262,7 +265,7 @@ impl MemoryFeed {
         }
         let ends: Vec<Lsn> = self.engine.log.streams().iter().map(|stream| stream.barrier()).collect();
         for (stream, end) in self.engine.log.streams().iter().zip(&ends) {
-            // Perhaps no other thread asks for it.
+            // Perhaps no other thread requests this sync.
             if stream.durable() < *end {
                 stream.request(*end, Durability::Durable);
             }
@@ -271,7 +274,8 @@ impl MemoryFeed {
         Ok(true)
     }
 
-    /// Waits for a stream to go on, or for any of them.
+    /// Waits until a stream has more durable records. During a round only the streams below their
+    /// noted ends count.
     fn poll_streams(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         let mut failed = None;
         let ends = self.round.as_ref().map(|round| &round.ends);

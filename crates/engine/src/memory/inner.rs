@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The state that all handles of a database share, transactions, sessions and commit futures
-/// included. Dropping it closes the database.
+/// The state that all handles, transactions, sessions and commit futures of a database share.
+/// Dropping `Inner` closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
-    /// Invariant 1 of `database`. Taken before `tables`; no transaction is waited for under it.
+    /// Guards the catalog (invariant 1 of `database`). Taken before `tables`. No thread waits for a
+    /// transaction while it holds this latch.
     pub(super) ddl: Mutex<()>,
     pub(super) tables: RwLock<BTreeMap<String, Arc<MemoryTable>>>,
     pub(super) catalog: Arc<Table>,
@@ -24,8 +25,8 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // No handle is left to return an error; `close` returns it. What was acknowledged is
-        // durable, and recovery does the rest.
+        // No handle is left to which this could return an error; a program that wants the error
+        // calls `close`. Acknowledged transactions are durable, and recovery does the rest.
         let _outcome = self.engine.opening.close(&*self.engine);
     }
 }

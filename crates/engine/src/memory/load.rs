@@ -1,8 +1,8 @@
 //! Bulk loads: one transaction that finds its table empty and inserts all keys.
 //!
-//! The keys are in memory before they are committed in any case, so a load needs no way of its own:
-//! it commits or leaves nothing as any transaction does, and its commit fails with a conflict if
-//! another one has put a key there.
+//! Every transaction of this engine keeps its changes in memory until it commits, so a load needs
+//! no special mechanism. Like any transaction it commits whole or leaves nothing, and its commit
+//! fails with a conflict if another transaction has put a key into the table.
 
 use super::database::MemoryDatabase;
 use super::table::MemoryTable;
@@ -16,7 +16,7 @@ use crate::options::TransactionOptions;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A load under way. Dropped, it is rolled back.
+/// A load under way, which is rolled back if it is dropped.
 pub(crate) struct MemoryLoad {
     txn: MemoryTransaction,
     table: Arc<MemoryTable>,

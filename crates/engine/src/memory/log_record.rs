@@ -1,21 +1,22 @@
 //! A transaction's writes as the payload of its log record.
 //!
-//! Pure. One record holds all that a transaction writes: so it is there as a whole or not at all.
-//! After-images only, for nothing is ever undone. For each write, little-endian:
+//! This code does no I/O. One record has all writes of a transaction, so after a crash the
+//! transaction is there as a whole or not at all. The record has only after-images, because no
+//! record is ever undone. For each write, little-endian:
 //!
 //! ```text
 //! 0       4             8            10      12
 //! | table | value bytes | key bytes | flags | key ... | value ... |
 //! ```
 //!
-//! Flag 1: the key is deleted, and no value follows.
+//! Flag 1 says that the key is deleted; no value follows.
 
 use crate::error::Error;
 use crate::ids::TableId;
 use crate::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use katydid_wal::Kind;
 
-/// The only kind of record: what one transaction writes.
+/// The only kind of record: the writes of one transaction.
 pub(crate) const WRITES: Kind = Kind::new(16);
 
 const HEAD: usize = 12;
@@ -26,11 +27,11 @@ const DELETED: u16 = 1;
 pub(crate) struct LoggedWrite<'a> {
     pub(crate) table: TableId,
     pub(crate) key: &'a [u8],
-    /// None: deleted.
+    /// The new value; `None` if the key is deleted.
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// Adds a write. Lengths are ones that the store allows.
+/// Appends a write to `payload`. Key and value have lengths that the store allows.
 pub(crate) fn encode(write: &LoggedWrite<'_>, payload: &mut Vec<u8>) {
     let value = write.value.unwrap_or(&[]);
     let flags = if write.value.is_none() { DELETED } else { 0 };
@@ -42,25 +43,25 @@ pub(crate) fn encode(write: &LoggedWrite<'_>, payload: &mut Vec<u8>) {
     payload.extend_from_slice(value);
 }
 
-/// The writes of a payload. Ends after the first that is none.
+/// Iterator over the writes of a payload, which ends after the first malformed write.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedWrites<'a> {
     rest: &'a [u8],
     failed: bool,
 }
 
-/// Reason why a payload is no such record; a text, for `Error::Corrupt`.
+/// Reason why a payload is malformed, as a text for `Error::Corrupt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
 impl Malformed {
-    /// The error, of the record at `place`.
+    /// Makes the error for the record at `place`.
     pub(crate) fn at(self, place: String) -> Error {
         Error::Corrupt { place, page: None, finding: self.0.to_owned() }
     }
 }
 
-/// Reads a payload. Total: any bytes may be given.
+/// Decodes a payload. Total: `payload` may be any bytes.
 pub(crate) fn decode(payload: &[u8]) -> LoggedWrites<'_> {
     LoggedWrites { rest: payload, failed: false }
 }

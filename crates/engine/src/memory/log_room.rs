@@ -1,13 +1,13 @@
-//! Room in the log, which only checkpoints make: in NVRAM, where it cannot grow, and in files above
-//! `log_hard_bytes`.
+//! Room in the log. Only checkpoints make room: in a log in NVRAM, which cannot grow, and in a log
+//! in files that is longer than `log_hard_bytes`.
 //!
-//! Runs on transaction threads. [`crate::fullness`] says what may wait for what. A checkpoint frees
-//! all that was in the log when it began, whatever transactions are open. So a transaction that
-//! waits for one gets room, if there is enough at all.
+//! Threads of transactions run this code. [`crate::fullness`] says which of them may wait for
+//! which. A checkpoint frees all log that existed when it began, whatever transactions are open. So
+//! a transaction that waits for a checkpoint gets room, if its record fits into the log.
 //!
-//! Room for a transaction's record is made before the transaction is validated. Afterwards its
-//! versions are in place and undecided: a checkpoint waits for those, so they must not wait for a
-//! checkpoint.
+//! Room for a transaction's record is made before the transaction is validated. During and after
+//! validation its versions are in place and undecided. A checkpoint waits for undecided versions,
+//! so their transaction must not wait for a checkpoint.
 
 use super::engine::Engine;
 use super::store::ActiveTxn;
@@ -16,13 +16,13 @@ use crate::fullness::{FULL, used_and_limit};
 use katydid_wal::{ReserveGuard, Stream};
 use std::sync::Arc;
 
-/// Maximum bytes of a record besides its writes: its dependencies.
+/// Maximum bytes of a record in addition to its writes: its dependencies.
 const HEAD_BYTES: u64 = 2048;
-/// Bytes of each write besides key and value.
+/// Bytes of each write in addition to key and value.
 const WRITE_BYTES: u64 = 16;
-/// A record needs no room set aside while less than `ROOMY`, per mille, is taken of its stream, if
-/// it is smaller than one part in [`SMALL`] of the stream: then all transactions that commit at the
-/// same time find room.
+/// Share of a stream in use, in per mille, below which small records need no room set aside. A
+/// record is small if it takes at most one part in [`SMALL`] of the stream. Below this share, the
+/// small records of all transactions that commit at the same time find room.
 const ROOMY: u32 = 500;
 const SMALL: u64 = 256;
 
@@ -31,7 +31,8 @@ impl Engine {
         log.fullness().is_some_and(|taken| taken >= FULL)
     }
 
-    /// Before a transaction's first write: calls for a checkpoint, or waits for one.
+    /// Called before a transaction's first write. Requests a checkpoint if one is due, and takes
+    /// one or waits for one if the log is nearly full.
     pub(super) fn enter_log(&self, log: &Stream) -> Result<()> {
         let taken = log.fullness().unwrap_or(0);
         if self.schedule.share.is_due(taken) {
@@ -43,9 +44,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes a checkpoint, if one is still needed after those that other threads take now. The
-    /// caller looks again: other threads may have filled the log since, and one more checkpoint
-    /// makes room then.
+    /// Takes a checkpoint, if one is still needed after the checkpoints that other threads are
+    /// taking. The caller checks again, because other threads may have filled the log meanwhile;
+    /// one more checkpoint then makes room.
     ///
     /// # Errors
     /// `LogFull`, if the caller's own checkpoint freed nothing and room is still needed.
@@ -64,12 +65,11 @@ impl Engine {
         Error::LogFull { pinned_by: self.pinned_by(), used, limit }
     }
 
-    /// Keeps room in the calling thread's stream for what the transaction writes, if there may be
-    /// too little; until it is dropped.
+    /// Sets room aside in the calling thread's stream for the transaction's record, if there may be
+    /// too little, until the returned guard is dropped.
     ///
     /// # Errors
-    /// `LogFull`; the log's `TooLarge`, if the stream could not hold it though it held nothing
-    /// else.
+    /// `LogFull`; the log's `TooLarge` if the record does not fit into an empty stream.
     pub(super) fn set_aside(&self, running: &ActiveTxn) -> Result<Option<ReserveGuard>> {
         let log = self.stream_of_thread();
         let Some(taken) = log.fullness() else { return Ok(None) };
@@ -95,7 +95,7 @@ impl Engine {
             if log.space().live > 0 {
                 self.make_room(log, || log.trimmed_to() <= before && log.space().live > 0)?;
             } else {
-                // Other transactions have set it aside and are about to use it.
+                // Other transactions have set the room aside and are about to use it.
                 std::thread::yield_now();
             }
         }
@@ -115,8 +115,8 @@ mod tests {
         Database::open_in(SimDevice::new(1).directory(), options).expect("open")
     }
 
-    /// Another thread's checkpoint makes room before this thread's turn, and others fill it before
-    /// this thread looks again.
+    /// Another thread's checkpoint makes room before this thread's turn, and other threads fill the
+    /// room before this thread checks again.
     #[test]
     fn room_that_others_made_and_filled_is_no_full_log() {
         let database = open();

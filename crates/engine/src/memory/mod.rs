@@ -1,21 +1,21 @@
 //! The memory engine: Cicada's concurrency control over a log in several streams (P-WAL), after
 //! "Integration of Parallel Write Ahead Logging and Cicada Concurrency Control Method".
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `store/` | the kernels: clock, versions, index, validation, collection; knows no log |
-//! | `database`, `table`, `transaction`, `range` | what is inside the public types |
-//! | `engine` | the parts of an open database; giving a transaction its place in the log |
+//! | `store/` | clock, versions, index, validation and collection, independent of the log |
+//! | `database`, `table`, `transaction`, `range` | the implementation of the public types |
+//! | `engine` | the parts of an open database; the steps of a commit |
 //! | `log_record` | a transaction's writes as bytes |
-//! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking one |
-//! | `verify`, `dump`, `stat` | looking at it |
-//! | `copy` | copying it beside transactions |
-//! | `rewind` | a copy brought back to a stamp |
+//! | `checkpoint/`, `checkpoints` | the files of a checkpoint; taking a checkpoint |
+//! | `verify`, `dump`, `stat` | checking a database; showing its log; its counters |
+//! | `copy` | copying a database while transactions run |
+//! | `rewind` | bringing a copy back to a stamp |
 //! | `open`, `recovery` | opening: the last checkpoint, then the log |
 //! | `writers` | the sessions of the log |
-//! | `threads` | doing something on several threads |
+//! | `threads` | running work on several threads |
 //!
-//! What is durable, and what a crash leaves, is argued in `docs/recovery.md`.
+//! `docs/recovery.md` argues which transactions are durable, and what a crash leaves.
 
 pub(crate) mod checkpoint;
 mod checkpoints;

@@ -1,8 +1,9 @@
-//! Opening a database of this engine, once its directory is known to be one.
+//! Opening a database of the memory engine. The caller has found that the directory has such a
+//! database or is to get a new one.
 //!
-//! A new database is everything but its control file, each part durable, and then the control file.
-//! A crash before leaves files without one: the next open begins again, with the log and its
-//! identity that it finds.
+//! Creation makes all other files, durable, before the control file. A crash before the control
+//! file is durable leaves files without it. The next opening then begins creation again, and
+//! continues with the log and the database id that it finds.
 
 use super::checkpoint::{self, CheckpointFolder};
 use super::database::MemoryDatabase;
@@ -24,13 +25,13 @@ use katydid_wal::{OpenError, Options as LogOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// A stream's ring and segments are not made smaller than this, unless the options say so
-/// themselves.
+/// Minimum bytes of a stream's ring and of its segments, unless the options set less for the whole
+/// log.
 const RING_BYTES_MIN: u64 = 1 << 20;
 const SEGMENT_BYTES_MIN: u64 = 4 << 20;
 const FIRST_SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
-/// Opens the database, creating it if there is no control file.
+/// Opens the database, and creates it if there is no control file.
 fn open(
     place: DatabaseDir,
     options: Options,
@@ -43,8 +44,8 @@ fn open(
         None => streams_of(own),
     };
     let folder = match &control {
-        // Before anything is made there: the next opening would take an empty log for this
-        // database's.
+        // Checked before a file is made in the folder, because the next opening would take an empty
+        // log for this database's log.
         Some(_) => match directory.existing_subdirectory(LOG_FOLDER)? {
             Some(folder) if folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) => folder,
             Some(_) => return Err(missing(LOG_FILES[usize::from(streams > 1)])),
@@ -81,13 +82,13 @@ fn open(
         recovery.open_log(folder.clone(), log_options, gate.clone(), watch.clone())
     };
     let (log, replayed) = match open_log(streams) {
-        // An interrupted creation was asked for another number, and got as far as to have a log. It
-        // goes on with that.
+        // An interrupted creation with another number of streams has made the log. This opening
+        // continues with that log.
         Err(OpenError::OtherStreams { found, .. }) if control.is_none() => open_log(found)?,
         log => log?,
     };
     let streams = log.streams().len() as u16;
-    // Likewise it has made up the database's id.
+    // An interrupted creation has also chosen the database's id.
     let id = log.id();
     if let Some(control) = &control
         && id != control.get().database
@@ -106,7 +107,7 @@ fn open(
     let known = control.get();
     let view = View { log: log.clone(), gate: gate.clone(), background: options.advanced.log.background };
     let Recovered { store, tables, next_table, checkpointed } = recovery.finish(&report, Arc::new(view))?;
-    // What an attempt at a checkpoint has left.
+    // Removes the files of an unfinished checkpoint.
     folder.remove_all_but(&[known.checkpoint_number])?;
     if known.shutdown == Shutdown::Clean || known.next_table < next_table {
         control.update(|control| {
@@ -136,7 +137,7 @@ fn open(
     Ok(MemoryDatabase::new(engine, &tables))
 }
 
-/// Streams of a new database.
+/// Number of streams of a new database.
 fn streams_of(own: MemoryOptions) -> u16 {
     match own.streams {
         0 => std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 64) as u16,
@@ -144,8 +145,8 @@ fn streams_of(own: MemoryOptions) -> u16 {
     }
 }
 
-/// Memory and segments of a log, shared out among its streams: each has only some of the processors
-/// to serve.
+/// Divides the memory and the segment sizes of a log among its streams, because each stream serves
+/// only some of the processors.
 pub(super) fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
     let streams = u64::from(streams);
     let ring = |bytes: u64| (bytes / streams).max(RING_BYTES_MIN.min(bytes));
@@ -161,7 +162,7 @@ pub(super) fn share_of(log: &LogOptions, streams: u16) -> LogOptions {
         log.reserve_bytes /= streams;
     }
     if let Some(memory) = log.medium.memory_mut() {
-        // Not more than there is.
+        // Rounded down to a power of two, because there is no more memory.
         memory.bytes = 1 << ring(memory.bytes).ilog2();
     }
     log
@@ -171,7 +172,7 @@ fn missing(name: &str) -> Error {
     Error::Corrupt {
         place: name.to_owned(),
         page: None,
-        finding: "it is missing, and without it the database cannot be read".to_owned(),
+        finding: "it is missing; the database cannot be read without it".to_owned(),
     }
 }
 
@@ -208,7 +209,7 @@ impl EngineFiles for MemoryDatabase {
         }
     }
 
-    /// A checkpoint holds rows and nothing else.
+    /// There is nothing to compact, because a checkpoint has only rows.
     fn compact(
         directory: &Arc<dyn Directory>,
         control: &Control,

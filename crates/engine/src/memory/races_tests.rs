@@ -1,4 +1,5 @@
-//! Checkpoints beside commits, in orders that a seed picks, up to a crash.
+//! Checkpoints and feeds that run at the same time as commits. In some tests a seed picks the
+//! order, and most end with a crash.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -24,9 +25,9 @@ fn get(database: &Database, table: &str, key: &str) -> Option<Vec<u8>> {
     database.get(&table, key).expect("get")
 }
 
-/// A transaction changes a row of each of two tables while a checkpoint walks them, and is not
-/// durable by itself. The machine crashes when the checkpoint is done: the transaction is there
-/// whole, or not at all.
+/// A `Buffered` transaction changes a row of each of two tables while a checkpoint walks them. The
+/// machine crashes when the checkpoint is done. After that the transaction is there whole, or not
+/// at all.
 #[test]
 fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
     for_seeds(120, |seed| {
@@ -45,7 +46,7 @@ fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
             }
             txn.commit()
         };
-        // The device may be gone by then.
+        // The device may already be frozen.
         let commit = || drop(change());
         let checkpoint = || {
             database.checkpoint().expect("checkpoint");
@@ -60,10 +61,10 @@ fn a_checkpoint_beside_a_commit_has_no_half_of_it() {
     });
 }
 
-/// A task puts a key, through the first stream of the log; another removes it, through the second
-/// stream, and collects what no reader needs any more. A checkpoint that runs beside them notes
-/// where the streams stand, one after the other: a put may lie above what is noted, and the removal
-/// below. What was removed does not come back.
+/// One task puts a key, through the first stream of the log. Another task removes the key, through
+/// the second stream, and collects versions that no reader needs any more. A checkpoint that runs
+/// at the same time notes the end of one stream after the other, so a put may lie above the noted
+/// end of its stream, and the removal below that of the other. The removed key does not come back.
 #[test]
 fn a_checkpoint_beside_a_removal_brings_nothing_back() {
     for_seeds(100, |seed| {
@@ -111,9 +112,9 @@ fn on_stream(stream: usize, work: impl FnOnce() + Send) {
     }
 }
 
-/// A checkpoint has noted where the first stream stands, and not where the second one does, when a
-/// key is put in the first and removed in the second: the removal lies below what is noted, and the
-/// put above. What was removed does not come back.
+/// A checkpoint has noted the end of the first stream, but not yet that of the second, when a key
+/// is put through the first stream and removed through the second. So the put lies above the noted
+/// end of its stream, and the removal below. The removed key does not come back.
 #[test]
 fn a_removal_between_the_places_of_two_streams_stays() {
     let device = SimDevice::new(1);
@@ -138,8 +139,9 @@ fn a_removal_between_the_places_of_two_streams_stays() {
     assert_eq!(get(&database, "t", "k"), None);
 }
 
-/// A transaction has its versions in place, and is about to get its place in the log, when one of a
-/// greater stamp becomes durable. The feed gives that one after the other.
+/// A transaction has its versions in place, and is about to get its place in the log, when a
+/// transaction with a greater stamp becomes durable. The feed gives the transaction with the lower
+/// stamp first.
 #[test]
 fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
     let device = SimDevice::new(1);

@@ -1,7 +1,8 @@
-//! Walking a range of keys from either end.
+//! Iterating over a range of keys from both ends.
 //!
-//! Two walks of the store, one from each end; each gets shorter as the other one comes nearer, so
-//! that nothing is given twice and what is passed over is remembered once.
+//! A range has two scans of the store, one from each end. A key that one scan returns becomes the
+//! bound of the other scan. So no key is returned twice, and no interval of passed keys is
+//! remembered twice.
 
 use super::store::{Key, Scan, Value};
 use super::table::MemoryTable;
@@ -13,7 +14,7 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The inside of a [`crate::Range`].
+/// The memory engine's implementation of a [`crate::Range`].
 pub(crate) struct MemoryRange {
     table: Arc<MemoryTable>,
     low: Bound<Vec<u8>>,
@@ -21,7 +22,7 @@ pub(crate) struct MemoryRange {
     up: Option<Scan>,
     down: Option<Scan>,
     ended: bool,
-    /// The entry that was given out last.
+    /// The entry that was returned last.
     given: Option<(Key, Value)>,
 }
 
@@ -49,7 +50,7 @@ impl MemoryRange {
         });
         let found = scan.next(running);
         let found = transaction.told(found)?;
-        // Also at the end: that nothing more is there may be the work of a deletion that is not
+        // Also at the end, because further keys may be missing due to a deletion that is not
         // durable.
         transaction.await_read_durability()?;
         let Some((key, value)) = found else { return Ok(None) };
@@ -75,7 +76,7 @@ impl EngineRange<MemoryTransaction> for MemoryRange {
         if self.ended {
             return Ok(None);
         }
-        // Ended, should that fail.
+        // The range stays ended if `fetch` fails.
         self.ended = true;
         self.given = self.fetch(transaction, direction)?;
         self.ended = self.given.is_none();

@@ -1,17 +1,17 @@
-//! Restart: the last checkpoint, then the log, each read on all processors. The log is read while
-//! it is opened, so only once.
+//! Restart: recovery reads the last checkpoint, then the log, each on all processors. Recovery
+//! applies the log's records while the log is opened, so the log is read only once.
 //!
-//! Runs on the thread that opens the database, before any other thread can see the store. Why the
-//! outcome is right is argued in `docs/recovery.md`. Invariants:
+//! The thread that opens the database runs this code, before any other thread can see the store.
+//! `docs/recovery.md` argues why the outcome is correct. Invariants:
 //!
-//! 1. Nothing is written. What is read is durable, and the log knows which records survive
-//!    (`Log::open_replaying`).
-//! 2. A version is applied if it is newer than what is there, a deletion too: so the order of
-//!    reading does not matter, nor how often a record is read.
-//! 3. The clock goes on above every timestamp ever used, those included of records that did not
+//! 1. Recovery writes no file. All that it reads is durable, and the log decides which records
+//!    survive (`Log::open_replaying`).
+//! 2. A version or deletion is applied only if it is newer than the present version of its key. So
+//!    the order in which records are read does not matter, nor how often a record is read.
+//! 3. The clock continues above every timestamp ever used, including those of records that did not
 //!    survive.
 //!
-//! A crash during recovery changes nothing, but that the log's streams have begun a new
+//! A crash during recovery has no effect, except that the log's streams have begun a new
 //! incarnation.
 
 use super::checkpoint::{CheckpointFolder, CheckpointReader, Manifest, PartSummary, Row};
@@ -36,15 +36,15 @@ use std::time::Duration;
 /// Result of recovery.
 pub(super) struct Recovered {
     pub(super) store: Arc<Store>,
-    /// Tables by name.
+    /// The tables by name.
     pub(super) tables: BTreeMap<String, TableId>,
-    /// Every table id in use is below this.
+    /// Exclusive limit of the table ids in use.
     pub(super) next_table: u32,
-    /// The greatest timestamp of the last checkpoint; zero: there is none.
+    /// The greatest timestamp of the last checkpoint; zero if there is none.
     pub(super) checkpointed: u64,
 }
 
-/// Progress of reading a checkpoint, told to the opening program.
+/// Progress of reading a checkpoint, reported to the program that opens the database.
 struct CheckpointProgress<'a> {
     receiver: Option<&'a RecoveryProgress>,
     total: u64,
@@ -62,22 +62,23 @@ impl CheckpointProgress<'_> {
 
 /// Bytes of a checkpoint between two reports of progress.
 const STEP_BYTES: u64 = 4 << 20;
-/// Reads a database back. In order: the last checkpoint, the log, and what there is then.
+/// Recovers a database. The caller calls `checkpoint` (not for a new database), then `open_log`,
+/// then `finish`.
 pub(super) struct Recovery {
     loader: Loader,
     background: Background,
     receiver: Option<RecoveryProgress>,
-    /// Manifest of the checkpoint.
+    /// Manifest of the last checkpoint.
     manifest: Option<Manifest>,
-    /// Transactions with a greater stamp are left out, if there is such a stamp.
+    /// The greatest stamp of the transactions that are applied; `None` if all are.
     until: Option<Timestamp>,
-    /// Position from which each stream of the log is read; `None`: from its start, wherever that
-    /// is, in a database that is being created.
+    /// Position from which each stream of the log is read. In a database that is being created it
+    /// is `None`, and each stream is read from its start, wherever that is.
     from: Option<Vec<Lsn>>,
 }
 
 impl Recovery {
-    /// Nothing was read yet.
+    /// A recovery that has not read anything yet.
     pub(super) fn new(
         settings: Settings,
         background: Background,
@@ -105,7 +106,7 @@ impl Recovery {
             return Err(Error::Corrupt {
                 place: format!("checkpoint {number}"),
                 page: None,
-                finding: format!("it is of {} streams, the log has {streams}", manifest.from.len()),
+                finding: format!("it has {} streams, the log has {streams}", manifest.from.len()),
             });
         }
         self.from = Some(manifest.from.clone());
@@ -153,8 +154,9 @@ impl Recovery {
         Ok(())
     }
 
-    /// Opens the log, and takes from it what was written since the checkpoint. What it says of the
-    /// records counts once the log is known to be this database's.
+    /// Opens the log and applies the records that the checkpoint may lack. The inner result, about
+    /// the records, is meaningful only if the log belongs to this database, which the caller checks
+    /// first.
     pub(super) fn open_log(
         &self,
         directory: Arc<dyn Directory>,
@@ -198,7 +200,7 @@ impl Recovery {
         self.loader.load(&mut found)
     }
 
-    /// The store, and what its catalog says. `report` is the log's.
+    /// Returns the store and the tables of its catalog. `report` is that of the log.
     pub(super) fn finish(self, report: &ReplayReport, log: Arc<dyn LogView>) -> Result<Recovered> {
         let Recovery { loader, background, manifest, .. } = self;
         let checkpointed = manifest.as_ref().map_or(0, |manifest| manifest.greatest);
@@ -212,7 +214,7 @@ impl Recovery {
     }
 }
 
-/// Tables by name, as the catalog's rows say.
+/// Reads the tables by name from the catalog's rows.
 fn catalog(store: &Store) -> Result<BTreeMap<String, TableId>> {
     let table = store.table(TableId::CATALOG);
     let mut tables = BTreeMap::new();

@@ -1,15 +1,16 @@
-//! A copy of a database of the memory engine, brought back to a stamp.
+//! Bringing a copy of a memory engine's database back to a stamp.
 //!
-//! On the thread that restores; no database is open. The log of a copy ends at a cut of all
-//! streams, below which lies everything up to the wanted stamp, and some commits with greater ones.
-//! The copy is recovered without those, through an overlay that writes nothing, and what is there
-//! then is written as the copy's checkpoint. The log is needed from the cut on, where it ends.
+//! The thread that restores runs this code; no database is open. The log of a copy ends at a cut of
+//! all streams. Below the cut lie all commits up to the wanted stamp, and some commits with greater
+//! stamps. The copy is recovered without the greater stamps, through an overlay that writes no
+//! file. The recovered rows are then written as the copy's checkpoint. This checkpoint needs the
+//! log only from the cut on, where the log ends.
 //!
-//! 1. What a transaction depends on has a lower stamp. So what is left out is nothing that
-//!    something else rests on, and the rows are those of all commits up to the stamp.
-//! 2. Time goes on above every stamp in the log, those included that were left out.
+//! 1. Each dependency of a transaction has a lower stamp. So no transaction that is kept depends on
+//!    one that is left out, and the rows are those of all commits up to the stamp.
+//! 2. The clock continues above every stamp in the log, including the stamps that were left out.
 //!
-//! A crash leaves an incomplete copy, which no call takes for a database.
+//! A crash leaves an incomplete copy, which no call opens as a database.
 
 use super::checkpoint::{self, CheckpointFolder, Manifest, Row as FileRow};
 use super::engine::View;
@@ -29,12 +30,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The rows must fit the database when it is opened; how much memory it may take then is not known
-/// here.
+/// Memory limit of this recovery: practically none, because the limit of the database's later
+/// openings is not known here.
 const MEMORY_BYTES: u64 = 1 << 50;
 
-/// Makes `until` the last commit in the copy, whose control file is to say what is returned. Its
-/// log ends at `ends`.
+/// Makes `until` the last commit in the copy, whose log ends at `ends`. Returns the contents for
+/// the copy's control file.
 pub(super) fn rewind(
     target: &Target,
     control: &Control,
@@ -94,7 +95,7 @@ fn write(
         while let Some(bound) = from {
             rows.clear();
             let bound = bound.as_ref().map(Key::as_slice);
-            // Nothing is undecided.
+            // No version is undecided, so there is no wait.
             from = store.rows(&table, bound, Duration::ZERO, &mut rows)?.map(Bound::Included);
             let mut bytes = 0;
             for row in &rows {

@@ -1,8 +1,8 @@
-//! State that the handles on one table share.
+//! The state that all handles of a table share.
 //!
-//! A table is dropped only when no transaction uses it. A transaction counts itself in before it
-//! looks whether the table is being dropped, and the dropper says so before it counts them: one of
-//! the two sees the other.
+//! A table is dropped only when no transaction uses it. A transaction increments the count of users
+//! before it reads the table's state. The dropper sets the state before it reads the counts. So one
+//! of the two always finds the other.
 
 use super::store::{Deadline, Table};
 use crate::contested::{Contested, ContestedKeys};
@@ -27,10 +27,10 @@ const DROPPED: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct MemoryTable {
     pub(crate) rows: Arc<Table>,
-    /// Transactions that use it, by the shard they began to in. Sequentially consistent, as is
-    /// `state`: see the head of this file.
+    /// Counts of the transactions that use the table, by the shard in which they began to use it.
+    /// The counts and `state` are sequentially consistent (see the head of this file).
     users: Box<[Arc<CachePadded<Users>>]>,
-    /// Written by the dropper, one at a time.
+    /// Written by the dropper, of which there is one at a time.
     state: AtomicU8,
 }
 
@@ -38,9 +38,10 @@ pub(crate) struct MemoryTable {
 #[derive(Debug, Default)]
 struct Users {
     count: AtomicU64,
-    /// The one that was counted in last, and its thread: written by that thread, read by a dropper,
-    /// relaxed. A dropper that reads a pair of two transactions, or of one that has ended, or that
-    /// was moved to another thread, refuses to drop the table; nothing else depends on it.
+    /// The transaction that was counted last. Its thread writes this and `thread`, and a dropper
+    /// reads them, relaxed. The two values decide only whether a dropper on the same thread refuses
+    /// to drop the table. These values may belong to two transactions, or to one that has ended or
+    /// moved to another thread; the dropper then refuses without need.
     last: AtomicU64,
     thread: AtomicUsize,
 }
@@ -50,28 +51,29 @@ impl Users {
         self.count.load(SeqCst)
     }
 
-    /// The one that was counted in last, if the calling thread did it and not all have ended.
+    /// The transaction that was counted last, if the calling thread counted it and not all
+    /// transactions of the shard have ended.
     fn of_this_thread(&self) -> Option<TxnId> {
         let is_own = self.count() > 0 && self.thread.load(Relaxed) == thread_number();
         is_own.then(|| TxnId::new(self.last.load(Relaxed)))
     }
 }
 
-/// Outcome of an attempt to keep transactions out.
+/// Outcome of [`MemoryTable::close`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Closing {
-    /// No transaction uses it, and none can begin to.
+    /// No transaction uses the table, and none can begin to use it.
     Closed,
-    /// They did not end in time; all goes on as before.
+    /// The transactions did not end in time. The table stays open.
     Busy,
-    /// This transaction uses it, and was begun on the dropper's own thread.
+    /// This transaction uses the table, and began to do so on the dropper's own thread.
     Own(TxnId),
-    /// Another transaction has dropped it.
+    /// Another call has dropped the table.
     Dropped,
 }
 
-/// A transaction's use of a table, until dropped. It refers to what threads of a shard share, not
-/// to what all share.
+/// A transaction's use of a table, until this is dropped. A `Use` refers to a count that only the
+/// threads of one shard share.
 #[derive(Debug)]
 pub(crate) struct Use {
     pub(crate) table: TableId,
@@ -84,12 +86,12 @@ impl Drop for Use {
     }
 }
 
-/// One step of waiting for what other threads are about to do: short at first.
+/// Waits for one step: up to the 100th step it yields, then it sleeps for 100 us.
 fn rest(step: u32) {
     if step < 100 {
         std::thread::yield_now();
     } else {
-        // Not a park with a limit, which would take a token of the program's own executor.
+        // A park with a time limit might consume an unpark token of the program's own executor.
         std::thread::sleep(Duration::from_micros(100));
     }
 }
@@ -101,7 +103,8 @@ impl MemoryTable {
         Arc::new(MemoryTable { rows, users, state: AtomicU8::new(USED) })
     }
 
-    /// Counts a transaction in. Waits while another one tries to drop the table.
+    /// Counts a transaction as a user of the table. Waits while another thread tries to drop the
+    /// table.
     pub(crate) fn enter(&self, victim: TxnId, at_most: Duration) -> Result<Use> {
         let users = &self.users[shard_of_thread()];
         let mut until = None;
@@ -125,8 +128,9 @@ impl MemoryTable {
         Err(self.busy(victim))
     }
 
-    /// Keeps new transactions out and waits for those that use the table. A caller that gets
-    /// `Closed` calls `reopen` or `dropped` afterwards. Gives up at once when `is_closing`.
+    /// Prevents new users of the table, and waits until no transaction uses it. A caller that gets
+    /// `Closed` calls `reopen` or `dropped` afterwards. Gives up as soon as `is_closing` returns
+    /// true.
     pub(crate) fn close(&self, at_most: Duration, is_closing: impl Fn() -> bool) -> Closing {
         let until = Deadline::after(at_most);
         let mut is_ours = false;
@@ -156,19 +160,19 @@ impl MemoryTable {
         Closing::Busy
     }
 
-    /// The table as a whole was not to be had in time.
+    /// The error if the table did not become free in time.
     pub(crate) fn busy(&self, victim: TxnId) -> Error {
         let contested = Contested { table: self.rows.name(), keys: ContestedKeys::All, holder_open: None };
         let contested = Some(Box::new(contested));
         events::conflict(Error::Conflict { victim, holder: None, kind: ConflictKind::Timeout, contested })
     }
 
-    /// It was not dropped after all.
+    /// Allows new users again, because the table was not dropped.
     pub(crate) fn reopen(&self) {
         self.state.store(USED, SeqCst);
     }
 
-    /// It was.
+    /// Notes that the table was dropped.
     pub(crate) fn dropped(&self) {
         self.state.store(DROPPED, SeqCst);
     }

@@ -1,9 +1,10 @@
-//! Work in pieces, on several threads.
+//! Running numbered pieces of work on several threads.
 
 use katydid_wal::Background;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Number of processors; one, where the caller does everything.
+/// Number of threads to use: one if there are no background threads, otherwise the number of
+/// processors.
 pub(super) fn threads(background: Background) -> usize {
     match background {
         Background::Caller => 1,
@@ -11,8 +12,8 @@ pub(super) fn threads(background: Background) -> usize {
     }
 }
 
-/// Does `work` for every number below `count`, on `threads` threads, this one among them; when it
-/// returns, all is done.
+/// Calls `work` for every number below `count`, on at most `threads` threads including the
+/// caller's. All calls have returned when this returns.
 pub(super) fn on_threads(threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);
     let some = || {
@@ -26,7 +27,7 @@ pub(super) fn on_threads(threads: usize, count: usize, work: &(dyn Fn(usize) + S
     std::thread::scope(|scope| {
         for _ in 1..threads.min(count) {
             let name = "katydid-restart".to_owned();
-            // What cannot be helped with is done here.
+            // If no thread can be started, this thread does the work.
             let _helper = std::thread::Builder::new().name(name).spawn_scoped(scope, some);
         }
         some();

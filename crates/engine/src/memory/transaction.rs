@@ -1,13 +1,13 @@
-//! A transaction: what it does is the store's; here are its tables, its savepoints, and the ways to
-//! end it.
+//! The memory engine's transaction: its tables, its savepoints, and its end. The store does the
+//! reads and writes.
 //!
-//! Used by one thread at a time; it may move between threads. Invariants:
+//! One thread at a time uses a transaction, which may move between threads. Invariants:
 //!
-//! 1. It is counted in by every table it uses, until it ends.
-//! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
-//!    can only roll back: after a conflict.
-//! 3. A caller is told that its transaction has committed after the store was told (`acknowledge`):
-//!    a transaction that begins later sees it.
+//! 1. Each table that a transaction uses counts it as a user until it ends.
+//! 2. A failed call leaves the transaction as it was before the call. After a conflict, or after it
+//!    met a version in doubt, the transaction can only roll back.
+//! 3. A commit is acknowledged to the caller after `Engine::acknowledge`. So a transaction that
+//!    begins later sees the committed one.
 
 use super::engine::{Committed, Engine, PendingVersions};
 use super::inner::Inner;
@@ -31,21 +31,21 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The inside of a [`crate::Transaction`]. Dropping it rolls it back.
+/// The memory engine's implementation of a [`crate::Transaction`]. A transaction is rolled back if
+/// it is dropped.
 pub(crate) struct MemoryTransaction {
     inner: ShardRef<Inner>,
     id: TxnId,
     options: TransactionOptions,
-    /// None after the transaction has ended.
+    /// `None` after the transaction has ended.
     running: Option<ActiveTxn>,
     uses: SmallVec<[Use; 2]>,
     wrote: bool,
     savepoints: u64,
-    /// Serial numbers of the savepoints that are in force, with what they remember.
+    /// Serial numbers and marks of the savepoints that are in force.
     in_force: Vec<(u64, Mark)>,
     failure: Option<Arc<Error>>,
-    /// It met a conflict, after which its thread pauses when it is rolled back
-    /// ([`Contention::Early`]).
+    /// True if the thread pauses after the rollback, because of a conflict ([`Contention::Early`]).
     pauses: bool,
 }
 
@@ -56,7 +56,7 @@ impl MemoryTransaction {
         let begun = inner.engine.begin(options.access);
         let running = match begun {
             Ok(running) => running,
-            // What it waited for are open transactions, which do not end any more.
+            // The call has waited for open transactions, which do not end any more.
             Err(_) if inner.engine.opening.is_closing() => return Err(Error::Closed),
             Err(error) => {
                 inner.engine.metrics.count_conflict();
@@ -103,13 +103,12 @@ impl MemoryTransaction {
                 engine.metrics.count_rollback();
             }
         }
-        // Not before: its rows are in their tables.
+        // The uses end only here, because until now versions might have been put into the tables.
         self.uses.clear();
         outcome
     }
 
-    /// Hands versions that no other transaction may see before they are durable to the thread that
-    /// waits for that.
+    /// Passes pending versions to the thread that ends them when they are durable.
     fn end_later(&self, (committed, held): (Committed, Option<Validated>)) -> Committed {
         if let Some(held) = held {
             let engine = self.engine();
@@ -144,7 +143,8 @@ impl MemoryTransaction {
     fn enter_to_write(&mut self, table: &Arc<MemoryTable>) -> Result<&mut ActiveTxn> {
         self.check()?;
         if self.wrote {
-            // It is in the way of the log's end once, when it commits.
+            // Room in the log is checked only at the first write, because the transaction appends
+            // one record, when it commits.
             self.inner.engine.check_unharmed()?;
         } else {
             self.inner.engine.check_writable()?;
@@ -160,7 +160,7 @@ impl MemoryTransaction {
         self.told(outcome)
     }
 
-    /// Remembers a failure after which only rolling back is left: a conflict, or a status that is
+    /// Remembers a failure after which the transaction can only roll back: a conflict, or a version
     /// in doubt.
     pub(super) fn told<T>(&mut self, outcome: Result<T>) -> Result<T> {
         if let Err(error) = &outcome
@@ -182,8 +182,8 @@ impl MemoryTransaction {
         Ok(found)
     }
 
-    /// Waits until what was read and is about to be shown is durable, if the transaction asks for
-    /// that.
+    /// Waits until all versions that were read are durable, if the transaction asks for durable
+    /// reads.
     pub(super) fn await_read_durability(&self) -> Result<()> {
         if self.options.read == Read::Durable
             && let Some(running) = &self.running
@@ -217,7 +217,7 @@ impl EngineTransaction for MemoryTransaction {
         Ok(self.find(table, key)?.is_some())
     }
 
-    /// It locks nothing: of two transactions that change what both have read, the commit of one
+    /// This locks nothing: if two transactions change a key that both have read, the commit of one
     /// fails.
     fn get_for_update(&mut self, table: &Arc<MemoryTable>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get(table, key)
@@ -253,12 +253,12 @@ impl EngineTransaction for MemoryTransaction {
         MemoryRange::new(table.clone(), low, high)
     }
 
-    /// Nothing is locked.
+    /// A range of this engine never locks keys.
     fn range_unlocked(table: &Arc<MemoryTable>, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> MemoryRange {
         MemoryRange::new(table.clone(), low, high)
     }
 
-    /// Remembers where it is, by a serial number of its own.
+    /// Makes a savepoint and returns its serial number.
     fn savepoint(&mut self) -> u64 {
         self.savepoints += 1;
         if let Some(running) = &mut self.running {
@@ -307,18 +307,18 @@ impl EngineTransaction for MemoryTransaction {
         }
         self.uses.clear();
         if mem::take(&mut self.pauses) {
-            // Nothing of it is in the way of others meanwhile.
+            // Dropped before the pause, so that it does not hold up other transactions.
             self.running = None;
             self.engine().store.pause();
         }
         Ok(())
     }
 
-    /// Ends a transaction whose caller gives up, and makes sure of what it has read: as the commit
-    /// of one that wrote nothing.
+    /// Ends a transaction whose caller gives up: undoes all writes, and validates the reads as the
+    /// commit of a transaction without writes does.
     ///
     /// # Errors
-    /// A conflict if what it has read does not hold any more.
+    /// A conflict if a read is no longer valid.
     fn conclude(&mut self) -> Result<()> {
         if let Some(running) = &mut self.running {
             running.forget_writes();
@@ -330,7 +330,7 @@ impl EngineTransaction for MemoryTransaction {
         Ok(())
     }
 
-    /// Returns whether it has written and not ended.
+    /// Returns whether the transaction has written and has not ended.
     fn has_changes(&self) -> bool {
         self.wrote && self.running.is_some()
     }
@@ -344,7 +344,7 @@ impl EngineTransaction for MemoryTransaction {
     }
 
     fn abandon(&mut self) {
-        // Nothing of it is anywhere but in memory.
+        // The transaction exists only in memory, so the rollback cannot fail.
         let _outcome = self.rollback();
     }
 }
@@ -357,7 +357,7 @@ impl Opened for MemoryTransaction {
 
 impl Drop for MemoryTransaction {
     fn drop(&mut self) {
-        // It cannot fail: there is nothing to undo.
+        // The rollback cannot fail, because there is nothing to undo.
         let _outcome = self.rollback();
     }
 }

@@ -1,5 +1,5 @@
-//! Checking a database of the memory engine: its checkpoint, its log, and, while it is open, its
-//! tables.
+//! Checking a database of the memory engine. The files of a closed one are checked: its checkpoint
+//! and its log. Of an open one the tables and the log are checked.
 
 use super::checkpoint::{self, CheckpointFolder, Manifest};
 use super::database::MemoryDatabase;
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Longest wait for one version that is not decided.
+/// Longest wait for one undecided version.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl MemoryDatabase {
@@ -50,7 +50,7 @@ impl MemoryDatabase {
                 from = next.map(Bound::Included);
             }
         }
-        // Closing waits for it.
+        // Closing waits until this visit ends.
         let _visit = engine.opening.visit()?;
         let _untrimmed = engine.without_checkpoints();
         for (index, log) in engine.log.streams().iter().enumerate() {
@@ -89,7 +89,7 @@ pub(crate) fn verify_in(
             None => {
                 report.fault(
                     checkpoint::FOLDER,
-                    "the folder is missing, without which the database cannot be read",
+                    "the folder is missing; the database cannot be read without it",
                 );
                 None
             }
@@ -140,7 +140,7 @@ fn verify_log(
     report: &mut VerifyReport,
 ) -> Result<()> {
     let Some(folder) = directory.existing_subdirectory(LOG_FOLDER)? else {
-        report.fault(LOG_FOLDER, "the folder is missing, without which the database cannot be read");
+        report.fault(LOG_FOLDER, "the folder is missing; the database cannot be read without it");
         return Ok(());
     };
     let found = match inspect(folder.as_ref()) {
@@ -197,9 +197,9 @@ fn verify_log(
         }
     }
     if dropped > 0 {
-        report
-            .notes
-            .push(format!("{dropped} records depend on what a crash has cut off: recovery leaves them out"));
+        report.notes.push(format!(
+            "{dropped} records depend on records that a crash has cut off; recovery drops them"
+        ));
     }
     Ok(())
 }

@@ -1,18 +1,19 @@
-//! The sessions of the log's streams, with the buffers that records are made in: as many as append
-//! at once, or as the log allows.
+//! The sessions of the log's streams, with the buffers in which records are made. Their number is
+//! that of the threads that append at the same time, or the number that the log allows.
 //!
-//! Runs on committing threads. A thread takes an idle session of its own shard, opens one, takes an
-//! idle one of another shard of its stream, or waits until one is given back: with few sessions a
-//! thread waits, and is never refused. Invariants:
+//! Committing threads run this code. A thread first tries to take an idle session of its own shard,
+//! then to open one, then to take an idle one of another shard of its stream. If none of these
+//! succeeds, the thread waits until a session is returned. So with few sessions a thread waits, and
+//! its commit does not fail. Invariants:
 //!
 //! 1. A session that is not in use is idle in one shard. Any session of a stream serves any thread
 //!    of that stream.
-//! 2. No wake-up is lost: a thread that waits counts itself in `waiting` before it looks at the
-//!    idle lists, and holds `turn` from then until it sleeps. A thread that gives a session back
-//!    puts it into a list first, and looks at `waiting` afterwards: either it sees the count, and
-//!    notifies under `turn`, or the list's latch shows the session to the thread that waits.
+//! 2. No wake-up is lost: a thread that waits increments `waiting` before it reads the idle lists,
+//!    and holds `turn` from then until it sleeps. A thread that returns a session first adds it to
+//!    a list, and then reads `waiting`. Either it reads the count and notifies under `turn`, or the
+//!    waiting thread finds the session, because it takes the list's latch afterwards.
 //!
-//! Nothing here survives a crash.
+//! Sessions do not survive a crash.
 
 use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
@@ -22,7 +23,7 @@ use katydid_wal::{self as wal, Log, Session};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A larger buffer is not kept for the next record.
+/// Maximum bytes of a buffer that is kept for the next record.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 /// A session, and the buffer of its next record.
@@ -37,10 +38,10 @@ impl fmt::Debug for Writer {
     }
 }
 
-/// A session in use. Dropped, also by a panic, it is given back.
+/// A session in use, which is returned when this is dropped, also by a panic.
 struct WriterGuard<'a> {
     of: &'a Writers,
-    /// None only while it is dropped.
+    /// `None` only during the drop.
     writer: Option<Writer>,
 }
 
@@ -52,16 +53,17 @@ impl Drop for WriterGuard<'_> {
     }
 }
 
-/// See the head of this file.
+/// All sessions of the log.
 #[derive(Debug)]
 pub(super) struct Writers {
     streams: usize,
-    /// Idle ones, by the shard of the thread that used them. Leaf latches.
+    /// Idle sessions, by the shard of the thread that used them. Leaf latches.
     idle: Box<[CachePadded<Mutex<Vec<Writer>>>]>,
-    /// Threads that wait for one. Relaxed: invariant 2 has the latches of `idle` for the order.
+    /// Number of threads that wait for a session. Relaxed, because the latches of `idle` give the
+    /// order that invariant 2 needs.
     waiting: AtomicUsize,
-    /// Held while looking for an idle one with the intention to sleep, and to notify. Before
-    /// `idle`.
+    /// A waiting thread holds this from its search of `idle` until it sleeps; a thread that
+    /// notifies holds it, too. Taken before `idle`.
     turn: Mutex<()>,
     returned: Condvar,
 }
@@ -82,7 +84,7 @@ impl Writers {
         shard_of_thread() % self.streams
     }
 
-    /// Runs `work` with a session of the calling thread's stream, and an empty buffer. Waits for a
+    /// Runs `work` with a session of the calling thread's stream and an empty buffer. Waits for a
     /// session if the log allows no more.
     pub(super) fn with<R>(&self, log: &Log, work: impl FnOnce(&mut Session, &mut Vec<u8>) -> R) -> Result<R> {
         let mut taken = WriterGuard { of: self, writer: Some(self.take(log)?) };
@@ -127,12 +129,12 @@ impl Writers {
         self.idle[shard_of_thread()].lock().push(writer);
         if self.waiting.load(Ordering::Relaxed) > 0 {
             let _turn = self.turn.lock();
-            // All: they may wait for sessions of different streams.
+            // All are notified, because they may wait for sessions of different streams.
             self.returned.notify_all();
         }
     }
 
-    /// Closes those that are idle.
+    /// Closes the idle sessions.
     pub(super) fn clear(&self) {
         self.idle.iter().for_each(|idle| idle.lock().clear());
     }

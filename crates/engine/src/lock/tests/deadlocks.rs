@@ -1,12 +1,12 @@
-//! Deadlocks: exactly one victim, the youngest; the others go on. And requests that would only have
-//! been unfair.
+//! Deadlocks have exactly one victim, the youngest transaction; the other transactions are granted.
+//! Also requests that go before a waiter because a fair wait would be a deadlock.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;
 use Bound::{Included, Unbounded};
 
-/// Each transaction takes its first lock, then, one after the other, asks for its second; then all
-/// end. Returns the ids of those that got a conflict. `order` is in which order they ask.
+/// Each transaction takes its first lock. Then the transactions request their second locks, in
+/// `order`, and all end. Returns the ids of the transactions that got a conflict.
 fn collide(
     ids: &[u64],
     order: &[usize],
@@ -145,8 +145,9 @@ fn a_deadlock_through_the_queue_of_a_key_is_seen() {
 
 #[test]
 fn a_reader_goes_before_a_waiting_writer_that_waits_for_it() {
-    // 1 holds m. 2 holds k and waits for m. 3 waits for k exclusively, so for 2, so for 1. 1 reads
-    // k: no holder of k is incompatible, and queueing behind 3 would be a deadlock.
+    // 1 holds m. 2 holds k and waits for m. 3 waits for k exclusively, so it waits for 2, and 2
+    // waits for 1. Then 1 reads k: no holder of k is incompatible, and queueing behind 3 would be a
+    // deadlock.
     let rig = Rig::new(LONG);
     let (mut one, mut two) = (rig.txn(1), rig.txn(2));
     rig.point(&mut one, "m", Exclusive).unwrap();

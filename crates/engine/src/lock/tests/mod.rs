@@ -1,5 +1,5 @@
-//! Tests of the lock manager through its interface, with real threads. States are waited for by
-//! looking at the number of waiting transactions, never by sleeping.
+//! Tests of the lock manager through its interface, with real threads. A test waits for a state by
+//! polling the number of waiting transactions, never by sleeping.
 
 mod deadlocks;
 mod own;
@@ -11,8 +11,8 @@ use super::*;
 use std::ops::Bound;
 use std::thread;
 
-/// Longer than any test takes: a lost wake-up or an unseen deadlock shows as a timeout instead of a
-/// hang.
+/// Lock wait that is longer than any test takes: a lost wake-up or an unseen deadlock shows as a
+/// timeout instead of a hang.
 const LONG: Duration = Duration::from_secs(60);
 
 /// One table and its locks.
@@ -23,8 +23,8 @@ struct Rig {
 
 impl Rig {
     fn new(lock_wait: Duration) -> Self {
-        // Always the same: keys that share a bucket depend on more than they need, which no test
-        // here expects.
+        // The seed is fixed, because keys that share a bucket have greater dependencies than the
+        // tests expect.
         let locks = Locks::seeded(lock_wait, 1);
         let space = locks.space(TableId::new(7));
         Rig { locks, space }
@@ -53,8 +53,8 @@ impl Rig {
         }
     }
 
-    /// Returns whether the request would have to wait. A thread of its own makes it, for a
-    /// transaction that ends at once when it is granted. `unblock` has to let it through.
+    /// Returns whether a request has to wait. A new thread makes the request, for a transaction
+    /// that ends as soon as it is granted. `unblock` has to remove whatever blocks the request.
     fn waits(&self, id: u64, key: &str, mode: PointMode, unblock: impl FnOnce()) -> bool {
         let before = self.locks.stat();
         thread::scope(|scope| {
@@ -71,7 +71,7 @@ impl Rig {
         self.locks.stat().waits != before.waits
     }
 
-    /// Everything is released, and nothing is left.
+    /// Asserts that no lock and no waiter is left.
     fn assert_vacant(&self) {
         assert_eq!(self.locks.stat().waiting, 0);
         assert!(self.space.is_vacant() && self.locks.tables.is_vacant(), "{:?}", self.space);

@@ -1,11 +1,11 @@
-//! Waits of a thread for its own other transaction, and those that only look like it.
+//! Waits of a thread for another transaction of the same thread, and waits that only look like it.
 
 use super::PointMode::{Exclusive, Shared};
 use super::*;
 use std::sync::mpsc;
 
 impl Rig {
-    /// A transaction of the calling thread, as the engine begins one.
+    /// Begins a transaction on the calling thread, as the engine does.
     fn begin(&self, id: u64) -> TxnLocks {
         let mut txn = self.txn(id);
         self.locks.begin(&mut txn);
@@ -31,7 +31,7 @@ fn a_wait_for_a_transaction_of_the_same_thread_names_it() {
     rig.point(&mut holder, "k", Exclusive).unwrap();
     assert_eq!(own_of(rig.point(&mut waiter, "k", Shared)), Some(1));
     rig.end(&mut waiter);
-    // Also a range.
+    // A wait for a range names it, too.
     let refused =
         rig.range(&mut waiter, Bound::Unbounded, Bound::Unbounded).expect_err("a key of it is locked");
     assert_eq!(refused.own, Some(TxnId::new(1)));

@@ -1,4 +1,4 @@
-//! Points and tables: the matrix, upgrades, order, timeouts, what readers depend on.
+//! Locks of points and tables: the matrix, upgrades, order, timeouts, dependencies of readers.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;
@@ -150,7 +150,7 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     rig.point(&mut reader, "k", Shared).unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| rig.point(&mut rig.txn(2), "k", Exclusive));
-        // Once the writer has timed out this is granted, whether it came before or after.
+        // This request is granted after the writer has timed out, whichever of the two came first.
         let late = scope.spawn(|| {
             let mut late = rig.txn(3);
             while rig.point(&mut late, "k", Shared).is_err() {}

@@ -1,4 +1,4 @@
-//! Intervals: phantoms, bounds, order between scans and writers, extension.
+//! Interval locks: phantoms, bounds, order between scans and writers, extension.
 
 use super::PointMode::{Exclusive, Shared, Update};
 use super::*;
@@ -103,7 +103,7 @@ fn a_waiting_range_holds_up_later_writers_but_not_the_one_it_waits_for() {
         let scan = scope.spawn(|| {
             let mut scan = rig.txn(2);
             rig.range(&mut scan, Included("a"), Included("z")).unwrap();
-            // The later writer is still behind.
+            // The later writer still waits.
             rig.until_waiting(1);
             rig.end(&mut scan);
         });
@@ -134,7 +134,7 @@ fn a_waiting_writer_holds_up_later_ranges() {
         let writer = scope.spawn(|| {
             let mut writer = rig.txn(2);
             rig.point(&mut writer, "c", Exclusive).unwrap();
-            // The later scan is still behind.
+            // The later scan still waits.
             rig.until_waiting(1);
             rig.end(&mut writer);
         });
@@ -145,10 +145,10 @@ fn a_waiting_writer_holds_up_later_ranges() {
             rig.end(&mut late);
         });
         rig.until_waiting(2);
-        // Elsewhere there is no wait.
+        // A range without the writer's key is granted at once.
         let mut elsewhere = rig.txn(4);
         rig.range(&mut elsewhere, Included("d"), Unbounded).unwrap();
-        // The holder of what the writer waits for does not queue behind it.
+        // The transaction that the writer waits for does not queue behind the writer.
         rig.range(&mut early, Unbounded, Included("z")).unwrap();
         rig.end(&mut elsewhere);
         rig.end(&mut early);
@@ -226,7 +226,7 @@ fn a_scan_extends_its_range_and_keeps_one() {
     }
     let held: Vec<_> = scan.held().map(|(on, _)| on.to_string()).collect();
     assert_eq!(held, ["keys (\"c\", \"k\"] of table 7"]);
-    // Touching and overlapping ranges grow into one; covered ones are there already.
+    // Touching and overlapping ranges are merged; covered ones change nothing.
     for (low, high) in
         [(Excluded("k"), Included("m")), (Included("a"), Included("d")), (Included("b"), Excluded("c"))]
     {
@@ -269,8 +269,8 @@ fn an_extension_waits_for_the_writer_ahead() {
     rig.assert_vacant();
 }
 
-/// The part below is granted, the part above is not: what the first depends on must not be lost
-/// with the conflict.
+/// The part below is granted, the part above is not. The conflict must not lose the dependency of
+/// the first part.
 #[test]
 fn an_extension_that_fails_half_way_forgets_no_dependence() {
     let rig = Rig::new(Duration::from_millis(5));

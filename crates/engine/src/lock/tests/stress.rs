@@ -1,4 +1,4 @@
-//! Random transactions of many threads against a record of the allowed holders.
+//! Random transactions of many threads, checked against a separate record of the holders.
 //!
 //! A run prints its seed when it fails; `KATYDID_SEED=<seed>` repeats its choices (not the
 //! schedule).
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const KEYS: usize = 12;
 
-/// Holders and what they hold, kept apart from the lock manager: entered after a grant, taken out
-/// before the release.
+/// The holders and their locks, recorded apart from the lock manager. A transaction adds a lock
+/// after the grant and removes it before the release.
 #[derive(Default)]
 struct Claims {
     points: Vec<HashMap<TxnId, PointMode>>,
@@ -38,7 +38,7 @@ impl Claims {
 struct World {
     rig: Rig,
     claims: Mutex<Claims>,
-    /// Per key, the commit end of the last that wrote it.
+    /// For each key, the commit end of its last writer.
     committed: Vec<AtomicU64>,
     ids: AtomicU64,
     log: AtomicU64,

@@ -1,4 +1,5 @@
-//! Blocks of rows: what the parts of a checkpoint are made of. Pure and total.
+//! Blocks of rows, of which the parts of a checkpoint consist. This code does no I/O, and decoding
+//! is total.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -7,20 +8,21 @@
 //! | 8 | 4 | the part |
 //! | 12 | 4 | number of the block in its part, from 0 |
 //! | 16 | 4 | bytes of payload |
-//! | 20 | 4 | rows in it |
+//! | 20 | 4 | number of rows in the payload |
 //! | 24 | 4 | checksum (CRC-32C) of the payload |
 //! | 28 | 4 | checksum of the database's id, the checkpoint's number, and the 28 bytes before |
 //!
-//! The payload of rows: per row table u32, timestamp u64, bytes of the key u16, kind u16 (1 a
-//! value, 2 deleted), bytes of the value u32, the key, the value. That of the end: rows in the part
-//! u64. Numbers are little-endian. A block begins at a multiple of 4,096; what is left behind the
-//! payload is zero and says nothing.
+//! The payload of a block of rows has for each row: table u32, timestamp u64, bytes of the key u16,
+//! kind u16 (1 a value, 2 deleted), bytes of the value u32, the key, the value. The payload of the
+//! end block is the number of rows in the part, u64. Numbers are little-endian. A block begins at a
+//! multiple of 4,096 bytes. The bytes between the payload and the next block are written as zeros
+//! and not checked.
 
 use super::manifest::Identity;
 use crate::ids::TableId;
 use crate::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-/// Blocks begin at multiples of this.
+/// Each block begins at a multiple of this number of bytes.
 pub(super) const ALIGN: usize = 4096;
 /// Bytes before the payload.
 pub(super) const HEAD: usize = 32;
@@ -39,18 +41,18 @@ pub(crate) struct Row<'a> {
     pub(crate) table: TableId,
     pub(crate) timestamp: u64,
     pub(crate) key: &'a [u8],
-    /// None if the key was deleted.
+    /// The value; `None` if the key was deleted.
     pub(crate) value: Option<&'a [u8]>,
 }
 
 impl Row<'_> {
-    /// Bytes of it in a block.
+    /// Bytes of the row in a block.
     pub(super) fn encoded_len(&self) -> usize {
         ROW_HEAD + self.key.len() + self.value.map_or(0, <[u8]>::len)
     }
 
-    /// Writes it to the front of `to`, which is long enough. Returns the number of bytes. Key and
-    /// value have lengths that the store allows.
+    /// Writes the row to the front of `to`, which is long enough, and returns the number of bytes.
+    /// Key and value have lengths that the store allows.
     pub(super) fn encode(&self, to: &mut [u8]) -> usize {
         let value = self.value.unwrap_or_default();
         let kind: u16 = if self.value.is_some() { 1 } else { 2 };
@@ -70,13 +72,13 @@ impl Row<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// The row at the front of `payload`, and what is behind it.
+/// Decodes the row at the front of `payload`. Also returns the bytes behind it.
 pub(crate) fn decode_row(payload: &[u8]) -> Result<(Row<'_>, &[u8]), Malformed> {
     let (head, rest) = payload.split_at_checked(ROW_HEAD).ok_or(Malformed("a row's head is cut off"))?;
     let key_bytes = usize::from(u16::from_le_bytes(field(head, 12)));
     let value_bytes = u32::from_le_bytes(field(head, 16)) as usize;
     if key_bytes > KEY_BYTES_MAX || value_bytes > VALUE_BYTES_MAX {
-        return Err(Malformed("a row is longer than any"));
+        return Err(Malformed("the key or value of a row is too long"));
     }
     let (key, rest) = rest.split_at_checked(key_bytes).ok_or(Malformed("a row's key is cut off"))?;
     let (value, rest) = rest.split_at_checked(value_bytes).ok_or(Malformed("a row's value is cut off"))?;
@@ -110,7 +112,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Writes it to the front of `block`.
+    /// Writes the head to the front of `block`.
     pub(super) fn encode(&self, block: &mut [u8], identity: Identity) {
         let kind: u32 = match self.kind {
             Kind::Rows => 1,
@@ -125,11 +127,12 @@ impl Head {
         block[HEAD - 4..HEAD].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The head at the front of `block`, if it belongs there.
+    /// Decodes the head at the front of `block`, which must belong to the database and checkpoint
+    /// of `identity`.
     pub(super) fn decode(block: &[u8], identity: Identity) -> Result<Head, Malformed> {
         let head = block.get(..HEAD).ok_or(Malformed("the part ends before its end block"))?;
         if head[..4] != MAGIC {
-            return Err(Malformed("there is no block"));
+            return Err(Malformed("no block begins there"));
         }
         if identity.checksum_with(&head[..HEAD - 4]) != u32::from_le_bytes(field(head, HEAD - 4)) {
             return Err(Malformed("the head of a block has a wrong checksum"));
@@ -141,13 +144,13 @@ impl Head {
             _ => return Err(Malformed("a block is of an unknown kind")),
         };
         if word(16) as usize > PAYLOAD_MAX {
-            return Err(Malformed("a block is longer than any"));
+            return Err(Malformed("a block is too long"));
         }
         let (part, number, payload_bytes) = (word(8), word(12), word(16));
         Ok(Head { kind, part, number, payload_bytes, rows: word(20), payload_sum: word(24) })
     }
 
-    /// Bytes of the block with what is left free behind it.
+    /// Bytes of the block, including the free bytes behind the payload.
     pub(super) fn block_bytes(&self) -> usize {
         (HEAD + self.payload_bytes as usize).next_multiple_of(ALIGN)
     }

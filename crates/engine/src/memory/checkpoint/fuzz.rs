@@ -1,5 +1,5 @@
-//! The decoders of checkpoints as functions of bytes, to be given mutated ones: they may refuse
-//! them, not panic.
+//! Fuzz targets for the decoders of checkpoints. A decoder may refuse mutated bytes, but must not
+//! panic.
 
 use super::block::{HEAD, Head, Kind, checksum, decode_row};
 use super::manifest::{Identity, MANIFEST, Manifest, PART_HEAD, encode_part, mend};
@@ -12,13 +12,13 @@ const MANIFEST_SAMPLE: &[u8] = include_bytes!("../../../tests/fixtures/checkpoin
 const IDENTITY: Identity =
     Identity { database: Id::new(0x1122_3344_5566_7788_99AA_BBCC_DDEE_FF00), number: 3 };
 
-/// Payloads of blocks that are sound.
+/// Valid payloads of blocks.
 pub(crate) fn rows_samples() -> Vec<Vec<u8>> {
     vec![PART[PART_HEAD + HEAD..][..83].to_vec()]
 }
 
-/// Decodes the payload of a block; then reads a part that has it as its only block, with sound
-/// checksums.
+/// Decodes the payload of a block, and reads a part whose only block of rows has this payload and
+/// matching checksums.
 pub(crate) fn rows(input: &[u8]) {
     let (mut rest, mut count) = (input, 0);
     while let Ok((_, behind)) = decode_row(rest) {
@@ -47,7 +47,7 @@ pub(crate) fn rows(input: &[u8]) {
     read_part(&bytes, u64::from(count));
 }
 
-/// Manifests that are sound.
+/// Valid manifests.
 pub(crate) fn manifest_samples() -> Vec<Vec<u8>> {
     vec![MANIFEST_SAMPLE.to_vec()]
 }
@@ -60,12 +60,12 @@ pub(crate) fn manifest(input: &[u8]) {
     let _decoded = Manifest::decode(&bytes, IDENTITY).is_ok();
 }
 
-/// Parts that are sound.
+/// Valid parts.
 pub(crate) fn part_samples() -> Vec<Vec<u8>> {
     vec![PART.to_vec()]
 }
 
-/// Reads a part, as it is.
+/// Reads a part without mending checksums.
 pub(crate) fn part(input: &[u8]) {
     read_part(input, 3);
 }

@@ -1,10 +1,11 @@
-//! The heads of a checkpoint's files: of each part, and the manifest, which is one. Pure and total.
+//! The heads of a checkpoint's files: the head of each part, and the manifest, which consists of a
+//! head only. This code does no I/O, and decoding is total.
 //!
-//! Both begin alike: magic (8), version u32, checksum u32 (CRC-32C of the head without these four
-//! bytes), database id u128, number of the checkpoint u64. A part's head, 4,096 bytes, goes on with
-//! the number of the part u32. The manifest, 8,192 bytes, goes on with next table u32, parts u16,
-//! streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part, then the from-LSN
-//! u64 of each stream. The rest is zero. Numbers are little-endian.
+//! Both begin with magic (8), version u32, checksum u32 (CRC-32C of the head without these four
+//! bytes), database id u128, number of the checkpoint u64. In a part's head, of 4,096 bytes, the
+//! number of the part u32 follows. In the manifest, of 8,192 bytes, there follow next table u32,
+//! parts u16, streams u16, greatest timestamp u64, then rows u64 and bytes u64 of each part, then
+//! the from-LSN u64 of each stream. The remaining bytes are zero. Numbers are little-endian.
 
 use super::block::{ALIGN, field};
 use crate::Lsn;
@@ -19,12 +20,12 @@ pub(super) const PART_HEAD: usize = ALIGN;
 /// Bytes of the manifest.
 pub(super) const MANIFEST: usize = 2 * ALIGN;
 const PARTS_AT: usize = 56;
-/// Parts of a checkpoint at most.
+/// Maximum number of parts of a checkpoint.
 pub(crate) const PARTS_MAX: usize = 256;
 const STREAMS_MAX: usize = 256;
 const _: () = assert!(PARTS_AT + 16 * PARTS_MAX + 8 * STREAMS_MAX <= MANIFEST);
 
-/// To which checkpoint a file belongs.
+/// Identifies the checkpoint to which a file belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) database: Id,
@@ -32,7 +33,8 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// The checksum of `bytes` in a file of this checkpoint: no other's has the same.
+    /// The checksum of `bytes` in a file of this checkpoint. The checksum includes the identity, so
+    /// the same bytes in a file of another checkpoint do not match.
     pub(super) fn checksum_with(self, bytes: &[u8]) -> u32 {
         let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
         digest.update(&self.database.to_le_bytes());
@@ -42,35 +44,36 @@ impl Identity {
     }
 }
 
-/// Contents of a part in numbers.
+/// Number and sizes of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartSummary {
-    /// Its number.
+    /// Number of the part.
     pub(crate) part: u32,
     pub(crate) rows: u64,
-    /// Bytes of its file.
+    /// Bytes of the part's file.
     pub(crate) bytes: u64,
 }
 
-/// Data of a checkpoint besides its rows.
+/// The values of a checkpoint other than its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// Every table id in use is below this.
+    /// Exclusive limit of the table ids in use.
     pub(crate) next_table: u32,
     /// No row has a greater timestamp.
     pub(crate) greatest: u64,
-    /// In each stream, from where on the log has what the checkpoint may lack.
+    /// In each stream, the position from which on the log has all records that the checkpoint may
+    /// lack.
     pub(crate) from: Vec<Lsn>,
-    /// Its parts, in the order of their numbers, which begin at 0.
+    /// The parts of the checkpoint, in the order of their numbers, which begin at 0.
     pub(crate) parts: Vec<PartSummary>,
 }
 
-/// Reason why bytes are no head of the file that is wanted.
+/// Reason why bytes are not the head of the wanted file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     Damaged(&'static str),
     Newer(u32),
-    /// Valid, of another database or checkpoint.
+    /// A valid head of another database or checkpoint.
     Other,
 }
 
@@ -82,7 +85,7 @@ fn seal(head: &mut [u8], magic: [u8; 8], identity: Identity) {
     mend(head);
 }
 
-/// Gives a head the checksum it should have.
+/// Writes the checksum of a head into it.
 pub(super) fn mend(head: &mut [u8]) {
     let sum = sum_of(head);
     head[12..16].copy_from_slice(&sum.to_le_bytes());
@@ -100,7 +103,7 @@ fn check(head: &[u8], length: usize, magic: [u8; 8], identity: Identity) -> Resu
         return Err(Fault::Damaged("it is cut off"));
     }
     if head[..8] != magic {
-        return Err(Fault::Damaged("it does not begin as such a file does"));
+        return Err(Fault::Damaged("it does not begin with the magic number of such a file"));
     }
     if sum_of(head) != u32::from_le_bytes(field(head, 12)) {
         return Err(Fault::Damaged("its head has a wrong checksum"));
@@ -124,19 +127,19 @@ pub(super) fn encode_part(head: &mut [u8], identity: Identity, part: u32) {
     seal(head, MAGIC_PART, identity);
 }
 
-/// Checks that this is the head of that part.
+/// Checks that `head` is the head of part `part`.
 pub(super) fn check_part(head: &[u8], identity: Identity, part: u32) -> Result<(), Fault> {
     check(head, PART_HEAD, MAGIC_PART, identity)?;
     if u32::from_le_bytes(field(head, 40)) == part { Ok(()) } else { Err(Fault::Other) }
 }
 
 impl Manifest {
-    /// Returns whether it can be written.
+    /// Returns whether the manifest has room for all parts and streams.
     pub(super) fn fits(&self) -> bool {
         self.parts.len() <= PARTS_MAX && self.from.len() <= STREAMS_MAX
     }
 
-    /// Fills `bytes`, which are [`MANIFEST`] many; it fits.
+    /// Writes the manifest, which must fit, to `bytes`, whose length is [`MANIFEST`].
     pub(super) fn encode(&self, bytes: &mut [u8], identity: Identity) {
         bytes.fill(0);
         bytes[40..44].copy_from_slice(&self.next_table.to_le_bytes());
@@ -157,7 +160,7 @@ impl Manifest {
         let count = |at| usize::from(u16::from_le_bytes(field(bytes, at)));
         let (parts, streams) = (count(44), count(46));
         if parts > PARTS_MAX || streams > STREAMS_MAX {
-            return Err(Fault::Damaged("it has more parts or streams than any"));
+            return Err(Fault::Damaged("it has too many parts or streams"));
         }
         let word = |nth: usize| u64::from_le_bytes(field(bytes, PARTS_AT + 8 * nth));
         let part = |nth| PartSummary { part: nth as u32, rows: word(2 * nth), bytes: word(2 * nth + 1) };

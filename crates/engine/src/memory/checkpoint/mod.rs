@@ -1,27 +1,27 @@
-//! The files of the memory engine's checkpoints: all rows, in parts that are written and read side
-//! by side, and a manifest.
+//! The files of the memory engine's checkpoints: a manifest, and parts that have all rows. Several
+//! threads write and read parts at the same time.
 //!
-//! Knows no engine: it is given rows and gives rows back. They are in the folder `checkpoints`:
-//! `part-<number>-<part>`, and `manifest-<number>`. (Not in a folder for each checkpoint: folders
-//! cannot be listed or removed through [`Directory`].) Threads: the one that takes the checkpoint,
-//! and one for each part.
+//! This module does not depend on the engine: callers pass rows in and read rows back. The files
+//! are in the folder `checkpoints`: `part-<number>-<part>`, and `manifest-<number>`. (There is no
+//! folder for each checkpoint, because folders cannot be listed or removed through [`Directory`].)
+//! Threads: the one that takes the checkpoint, and one for each part.
 //!
 //! Invariants:
 //!
 //! 1. A checkpoint counts only if the control file names it, and the control file names it only
-//!    after its manifest, parts and their names are durable. What is of any other number means
-//!    nothing and may be removed.
-//! 2. Files of a number that the control file names are never written.
-//! 3. Room is prepared before it is written: a full device is `Error::NoSpace` and shuts nothing
-//!    off.
-//! 4. Nothing that is read is believed before its checksum, and no length allocated for before it:
-//!    a head's checksum covers the length of what follows.
+//!    after its manifest, parts and their names are durable. Files of any other number have no
+//!    meaning and may be removed.
+//! 2. Files of the checkpoint that the control file names are never written.
+//! 3. Room in a file is prepared before it is written: a full device causes `Error::NoSpace` and
+//!    does not shut the gate.
+//! 4. A checksum is compared before the bytes that it covers are used. The checksum of each head
+//!    covers the length of the payload, so no memory is allocated for an unchecked length.
 //!
 //! | crash | files | what the next opening finds |
 //! |---|---|---|
-//! | while parts or the manifest are written | any of the new one's, torn | the former checkpoint: the control file names it (1), its files are untouched (2); [`CheckpointFolder::remove_all_but`] clears the rest away |
-//! | while the control file is written | both complete | the one that it names |
-//! | while the former one is removed | the new one complete, some of the former | the new one |
+//! | while parts or the manifest are written | any files of the new checkpoint, perhaps torn | the former checkpoint: the control file names it (1), its files are untouched (2); [`CheckpointFolder::remove_all_but`] removes the new one's files |
+//! | while the control file is written | both complete | the checkpoint that this file names |
+//! | while the former one is removed | the new one, some files of the former | the new checkpoint |
 
 mod block;
 pub(crate) mod fuzz;
@@ -43,7 +43,7 @@ pub(crate) use read::CheckpointReader;
 use read::PartReader;
 pub(crate) use write::{CheckpointWriter, PartWriter};
 
-/// The folder, inside the database's.
+/// Name of the folder of checkpoints, inside the database's directory.
 pub(crate) const FOLDER: &str = "checkpoints";
 
 fn part_name(number: u64, part: u32) -> String {
@@ -54,7 +54,8 @@ fn manifest_name(number: u64) -> String {
     format!("manifest-{number:06}")
 }
 
-/// The checkpoint that the file called `name` belongs to, if it is one of ours.
+/// The number of the checkpoint to which file `name` belongs; `None` if it is no file of a
+/// checkpoint.
 fn number_of(name: &str) -> Option<u64> {
     let number = match name.strip_prefix("part-") {
         Some(rest) => rest.split_once('-')?.0,
@@ -78,38 +79,42 @@ pub(crate) struct CheckpointFolder {
 }
 
 impl CheckpointFolder {
-    /// The folder in the database's `directory`, created if missing.
+    /// Opens the folder in the database's `directory`; creates it if it is missing.
     pub(crate) fn create(directory: &dyn Directory, method: Method, database: Id) -> Result<Self> {
         Ok(CheckpointFolder { directory: directory.subdirectory(FOLDER)?, method, database })
     }
 
-    /// The folder if it exists; nothing is changed. `method` is the I/O method of checkpoints.
+    /// Opens the folder if it exists, and changes nothing. `method` is the I/O method of
+    /// checkpoints.
     pub(crate) fn existing(directory: &dyn Directory, method: Method, database: Id) -> Result<Option<Self>> {
         let found = directory.existing_subdirectory(FOLDER)?;
         Ok(found.map(|directory| CheckpointFolder { directory, method, database }))
     }
 
-    /// Begins checkpoint `number`, which the control file does not name. What an earlier attempt at
-    /// it has left is removed.
+    /// Begins checkpoint `number`, which the control file does not name. Removes the files of an
+    /// earlier attempt at the same number.
     pub(crate) fn begin(&self, number: u64) -> Result<CheckpointWriter> {
         self.remove_if(|found| found == number)?;
         Ok(CheckpointWriter::new(self.clone(), Identity { database: self.database, number }))
     }
 
-    /// Removes what there is of checkpoint `number`, which the control file does not name: it will
-    /// not be finished. Best effort: `begin` and the next opening remove it as well.
+    /// Removes the files of checkpoint `number`, which the control file does not name and which
+    /// will not be finished. Errors are ignored, because `begin` and the next opening remove the
+    /// files again.
     pub(crate) fn discard(&self, number: u64) {
         let _removed = self.remove_if(|found| found == number);
     }
 
-    /// Reads checkpoint `number`, which the control file names: everything of it must be there. The
-    /// bytes are read from the device, not taken from what a process that died has left in memory.
+    /// Reads checkpoint `number`, which the control file names: all its files must exist. The bytes
+    /// are read from the device, not from pages that a dead process has left in the operating
+    /// system's cache.
     pub(crate) fn read(&self, number: u64) -> Result<CheckpointReader> {
         CheckpointReader::open(self.clone(), Identity { database: self.database, number })
     }
 
-    /// Removes the files of all checkpoints but `keep`: the one that the control file names (zero:
-    /// it names none), and those that are being copied; how many.
+    /// Removes the files of all checkpoints except `keep`, and returns the number of removed files.
+    /// `keep` has the checkpoint that the control file names (zero if there is none), and those
+    /// that are being copied.
     pub(crate) fn remove_all_but(&self, keep: &[u64]) -> Result<usize> {
         self.remove_if(|found| !keep.contains(&found))
     }
@@ -133,7 +138,7 @@ impl CheckpointFolder {
                 return Err(Error::Corrupt {
                     place: name.to_owned(),
                     page: None,
-                    finding: "the file is missing, without which the checkpoint cannot be read".to_owned(),
+                    finding: "the file is missing; the checkpoint cannot be read without it".to_owned(),
                 });
             }
             file => file?,

@@ -1,4 +1,4 @@
-//! Reading a checkpoint back, and finding out where it is damaged.
+//! Reading a checkpoint, and locating damage in it.
 
 use super::block::{BLOCK, HEAD, Head, Kind, Malformed, Row, checksum, decode_row};
 use super::manifest::{Fault, Identity, MANIFEST, Manifest, PART_HEAD, PartSummary, VERSION, check_part};
@@ -7,7 +7,7 @@ use crate::error::{Error, Foreign, Result};
 use katydid_device::{AlignedBuffer, File};
 use std::sync::Arc;
 
-/// A complete checkpoint. Threads share it, each reads parts of its own.
+/// A complete checkpoint. Several threads share a reader, and each thread reads different parts.
 #[derive(Debug)]
 pub(crate) struct CheckpointReader {
     folder: CheckpointFolder,
@@ -19,7 +19,7 @@ impl CheckpointReader {
     pub(super) fn open(folder: CheckpointFolder, identity: Identity) -> Result<Self> {
         let name = manifest_name(identity.number);
         let file = folder.open(&name)?;
-        // One byte more than it has, to see whether it is too long.
+        // One byte more than a manifest has, to find out whether the file is too long.
         let mut bytes = AlignedBuffer::new_zeroed(MANIFEST + 1);
         let read = file.read_at(&mut bytes, 0)?;
         let manifest =
@@ -27,12 +27,12 @@ impl CheckpointReader {
         Ok(CheckpointReader { folder, identity, manifest })
     }
 
-    /// Data of the checkpoint besides its rows.
+    /// The values of the checkpoint other than its rows.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Reads the part that `summary`, of the manifest, is about.
+    /// Opens the part that `summary`, from the manifest, describes.
     pub(crate) fn part(&self, summary: PartSummary) -> Result<PartReader> {
         let name = part_name(self.identity.number, summary.part);
         let file = self.folder.open(&name)?;
@@ -87,7 +87,7 @@ pub(crate) struct PartReader {
     summary: PartSummary,
     block: AlignedBuffer,
     block_at: u64,
-    /// Bytes of `block` with rows that were not given out yet.
+    /// Range of `block` with the rows that were not yet returned.
     unread: std::ops::Range<usize>,
     rows_left: u32,
     next_at: u64,
@@ -97,10 +97,10 @@ pub(crate) struct PartReader {
 }
 
 impl PartReader {
-    /// The next row, in the order in which they were written.
+    /// Returns the next row, in the order in which the rows were written.
     ///
     /// # Errors
-    /// `Error::Corrupt` with file and place. After an error the part is not to be read on.
+    /// `Error::Corrupt` with file and offset. After an error the part must not be read further.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>> {
         if !self.has_unread()? {
             return Ok(None);
@@ -121,10 +121,11 @@ impl PartReader {
         }
     }
 
-    /// All rows of the next block that were not given out, in the order in which they were written.
+    /// Returns all rows of the next block that were not yet returned, in the order in which they
+    /// were written.
     ///
     /// # Errors
-    /// As [`PartReader::next_row`].
+    /// Those of [`PartReader::next_row`].
     pub(crate) fn next_rows(&mut self) -> Result<Option<Vec<Row<'_>>>> {
         if !self.has_unread()? {
             return Ok(None);
@@ -147,7 +148,7 @@ impl PartReader {
         Ok(Some(rows))
     }
 
-    /// Reads on until the block has an unread row. Returns whether there is one.
+    /// Reads blocks until one has an unread row. Returns false at the end of the part.
     fn has_unread(&mut self) -> Result<bool> {
         while self.unread.is_empty() {
             if self.rows_left > 0 {
@@ -164,7 +165,8 @@ impl PartReader {
         corrupt(&self.name, self.block_at, finding)
     }
 
-    /// Reads the next block. Returns whether it is a block of rows, not the end.
+    /// Reads the next block. Returns true if it is a block of rows, and false if it is the end
+    /// block.
     fn read_block(&mut self) -> Result<bool> {
         self.block_at = self.next_at;
         let left = self.summary.bytes.saturating_sub(self.block_at);
@@ -173,14 +175,15 @@ impl PartReader {
         let head = Head::decode(&self.block[..read], self.identity)
             .map_err(|Malformed(finding)| self.corrupt(finding))?;
         if (head.part, head.number) != (self.summary.part, self.blocks) {
-            return Err(self.corrupt("the block belongs elsewhere"));
+            return Err(self.corrupt("the block belongs to another part or place"));
         }
         let bytes = head.block_bytes();
         if bytes as u64 > left {
             return Err(self.corrupt("a block is cut off"));
         }
         if bytes > read {
-            // A long row. Its length is under the head's checksum, and not beyond the file's end.
+            // The block of a long row. The head's checksum covers the length, and the file is long
+            // enough.
             if bytes > self.block.len() {
                 let mut longer = AlignedBuffer::new_zeroed(bytes);
                 longer[..read].copy_from_slice(&self.block[..read]);
@@ -207,15 +210,15 @@ impl PartReader {
         }
     }
 
-    /// Checks that all was there.
+    /// Checks the end block: that no row is missing, and that the file ends here.
     fn end(&mut self, payload: std::ops::Range<usize>) -> Result<()> {
         self.ended = true;
         let rows = self.rows.to_le_bytes();
         if self.block[payload] != rows || self.rows != self.summary.rows {
-            return Err(self.corrupt("there are not as many rows as there should be"));
+            return Err(self.corrupt("the number of rows is not that of the end block and the manifest"));
         }
         if self.next_at != self.summary.bytes {
-            return Err(self.corrupt("there is something behind the end"));
+            return Err(self.corrupt("there are bytes behind the end block"));
         }
         Ok(())
     }

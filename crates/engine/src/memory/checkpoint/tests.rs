@@ -1,4 +1,5 @@
-//! Tests of checkpoints: what is written is read, damage is named, crashes leave the former one.
+//! Tests of checkpoints: written rows are read back, errors name the damage, and a crash leaves the
+//! former checkpoint or the new one.
 
 use super::*;
 use crate::control::{Control, ControlFile};
@@ -51,7 +52,7 @@ fn write(folder: &CheckpointFolder, number: u64, parts: &[Vec<Owned>]) -> Result
             .collect::<Result<_>>()?;
         threads.into_iter().map(|thread| thread.join().expect("a part's thread")).collect()
     });
-    // In whatever order they were done.
+    // `finish` takes the parts in any order.
     let mut summaries = summaries?;
     summaries.reverse();
     writer.finish(manifest(summaries))
@@ -198,7 +199,7 @@ fn every_damaged_byte_and_every_truncation_is_found_and_named() {
     for name in ["part-000001-000", "manifest-000001"] {
         let whole = bytes_of(inner.as_ref(), name);
         for at in 0..whole.len() {
-            // What is left free behind the payload of a block is under no checksum.
+            // No checksum covers the free bytes behind the payload of a block.
             let is_free = name.starts_with("part")
                 && at >= 4096
                 && whole[at..(at / 4096 + 1) * 4096].iter().all(|b| *b == 0);
@@ -240,7 +241,7 @@ fn a_length_that_is_not_there_is_refused_before_it_is_allocated() {
         replace(folder.directory.as_ref(), "part-000001-000", &bytes);
         assert_named(read(&folder, 1), "part-000001-000 at 4096", "a long block");
     }
-    // Sound checksums around rows that say too much or too little.
+    // Matching checksums over a wrong number of rows or a wrong payload length.
     for (rows, payload_bytes) in [(2, 60), (4, 60), (3, 59), (3, 10)] {
         let mut bytes = whole.clone();
         let payload_sum = checksum(&bytes[4096 + HEAD..][..payload_bytes as usize]);
@@ -267,7 +268,7 @@ fn files_of_others_and_newer_ones_are_told_apart() {
     let [first, second] = ["part-000001-000", "part-000002-000"].map(|name| bytes_of(inner.as_ref(), name));
     replace(inner.as_ref(), "part-000001-000", &second);
     is_identity(read(&ours, 1), "part-000001-000");
-    // A block of the former checkpoint's part, in its place.
+    // A block of the other checkpoint's part at the same offset.
     let mixed = [&first[..4096], &second[4096..]].concat();
     replace(inner.as_ref(), "part-000001-000", &mixed);
     assert_named(read(&ours, 1), "part-000001-000 at 4096", "a block of another checkpoint");
@@ -332,7 +333,7 @@ fn what_an_attempt_has_left_is_not_part_of_the_next_one() {
     let directory = MemoryDirectory::new();
     let folder = folder(&directory);
     let writer = folder.begin(2).expect("begin");
-    // Two parts and no manifest, and their removal has failed.
+    // An attempt that left two parts and no manifest, because their removal failed.
     for rows in few(1) {
         let mut part: PartWriter = writer.part().expect("a part");
         rows.iter().try_for_each(|row| part.push(&row.row())).expect("push");
@@ -347,7 +348,7 @@ fn what_an_attempt_has_left_is_not_part_of_the_next_one() {
     assert_eq!(names.len(), 2, "one part and its manifest: {names:?}");
 }
 
-/// Takes the second checkpoint, as an engine would: everything up to the removal of the first.
+/// Takes the second checkpoint as the engine does, including the removal of the first one's files.
 fn second(directory: &dyn Directory) -> Result<()> {
     let Some(control) = ControlFile::open(directory, Method::Direct)? else { panic!("no control file") };
     let folder = CheckpointFolder::create(directory, Method::Direct, DATABASE)?;

@@ -1,4 +1,4 @@
-//! Writing a checkpoint: parts, by one thread each, and then the manifest.
+//! Writing a checkpoint: first the parts, each by one thread, then the manifest.
 
 use super::block::{ALIGN, BLOCK, HEAD, Head, Kind, PAYLOAD_MAX, Row, checksum};
 use super::manifest::{Identity, MANIFEST, Manifest, PART_HEAD, PARTS_MAX, PartSummary, encode_part};
@@ -9,15 +9,16 @@ use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Maximum bytes of room that is prepared ahead in one step.
+/// Maximum bytes that are prepared ahead in one step.
 const PREPARE: u64 = 16 << 20;
 
-/// A checkpoint that is being written. Threads share it, each with parts of its own.
+/// A checkpoint that is being written. Several threads share a writer, and each thread writes
+/// different parts.
 #[derive(Debug)]
 pub(crate) struct CheckpointWriter {
     folder: CheckpointFolder,
     identity: Identity,
-    /// Parts begun; only that no two get the same number matters.
+    /// Number of parts begun. Relaxed, because it only has to give each part a different number.
     parts: AtomicU32,
 }
 
@@ -35,9 +36,9 @@ impl CheckpointWriter {
         PartWriter::create(&self.folder, self.identity, part)
     }
 
-    /// Writes the manifest over all parts that were begun, which are finished; they are given in
-    /// any order. When it returns the checkpoint is durable and complete; it counts once the
-    /// control file names it.
+    /// Writes the manifest, whose `parts` must be all parts that were begun, finished, in any
+    /// order. When this returns, the checkpoint is durable and complete. The checkpoint counts only
+    /// after the control file names it.
     pub(crate) fn finish(self, mut manifest: Manifest) -> Result<()> {
         manifest.parts.sort_by_key(|part| part.part);
         let begun = self.parts.into_inner();
@@ -51,7 +52,7 @@ impl CheckpointWriter {
         manifest.encode(&mut bytes, self.identity);
         file.write_at(&[IoSlice::new(&bytes)], 0, WriteMode::Durable)?;
         file.sync()?;
-        // The names of the parts as well.
+        // This sync makes the names of the manifest and of the parts durable.
         directory.sync()?;
         Ok(())
     }
@@ -79,14 +80,15 @@ pub(crate) struct PartWriter {
     identity: Identity,
     part: u32,
     block: AlignedBuffer,
-    /// Bytes of `block` in use, its head included.
+    /// Bytes of `block` in use, including its head.
     used: usize,
     rows_in_block: u32,
     blocks: u32,
     rows: u64,
     /// Offset of the next block.
     at: u64,
-    /// Room up to here is there: no write meets a full device, which would shut the gate.
+    /// The file is prepared up to this offset, so that no write fails on a full device, which would
+    /// shut the gate.
     prepared: u64,
 }
 
@@ -129,14 +131,14 @@ impl PartWriter {
         self.rows_in_block += 1;
         self.rows += 1;
         if self.block.len() > BLOCK {
-            // A row that needs a block of its own; with another one the block might be longer than
-            // any.
+            // This row needs a block of its own: a second row might make the payload longer than
+            // `PAYLOAD_MAX`.
             self.write_block(Kind::Rows)?;
         }
         Ok(())
     }
 
-    /// Ends the part; it is durable when this returns, but for its name.
+    /// Ends the part. Its contents are durable when this returns; its name is not yet durable.
     pub(crate) fn finish(mut self) -> Result<PartSummary> {
         if self.rows_in_block > 0 {
             self.write_block(Kind::Rows)?;
@@ -177,7 +179,7 @@ impl PartWriter {
 
     fn make_room(&mut self, to: u64) -> Result<()> {
         if to > self.prepared {
-            // Small at first: most parts of a small database are.
+            // Steps are small at first, because most parts of a small database are small.
             let to = to.max(self.prepared + self.prepared.min(PREPARE));
             prepare(self.file.as_ref(), self.prepared, to)?;
             self.prepared = to;

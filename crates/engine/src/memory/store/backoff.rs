@@ -1,8 +1,9 @@
-//! Pauses of transactions that gave way.
+//! Pauses of threads whose transactions were aborted by a conflict.
 //!
-//! Any thread. A pause lasts a random time up to a maximum that climbs the hill of the throughput
-//! (Cicada, section 3.9). From time to time the maximum is moved a step, and if fewer transactions
-//! were committed since than before, the next step goes the other way. A pausing thread yields.
+//! Any thread runs this code. A pause lasts a random time up to a maximum, which hill climbing
+//! adapts to the throughput (Cicada, section 3.9). The first pause that begins at least 4 ms after
+//! the last step changes the maximum by a step. If the rate of commits has fallen since the last
+//! step, the direction is reversed. A pausing thread yields.
 
 use super::limit::shard;
 use crate::latch::Mutex;
@@ -10,18 +11,18 @@ use crossbeam_utils::CachePadded;
 use katydid_kernels::txn::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Ticks between two steps: 4 ms.
+/// Least number of ticks between two steps: 4 ms.
 const PERIOD: u64 = 1 << 16;
-/// One step: 2 us.
+/// Ticks by which a step changes the maximum: 2 us.
 const STEP: u64 = 32;
-/// The longest maximum: 1 ms.
+/// Upper limit of the maximum, in ticks: 1 ms.
 const LONGEST: u64 = 1 << 14;
 
 #[derive(Debug, Default)]
 struct HillClimb {
     begun: u64,
     commits: u64,
-    /// Commits in a period, when the last step was made.
+    /// Commits per period before the last step.
     rate: u64,
     is_down: bool,
 }
@@ -30,9 +31,9 @@ struct HillClimb {
 pub(super) struct Backoff {
     commits: Box<[CachePadded<AtomicU64>]>,
     pauses: AtomicU64,
-    /// In ticks.
+    /// The present maximum of a pause, in ticks.
     longest: AtomicU64,
-    /// Guards the climb; only tried, never waited for.
+    /// The state of the hill climbing. Threads only try this latch and never wait for it.
     climb: Mutex<HillClimb>,
 }
 
@@ -46,7 +47,7 @@ impl Backoff {
         }
     }
 
-    /// One more transaction was validated.
+    /// Counts a validated transaction.
     pub(super) fn count(&self) {
         self.commits[shard(self.commits.len())].fetch_add(1, Relaxed);
     }
@@ -56,7 +57,7 @@ impl Backoff {
         self.pauses.load(Relaxed)
     }
 
-    /// Keeps a transaction that gave way out of the way.
+    /// Pauses the calling thread, whose transaction was aborted by a conflict.
     pub(super) fn pause(&self, clock: &Clock) {
         self.pauses.fetch_add(1, Relaxed);
         let now = clock.now();
@@ -79,7 +80,7 @@ impl Backoff {
 }
 
 impl HillClimb {
-    /// The next maximum.
+    /// Makes a step and returns the next maximum.
     fn step(&mut self, now: u64, commits: u64, longest: u64) -> u64 {
         let rate = (commits - self.commits).saturating_mul(PERIOD) / (now - self.begun).max(1);
         if rate < self.rate {

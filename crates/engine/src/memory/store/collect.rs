@@ -1,18 +1,20 @@
-//! Old versions and records without a value are cut off in passing.
+//! Garbage collection: committing threads cut off old versions and remove records without a value.
 //!
-//! A committing thread leaves the records it wrote in its queue, and looks through twice as many
-//! old ones. So queues get shorter as soon as nothing holds them up, and no thread stops.
-//! Invariants:
+//! A committing thread adds the records that it wrote to its queue, and prunes twice as many queued
+//! ones. So queues get shorter as soon as the horizon allows it, and no thread stops for a
+//! collection. Invariants:
 //!
-//! 1. A version is cut off only if a newer one was written below the horizon: a transaction that
-//!    reads now or later finds that one.
-//! 2. A tombstone goes only when it is durable, below the horizon, alone, and `keep_tombstones` is
-//!    not asked for. Its gap then keeps others from writing earlier than it.
-//! 3. What is queued at a timestamp is looked through when that is below the horizon. What it
-//!    replaced is given up then, durable or not: so however slow the log is, memory is bounded.
-//!    (`OldVersions::UntilDurable` lowers the horizon to the oldest record that is not durable,
-//!    except for a transaction that finds the memory full.) Tombstones stay queued for as long as 2
-//!    says; any other record that cannot go has a newer version, whose writer queues it again.
+//! 1. A version is cut off only if a newer version was written below the horizon: a transaction
+//!    that reads now or later finds the newer one.
+//! 2. A tombstone is removed only when it is durable, below the horizon, and the only version of
+//!    its record, and while no [`KeepTombstones`] guard exists. The gap that the record leaves then
+//!    prevents writes at earlier timestamps.
+//! 3. The records of a transaction are pruned when its timestamp is below the horizon. The versions
+//!    that it replaced are freed then, even if it is not durable. So memory is bounded, however
+//!    slow the log is. (`OldVersions::UntilDurable` lowers the horizon to the timestamp of the
+//!    oldest log record that is not durable, except for a transaction that finds the memory full.)
+//!    Tombstones stay queued as rule 2 requires. Any other record that cannot be removed has a
+//!    newer version, whose writer queues it again.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES, shard};
 use super::record::{Pruned, Record, Version};
@@ -28,14 +30,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const SHARDS: usize = 16;
-/// Transactions of one queue between two computations of the horizon, at least.
+/// Least number of transactions added to a queue between two computations of the horizon.
 const HORIZON_EVERY: u32 = 32;
 
-/// Records that one transaction wrote.
+/// The records that one transaction wrote.
 #[derive(Debug)]
 struct Retired {
     timestamp: Timestamp,
-    /// None: it gave way, and left records without a version.
+    /// `None` if the transaction was aborted and left records without a version.
     status: Option<Arc<TxnStatus>>,
     records: SmallVec<[Arc<Record>; 2]>,
 }
@@ -43,7 +45,7 @@ struct Retired {
 #[derive(Debug, Default)]
 struct Queue {
     retired: VecDeque<Retired>,
-    /// Tombstones that are not durable yet, or that a checkpoint needs. They are below the horizon.
+    /// Tombstones below the horizon that are not durable yet, or that a checkpoint needs.
     kept: VecDeque<Retired>,
     since_horizon: u32,
 }
@@ -54,21 +56,22 @@ impl Queue {
     }
 }
 
-/// Extent of a look through old versions.
+/// Limit up to which queued records are pruned.
 #[derive(Debug, Clone, Copy)]
 enum Reach {
-    /// To the horizon as it was last computed; it is computed again after [`HORIZON_EVERY`]
+    /// The horizon as last computed, computed again at the earliest after [`HORIZON_EVERY`]
     /// transactions.
     Known,
-    /// To the horizon as it is now.
+    /// The present horizon.
     Now,
-    /// To here.
+    /// This timestamp.
     Below(Timestamp),
 }
 
 #[derive(Debug)]
 pub(super) struct Collector {
-    /// Rank 5: taken with nothing held, and not held while records are looked through.
+    /// Latches of rank 5: a thread takes one without holding another latch, and does not hold it
+    /// while it prunes records.
     queues: Box<[CachePadded<Mutex<Queue>>]>,
     keep_tombstones: AtomicUsize,
 }
@@ -81,7 +84,7 @@ impl Collector {
         }
     }
 
-    /// Transactions whose writes have not been looked through.
+    /// Number of transactions whose records were not yet pruned.
     pub(super) fn waiting(&self) -> usize {
         self.queues.iter().map(|queue| queue.lock().len()).sum()
     }
@@ -90,7 +93,8 @@ impl Collector {
         self.keep_tombstones.load(SeqCst) > 0
     }
 
-    /// The next to be looked through, and the horizon that lets it.
+    /// Takes the next transaction to prune from queue `at`. Also returns the horizon, which is
+    /// above its timestamp.
     fn next(&self, at: usize, store: &Store, reach: Reach) -> Option<(Retired, Timestamp)> {
         let mut queue = self.queues[at].lock();
         let queue = &mut *queue;
@@ -126,7 +130,7 @@ impl Collector {
     }
 }
 
-/// While it lives, tombstones stay: a checkpoint is being written.
+/// Guard of a checkpoint: while it exists, no tombstone is removed.
 #[derive(Debug)]
 pub(crate) struct KeepTombstones(Arc<Store>);
 
@@ -137,13 +141,13 @@ impl Drop for KeepTombstones {
 }
 
 impl Store {
-    /// Keeps tombstones until the guard is dropped.
+    /// Prevents the removal of tombstones until the guard is dropped.
     pub(crate) fn keep_tombstones(self: &Arc<Self>) -> KeepTombstones {
         self.collector.keep_tombstones.fetch_add(1, SeqCst);
         KeepTombstones(self.clone())
     }
 
-    /// Replaced versions below it go.
+    /// Computes the horizon. Replaced versions below it can be cut off.
     fn horizon(&self) -> Timestamp {
         let unread = self.slots.horizon();
         self.unflushed.as_ref().map_or(unread, |unflushed| unflushed.lower(unread, self.log.as_ref()))
@@ -154,7 +158,7 @@ impl Store {
         self.unflushed.as_ref().map_or_else(|| self.slots.last_horizon(), Unflushed::last)
     }
 
-    /// Queues what a transaction wrote, and looks through some of what is old.
+    /// Queues the records that a transaction wrote, and prunes some queued ones.
     pub(super) fn retire(
         &self,
         timestamp: Timestamp,
@@ -171,7 +175,8 @@ impl Store {
         };
         self.collect_some(own, budget, Reach::Known);
         if helps {
-            // Threads that have stopped leave their queues behind.
+            // Another queue is pruned now and then, because threads that have stopped leave records
+            // in theirs.
             let other = timestamp.tick() as usize % SHARDS;
             self.collect_some(other, budget, Reach::Now);
         }
@@ -207,12 +212,14 @@ impl Store {
         looked_at
     }
 
-    /// Looks through everything that may be: for a transaction that needs the room at once.
+    /// Prunes everything below the horizon, for example for a transaction that needs the memory at
+    /// once.
     pub(crate) fn collect(&self) {
         self.collect_to(Reach::Below(self.horizon()));
     }
 
-    /// Looks through everything that no transaction reads, whether or not it waits for the log.
+    /// Prunes everything that no transaction reads, even if `OldVersions::UntilDurable` would keep
+    /// it until the log is durable.
     pub(super) fn collect_unread(&self) {
         self.collect_to(Reach::Below(self.slots.horizon()));
     }
@@ -228,12 +235,12 @@ impl Store {
         }
     }
 
-    /// Returns whether the transaction that has had the record looked through needs to look no
-    /// more.
+    /// Removes the pruned record if it has no value that can be read. Returns false if the
+    /// transaction that queued it must keep it queued.
     fn has_looked_through(&self, record: &Arc<Record>, horizon: Timestamp, pruned: &Pruned) -> bool {
         let Pruned { can_go, is_deleted, is_its_own, .. } = *pruned;
         if is_deleted && (!can_go || self.collector.keeps_tombstones()) {
-            // The transaction that deleted it has queued it.
+            // Only the transaction that deleted the key keeps the record queued.
             return !is_its_own;
         }
         if !can_go {

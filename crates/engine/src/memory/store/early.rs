@@ -1,17 +1,17 @@
 //! The check for conflicts before a transaction's versions are put in place (original Cicada,
 //! section 3.4: early version consistency check).
 //!
-//! Used by the transaction's thread. A transaction whose reads have changed cannot take place at
-//! any later timestamp either. Found here, it leaves nothing in the way of others: no version that
-//! others would wait for, no record of a key it would have inserted, and no `rts` that a writer of
-//! an earlier timestamp would have to give way to. Differences from the paper:
+//! The transaction's thread runs this check. A transaction whose reads have changed cannot commit
+//! at any later timestamp either. A transaction that fails here does not affect other transactions:
+//! it leaves no version for which they would wait, no record of a key that it would have inserted,
+//! and no `rts` that would refuse a writer with an earlier timestamp. Differences from the paper:
 //!
-//! 1. Intervals that were scanned are checked at validation only: the index keeps timestamps, not
+//! 1. Scanned intervals are checked only at validation, because the index keeps timestamps, not
 //!    versions.
-//! 2. A version whose transaction is undecided is passed over, and waited for at validation.
+//! 2. The check skips a version whose transaction is undecided; validation waits for it.
 //!
-//! Invariant: nothing is decided here that validation would decide otherwise. So the check may be
-//! left out, and is while a thread has no conflicts.
+//! Invariant: the check fails only if validation would fail. So it may be left out, and a thread
+//! without recent conflicts leaves it out.
 
 use super::record::ConflictCause;
 use super::transaction::ActiveTxn;
@@ -20,33 +20,33 @@ use crate::cicada_options::Contention;
 use crate::error::{ConflictKind, Result};
 use std::cell::Cell;
 
-/// Transactions of one thread validated in a row after which it leaves the check out.
+/// Number of transactions that a thread has to validate without a conflict before it leaves the
+/// check out.
 const CALM: u32 = 5;
 
 thread_local! {
-    /// Transactions of this thread that were validated since the last conflict.
+    /// Number of transactions of this thread that were validated since its last conflict.
     static VALIDATED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A transaction of this thread was validated.
+/// Notes that a transaction of this thread was validated.
 pub(super) fn was_validated() {
     VALIDATED.set(VALIDATED.get().saturating_add(1));
 }
 
-/// A transaction of this thread met a conflict.
+/// Notes that a transaction of this thread met a conflict.
 pub(super) fn met_conflict() {
     VALIDATED.set(0);
 }
 
 impl ActiveTxn {
-    /// Fails if what the transaction has read was changed, as far as that can be told without
-    /// waiting.
+    /// Fails if a read of the transaction was changed, as far as this is known without waiting.
     pub(super) fn check_early(&mut self, writes: &[Write]) -> Result<()> {
         if self.open.store.contention != Contention::Early || VALIDATED.get() >= CALM {
             return Ok(());
         }
         if self.is_late {
-            // What it has read must hold at the timestamp that it is going to have.
+            // The reads must hold at the timestamp at which the transaction will commit.
             self.timestamp = self.open.store.slots.renew(self.open.slot, &self.open.store.clock);
             self.is_late = false;
         }

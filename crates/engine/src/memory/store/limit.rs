@@ -1,17 +1,18 @@
-//! Number of bytes that the store holds, and its limit.
+//! The number of bytes that the store holds, and its limit.
 //!
-//! Any thread. Each shard has taken a part of the whole in advance, so that threads do not meet at
-//! one word. Invariant: the whole is at least what is held plus what shards have left; so with
-//! `limit` as the whole's bound no more than that is held, but for what is charged without asking
-//! (deletes, and a record that another thread removed meanwhile).
+//! Any thread runs this code. Each shard takes bytes from `whole` in advance, so that threads do
+//! not contend for one word. Invariant: `whole` is at least the number of bytes held plus those
+//! that shards have left. `whole` is at most `limit`, so no more than `limit` bytes are held. The
+//! exception is [`Limit::charge`], which never fails (for deletes, and for a record that another
+//! thread removed meanwhile).
 
 use crate::shard::thread_number;
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Bytes of a version besides its value.
+/// Bytes of a version in addition to its value.
 pub(super) const VERSION_BYTES: usize = 96;
-/// Bytes of a key besides itself: the record, its places in both indexes.
+/// Bytes of a record in addition to its key, including its places in both indexes.
 pub(super) const RECORD_BYTES: usize = 192;
 
 const SHARDS: usize = 16;
@@ -25,7 +26,7 @@ pub(super) fn shard(count: usize) -> usize {
 pub(super) struct Limit {
     limit: i64,
     piece: i64,
-    /// Bytes that have been handed out to shards.
+    /// Bytes that shards have taken.
     whole: CachePadded<AtomicI64>,
     /// Bytes that each shard has left.
     left: Box<[CachePadded<AtomicI64>]>,
@@ -42,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// Takes `bytes` if that many are left.
+    /// Takes `bytes` if this does not exceed the limit. Returns whether it did.
     pub(super) fn try_charge(&self, bytes: usize) -> bool {
         let bytes = bytes as i64;
         let left = &self.left[shard(SHARDS)];
@@ -64,7 +65,7 @@ impl Limit {
             .is_ok()
     }
 
-    /// Gives what shards have left back to the whole.
+    /// Returns the bytes that shards have left to `whole`.
     fn recall(&self) {
         for left in &self.left {
             let found = left.swap(0, Relaxed);
@@ -72,7 +73,7 @@ impl Limit {
         }
     }
 
-    /// Takes `bytes`, whether or not they are left.
+    /// Takes `bytes`, even above the limit.
     pub(super) fn charge(&self, bytes: usize) {
         if !self.try_charge(bytes) {
             self.whole.fetch_add(bytes as i64, Relaxed);
@@ -126,7 +127,7 @@ mod tests {
             }
         });
         assert_eq!(limit.used(), 0);
-        assert!(limit.try_charge(1 << 20), "all of it can be had by one");
+        assert!(limit.try_charge(1 << 20), "one thread can take all of it");
         assert!(!limit.try_charge(1));
         limit.charge(5);
         assert_eq!(limit.used(), (1 << 20) + 5);

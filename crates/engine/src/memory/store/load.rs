@@ -1,4 +1,4 @@
-//! Loading by recovery, reading by checkpoints, and forgetting a table.
+//! Loading the store in recovery, reading rows for checkpoints, and forgetting a table.
 
 use super::collect::version_bytes;
 use super::found::{Bytes, RecoveredVersion};
@@ -17,26 +17,25 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A key's newest version that is decided.
+/// The newest decided version of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) key: Key,
     pub(crate) timestamp: Timestamp,
-    /// None: deleted.
+    /// The value; `None` if the key was deleted.
     pub(crate) value: Option<Value>,
 }
 
-/// Takes what recovery finds, from any thread and in any order, and then becomes a store. It keeps
-/// the newest version of each key.
+/// Takes the versions that recovery reads, from any thread and in any order, keeps the newest of
+/// each key, and then becomes a store.
 ///
-/// No transaction reads or writes it meanwhile, so keys are put in order once, at the end
-/// (`index/ordering`).
+/// No transaction uses a loader, so keys are put in order only once, at the end (`index/ordering`).
 #[derive(Debug)]
 pub(crate) struct Loader {
     pub(super) settings: Settings,
     pub(super) tables: RwLock<BTreeMap<TableId, Arc<Table>>>,
     pub(super) limit: Limit,
-    /// Records of keys that were deleted, some of which may be present again. A leaf latch.
+    /// Records of deleted keys, some of which may have a value again. A leaf latch.
     deleted: Mutex<Vec<Arc<Record>>>,
 }
 
@@ -47,7 +46,7 @@ impl Loader {
         Loader { settings, tables: RwLock::default(), limit, deleted: Mutex::default() }
     }
 
-    /// Takes versions; many at a time cost less.
+    /// Loads versions. Loading many at a time is cheaper.
     ///
     /// # Errors
     /// `Error::MemoryFull`.
@@ -61,7 +60,7 @@ impl Loader {
         if !deleted.is_empty() {
             self.deleted.lock().append(&mut deleted);
         }
-        // Only what remains of it all is charged: a log may hold any number of versions of a key.
+        // Only the difference is charged, because a log may have any number of versions of a key.
         if bytes.freed > bytes.held {
             self.limit.release(bytes.freed - bytes.held);
         } else if !self.limit.try_charge(bytes.held - bytes.freed) {
@@ -79,8 +78,8 @@ impl Loader {
         })
     }
 
-    /// The store, put in order by `threads` threads. Every timestamp up to `greatest` may have been
-    /// used: time goes on from there.
+    /// Makes the store, whose keys `threads` threads put in order. Every timestamp up to `greatest`
+    /// may have been used, so the clock continues from `greatest`.
     pub(crate) fn finish(self, greatest: Timestamp, threads: usize, log: Arc<dyn LogView>) -> Arc<Store> {
         for table in self.tables.read().values() {
             table.index.put_in_order(threads);
@@ -90,7 +89,7 @@ impl Loader {
         store.clock.set_base(greatest);
         store.slots.set_base(greatest);
         for record in deleted.into_inner() {
-            // Not of a key that was written again.
+            // Records of keys that have a value again are not removed.
             if let Some(table) = store.find_table(record.table) {
                 table.index.remove_if(&record, |chain| chain.is_deleted() && chain.can_go(Timestamp::MAX));
             }
@@ -100,8 +99,9 @@ impl Loader {
 }
 
 impl Store {
-    /// Forgets a table and all it holds. Its caller sees to it that nothing of it is pending;
-    /// transactions that only have it in their sets give way.
+    /// Removes a table with all its records. The caller ensures that no version in it is pending.
+    /// Transactions that have read the table, or have unvalidated writes in it, fail with a
+    /// conflict.
     pub(crate) fn forget(&self, id: TableId) {
         let Some(table) = self.tables.write().remove(&id) else { return };
         table.for_each(|record| {
@@ -111,13 +111,13 @@ impl Store {
         });
     }
 
-    /// Adds the rows of one batch of a table's keys from `from` on, tombstones among them; where
-    /// the next batch begins. Each row is the newest that is decided when it is looked at; one that
-    /// is not is waited for.
+    /// Adds to `rows` one batch of a table's rows from `from` on, including tombstones. Returns the
+    /// key at which the next batch begins. Each row is the newest version of its record. If that
+    /// version is undecided, the call waits for the version's transaction.
     ///
     /// # Errors
-    /// `Error::Conflict` if a wait takes longer than `at_most`: nothing was added, and the batch
-    /// may be asked for again.
+    /// `Error::Conflict` if a wait takes longer than `at_most`. In this case no row was added, and
+    /// the call can be repeated.
     pub(crate) fn rows(
         &self,
         table: &Table,

@@ -1,17 +1,17 @@
 //! The memory engine's store: optimistic, multi-version concurrency control after Cicada, on the
-//! clock, slots and statuses of `katydid-kernels`. Nothing here knows files or the log but through
-//! [`LogView`].
+//! clock, slots and statuses of `katydid-kernels`. The store uses no files, and the log only
+//! through [`LogView`].
 //!
-//! A transaction takes a timestamp when it begins (`Clock`), reads the versions below it and keeps
-//! what it writes to itself (`transaction`). At its end its versions are put in place and what it
-//! read is validated (`validate`). Then the caller gives it a place in the log, and decides its
-//! status (`TxnStatus`). A transaction that only reads finds a bound below which nothing changes
-//! any more (`Slots`). The order of all transactions is that of their timestamps.
+//! A transaction takes a timestamp when it begins (`Clock`), reads the versions below it, and keeps
+//! its writes in its own memory (`transaction`). At its end its versions are put in place and its
+//! reads are validated (`validate`). Then the caller gives the transaction a place in the log, and
+//! decides its status (`TxnStatus`). A transaction that only reads gets a bound below which no
+//! version changes any more (`Slots`). The order of all transactions is that of their timestamps.
 //!
 //! Ranks within this engine, below transaction-level waits: 5 queues of the collector; 6 an index's
 //! directory, then one leaf, then a shard of its hash table; 7 the map of tables; 8 a record's
-//! chain. Nothing is waited for under any of them, and values are neither copied nor dropped under
-//! the last where that can be helped.
+//! chain. No thread waits for a transaction while it holds one of these latches. As far as
+//! possible, values are neither copied nor dropped under a chain's latch.
 
 mod backoff;
 mod collect;

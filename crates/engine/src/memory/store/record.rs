@@ -1,18 +1,18 @@
-//! One key's versions, and the rules by which they are read, added to and cut off.
+//! The versions of one key, and the rules for reading, adding and cutting off versions.
 //!
-//! A record's chain is guarded by its latch (rank 8: below the index's latches; no other is taken
-//! while it is held, and nothing is waited for). The chain itself is pure. Invariants:
+//! The latch of a record guards its chain. Its rank is 8, after the index's latches; a thread that
+//! holds it takes no other latch and waits for nothing. The chain itself does no I/O. Invariants:
 //!
 //! 1. Versions are in the order of their timestamps; only the newest, the head, may be undecided or
 //!    aborted.
-//! 2. A version's `rts` is at least the timestamp of every transaction that was validated having
-//!    read it; `base_rts` is the same for "there is no version". A version is put above another
-//!    only with a timestamp not below that one's `rts`; so what was read at a timestamp stays what
-//!    is there at that timestamp.
-//! 3. Nothing is put on top of an undecided version: a later writer waits for its status, and an
-//!    earlier writer gives way.
-//! 4. A chain that is `gone` is in no index any more, and stays empty. A thread that finds it looks
-//!    the key up again.
+//! 2. A version's `rts` is at least the timestamp of every validated transaction that has read the
+//!    version. `base_rts` is the same for transactions that have found no version. A version is put
+//!    above another only at a timestamp that is not below the other's `rts`. So the version that
+//!    was read at a timestamp stays the version at that timestamp.
+//! 3. No version is put on top of an undecided one: a later writer waits for its status, and an
+//!    earlier writer is refused.
+//! 4. A chain that is `gone` is no longer in any index, and stays empty. A thread that finds it
+//!    looks the key up again.
 
 use super::found::RecoveredVersion;
 pub(crate) use super::value::Value;
@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A key as it is kept: short ones without memory of their own.
+/// A stored key. A key of at most 24 bytes lies inline.
 pub(crate) type Key = SmallVec<[u8; 24]>;
 
 /// One key of a table.
@@ -33,7 +33,8 @@ pub(crate) type Key = SmallVec<[u8; 24]>;
 pub(super) struct Record {
     pub(super) table: TableId,
     pub(super) key: Key,
-    /// Recent contention of its writers. Read and written by all, a hint.
+    /// Recent contention of the record's writers. All threads read and write it, relaxed, because
+    /// it is a hint.
     contention: AtomicU8,
     chain: Mutex<Chain>,
 }
@@ -43,7 +44,7 @@ impl Record {
         Record { table, key, contention: AtomicU8::new(0), chain: Mutex::new(Chain::new(base_rts)) }
     }
 
-    /// With a version that recovery found, of a key that is new.
+    /// Makes the record of a new key, with a version that recovery has read.
     pub(super) fn loaded(table: TableId, found: &RecoveredVersion<'_>) -> Self {
         let mut chain = Chain::new(Timestamp::ZERO);
         chain.load(found.timestamp, found.value);
@@ -59,12 +60,12 @@ impl Record {
         self.contention.load(Ordering::Relaxed)
     }
 
-    /// A conflict over it.
+    /// Counts a conflict over the record.
     pub(super) fn count_conflict(&self) {
         self.contention.store(self.contention().saturating_add(16), Ordering::Relaxed);
     }
 
-    /// A write without a conflict.
+    /// Counts a write without a conflict.
     pub(super) fn count_success(&self) {
         let contention = self.contention();
         if contention > 0 {
@@ -73,12 +74,12 @@ impl Record {
     }
 }
 
-/// Value of a key from some time on.
+/// Value of a key from timestamp `wts` on.
 #[derive(Debug)]
 pub(super) struct Version {
     pub(super) wts: Timestamp,
     pub(super) rts: Timestamp,
-    /// None: deleted.
+    /// The value; `None` if the key is deleted.
     pub(super) value: Option<Value>,
     pub(super) outcome: Outcome,
 }
@@ -89,31 +90,31 @@ impl Version {
     }
 }
 
-/// An obstacle that a transaction cannot pass.
+/// Reason why a read or write of a transaction cannot succeed now.
 #[derive(Debug)]
 pub(super) enum ConflictCause {
-    /// Wait for this one, and try again.
+    /// The caller waits for this transaction and tries again.
     Pending(Arc<TxnStatus>),
-    /// It is not known whether this version is committed.
+    /// The version is in doubt: whether it is committed is not known.
     InDoubt,
-    /// Look the key up again (invariant 4).
+    /// The record is gone. The caller looks the key up again (invariant 4).
     Gone,
-    /// The version that it expects is gone, because of this transaction.
+    /// The expected version is no longer there, because of the transaction with this timestamp.
     Changed(Timestamp),
-    /// A later transaction, this one if known, has read or written here.
+    /// A transaction with this later timestamp has read or written the key.
     Overtaken(Timestamp),
 }
 
-/// Findings of a look through a chain.
+/// The result of pruning a chain.
 #[derive(Debug)]
 pub(super) struct Pruned {
-    /// Versions cut off.
+    /// The versions that were cut off.
     pub(super) cut: SmallVec<[Version; 1]>,
-    /// True if the record can go.
+    /// True if the record can be removed.
     pub(super) can_go: bool,
-    /// True if it is a tombstone.
+    /// True if the newest version is a tombstone.
     pub(super) is_deleted: bool,
-    /// True if its newest version is that of the transaction that has had it looked through.
+    /// True if the transaction for which the chain is pruned wrote the newest version.
     pub(super) is_its_own: bool,
 }
 
@@ -132,7 +133,7 @@ impl Chain {
         Chain { base_rts, head: None, older: Vec::new(), gone: false }
     }
 
-    /// The version that is there below `bound`: the one written last before it, and not aborted.
+    /// The version with the greatest timestamp below `bound` that is not aborted.
     pub(super) fn read(&mut self, bound: Timestamp) -> Result<Option<&mut Version>, ConflictCause> {
         if self.gone {
             return Err(ConflictCause::Gone);
@@ -152,8 +153,8 @@ impl Chain {
         Ok(at.checked_sub(1).map(|at| &mut self.older[at]))
     }
 
-    /// Makes sure that a reader at `timestamp` finds what it expects, for ever: the version written
-    /// at `expected`, or no value. What that depends on.
+    /// Checks that a reader at `timestamp` finds the version written at `expected`, or no value,
+    /// and raises the `rts` so that this stays so. Returns the outcome on which the read depends.
     pub(super) fn validate(
         &mut self,
         timestamp: Timestamp,
@@ -177,17 +178,18 @@ impl Chain {
         }
     }
 
-    /// The transaction that has changed what a reader below `bound` expects, if one has: `validate`
-    /// would fail. Not so if that cannot be told yet.
+    /// The transaction that has replaced the version that a reader below `bound` expects;
+    /// `validate` would then fail. `None` if there is none, or if this is not decided yet.
     pub(super) fn was_changed(&mut self, bound: Timestamp, expected: Option<Timestamp>) -> Option<Timestamp> {
         let found = self.read(bound).ok()?;
         let there = found.as_ref().filter(|version| version.value.is_some()).map(|version| version.wts);
         (there != expected).then(|| found.map_or(Timestamp::ZERO, |version| version.wts))
     }
 
-    /// Puts a version of an undecided transaction on top. `expected` is the version that its writer
-    /// has read, by its timestamp, or no value. That read is validated by this, because nothing
-    /// comes between the two any more. Returns the dependencies.
+    /// Puts a version of an undecided transaction on top. `expected` has the timestamp of the
+    /// version that the writer has read, or says that it has found no value. Installing also
+    /// validates that read, because no version can come between the two any more. Returns the
+    /// outcome on which the write depends.
     pub(super) fn install(
         &mut self,
         timestamp: Timestamp,
@@ -220,7 +222,7 @@ impl Chain {
             rts = head.rts;
             seen = head.value.is_some().then_some(head.wts);
             if expected.is_some() {
-                // A blind write has not seen what it replaces.
+                // A blind write does not depend on the version that it replaces.
                 depends = head.outcome.clone();
             }
         }
@@ -240,7 +242,8 @@ impl Chain {
         Ok(depends)
     }
 
-    /// Returns whether a writer at `timestamp` that expects this would be refused already.
+    /// Returns the reason why a writer at `timestamp` that expects `expected` would already be
+    /// refused.
     pub(super) fn would_refuse(
         &self,
         timestamp: Timestamp,
@@ -254,12 +257,12 @@ impl Chain {
             _ if head.rts > timestamp => ConflictCause::Overtaken(head.rts),
             _ => return None,
         };
-        // Looked at last: mostly it need not be, and it lies elsewhere.
+        // The state is read last, because it lies in other memory and mostly need not be read.
         matches!(head.state(), TxnState::PreCommitted | TxnState::Committed).then_some(cause)
     }
 
-    /// Takes the version away that the transaction of `timestamp` has put on top. Whether the chain
-    /// is empty then.
+    /// Removes the version that the transaction of `timestamp` has put on top. Returns whether the
+    /// chain is then empty.
     pub(super) fn undo(&mut self, timestamp: Timestamp) -> bool {
         if self.head.as_ref().is_some_and(|head| head.wts == timestamp) {
             self.head = self.older.pop();
@@ -273,7 +276,8 @@ impl Chain {
         }
     }
 
-    /// Takes what recovery found, if it is newer; then, the version that it replaces.
+    /// Adds a version that recovery has read, if it is newer than the present one. Returns `Some`
+    /// if it was added, with the version that it replaced.
     pub(super) fn load(&mut self, timestamp: Timestamp, value: Option<&[u8]>) -> Option<Option<Version>> {
         if self.head.as_ref().is_some_and(|head| head.wts >= timestamp) {
             return None;
@@ -282,7 +286,7 @@ impl Chain {
         Some(self.head.replace(Version { wts: timestamp, rts: timestamp, value, outcome: Outcome::Durable }))
     }
 
-    /// The newest version that is decided.
+    /// The newest version that is not aborted. An undecided one is an error.
     pub(super) fn newest(&mut self) -> Result<Option<&Version>, ConflictCause> {
         match self.read(Timestamp::MAX) {
             Ok(version) => Ok(version.map(|version| &*version)),
@@ -314,8 +318,8 @@ impl Chain {
         };
         let cut = self.older.drain(..cut).collect();
         if self.older.is_empty() {
-            // Mostly for long: what the allocator gives next time is nearer than what lay here
-            // meanwhile.
+            // The list mostly stays empty for long, and newly allocated memory is likelier in the
+            // cache than a kept buffer.
             self.older = Vec::new();
         }
         Pruned {
@@ -326,8 +330,8 @@ impl Chain {
         }
     }
 
-    /// Returns whether no reader at `horizon` or later finds a value, and no crash could bring one
-    /// back.
+    /// Returns whether the record can be removed: no reader at `horizon` or later finds a value in
+    /// it, and no crash could bring a value back.
     pub(super) fn can_go(&self, horizon: Timestamp) -> bool {
         !self.gone
             && self.older.is_empty()
@@ -336,8 +340,8 @@ impl Chain {
             })
     }
 
-    /// Marks the chain as gone (its caller takes it out of the index). What its gap must know:
-    /// nothing may be inserted earlier. And whether there was a version.
+    /// Marks the chain as gone; the caller removes the record from the index. Returns the `rts` for
+    /// the record's gap, below which no key may be inserted, and whether there was a version.
     pub(super) fn take_out(&mut self) -> (Timestamp, bool) {
         self.gone = true;
         match self.head.take() {
@@ -346,7 +350,7 @@ impl Chain {
         }
     }
 
-    /// Returns whether it is a tombstone.
+    /// Returns whether the newest version is a tombstone.
     pub(super) fn is_deleted(&self) -> bool {
         self.head.as_ref().is_some_and(|head| head.value.is_none())
     }
@@ -356,7 +360,7 @@ impl Chain {
         self.older.len() + usize::from(self.head.is_some())
     }
 
-    /// All versions, to be forgotten with their table.
+    /// Takes all versions, because their table is forgotten.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Version> + use<> {
         self.gone = true;
         std::mem::take(&mut self.older).into_iter().chain(self.head.take())

@@ -1,6 +1,6 @@
-//! The store as a whole: its clock, its slots, its tables, and the memory that they may take.
+//! The whole store: its clock, its slots, its tables, and their memory limit.
 //!
-//! Any thread.
+//! Any thread runs this code.
 
 use super::backoff::Backoff;
 use super::collect::Collector;
@@ -24,17 +24,16 @@ use std::time::Duration;
 
 /// The log as the store uses it.
 pub(crate) trait LogView: DurablePlaces + Send + Sync {
-    /// The error of a transaction that meets a version of which it is not known whether it is
-    /// committed.
+    /// The error of a transaction that finds a version in doubt.
     fn failure(&self) -> Error;
 }
 
 /// Settings of a store.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Bytes held at most.
+    /// Maximum bytes held.
     pub(crate) memory_bytes: u64,
-    /// Transactions open at a time, 4,095 at most.
+    /// Number of transactions that can be open at a time, at most 4,095.
     pub(crate) slots: usize,
     /// Source of time.
     pub(crate) source: Source,
@@ -43,7 +42,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// With our own rules where the papers have others.
+    /// Settings with Katydid's own rules where the papers have others.
     pub(crate) fn new(memory_bytes: u64, slots: usize, source: Source) -> Self {
         let (contention, old_versions) = (Contention::default(), OldVersions::default());
         Settings { memory_bytes, slots, source, contention, old_versions }
@@ -66,7 +65,7 @@ pub(crate) struct Store {
     pub(super) limit: Limit,
     pub(super) backoff: Backoff,
     pub(super) contention: Contention,
-    /// None: old versions do not wait for the log.
+    /// `None` if old versions do not wait for the log.
     pub(super) unflushed: Option<Unflushed>,
     pub(super) log: Arc<dyn LogView>,
     pub(super) waits: Waits,
@@ -101,7 +100,7 @@ impl Store {
 
     // ---- tables
 
-    /// The table of this number, made if there is none.
+    /// The table of this number; makes it if there is none.
     pub(crate) fn table(&self, id: TableId) -> Arc<Table> {
         if let Some(table) = self.find_table(id) {
             return table;
@@ -110,19 +109,20 @@ impl Store {
         tables.entry(id).or_insert_with(|| Arc::new(Table::new(id))).clone()
     }
 
-    /// The table and key of a conflict; `holder` may be open, or is zero.
+    /// The table and key of a conflict. `holder` is the timestamp of a transaction that may be
+    /// open, or zero.
     pub(super) fn contested(&self, table: TableId, key: &[u8], holder: Timestamp) -> Option<Box<Contested>> {
         let mut contested = Contested::key(self.find_table(table)?.name(), key);
         contested.holder_open = (holder != Timestamp::ZERO).then(|| self.clock.age(holder));
         Some(Box::new(contested))
     }
 
-    /// Time that transactions waited for others.
+    /// Times that transactions have waited for other transactions.
     pub(crate) fn wait_time(&self) -> Latencies {
         self.waits.times()
     }
 
-    /// The transactions that wait for others now.
+    /// The transactions that now wait for other transactions.
     pub(crate) fn waiting(&self) -> Vec<WaitingTransaction> {
         let waits = self.waits.under_way().into_iter();
         let waiting = waits.filter_map(|wait| {
@@ -137,20 +137,20 @@ impl Store {
         self.tables.read().get(&id).cloned()
     }
 
-    /// All tables, by their numbers: a checkpoint of the same rows has the same bytes.
+    /// All tables, ordered by number so that checkpoints of the same rows have the same bytes.
     pub(crate) fn tables(&self) -> Vec<Arc<Table>> {
         self.tables.read().values().cloned().collect()
     }
 
     // ---- transactions
 
-    /// Ends the waits of transactions that begin while too many are open, now and from now on.
+    /// Ends all present and later waits of transactions that begin while too many are open.
     pub(crate) fn end_waits(&self) {
         self.slots.shut();
     }
 
-    /// A transaction met a conflict and nothing of it is left: keeps its thread out of the others'
-    /// way.
+    /// Pauses the thread of a transaction that met a conflict and was rolled back, so that other
+    /// transactions can proceed.
     pub(crate) fn pause(&self) {
         early::met_conflict();
         self.backoff.pause(&self.clock);
@@ -161,16 +161,16 @@ impl Store {
         self.backoff.pauses()
     }
 
-    /// The record of a transaction is in the log's memory, to end at `place`.
+    /// Notes that the record of a transaction is in the log's memory and ends at `place`.
     pub(crate) fn has_logged(&self, timestamp: Timestamp, place: StreamLsn) {
         if let Some(unflushed) = &self.unflushed {
             unflushed.add(timestamp, place);
         }
     }
 
-    /// Takes note that a transaction is about to be acknowledged that has seen or written up to
-    /// `timestamp` ([`Validated::seen_to`]): a transaction that begins to read from now on sees
-    /// that too. What is never acknowledged is never collected.
+    /// Notes that a transaction is about to be acknowledged that has seen or written versions up to
+    /// `timestamp` ([`Validated::seen_to`]). A transaction that begins to read from now on sees
+    /// these versions, too. If no transaction is acknowledged, no old version is collected.
     pub(crate) fn acknowledge(&self, timestamp: Timestamp) {
         self.slots.acknowledge(timestamp);
     }
@@ -195,13 +195,13 @@ impl Store {
         Err(Error::MemoryFull { used: self.used(), limit: self.limit.limit(), held_by })
     }
 
-    /// The least of `bound`, which a reader has got, and the timestamps of transactions that may
-    /// still get a place in the log.
+    /// The minimum of `bound`, which is the bound of a reader, and the timestamps of all
+    /// transactions that may still get a place in the log.
     pub(crate) fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         self.slots.in_flight_below(bound)
     }
 
-    /// A timestamp above which all later transactions are.
+    /// A timestamp below those of all later transactions.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::of(self.clock.now(), 0)
     }
@@ -211,7 +211,7 @@ impl Store {
         self.limit.used()
     }
 
-    /// Transactions whose replaced versions have not been cut off yet.
+    /// Number of transactions whose replaced versions were not yet cut off.
     pub(crate) fn uncollected(&self) -> usize {
         self.collector.waiting()
     }

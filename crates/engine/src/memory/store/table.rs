@@ -1,6 +1,6 @@
 //! A table in memory: its number, its keys, and its name for errors.
 //!
-//! Any thread.
+//! Any thread runs this code.
 
 use super::index::Index;
 use crate::ids::TableId;
@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub(crate) struct Table {
     pub(super) id: TableId,
     pub(super) index: Index,
-    /// For errors. A leaf latch; set when the table gets its handle and when it is renamed.
+    /// The table's name, for errors. A leaf latch; set when the table gets its handle and when it
+    /// is renamed.
     name: Mutex<Arc<str>>,
 }
 
@@ -21,22 +22,22 @@ impl Table {
         Table { id, index: Index::new(id), name: Mutex::default() }
     }
 
-    /// Its name, for errors.
+    /// The table's name, for errors.
     pub(crate) fn name(&self) -> Arc<str> {
         self.name.lock().clone()
     }
 
-    /// From now on errors call it `name`.
+    /// Sets the table's name, for errors.
     pub(crate) fn set_name(&self, name: &str) {
         *self.name.lock() = name.into();
     }
 
-    /// Its number.
+    /// The table's number.
     pub(crate) fn id(&self) -> TableId {
         self.id
     }
 
-    /// Keys, those included that were deleted and are not yet forgotten.
+    /// Number of keys, including deleted ones that are not yet removed.
     pub(crate) fn records(&self) -> u64 {
         self.index.records()
     }

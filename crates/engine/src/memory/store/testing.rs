@@ -1,4 +1,4 @@
-//! A log for tests of the kernels: one number says up to where every stream is durable.
+//! A log for tests of the store: one number is the durable position of every stream.
 
 use super::load::Loader;
 use super::state::{LogView, Settings, Store};
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(super) struct FakeLog {
     durable: AtomicU64,
     pub(super) waits: AtomicU64,
-    /// Panic when asked what is durable.
+    /// True if `is_durable` panics.
     pub(super) panics: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl LogView for FakeLog {
 }
 
 impl Store {
-    /// Without tables.
+    /// A store without tables.
     pub(crate) fn new(settings: Settings, log: Arc<dyn LogView>) -> Arc<Self> {
         Loader::new(settings).finish(Timestamp::ZERO, 1, log)
     }

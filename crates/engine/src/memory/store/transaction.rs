@@ -1,17 +1,19 @@
-//! A transaction until it is validated: it reads what is there at its timestamp and keeps what it
-//! writes to itself.
+//! A transaction until it is validated, which reads the versions at its timestamp and keeps its
+//! writes in its own memory.
 //!
-//! Used by one thread at a time; may move between threads. Invariants:
+//! One thread at a time uses a transaction, which may move between threads. Invariants:
 //!
-//! 1. Whatever it has seen of others is in `reads` (a version of a record, or that it has no
-//!    value), in `passed` (intervals in which nothing else was), or in the `expected` of a write. A
-//!    transaction that only reads needs none of them: nothing below its bound changes.
-//! 2. `depends` names every place that is not durable yet of those whose versions it has seen.
-//! 3. It waits only for statuses of lower timestamps, with no latch held, and at most `lock_wait`
-//!    each.
-//! 4. What it has seen need not be consistent before it is validated, so nothing here relies on it.
-//!    One answer is given only after all that was seen so far was validated: `KeyExists`, on which
-//!    callers give up.
+//! 1. Everything that the transaction has seen of other transactions is in `reads` (a version of a
+//!    record, or that a record has no value), in `passed` (intervals without other keys), or in the
+//!    `expected` of a write. A transaction that only reads needs none of these, because nothing
+//!    below its bound changes.
+//! 2. `depends` has the position of each transaction whose version was seen and that is not durable
+//!    yet.
+//! 3. A writing transaction waits only for transactions with lower timestamps. Each wait is without
+//!    a latch and lasts at most `lock_wait`.
+//! 4. The versions that a transaction has seen need not be consistent before it is validated, so no
+//!    code here relies on that. Only `KeyExists` is returned after everything seen so far was
+//!    validated, because callers give up on this error.
 
 use super::limit::{RECORD_BYTES, VERSION_BYTES};
 use super::record::{ConflictCause, Key, Record, Value, Version};
@@ -34,7 +36,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A slot in a store and memory charged to it, until dropped.
+/// A slot of a store, and the bytes charged to its transaction, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) store: ShardRef<Store>,
@@ -49,48 +51,49 @@ impl Drop for Open {
     }
 }
 
-/// A version seen: the one written then, or none.
+/// A version that was seen: the one written at `expected`, or no value.
 #[derive(Debug)]
 pub(super) struct ReadEntry {
     pub(super) record: Arc<Record>,
     pub(super) expected: Option<Timestamp>,
-    /// The interval it was seen in, by its place in `passed`.
+    /// Index in `passed` of the interval in which the version was seen.
     pub(super) seen_in: Option<usize>,
 }
 
-/// An interval in which nothing was seen but what `reads` says was seen in it. (Not just at any
-/// time: what a transaction finds after it had passed over the place without finding it was put
-/// there by another, meanwhile.)
+/// An interval that a scan has passed over. The scan has found the records of `reads` whose
+/// `seen_in` names this interval, and no others. (Other reads of keys in the interval do not count:
+/// if the scan has not found the key, another transaction has inserted it since.)
 #[derive(Debug)]
 pub(super) struct ScannedInterval {
     pub(super) table: Arc<Table>,
     pub(super) from: Bound<Key>,
     pub(super) to: Bound<Key>,
-    /// Not before something of it was.
+    /// True if the scan has passed over any part of the interval.
     pub(super) is_passed: bool,
 }
 
 /// A key of a table.
 pub(super) type TableKey<'k> = (TableId, &'k [u8]);
 
-/// A value and the version that it is; or neither, if the key has none.
+/// A value and the timestamp of its version. Both are `None` if the key has no value.
 pub(super) type FoundValue = (Option<Value>, Option<Timestamp>);
 
-/// A point in a transaction to roll back to.
+/// A point in a transaction to which it can roll back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark(usize);
 
-/// A transaction that reads and collects what it will write. Dropping it leaves nothing behind.
+/// A transaction that reads, and collects its writes. When it is dropped, nothing of it remains.
 #[derive(Debug)]
 pub(crate) struct ActiveTxn {
     pub(super) open: Open,
     pub(super) access: Access,
-    /// Its number, and of a writer also when it takes place unless it is overtaken.
+    /// The transaction's id. For a writer it is also the timestamp at which the transaction
+    /// commits, unless it is overtaken.
     pub(super) timestamp: Timestamp,
-    /// It reads versions below this.
+    /// The transaction reads versions below this timestamp.
     pub(super) bound: Timestamp,
     pub(super) lock_wait: Duration,
-    /// Its timestamp is known to be too low for what it writes.
+    /// True if the timestamp is known to be too low for the writes.
     pub(super) is_late: bool,
     pub(super) depends: Dependencies,
     pub(super) reads: Vec<ReadEntry>,
@@ -100,8 +103,8 @@ pub(crate) struct ActiveTxn {
     pub(super) validated: ValidatedCounts,
 }
 
-/// Number of reads and scans that were validated at the transaction's timestamp already. They stay
-/// validated at that timestamp.
+/// Number of reads, scans and writes that were already validated at the transaction's timestamp.
+/// Validated reads, scans and writes stay validated at that timestamp.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct ValidatedCounts {
     pub(super) reads: usize,
@@ -109,15 +112,16 @@ pub(super) struct ValidatedCounts {
     pub(super) writes: usize,
 }
 
-/// Reads look through this many others for their own kind before they are dropped.
+/// Number of reads at which duplicate reads are removed for the first time.
 const COMPACT_FIRST: usize = 1024;
 
 impl ActiveTxn {
-    /// Begins a transaction. `lock_wait` bounds each single wait for another.
+    /// Begins a transaction. `lock_wait` bounds each single wait for another transaction.
     ///
     /// # Errors
-    /// `Error::TooManyTransactions` if as many as there can be are open for that long.
-    /// `Error::Conflict` if a reader had to wait that long for one that is being validated.
+    /// `Error::TooManyTransactions` if the maximum number of transactions stays open for
+    /// `lock_wait`. `Error::Conflict` if a reader waits for `lock_wait` for a transaction that is
+    /// being validated.
     pub(crate) fn begin(store: ShardRef<Store>, access: Access, lock_wait: Duration) -> Result<Self> {
         let too_many = || Error::TooManyTransactions { limit: store.slots.count() };
         let slot = store.slots.take(lock_wait, store.log.as_ref()).ok_or_else(too_many)?;
@@ -154,22 +158,22 @@ impl ActiveTxn {
         })
     }
 
-    /// It reads versions below this.
+    /// The transaction reads versions below this timestamp.
     pub(crate) fn bound(&self) -> Timestamp {
         self.bound
     }
 
-    /// Its number.
+    /// The transaction's id.
     pub(crate) fn id(&self) -> TxnId {
         TxnId::new(self.timestamp.get())
     }
 
-    /// Bytes of keys and values that it is going to write, and the number of writes.
+    /// Bytes of all keys and values to be written, and the number of writes.
     pub(crate) fn to_write(&self) -> (usize, usize) {
         self.writes.bytes()
     }
 
-    /// Dependencies on what it has seen that is not durable yet.
+    /// Dependencies on transactions whose versions were seen and that are not durable yet.
     pub(crate) fn depends(&self) -> &Dependencies {
         &self.depends
     }
@@ -191,7 +195,7 @@ impl ActiveTxn {
         Ok(value)
     }
 
-    /// The record of a key, if there is one, and what it has.
+    /// The record of a key, if there is one, and its value.
     fn look(&mut self, table: &Table, hash: u64, key: &[u8]) -> Result<(Option<Arc<Record>>, FoundValue)> {
         loop {
             let Some(record) = table.index.get_hashed(hash, key) else { return Ok((None, (None, None))) };
@@ -201,8 +205,8 @@ impl ActiveTxn {
         }
     }
 
-    /// The value of a record at this transaction's time; none if the record is not in the index any
-    /// more.
+    /// The value of a record at this transaction's bound; `None` if the record is no longer in the
+    /// index.
     pub(super) fn read(&mut self, record: &Record) -> Result<Option<FoundValue>> {
         loop {
             let cause = match record.chain().read(self.bound) {
@@ -223,7 +227,7 @@ impl ActiveTxn {
         }
     }
 
-    /// Remembers what was seen (invariant 1).
+    /// Remembers the version of `record`, or the absence of `key` (invariant 1).
     fn saw(
         &mut self,
         table: &Arc<Table>,
@@ -268,7 +272,7 @@ impl ActiveTxn {
         }
     }
 
-    /// The latest of what it has seen of a record.
+    /// The version of a record that this transaction has seen last.
     fn expected_of(&self, record: &Arc<Record>) -> Option<Option<Timestamp>> {
         let latest = self.reads.iter().rev().take(64);
         latest.filter(|read| Arc::ptr_eq(&read.record, record)).map(|read| read.expected).next()
@@ -288,8 +292,8 @@ impl ActiveTxn {
         self.add_write(table, (hash, key), Some(value), record, expected)
     }
 
-    /// Sets the value of `key`, or fails if it has one: with `KeyExists` if all it has seen was
-    /// there at one time, this key included.
+    /// Sets the value of `key` if it has none. Fails with `KeyExists` if it has one, after
+    /// everything seen so far, including this key, was validated at one timestamp.
     pub(crate) fn insert(&mut self, table: &Arc<Table>, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable()?;
         let hash = table.index.hash(key);
@@ -309,7 +313,7 @@ impl ActiveTxn {
         self.add_write(table, (hash, key), Some(value), record, Some(None))
     }
 
-    /// Removes `key`. Returns whether it was there.
+    /// Removes `key`. Returns whether it had a value.
     pub(crate) fn delete(&mut self, table: &Arc<Table>, key: &[u8]) -> Result<bool> {
         self.check_writable()?;
         let hash = table.index.hash(key);
@@ -345,7 +349,8 @@ impl ActiveTxn {
                     record.count_conflict();
                     return Err(self.conflict((table.id, key), Some(by), ConflictKind::Changed));
                 }
-                // A later timestamp may do: what was read is validated at that one.
+                // The transaction may commit at a later timestamp, at which its reads are then
+                // validated.
                 Some(_) => self.is_late = true,
                 None => {}
             }
@@ -353,7 +358,7 @@ impl ActiveTxn {
         let record_bytes = if record.is_none() { key.len() + RECORD_BYTES } else { 0 };
         match value {
             Some(value) => self.charge(value.len() + VERSION_BYTES + record_bytes)?,
-            // A delete makes room, so it must not be refused.
+            // A delete frees memory in the end, so it must not be refused.
             None => {
                 self.open.store.limit.charge(VERSION_BYTES);
                 self.open.charged += VERSION_BYTES;
@@ -376,7 +381,7 @@ impl ActiveTxn {
         if self.is_read_only() { Err(Error::ReadOnly) } else { Ok(()) }
     }
 
-    /// Writes another value to a key that it has written before.
+    /// Replaces the value of an earlier write of this transaction.
     fn replace(&mut self, at: usize, value: &[u8]) -> Result<()> {
         self.charge(value.len())?;
         let freed = self.writes.replace(at, Some(value.into()));
@@ -395,14 +400,14 @@ impl ActiveTxn {
         Ok(())
     }
 
-    // ---- parts of it
+    // ---- savepoints
 
-    /// A point to come back to.
+    /// Makes a savepoint.
     pub(crate) fn savepoint(&mut self) -> Mark {
         Mark(self.writes.mark())
     }
 
-    /// Undoes what was written since; what was read stays read.
+    /// Undoes the writes after `mark`. Reads are kept.
     pub(crate) fn rollback_to(&mut self, mark: Mark) {
         let mut dropped = Vec::new();
         self.writes.rewind(mark.0, |write| dropped.push(write));
@@ -410,13 +415,13 @@ impl ActiveTxn {
         self.keep_what_was_seen_by(dropped);
     }
 
-    /// Undoes all that was written; what was read stays read.
+    /// Undoes all writes. Reads are kept.
     pub(crate) fn forget_writes(&mut self) {
         let dropped = std::mem::take(&mut self.writes).into_entries();
         self.keep_what_was_seen_by(dropped);
     }
 
-    /// Writes that are no more have read what they would have replaced.
+    /// Keeps the reads of undone writes: each has read the version that it would have replaced.
     fn keep_what_was_seen_by(&mut self, dropped: Vec<Write>) {
         for write in dropped {
             let Some(expected) = write.expected else { continue };
@@ -428,7 +433,7 @@ impl ActiveTxn {
         }
     }
 
-    // ---- what is in the way
+    // ---- conflicts
 
     /// Waits until the cause of a conflict at a key may be gone, or fails.
     pub(super) fn pass(&self, at: TableKey<'_>, cause: ConflictCause) -> Result<()> {
@@ -461,7 +466,7 @@ impl ActiveTxn {
     #[cold]
     pub(super) fn conflict(&self, at: TableKey<'_>, holder: Option<Timestamp>, kind: ConflictKind) -> Error {
         let holder = holder.filter(|holder| *holder != Timestamp::ZERO);
-        // For other conflicts the holder has ended.
+        // In other conflicts the holder has already ended.
         let open = holder.filter(|_| kind == ConflictKind::Timeout).unwrap_or_default();
         let contested = self.open.store.contested(at.0, at.1, open);
         let holder = holder.map(|holder| TxnId::new(holder.get()));

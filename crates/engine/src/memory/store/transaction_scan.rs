@@ -1,10 +1,10 @@
-//! A transaction's way over an interval of keys, in either direction, its own writes laid over what
-//! others have written.
+//! A transaction's scan of an interval of keys, in either direction. The transaction's own writes
+//! hide the versions of other transactions.
 //!
-//! What it has passed over is kept in the transaction's `passed`, exactly as far as it has come: up
-//! to the last key it gave, or to the bound once there was nothing more. A record whose value was
-//! seen is in `reads` as well, whether or not an own write hides it: after a savepoint it may not
-//! be hidden any more.
+//! The transaction's `passed` has exactly the interval that the scan has passed over: up to the
+//! last key that it returned, or up to the bound after the last key. `reads` has each record whose
+//! value was seen, even if an own write hides the value: after a rollback to a savepoint it may no
+//! longer be hidden.
 
 use super::index::Reached;
 use super::record::{Key, Record, Value};
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A walk over part of a table by one transaction.
+/// A scan of a part of a table by one transaction.
 #[derive(Debug)]
 pub(crate) struct Scan {
     table: Arc<Table>,
@@ -27,7 +27,7 @@ pub(crate) struct Scan {
     ahead: Bound<Key>,
     is_index_done: bool,
     batch: VecDeque<Arc<Record>>,
-    /// Its place in the transaction's `passed`.
+    /// The scan's index in the transaction's `passed`.
     passed: Option<usize>,
 }
 
@@ -48,14 +48,14 @@ fn owned(bound: Bound<&[u8]>) -> Bound<Key> {
 }
 
 impl ScannedInterval {
-    /// Its bounds.
+    /// The bounds of the interval.
     pub(super) fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (borrowed(&self.from), borrowed(&self.to))
     }
 }
 
 impl Scan {
-    /// Over the keys between the bounds.
+    /// A scan of the keys between the bounds.
     pub(crate) fn new(
         table: &Arc<Table>,
         from: Bound<&[u8]>,
@@ -80,7 +80,8 @@ impl Scan {
         }
     }
 
-    /// Ends it earlier, at a bound nearer than its own: another walk comes from the other side.
+    /// Moves the far bound of the scan to `far`, which is nearer, because another scan comes from
+    /// the other side.
     pub(crate) fn narrow(&mut self, far: Bound<&[u8]>) {
         match self.direction {
             Direction::Up => self.to = owned(far),
@@ -99,7 +100,7 @@ impl Scan {
         }
     }
 
-    /// Reads on in the index until there is a record or it has come to the end.
+    /// Reads the index further until the batch has a record, or up to the end.
     fn fill(&mut self) {
         while self.batch.is_empty() && !self.is_index_done {
             let (from, to) = match self.direction {
@@ -114,7 +115,7 @@ impl Scan {
         }
     }
 
-    /// The next key and its value.
+    /// Returns the next key and its value.
     pub(crate) fn next(&mut self, running: &mut ActiveTxn) -> Result<Option<(Key, Value)>> {
         self.enter(running);
         loop {
@@ -156,7 +157,7 @@ impl Scan {
         }
     }
 
-    /// The value of a record that was found in the index.
+    /// Reads the value of a record that was found in the index.
     fn read(&self, running: &mut ActiveTxn, record: &Arc<Record>) -> Result<Option<Value>> {
         let mut record = record.clone();
         loop {
@@ -180,7 +181,7 @@ impl Scan {
         }
     }
 
-    /// Gets a place among what the transaction has passed.
+    /// Adds the scan's interval to the transaction's `passed`.
     fn enter(&mut self, running: &mut ActiveTxn) {
         if running.is_read_only() || self.passed.is_some() {
             return;
@@ -190,7 +191,7 @@ impl Scan {
         running.passed.push(ScannedInterval { table, from, to, is_passed: false });
     }
 
-    /// It has come to `key`, or to the end.
+    /// Notes in `passed` that the scan has come to `key`, or to its end.
     fn has_passed(&mut self, running: &mut ActiveTxn, key: Option<&Key>) {
         let Some(at) = self.passed else { return };
         let end = |far: &Bound<Key>| key.map_or_else(|| far.clone(), |key| Bound::Included(key.clone()));

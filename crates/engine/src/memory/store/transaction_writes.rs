@@ -1,8 +1,9 @@
-//! Writes of a transaction: private until it is validated.
+//! The writes of a transaction, which are private until it is validated.
 //!
-//! Pure. One entry for each key, in the order of the first writes, found by the hash that the index
-//! finds the key with; only a walk over many puts them in order. What is overwritten while a
-//! savepoint is in force is kept to be put back.
+//! This code does no I/O. Each written key has one entry, in the order of first writes. An entry is
+//! found by the hash that the table's index uses for the key; entries are put in the order of keys
+//! only when a scan meets many of them. Values that are overwritten while a savepoint is in force
+//! are kept, to be restored.
 
 use super::record::{Key, Record, Value};
 use crate::direction::Direction;
@@ -12,9 +13,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Up to here looking through all hashes is quicker than a table of them.
+/// Number of entries up to which comparing all hashes is quicker than a hash table.
 const SCANNED_MAX: usize = 32;
-/// Nothing has this place.
+/// Marks a free place of the hash table.
 const FREE: usize = usize::MAX;
 
 /// The new value of one key.
@@ -22,14 +23,14 @@ const FREE: usize = usize::MAX;
 pub(super) struct Write {
     pub(super) table: TableId,
     pub(super) key: Key,
-    /// The key's, in its table's index.
+    /// The hash of the key in its table's index.
     pub(super) hash: u64,
-    /// None: to be deleted.
+    /// The new value; `None` if the key is to be deleted.
     pub(super) value: Option<Value>,
-    /// The version that it replaces, by its timestamp, or no value, if the transaction has read
-    /// that.
+    /// `Some` if the transaction has read the key: the timestamp of the version that it has read,
+    /// or `None` for no value.
     pub(super) expected: Option<Option<Timestamp>>,
-    /// None: there was no record of the key.
+    /// The record of the key; `None` if there was none.
     pub(super) record: Option<Arc<Record>>,
     /// The record's contention when the writes were put in order.
     pub(super) contention: u8,
@@ -44,10 +45,11 @@ enum Undo {
 /// Index of entries.
 #[derive(Debug, Default)]
 struct WriteIndex {
-    /// Each where its hash says or behind that with no free place between. A power of two, at least
-    /// half free.
+    /// A hash table of entries. An entry lies at the place of its hash, or behind that place with
+    /// no free place between. The number of places is a power of two, and at least half of them are
+    /// free.
     by_hash: Vec<usize>,
-    /// Since the first walk over them.
+    /// The entries by key, made at the first scan.
     by_key: Option<BTreeMap<(TableId, Key), usize>>,
 }
 
@@ -65,9 +67,9 @@ impl WriteIndex {
 #[derive(Debug, Default)]
 pub(super) struct WriteSet {
     entries: Vec<Write>,
-    /// Those of the entries, side by side.
+    /// The hashes of the entries, in the same order.
     hashes: Vec<u64>,
-    /// Index of the entries, if there are more than are looked through.
+    /// Index of the entries, if there are more than [`SCANNED_MAX`].
     many: Option<Box<WriteIndex>>,
     undo: Vec<Undo>,
     /// True while a savepoint is in force.
@@ -95,7 +97,7 @@ impl WriteSet {
         }
     }
 
-    /// The value that a key will have, if it is written.
+    /// The new value of a key, if this transaction has written the key.
     pub(super) fn get(&self, table: TableId, hash: u64, key: &[u8]) -> Option<&Option<Value>> {
         self.find(table, hash, key).map(|at| &self.entries[at].value)
     }
@@ -116,7 +118,7 @@ impl WriteSet {
         }
     }
 
-    /// Makes the table of places anew, or none if there are few.
+    /// Rebuilds the hash table, or drops it if there are few entries.
     fn put_places(&mut self) {
         if self.entries.len() <= SCANNED_MAX {
             self.many = None;
@@ -128,8 +130,8 @@ impl WriteSet {
         self.hashes.iter().enumerate().for_each(|(at, hash)| many.put(*hash, at));
     }
 
-    /// Writes another value, or none, to a key that is there; the bytes of the former one, if it is
-    /// not kept.
+    /// Replaces the value of the entry at `at`. Returns the bytes of the former value, or zero if
+    /// that is kept for a savepoint.
     pub(super) fn replace(&mut self, at: usize, value: Option<Value>) -> usize {
         let old = std::mem::replace(&mut self.entries[at].value, value);
         if self.keeps_undo {
@@ -139,7 +141,7 @@ impl WriteSet {
         old.map_or(0, |old| old.len())
     }
 
-    /// The next own write of `table` after a place, in either direction.
+    /// The first own write of `table` between the bounds, in either direction.
     pub(super) fn next(
         &mut self,
         table: TableId,
@@ -198,19 +200,19 @@ impl WriteSet {
         found.map(|(_, at)| &self.entries[*at])
     }
 
-    /// Bytes of all keys and new values, and how many writes.
+    /// Bytes of all keys and new values, and the number of writes.
     pub(super) fn bytes(&self) -> (usize, usize) {
         let each = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
         (self.entries.iter().map(each).sum(), self.entries.len())
     }
 
-    /// A place to come back to.
+    /// Makes a mark for [`WriteSet::rewind`].
     pub(super) fn mark(&mut self) -> usize {
         self.keeps_undo = true;
         self.undo.len()
     }
 
-    /// Goes back to `mark`. Hands the writes that are undone to `dropped`.
+    /// Undoes the writes after `mark`, and passes removed entries to `dropped`.
     pub(super) fn rewind(&mut self, mark: usize, mut dropped: impl FnMut(Write)) {
         let before = self.entries.len();
         while self.undo.len() > mark {
@@ -232,7 +234,7 @@ impl WriteSet {
         }
     }
 
-    /// In the order of the first writes.
+    /// The entries in the order of first writes.
     pub(super) fn entries(&self) -> &[Write] {
         &self.entries
     }
@@ -250,7 +252,7 @@ mod tests {
     fn every_key_is_found_however_many_there_are_and_after_going_back() {
         let table = TableId::new(1);
         let key = |number: u64| number.to_be_bytes();
-        // So that many collide.
+        // So that many hashes collide.
         let hash = |number: u64| number % 7;
         let mut writes = WriteSet::default();
         let mut marks = Vec::new();

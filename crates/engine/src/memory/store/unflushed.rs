@@ -1,12 +1,12 @@
-//! The records in the log's memory that are not durable yet, by the timestamps of their
-//! transactions (Cicada with P-WAL, section III-C).
+//! The log records that are not durable yet, with the timestamps of their transactions (Cicada with
+//! P-WAL, section III-C).
 //!
-//! Any thread. Each commit adds its record; a thread that looks for old versions takes out what has
-//! become durable. Invariants:
+//! Any thread runs this code. Each commit adds its record. A thread that computes the horizon
+//! removes the records that have become durable. Invariants:
 //!
-//! 1. A record is added before others see the versions that it is about. So no transaction replaces
-//!    one of them, or finds it replaced, before the record is here.
-//! 2. A record is taken out only when its own stream is durable up to it.
+//! 1. A record is added before other transactions see the versions of its transaction. So no
+//!    transaction replaces one of these versions before the record is here.
+//! 2. A record is removed only when its own stream is durable up to it.
 
 use super::limit::shard;
 use super::state::LogView;
@@ -18,16 +18,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const SHARDS: usize = 16;
 
-/// The timestamp of a transaction, and where its record ends.
+/// The timestamp of a transaction, and the end of its record.
 type Logged = (Timestamp, StreamLsn);
 
-/// See the head of this file.
+/// The log records that are not durable yet.
 #[derive(Debug)]
 pub(super) struct Unflushed {
-    /// By the thread that logged. Leaf latches but for the log's own.
+    /// The records, sharded by the logging thread. A thread that holds one of these latches takes
+    /// no other latches than the log's.
     records: Box<[CachePadded<Mutex<Vec<Logged>>>]>,
-    /// The last result of [`Unflushed::lower`]. Relaxed: a horizon that was right once is right for
-    /// every version that was replaced before.
+    /// The last result of [`Unflushed::lower`]. Relaxed, because a horizon that was once valid
+    /// stays valid for all versions that were replaced before it.
     last: AtomicU64,
 }
 
@@ -36,12 +37,12 @@ impl Unflushed {
         Unflushed { records: (0..SHARDS).map(|_| CachePadded::default()).collect(), last: AtomicU64::new(0) }
     }
 
-    /// The record of the transaction of `timestamp` ends at `place`.
+    /// Adds the record of the transaction with `timestamp`. The record ends at `place`.
     pub(super) fn add(&self, timestamp: Timestamp, place: StreamLsn) {
         self.records[shard(SHARDS)].lock().push((timestamp, place));
     }
 
-    /// The lesser of `horizon` and the earliest timestamp of a record that is not durable.
+    /// The minimum of `horizon` and the timestamps of all records that are not durable.
     pub(super) fn lower(&self, horizon: Timestamp, log: &dyn LogView) -> Timestamp {
         let lowered = self.oldest(log).map_or(horizon, |oldest| oldest.min(horizon));
         self.last.store(lowered.get(), Relaxed);

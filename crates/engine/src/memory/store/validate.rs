@@ -1,19 +1,21 @@
 //! Commit-time validation: pending versions are installed, then the read set is checked again.
 //!
-//! In this order, after Cicada (section 3.4 there): versions of an undecided status go on top of
-//! their chains; then what was read is looked at once more and its `rts` raised. So of two
-//! transactions of which each has read what the other writes, the later one finds either the
-//! other's version or, before that is in place, leaves an `rts` that refuses it. Invariants:
+//! The order is that of Cicada (section 3.4). First, versions with an undecided status are put on
+//! top of their chains. Then each read is checked once more, and its `rts` is raised. If each of
+//! two transactions has read a key that the other writes, the transaction with the later timestamp
+//! either finds the other's version, or raises an `rts` that refuses this version afterwards.
+//! Invariants:
 //!
-//! 1. A transaction is validated at one timestamp: all its versions carry it, and all it has read
-//!    is what is there below it.
-//! 2. If it is too late for its timestamp it may take a new one as long as nothing of it is in
-//!    place; its reads are only looked at after the last time it did.
-//! 3. Versions in place have an owner that takes them away when it is dropped, also by a panic:
-//!    [`Installing`], then [`Validated`]. Others would wait for their status for ever.
-//! 4. A [`Validated`] transaction can end either way; dropped, it has never been. The clock has
-//!    passed its timestamp, so a transaction that begins after it was acknowledged has a greater
-//!    one.
+//! 1. A transaction is validated at one timestamp. All its versions have this timestamp, and all
+//!    its reads are of the last versions below it.
+//! 2. A transaction that is too late for its timestamp takes a new one, but only while none of its
+//!    versions is in place. Its reads are checked after it has its final timestamp.
+//! 3. Versions in place have an owner that removes them when it is dropped, also by a panic:
+//!    [`Installing`], then [`Validated`]. Without an owner other transactions would wait forever
+//!    for the status of such versions.
+//! 4. A [`Validated`] transaction can commit or abort; it aborts if it is dropped. The clock has
+//!    passed its timestamp, so a transaction that begins after its acknowledgement has a greater
+//!    timestamp.
 
 use super::early;
 use super::index::Reached;
@@ -33,7 +35,8 @@ use smallvec::SmallVec;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Number of new timestamps that a transaction takes if it is too late.
+/// Maximum number of new timestamps that a transaction takes because it was overtaken while it
+/// installed versions.
 const NEW_TIMESTAMPS: u32 = 3;
 
 impl Write {
@@ -43,10 +46,11 @@ impl Write {
 }
 
 impl ActiveTxn {
-    /// Checks that the transaction can take place as a whole, at its timestamp.
+    /// Installs the transaction's versions, and checks that it can commit as a whole at its
+    /// timestamp.
     ///
     /// # Errors
-    /// Only what leaves nothing of it behind: it may be run again.
+    /// After any error nothing of the transaction remains, so it may be run again.
     pub(crate) fn validate(mut self) -> Result<Validated> {
         let outcome = self.validate_all();
         match outcome {
@@ -68,7 +72,7 @@ impl ActiveTxn {
             }
             return Ok((None, writes));
         }
-        // Others change the contention meanwhile, and a sort must not notice.
+        // The contention is copied, because other threads change it, and a sort needs stable keys.
         let mut most_contended = 0;
         for write in &mut writes {
             write.contention = write.record.as_ref().map_or(0, |record| record.contention() / 16);
@@ -171,17 +175,18 @@ impl ActiveTxn {
 
     // ---- reads
 
-    /// Looks at everything read once more, at the timestamp, and sees to it that it stays so.
+    /// Checks all reads at the transaction's timestamp, and raises their `rts` so that they stay
+    /// valid.
     fn validate_reads(&mut self) -> Result<()> {
         let reads = std::mem::take(&mut self.reads);
         let passed = std::mem::take(&mut self.passed);
         self.validate_all_reads(&reads, &passed, 0)
     }
 
-    /// Validates all that was seen so far and was not validated before: at the transaction's
-    /// timestamp there was all of it. The transaction goes on.
+    /// Validates, at the transaction's timestamp, all reads so far that were not validated before.
+    /// The transaction continues.
     ///
-    /// What is validated has its `rts` raised, so it need not be looked at again for the same
+    /// Validation raises the `rts` of a read, so the read need not be checked again at the same
     /// timestamp.
     pub(super) fn validate_so_far(&mut self) -> Result<()> {
         if self.is_read_only() {
@@ -210,7 +215,7 @@ impl ActiveTxn {
         Ok(())
     }
 
-    /// A key that had no record has no value.
+    /// Checks that a key without a record still has no value.
     fn validate_absence(&mut self, table: TableId, key: &Key) -> Result<()> {
         let missing = (table, key.as_slice());
         let Some(table) = self.open.store.find_table(table) else {
@@ -221,7 +226,8 @@ impl ActiveTxn {
         self.validate_interval(&interval, |_| false)
     }
 
-    /// `first` is the place of the first interval among all that the transaction has passed.
+    /// Validates these reads and intervals. `first` is the index of the first interval in `passed`
+    /// of the transaction.
     fn validate_all_reads(
         &mut self,
         reads: &[ReadEntry],
@@ -279,7 +285,7 @@ impl ActiveTxn {
                     return Ok(());
                 }
                 Err(ConflictCause::Gone) => {
-                    // Its key has no value, or another record.
+                    // The key of a gone record has no value, or has another record.
                     let mut found: SmallVec<[Arc<Record>; 1]> = SmallVec::new();
                     if let Some(table) = self.open.store.find_table(record.table) {
                         let key = record.key.as_slice();
@@ -331,11 +337,11 @@ impl ActiveTxn {
     }
 }
 
-/// Versions that a transaction is putting in place, or has, before it is validated. Dropped, they
-/// are taken away.
+/// Versions that a transaction is putting in place or has put in place before it is validated. They
+/// are removed when this is dropped.
 struct Installing {
     store: ShardRef<Store>,
-    /// Their status; none if none is in place.
+    /// The status of the versions; `None` if no version is in place.
     status: Option<Arc<TxnStatus>>,
     /// Number of writes that may be in place.
     tried: usize,
@@ -361,7 +367,8 @@ enum Refused {
     Because(Error),
 }
 
-/// Takes away what is in place of these writes, and decides that it has never been.
+/// Removes the versions of these writes that are in place, and decides that their transaction has
+/// aborted.
 fn undo(store: &Store, status: &Arc<TxnStatus>, writes: &[Write]) {
     let mut empty: SmallVec<[Arc<Record>; 2]> = SmallVec::new();
     for record in writes.iter().filter_map(|write| write.record.as_ref()) {
@@ -375,38 +382,40 @@ fn undo(store: &Store, status: &Arc<TxnStatus>, writes: &[Write]) {
     }
 }
 
-/// A transaction that can take place, and does if its owner says so:
-/// [`pre_committed`](Self::pre_committed), [`committed`](Self::committed). Dropped, it does not.
-/// May end on another thread.
+/// A transaction that can commit. The transaction commits when its owner calls
+/// [`pre_committed`](Self::pre_committed) or [`committed`](Self::committed), and aborts if it is
+/// dropped. Either may happen on another thread.
 #[derive(Debug)]
 pub(crate) struct Validated {
     open: Open,
     timestamp: Timestamp,
-    /// Everything up to here may have been seen.
+    /// The greatest timestamp that the transaction may have seen.
     seen_to: Timestamp,
     depends: Dependencies,
-    /// None: it writes nothing.
+    /// The status of the versions; `None` if the transaction writes nothing.
     status: Option<Arc<TxnStatus>>,
     writes: Vec<Write>,
 }
 
 impl Validated {
-    /// Timestamp at which it takes place: its record's number in the log.
+    /// The timestamp of the transaction, which is also the stamp of its log record.
     pub(crate) fn timestamp(&self) -> Timestamp {
         self.timestamp
     }
 
-    /// Up to where it may have seen: what is to be acknowledged with it ([`Store::acknowledge`]).
+    /// The greatest timestamp that the transaction may have seen. The caller passes it to
+    /// [`Store::acknowledge`] when it acknowledges the transaction.
     pub(crate) fn seen_to(&self) -> Timestamp {
         self.seen_to
     }
 
-    /// Positions that must be durable before it is acknowledged, besides its own record.
+    /// Positions that must be durable, in addition to its own record, before the transaction is
+    /// acknowledged.
     pub(crate) fn depends(&self) -> &Dependencies {
         &self.depends
     }
 
-    /// Its dependencies, for a rule that asks for more.
+    /// The dependencies, for a rule that adds more.
     pub(crate) fn depends_mut(&mut self) -> &mut Dependencies {
         &mut self.depends
     }
@@ -416,8 +425,9 @@ impl Validated {
         self.writes.iter().map(|write| (write.table, write.key.as_slice(), write.value.as_deref()))
     }
 
-    /// Its record is in the log, to end at `place`: all see what it wrote, and depend on that and
-    /// on what it depends on.
+    /// Makes the writes visible, because the transaction's record is in the log and ends at
+    /// `place`. Transactions that see the writes depend on `place` and on the transaction's
+    /// dependencies, which this returns.
     pub(crate) fn pre_committed(mut self, place: StreamLsn) -> Dependencies {
         if let Some(status) = self.status.take() {
             status.pre_commit(place, self.depends.clone());
@@ -426,8 +436,8 @@ impl Validated {
         std::mem::take(&mut self.depends)
     }
 
-    /// It is as durable as it is going to be, and about to be acknowledged: all see what it wrote,
-    /// and need not wait for anything.
+    /// Makes the writes visible, because the transaction is durable and about to be acknowledged.
+    /// Transactions that see the writes depend on nothing.
     pub(crate) fn committed(mut self) {
         self.open.store.acknowledge(self.seen_to);
         if let Some(status) = self.status.take() {
@@ -436,13 +446,13 @@ impl Validated {
         }
     }
 
-    /// It does not take place.
+    /// Aborts the transaction.
     pub(crate) fn abort(self) {
         drop(self);
     }
 
-    /// Takes note that the log failed with its record in it: a transaction that meets what it wrote
-    /// fails, until the database is opened again.
+    /// Marks the transaction as in doubt, because the log failed after its record was appended.
+    /// Until the database is opened again, each transaction that finds one of its versions fails.
     pub(crate) fn in_doubt(mut self) {
         if let Some(status) = self.status.take() {
             status.decide(TxnState::InDoubt);

@@ -1,15 +1,17 @@
-//! A value as it is kept and shared: a short one where it stands, a long one in memory of its own.
+//! A stored value, which transactions share: a short one lies inline, a long one in memory of its
+//! own.
 //!
-//! Pure. What is short is copied and costs no allocation; of what is long only the reference is.
+//! This code does no I/O. A copy of a short value needs no allocation; a copy of a long value
+//! copies only the reference.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Maximum bytes with which a value is no larger than with the reference alone and its tag.
+/// Maximum bytes of an inline value, so that [`Value`] is no larger than with the reference only.
 const SHORT_MAX: usize = 22;
 
-/// See the head of this file.
+/// A value of a key.
 #[derive(Clone)]
 pub(crate) struct Value(Form);
 

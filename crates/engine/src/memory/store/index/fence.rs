@@ -1,9 +1,10 @@
-//! Keys made quick to compare: their first bytes as a number, then all of them.
+//! Keys that are quick to compare: first by a number made of their first 16 bytes, then by all
+//! bytes.
 
 use super::super::record::Key;
 
-/// The first sixteen bytes, zeros behind a shorter key: in the order of the keys, but for keys that
-/// agree in them.
+/// The first 16 bytes of a key as a big-endian number, with zeros behind a shorter key. Prefixes
+/// are in the order of the keys, except that different keys may have the same prefix.
 pub(super) fn prefix(key: &[u8]) -> u128 {
     match key.first_chunk::<16>() {
         Some(first) => u128::from_be_bytes(*first),
@@ -15,7 +16,7 @@ pub(super) fn prefix(key: &[u8]) -> u128 {
     }
 }
 
-/// The lower end of what a leaf is responsible for, inclusive.
+/// The inclusive lower bound of the keys of a leaf.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fence {
     prefix: u128,

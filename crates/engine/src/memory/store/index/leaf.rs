@@ -1,14 +1,15 @@
 //! A leaf of the ordered index: the keys between two fences, and the gaps around them.
 //!
-//! Pure; the index latches it. Invariants:
+//! A leaf does no I/O; the index latches it. Invariants:
 //!
-//! 1. Entries are in the order of their keys. A gap is what lies between two keys that follow each
-//!    other; the first begins at the leaf's lower fence, the last, `top`, ends at its upper one.
-//! 2. A gap's `rts` is at least the timestamp of every transaction that was validated having found
-//!    nothing in it. A key comes into a gap only with a timestamp not below that; both halves and
-//!    the new record keep it. When a key goes, its two gaps and what was read of it become one gap
-//!    with the greatest of the three.
-//! 3. Gaps are raised under the shared latch, split and joined under the exclusive one.
+//! 1. Entries are in the order of their keys. A gap is the interval between two neighbouring keys.
+//!    The first gap begins at the leaf's lower fence; the last gap, `top`, ends at its upper fence.
+//! 2. A gap's `rts` is at least the timestamp of every validated transaction that has found no key
+//!    in the gap. A key is inserted into a gap only at a timestamp that is not below this `rts`;
+//!    both halves of the gap and the new record get the same `rts`. When a key is removed, its two
+//!    gaps become one, with the greatest of the two gaps' `rts` and the key's `rts`.
+//! 3. The `rts` of a gap is raised under the leaf's shared latch. Gaps are split and joined under
+//!    the exclusive latch.
 
 use super::super::record::Record;
 use super::fence::prefix;
@@ -17,10 +18,11 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Entries of a full leaf.
+/// Number of entries of a full leaf.
 pub(super) const ENTRIES_MAX: usize = if cfg!(all(test, debug_assertions)) { 6 } else { 64 };
 
-/// The greatest timestamp at which something was found empty. Raised under a latch that orders it.
+/// The greatest timestamp at which a gap was found empty. A thread raises or reads it under the
+/// leaf's latch, so relaxed accesses suffice.
 #[derive(Debug)]
 struct Gap(AtomicU64);
 
@@ -44,7 +46,7 @@ impl Gap {
 struct Entry {
     prefix: u128,
     record: Arc<Record>,
-    /// Below the key.
+    /// The gap below the key.
     gap: Gap,
 }
 
@@ -59,8 +61,8 @@ impl Leaf {
         Leaf { entries: Vec::new(), top: Gap::new(top) }
     }
 
-    /// A leaf of these keys with their prefixes, which are in order; no gap was read later than
-    /// `rts`.
+    /// Makes a leaf of these keys with their prefixes, which are in order. No transaction has found
+    /// a gap empty later than at `rts`.
     pub(super) fn of(keys: impl Iterator<Item = (u128, Arc<Record>)>, rts: Timestamp) -> Self {
         let mut entries = Vec::with_capacity(ENTRIES_MAX);
         entries.extend(keys.map(|(prefix, record)| Entry { prefix, record, gap: Gap::new(rts) }));
@@ -75,7 +77,7 @@ impl Leaf {
         self.entries.is_empty()
     }
 
-    /// Index of `key`, or the index at which it would be.
+    /// Index of `key`, or the index at which it would be inserted.
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         let first = prefix(key);
         self.entries.binary_search_by(|entry| {
@@ -91,32 +93,33 @@ impl Leaf {
         self.entries.get(at).map_or(&self.top, |entry| &entry.gap)
     }
 
-    /// Latest timestamp at which the gap below the entry at `at` was found empty.
+    /// The latest timestamp at which the gap below index `at` was found empty.
     pub(super) fn gap_rts(&self, at: usize) -> Timestamp {
         self.gap(at).rts()
     }
 
-    /// Invariant 2. `record` was made with the gap's timestamp.
+    /// Inserts `record`, which was made with the `rts` of the gap (invariant 2), at index `at`.
     pub(super) fn insert(&mut self, at: usize, record: Arc<Record>) {
         let gap = Gap::new(self.gap_rts(at));
         self.entries.insert(at, Entry { prefix: prefix(&record.key), record, gap });
     }
 
-    /// Takes out the entry at `at`, whose key was found absent last at `rts`.
+    /// Removes the entry at `at`, whose key was last found absent at `rts`.
     pub(super) fn remove(&mut self, at: usize, rts: Timestamp) {
         let entry = self.entries.remove(at);
         self.gap(at).raise(entry.gap.rts().max(rts));
     }
 
-    /// Takes over the range of an empty leaf above.
+    /// Takes over the interval of the empty leaf above this one.
     pub(super) fn join(&mut self, empty: &Leaf) {
         self.top.raise(empty.top.rts());
     }
 
-    /// Splits so that a key can be added at `at`; the leaf above, and its lower fence.
+    /// Splits the leaf so that `key` can be added at index `at`. Returns the lower fence of the
+    /// leaf above, and that leaf.
     pub(super) fn split(&mut self, at: usize, key: &[u8]) -> (Vec<u8>, Leaf) {
         if at == self.entries.len() {
-            // Keys that come in order fill their leaves.
+            // If keys are inserted in order, their leaves become full.
             return (key.to_vec(), Leaf::new(self.top.rts()));
         }
         let entries = self.entries.split_off(self.entries.len() / 2);
@@ -125,7 +128,7 @@ impl Leaf {
         (fence, Leaf { entries, top: std::mem::replace(&mut self.top, below) })
     }
 
-    /// The entries within bounds.
+    /// The indexes of the entries within the bounds.
     pub(super) fn within(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<usize> {
         let place = |key: &[u8], and_it: bool| match self.find(key) {
             Ok(at) => at + usize::from(and_it),
@@ -148,7 +151,7 @@ impl Leaf {
         self.entries[within].iter().map(|entry| &entry.record)
     }
 
-    /// Raises the gaps of an interval with the entries `within` it.
+    /// Raises the `rts` of all gaps that overlap an interval, whose entries are `within`.
     pub(super) fn raise(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, within: Range<usize>, rts: Timestamp) {
         let is_end = |bound: Bound<&[u8]>, at: usize| match bound {
             Bound::Included(key) => self.entries[at].record.key.as_slice() == key,

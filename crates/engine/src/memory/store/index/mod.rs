@@ -1,9 +1,10 @@
-//! A table's keys, in order and by hash.
+//! The index of a table, which has its keys in order and by hash.
 //!
-//! Any thread. The directory maps lower fences to leaves; the first leaf begins at the empty key.
-//! Its latch is taken exclusively only to split a full leaf or to give an empty one to its
-//! neighbour, and shared for as long as a leaf's latch is held. Nothing is waited for under these
-//! latches. Rank 6: directory, then one leaf, then a shard of the hash table or a chain.
+//! Any thread runs this code. The directory maps lower fences to leaves; the first leaf begins at
+//! the empty key. A thread takes the directory's latch exclusively only to split a full leaf or to
+//! join an empty one with its neighbour; it holds the latch shared while it holds a leaf's latch.
+//! No thread waits for a transaction under these latches. Rank 6: directory, then one leaf, then a
+//! shard of the hash table or a chain.
 
 mod fence;
 mod leaf;
@@ -27,16 +28,17 @@ use std::sync::{Arc, PoisonError};
 
 type Directory = BTreeMap<Fence, RwLock<Leaf>>;
 
-/// The end of a walk, or the place where it goes on.
+/// The end of a walk, or the place where it continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// At the bound.
+    /// The walk has reached the bound.
     End,
-    /// Before this fence: upwards the rest begins with it, downwards it is all below.
+    /// The walk has reached this fence. Upwards the remaining keys begin with the fence; downwards
+    /// they all lie below it.
     Fence(Key),
 }
 
-/// A later transaction found the key's gap empty.
+/// Error: a transaction with this later timestamp has found the key's gap empty.
 #[derive(Debug)]
 pub(super) struct GapRead(pub(super) Timestamp);
 
@@ -60,7 +62,7 @@ impl Index {
         self.directory.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records, those without a value included.
+    /// Number of records, including those without a value.
     pub(super) fn records(&self) -> u64 {
         self.points.len()
     }
@@ -80,8 +82,8 @@ impl Index {
         self.points.get(hash, key)
     }
 
-    /// Takes versions that recovery found; see [`Points::load`]. The ordered index knows their keys
-    /// from `put_in_order` on.
+    /// Loads versions that recovery has read; see [`Points::load`]. Their keys are not in the
+    /// ordered index before `put_in_order`.
     pub(super) fn load(
         &self,
         found: &[RecoveredVersion<'_>],
@@ -91,7 +93,7 @@ impl Index {
         self.points.load(self.table, found, bytes, deleted);
     }
 
-    /// The record of `key` for a writer at `timestamp`, and whether it was made now.
+    /// The record of `key` for a writer at `timestamp`, and whether this call has made it.
     pub(super) fn get_or_insert(
         &self,
         key: &[u8],
@@ -136,7 +138,8 @@ impl Index {
         }
     }
 
-    /// Takes a record out if it `can_go`; then, whether it had a version.
+    /// Removes a record if `can_go` returns true for its chain. Returns whether it had a version,
+    /// or `None` if it was not removed.
     pub(super) fn remove_if(
         &self,
         record: &Arc<Record>,
@@ -166,7 +169,7 @@ impl Index {
         Some(had_version)
     }
 
-    /// Gives the range of an empty leaf to the one below.
+    /// Gives the interval of an empty leaf to the leaf below.
     fn give_away(&self, fence: &Fence) {
         let mut directory = self.exclusive();
         if directory.get_mut(fence).is_none_or(|leaf| !leaf.get_mut().is_empty()) {
@@ -179,7 +182,8 @@ impl Index {
         }
     }
 
-    /// Adds the records of one leaf's part of an interval, in the order of the walk.
+    /// Adds to `out` the records of an interval in the first leaf of the walk, in the order of the
+    /// walk.
     pub(super) fn walk(
         &self,
         from: Bound<&[u8]>,
@@ -197,9 +201,9 @@ impl Index {
         }
     }
 
-    /// Adds the records of the lowest leaf's part of an interval, and lets its gaps know that they
-    /// were found empty at `rts`: what comes into them later is later. (Both under one latch: a key
-    /// is either found or refused.)
+    /// Adds to `out` the records of an interval in the lowest leaf, and raises the `rts` of the
+    /// gaps in the interval to `rts`. So later insertions into them have later timestamps. Both are
+    /// done under one latch, so each key is either found or refused.
     pub(super) fn pass(
         &self,
         from: Bound<&[u8]>,
@@ -245,7 +249,7 @@ impl Index {
     }
 }
 
-/// Returns whether an upper bound lets keys from `key` on in.
+/// Returns whether `key` lies within the upper bound `to`.
 fn is_above(to: Bound<&[u8]>, key: &[u8]) -> bool {
     match to {
         Bound::Unbounded => true,

@@ -1,13 +1,13 @@
-//! Putting a loaded table's keys in order: all at once, which is several times cheaper than one
-//! after the other.
+//! Putting a loaded table's keys in order. Doing so for all keys at once is several times cheaper
+//! than inserting them one after another.
 //!
-//! Recovery loads keys into the hash table only (`points`). When everything is loaded they are
-//! dealt out into ranges, by bounds taken from a sample of them. Then one thread sorts each range
-//! and cuts it into leaves, while others do the same with theirs. Until then the ordered index is
-//! empty, and only recovery has the table.
+//! Recovery loads keys into the hash table only (`points`). After that the keys are divided into
+//! ranges, by bounds taken from a sample of the keys. Several threads then sort the ranges and cut
+//! them into leaves, one range at a time. Until then the ordered index is empty, and only recovery
+//! uses the table.
 //!
-//! What costs here is memory that is touched for the first time, so nothing is kept twice for
-//! longer than a range takes.
+//! The main cost is memory that is touched for the first time, so each range is freed as soon as
+//! its leaves are made.
 
 use super::super::record::Record;
 use super::fence::{Fence, prefix};
@@ -19,23 +19,25 @@ use crate::memory::threads::on_threads;
 use katydid_kernels::txn::Timestamp;
 use std::sync::Arc;
 
-/// Entries of a leaf that is made here: with room for some more keys.
+/// Number of entries of a leaf that is made here, which leaves room for some more keys.
 const ENTRIES: usize = ENTRIES_MAX * 7 / 8;
-/// About the number of keys that are sorted at once: they stay in a processor's cache.
+/// About the number of keys in a range, chosen so that they fit into a processor's cache while they
+/// are sorted.
 const RANGE_KEYS: usize = if cfg!(all(test, debug_assertions)) { 32 } else { 8192 };
-/// Keys of the sample for each range.
+/// Number of sampled keys for each range.
 const SAMPLED: usize = 16;
-/// Keys of a range that a thread adds at a time.
+/// Number of keys that a thread adds to a range at a time.
 const DEALT: usize = 32;
 
 /// A key with its prefix.
 type Prefixed = (u128, Arc<Record>);
 
 impl Index {
-    /// Puts what was loaded in order, on `threads` threads. The ordered index is empty before.
+    /// Puts the loaded keys in order, on `threads` threads. The ordered index is empty before this
+    /// call.
     pub(in super::super) fn put_in_order(&self, threads: usize) {
         let bounds = bounds(&self.points);
-        // Leaf latches.
+        // The latches of `ranges` and `leaves` are leaf latches.
         let ranges: Vec<Mutex<Vec<Prefixed>>> = (0..=bounds.len()).map(|_| Mutex::default()).collect();
         on_threads(threads, SHARDS, &|shard| {
             let mut hands: Vec<Vec<Prefixed>> = (0..=bounds.len()).map(|_| Vec::new()).collect();
@@ -59,18 +61,22 @@ impl Index {
         let Some((fence, _)) = leaves.first_mut() else { return };
         *fence = Fence::at(b"");
         let mut directory = self.exclusive();
-        debug_assert!(directory.values_mut().all(|leaf| leaf.get_mut().is_empty()), "nobody had the table");
+        debug_assert!(
+            directory.values_mut().all(|leaf| leaf.get_mut().is_empty()),
+            "the table was used while it was loaded"
+        );
         *directory = Directory::from_iter(leaves);
     }
 }
 
-/// First keys of all ranges but the first.
+/// The prefixes at which all ranges but the first begin.
 fn bounds(points: &Points) -> Vec<u128> {
     let ranges = points.len() as usize / RANGE_KEYS + 1;
     if ranges == 1 {
         return Vec::new();
     }
-    // A record's place in the hash table says nothing about its key.
+    // A record's place in the hash table is independent of the order of keys, so every n-th record
+    // is a random sample.
     let mut sample = Vec::new();
     for shard in 0..SHARDS {
         let mut nth = 0;
@@ -87,7 +93,7 @@ fn bounds(points: &Points) -> Vec<u128> {
     bounds
 }
 
-/// Leaves of these keys.
+/// Sorts these keys and cuts them into leaves.
 fn cut(mut range: Vec<Prefixed>) -> Vec<(Fence, Leaf)> {
     range.sort_unstable_by(|(left, one), (right, other)| {
         left.cmp(right).then_with(|| one.key.cmp(&other.key))

@@ -1,8 +1,9 @@
 //! The records of a table by their keys, for lookups of one key: a hash table in shards.
 //!
-//! A thread that changes it holds the latch of the key's leaf exclusively (rank: below leaves,
-//! above chains), so both indexes hold the same keys whenever that latch is free. Open addressing,
-//! one place next to the other: a lookup misses the cache once here and once at the record.
+//! A thread that changes the entry of a key holds the latch of the key's leaf exclusively. So both
+//! indexes have the same keys whenever that latch is free. (The shards' rank lies between leaves
+//! and chains.) Entries are in an array with open addressing, so a lookup misses the cache once in
+//! the array and once at the record.
 
 use super::super::found::{Bytes, RecoveredVersion, loaded_bytes};
 use super::super::record::Record;
@@ -16,13 +17,13 @@ pub(super) const SHARDS: usize = 64;
 const PLACES_MIN: usize = 16;
 
 struct Entry {
-    /// Kept, so that growing touches no record.
+    /// Kept so that growing the array touches no record.
     hash: u64,
     record: Arc<Record>,
 }
 
-/// A power of two of places, a quarter of them free; an entry lies at the place of its hash, or
-/// behind it with no free one between.
+/// A hash table. The number of places is a power of two, and at least a quarter of them are free.
+/// An entry lies at the place of its hash, or behind that place with no free place between.
 #[derive(Default)]
 struct Shard {
     places: Vec<Option<Entry>>,
@@ -34,7 +35,7 @@ impl Shard {
         self.places.len().wrapping_sub(1)
     }
 
-    /// Index of the key, or the index at which it would be.
+    /// Index of the key, or the index at which it would be inserted.
     fn find(&self, hash: u64, key: &[u8]) -> Result<usize, usize> {
         let mut at = hash as usize & self.mask();
         loop {
@@ -83,8 +84,8 @@ impl Shard {
         }
     }
 
-    /// Looks at the places of keys that are about to be looked for, and at what is there: the
-    /// processor fetches all of them at once, where lookups would wait for one after the other.
+    /// Reads the places of keys that are about to be looked up. The processor fetches these places
+    /// at the same time, whereas lookups would fetch them one after another.
     fn touch(&self, hashes: impl Iterator<Item = u64>) {
         let places = hashes.filter_map(|hash| self.places[hash as usize & self.mask()].as_ref());
         std::hint::black_box(places.fold(0, |all, entry| all ^ entry.hash));
@@ -123,7 +124,7 @@ impl Shard {
         let Ok(mut hole) = self.find(hash, key) else { return };
         self.places[hole] = None;
         self.entries -= 1;
-        // Entries that lie behind the hole because it was taken move up.
+        // Move entries that lie behind the free place because it was taken.
         let mut at = hole;
         loop {
             at = (at + 1) & self.mask();
@@ -171,9 +172,10 @@ impl Points {
         self.shard(hash).write().add(hash, record);
     }
 
-    /// Takes versions that recovery found, each if it is newer than the present one. Adds the bytes
-    /// that it charges and frees to `bytes`, and the deleted records to `deleted`. Works by shards,
-    /// so that each latch is taken once and cache misses overlap.
+    /// Loads versions that recovery has read, each if it is newer than the key's present version.
+    /// Adds the charged and the freed bytes to `bytes`, and the deleted records to `deleted`. The
+    /// versions are loaded shard by shard, so that each latch is taken once and cache misses
+    /// overlap.
     pub(super) fn load(
         &self,
         table: TableId,
@@ -185,7 +187,8 @@ impl Points {
             found.iter().map(|found| (hash(self.seed, found.key), found)).collect();
         let start = places.first().map(|(hash, _)| *hash);
         places.sort_unstable_by_key(|(hash, _)| shard_of(*hash));
-        // Threads do not go through the shards in step, each waiting for the other at every latch.
+        // Threads begin at different shards, so that they do not wait for each other at every
+        // latch.
         let start = start.map_or(0, |hash| hash as usize % SHARDS);
         let (last, first) = places.split_at(places.partition_point(|(hash, _)| shard_of(*hash) < start));
         let same = |(left, _): &(u64, _), (right, _): &(u64, _)| shard_of(*left) == shard_of(*right);
@@ -202,7 +205,7 @@ impl Points {
         }
     }
 
-    /// Visits all records of a shard, in no order.
+    /// Visits all records of a shard, in no particular order.
     pub(super) fn for_each(&self, shard: usize, mut visit: impl FnMut(&Arc<Record>)) {
         let shard = self.shards[shard].read();
         shard.places.iter().flatten().for_each(|entry| visit(&entry.record));
@@ -214,13 +217,13 @@ impl Points {
     }
 }
 
-/// The lowest bits say the place in it.
+/// The shard of a hash. High bits choose the shard, because the lowest bits choose the place in it.
 fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }
 
-/// Multiplies eight bytes at a time into one number and folds it; seeded, so that no outsider can
-/// choose keys that collide.
+/// Hashes a key by folded multiplications of eight bytes at a time. The hash is seeded, so that no
+/// program can choose keys that collide.
 fn hash(seed: u64, key: &[u8]) -> u64 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |a: u64, b: u64| {

@@ -1,4 +1,4 @@
-//! The index against a map of keys to gaps.
+//! Tests of the index against a model.
 
 use super::super::record::ConflictCause;
 use super::*;
@@ -40,8 +40,8 @@ fn pass(index: &Index, from: Bound<&[u8]>, to: Bound<&[u8]>, rts: Timestamp) -> 
     }
 }
 
-/// The index refuses an insertion wherever a plain list of all scans refuses it, and at most one
-/// gap's width beyond.
+/// The index refuses every insertion at a timestamp that is lower than the last time its key was
+/// found absent.
 #[test]
 fn keys_come_and_go_and_no_gap_forgets_when_it_was_found_empty() {
     let seed = fastrand::u64(..);
@@ -49,7 +49,7 @@ fn keys_come_and_go_and_no_gap_forgets_when_it_was_found_empty() {
     let mut random = fastrand::Rng::with_seed(seed);
     let index = Index::new(TableId::new(1));
     let mut there = std::collections::BTreeSet::new();
-    // For each possible key, when it was last found absent, or removed.
+    // For each possible key, the last timestamp at which it was found absent or removed.
     let mut absent_at = vec![0u64; 400];
     for now in 1..20_000u64 {
         let number = random.usize(0..400);

@@ -1,7 +1,8 @@
-//! Cost of the kernels without a log. Prints figures; asserts nothing but that it is done.
+//! Cost of the store's operations without a log. The test prints figures, and asserts only that the
+//! operations succeed.
 //!
-//! `cargo test --release -p katydid --lib memory::tests::figures -- --nocapture --test-threads=1`;
-//! small unless `KATYDID_FIGURES` is set.
+//! `cargo test --release -p katydid --lib memory::store::tests::figures -- --nocapture
+//! --test-threads=1`. The test is small unless `KATYDID_FIGURES` is set.
 
 use super::super::{Settings, Source, Store, Table};
 use super::{FakeLog, LONG};

@@ -1,4 +1,4 @@
-//! Tests of the kernels together, over a log that only says what is durable.
+//! Tests of the whole store, over a fake log that only knows which positions are durable.
 
 mod figures;
 mod panics;
@@ -13,7 +13,7 @@ use crate::options::Access;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than any test waits for what will happen.
+/// A wait that is longer than any that a test needs.
 const LONG: Duration = Duration::from_secs(600);
 
 fn store(source: Source) -> (Arc<Store>, Arc<FakeLog>) {

@@ -1,7 +1,7 @@
-//! A panic in the middle of a validation leaves no version that others would wait for.
+//! A panic in the middle of a validation leaves no version for which other transactions would wait.
 //!
-//! It is planted where the kernels ask the log whether a version that they have seen is durable:
-//! while versions are put in place, and while reads are looked at once more.
+//! The panic is planted where the store asks the log whether a version is durable: while versions
+//! are put in place, and while reads are validated.
 
 use super::super::HandClock;
 use super::*;
@@ -9,8 +9,8 @@ use katydid_wal::{Lsn, StreamId, StreamLsn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// `k` has a version that is not durable; a transaction does `work` with it, panics in its
-/// validation, and is as if it had never been.
+/// `k` has a version that is not durable. A transaction does `work` with `k` and panics in its
+/// validation. Afterwards the store is as if this transaction had never run.
 fn panics_in_validation(work: impl FnOnce(&mut ActiveTxn, &Arc<Table>)) {
     let (store, log) = store(Source::Hand(HandClock::new(1)));
     let table = table(&store);
@@ -28,7 +28,7 @@ fn panics_in_validation(work: impl FnOnce(&mut ActiveTxn, &Arc<Table>)) {
     log.panics.store(true, SeqCst);
     catch_unwind(AssertUnwindSafe(|| running.validate().map(drop))).expect_err("the panic was planted");
     log.panics.store(false, SeqCst);
-    // None of them waits: it would be refused at once.
+    // These transactions have a wait limit of zero, so they would fail if they had to wait.
     let mut reader = store.begin(Access::ReadOnly, Duration::ZERO).expect("begin");
     let mut read =
         |key: &[u8]| reader.get(&table, key).expect("nothing is pending").map(|value| value.to_vec());

@@ -1,4 +1,4 @@
-//! The rules that the papers on Cicada have, beside ours.
+//! Tests of the options that follow the papers on Cicada where Katydid's default rules differ.
 
 use super::*;
 use crate::cicada_options::{Contention, OldVersions};
@@ -15,9 +15,10 @@ fn store_of(settings: Settings) -> (Arc<Store>, Arc<FakeLog>) {
     (Store::new(settings, log.clone()), log)
 }
 
-/// A transaction that is doomed: it has read `a` and `x`, inserts a new key, and another one of an
-/// earlier timestamp changes `x` before it ends. Whether one that began earlier can still write `a`
-/// at its own timestamp, and how many records there are afterwards.
+/// Runs a transaction that cannot commit: it reads `a` and `x` and inserts a new key, and before it
+/// ends a transaction with an earlier timestamp changes `x`. Returns whether a third transaction,
+/// which began before both, can still write `a` at its own timestamp, and how many records there
+/// are afterwards.
 fn doomed(store: &Arc<Store>, key: &[u8]) -> (bool, u64) {
     let table = table(store);
     let (mut earlier, mut changer, mut doomed) = (begin(store), begin(store), begin(store));
@@ -44,13 +45,14 @@ fn what_is_known_to_have_changed_is_found_before_anything_is_put_in_place() {
     put(&store, &table(&store), b"a", b"1");
     put(&store, &table(&store), b"x", b"1");
     assert_eq!(doomed(&store, b"n"), (true, 2), "nothing of it was in anybody's way");
-    // The one that has just failed was looked at early, and so is the next.
+    // After a failure the next transaction is also checked early.
     assert_eq!(doomed(&store, b"n"), (true, 2));
-    // A thread without conflicts does without (five transactions in a row).
+    // After five transactions without a conflict, a thread leaves the check out.
     (0..5).for_each(|_| put(&store, &table(&store), b"other", b"1"));
     assert_eq!(doomed(&store, b"o"), (false, 4));
     assert_eq!(doomed(&store, b"p"), (true, 4));
-    // The check looks at what it would replace, too, which is in no list of reads where it deletes.
+    // The check also covers the versions that a transaction would replace. The version that a
+    // delete replaces is in no list of reads.
     put(&store, &table(&store), b"y", b"1");
     let table = table(&store);
     let (mut first, mut second) = (begin(&store), begin(&store));
@@ -80,14 +82,15 @@ fn a_transaction_that_is_late_is_checked_at_the_timestamp_that_it_is_going_to_ha
     assert!(late.get(&table, b"x").expect("get").is_some());
     put(&store, &table, b"x", b"2");
     put(&store, &table, b"a", b"2");
-    // Its own timestamp is below that of `a`, and at it `x` is as it was.
+    // Its own timestamp is below that of `a`'s version, and at that timestamp `x` has its old
+    // value.
     late.put(&table, b"a", b"late").expect("a later timestamp may do");
     late.put(&table, b"n", b"new").expect("put");
     assert!(matches!(late.validate(), Err(Error::Conflict { kind: ConflictKind::Changed, .. })));
     assert_eq!(table.records(), 2);
 }
 
-/// A commit whose record ends at `end`, and is not durable yet.
+/// Commits a put whose log record ends at `end`.
 fn log_put(store: &Arc<Store>, key: &[u8], value: &[u8], end: u64) {
     let mut running = begin(store);
     running.put(&table(store), key, value).expect("put");
@@ -159,7 +162,7 @@ fn committers_pass_by_what_the_log_holds_back_and_take_it_afterwards() {
 fn memory_that_the_log_holds_back_is_no_reason_to_refuse_a_write() {
     let (store, log) = store_of(Settings { old_versions: OldVersions::UntilDurable, ..settings() });
     log.durable_below(0);
-    // Ten times as much as there may be.
+    // Ten times as many bytes as the limit allows.
     (1..=10_000).for_each(|end| log_put(&store, b"a", &[7; 1000], end));
     assert!(store.used() <= 1 << 20);
 }

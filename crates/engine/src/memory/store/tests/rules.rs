@@ -1,4 +1,4 @@
-//! Rules that a user of the kernels may rely on, one test each.
+//! Rules that users of the store rely on, one test each.
 
 use super::super::{
     HandClock, Loader, RecoveredVersion, Scan, Settings, Source, Store, Timestamp, Validated,
@@ -75,7 +75,7 @@ fn rolling_back_to_a_savepoint_undoes_writes_and_not_reads() {
     assert_eq!(scan(&mut running, &table, Direction::Up).len(), 41);
     running.rollback_to(mark);
     assert_eq!(scan(&mut running, &table, Direction::Up), [(b"a".to_vec(), b"2".to_vec())]);
-    // What the undone insert found absent must still be absent.
+    // The key that the undone insert found absent must still be absent at the commit.
     put(&store, &table, &[b'b', 7], b"y");
     running.is_late = true;
     assert_eq!(kind(running.validate()), Some(ConflictKind::Changed));
@@ -120,7 +120,7 @@ fn nobody_inserts_into_what_another_has_passed_over() {
     late.insert(&table, b"f", b"1").expect("insert");
     let late_began_after = late.timestamp > counter.timestamp;
     assert!(late_began_after);
-    // The later one first: the counter is before it, and does not see it.
+    // The later transaction commits first. The counter lies before it and does not see its key.
     commit(late);
     commit(counter);
     let (mut early, mut counter) = (begin(&store), begin(&store));
@@ -129,7 +129,7 @@ fn nobody_inserts_into_what_another_has_passed_over() {
     early.insert(&table, b"g", b"1").expect("insert");
     let began_at = early.timestamp;
     commit(counter);
-    // It read nothing but that there is no g, so it may be later than it meant to be.
+    // `early` has read only that there is no `g`, so it can commit at a later timestamp.
     let early = early.validate().expect("it takes a new timestamp");
     assert!(early.timestamp() > began_at);
 }
@@ -142,7 +142,7 @@ fn a_version_that_is_not_decided_is_waited_for_and_not_for_ever() {
     writer.put(&table, b"a", b"1").expect("put");
     let pending = writer.validate().expect("nobody is in the way");
     let holder = TxnId::new(pending.timestamp().get());
-    // The same thread, which can only wait in vain.
+    // The waiter is on the thread of the pending transaction, so it can only wait in vain.
     let mut other = store.begin(Access::ReadWrite, Duration::from_millis(1)).expect("begin");
     let Err(Error::Conflict { victim, holder: found, kind, .. }) = other.get(&table, b"a") else {
         panic!("it is not decided")
@@ -232,7 +232,7 @@ fn what_was_read_and_is_not_durable_is_depended_on() {
     let mut third = begin(&store);
     third.get(&table, b"b").expect("get");
     assert_eq!(third.depends().iter().collect::<Vec<_>>(), both);
-    // A key found deleted is seen as well, also by a scan.
+    // A deleted key makes a reader depend on the deletion, also in a scan.
     let mut deleter = begin(&store);
     assert!(deleter.delete(&table, b"b").expect("delete"));
     deleter.validate().expect("nobody is in the way").pre_committed(place(200));
@@ -440,7 +440,7 @@ fn what_is_begun_after_an_acknowledgement_is_later_in_whatever_slot() {
         let table = table(&store);
         let mut open = vec![begin(&store), begin(&store), begin(&store)];
         for number in 0..100 {
-            // Takes turns with which slot is free, so that lower ones follow higher ones.
+            // Frees the slots in turn, so that a lower slot is used after a higher one.
             let mut running = open.remove(number % 3);
             running.put(&table, b"a", b"1").expect("put");
             let validated = running.validate().expect("only blind writes");

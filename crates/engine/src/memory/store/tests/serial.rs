@@ -1,6 +1,7 @@
-//! Random histories of concurrent transactions, checked by doing them again one after the other in
-//! the order of their timestamps: each must see exactly what it saw. And what was acknowledged
-//! before another began lies before it.
+//! Random histories of concurrent transactions. Each history is checked by replaying its
+//! transactions one after another in the order of their timestamps: each must see exactly what it
+//! saw before. A transaction that was acknowledged before another began must have a lower
+//! timestamp.
 
 use super::super::testing::FakeLog;
 use super::super::{ActiveTxn, HandClock, Mark, Scan, Settings, Source, Store, Table, Timestamp, Validated};
@@ -33,20 +34,21 @@ enum Op {
 
 #[derive(Debug)]
 struct Done {
-    /// Readers after the writer of the same timestamp.
+    /// The timestamp, and whether the transaction only reads: a reader lies after the writer of the
+    /// same timestamp.
     at: (Timestamp, bool),
-    /// The greatest timestamp acknowledged before it began.
+    /// The greatest timestamp acknowledged before the transaction began.
     known: u64,
     ops: Vec<Op>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Release {
-    /// Decided at once, durable at once.
+    /// Transactions are decided at once and durable at once.
     Early,
-    /// Decided at once, durable in steps.
+    /// Transactions are decided at once and become durable later.
     EarlyLagging,
-    /// Decided by another thread, in any order.
+    /// Another thread decides transactions, in any order.
     AfterDurable,
 }
 
@@ -295,7 +297,7 @@ fn run(seed: u64, setting: Setting) {
     let done = done.into_inner();
     println!("{} committed, {gave_way} gave way", done.len());
     replay(done);
-    // Nothing is left of what no reader needs.
+    // After all keys are deleted and collected, the store is empty.
     log.durable_below(u64::MAX);
     let mut running = store.begin(Access::ReadWrite, Duration::ZERO).expect("begin");
     for number in 0..setting.keys {
@@ -315,7 +317,7 @@ fn seeds() -> Vec<u64> {
 }
 
 fn run_all(release: Release) {
-    // Ours, and those of the papers.
+    // Katydid's rules, and those of the papers.
     let rules = [
         (Contention::AtValidation, OldVersions::UntilUnread),
         (Contention::Early, OldVersions::UntilDurable),
