@@ -1,18 +1,18 @@
-//! The parts of an open log, which all its handles share: its streams, its gate, and its end.
+//! The parts of an open log that all its handles share: its streams, its gate, and its end.
 //!
 //! Any thread. [`Log`](crate::Log) and [`Stream`](crate::Stream) are handles; sessions and futures
-//! hold one. The last of them closes the log. Invariants:
+//! hold a handle. Dropping the last handle closes the log. Invariants:
 //!
 //! 1. One gate stands before the directory and every stream's folder, so a failure of one stream
-//!    shuts all. It belongs to the log, or to the program that opened the log behind a gate of its
-//!    own. Only the owner closes it.
+//!    shuts all. The gate belongs to the log, or to the program that opened the log behind a gate
+//!    of its own. Only the owner closes the gate.
 //! 2. A stream ends once: nothing is written to it afterwards, and its threads have ended. A stream
 //!    of an opening that failed is ended when it is dropped.
-//! 3. A log that has its own gate gives the directory back after the gate was closed. Behind the
-//!    gate of another, the owner closes that gate afterwards, and it holds a lock of its own until
+//! 3. A log that has its own gate releases the directory after it has closed the gate. If the
+//!    program owns the gate, the program closes it after the log, and holds a lock of its own until
 //!    then.
 //!
-//! A crash leaves nothing of this behind.
+//! A crash leaves no state of this file.
 
 use crate::closing::{self, Closing};
 use crate::consumers::Consumers;
@@ -54,7 +54,7 @@ pub(crate) struct OpenStream {
     pub incarnations: IncarnationHistory,
     pub method: device::Method,
     gate: Gate,
-    // Swapped (AcqRel) by the thread that ends it.
+    // Swapped (AcqRel) by the thread that ends the stream.
     has_ended: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ impl OpenStream {
         OpenStream { core, report, incarnations, method, gate, has_ended: AtomicBool::new(false) }
     }
 
-    /// Runs `finish`, then ends the stream, whatever came of that; only once.
+    /// Runs `finish`, and then ends the stream, whatever the outcome. Only the first call does so.
     fn end(&self, finish: impl FnOnce(&Core) -> Result<()>) -> Result<()> {
         if self.has_ended.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -90,8 +90,8 @@ impl OpenStream {
             if !self.gate.is_inside() {
                 return finish(core, false);
             }
-            // Waiting for writes would be waiting for itself. What was not acknowledged may be
-            // lost.
+            // If this thread waited for writes, it would wait for itself. Records that were not
+            // acknowledged may be lost.
             let inside = closing::from_inside(directory);
             core.fail(inside.clone());
             Err(inside.into())
@@ -101,18 +101,19 @@ impl OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        // `close` tells the outcome. If the stream was ended, this does nothing.
+        // `close` returns the outcome. If the stream was ended, this does nothing.
         let _outcome = self.end_dropped("a stream");
         self.core.wakers.call_due();
     }
 }
 
-/// Makes everything appended durable, and with `mark` remembers that.
+/// Makes everything appended durable, and with `mark` stores that it is.
 fn finish(core: &Core, mark: bool) -> Result<()> {
     core.wait(core.frontiers().reserved(), Durability::Durable)?;
     if mark && !core.medium.is_unused(core) {
         match core.append_own(Kind::MARK) {
-            // It saves the next opening a search, no more: not worth failing for.
+            // The record only saves the next opening a search, so a lack of space for it is
+            // ignored.
             Ok(_) | Err(AppendError::NoSpace) => {}
             Err(error) => return Err(error.into()),
         }
@@ -121,7 +122,7 @@ fn finish(core: &Core, mark: bool) -> Result<()> {
     core.wait(core.frontiers().reserved(), Durability::Durable)?;
     core.settle(core.frontiers().reserved());
     if mark {
-        // No later record will remember that the last ones were durable.
+        // No later record will store that the last ones were durable.
         core.medium.note_durable(core.frontiers().durable())?;
     }
     Ok(())
@@ -148,7 +149,7 @@ impl OpenLog {
     /// The inside of this stream.
     ///
     /// # Panics
-    /// If there is no such stream.
+    /// If the log has no stream of this number.
     #[inline]
     pub(crate) fn core(&self, stream: StreamId) -> &Arc<Core> {
         &self.streams[stream.index()].core
@@ -167,7 +168,7 @@ impl OpenLog {
 
     // ---- waiting
 
-    /// Everything of the position's stream below this is durable: one load.
+    /// Returns the position below which everything in the stream is durable. Costs one load.
     #[inline]
     pub(crate) fn durable(&self, stream: StreamId) -> Lsn {
         let core = self.core(stream);
@@ -175,8 +176,8 @@ impl OpenLog {
         core.frontiers().durable()
     }
 
-    /// Position up to which the operating system has the stream, as far as [`OpenLog::durable`]
-    /// says what is durable.
+    /// Returns the position below which everything in the stream was handed to the operating
+    /// system. Costs one load.
     #[inline]
     pub(crate) fn written(&self, stream: StreamId) -> Lsn {
         let core = self.core(stream);
@@ -217,8 +218,8 @@ impl OpenLog {
         failed.map(|cause| Error::Poisoned { cause })
     }
 
-    /// Returns whether the directory may have another opening, which cuts off what it does not need
-    /// and uses the files again.
+    /// Returns whether another opening may have the directory by now, and may have trimmed the log
+    /// and reused its files.
     pub(crate) fn is_given_back(&self) -> bool {
         self.guards.gate.is_closed()
     }
@@ -235,10 +236,10 @@ impl OpenLog {
         outcome
     }
 
-    /// Ends the log as a crash of the process would: what is only in memory is lost.
+    /// Ends the log as a crash of the process would: records that are only in memory are lost.
     pub(crate) fn abandon(&self) {
         let crash = device::Error::new(Verb::Write, self.directory.clone(), Cause::Crashed);
-        // Abandoned; or closed before, which is as good.
+        // The outcome is the crash; or that of a close before, which is just as good.
         let _outcome = self.end(|stream| {
             stream.end(|core| {
                 core.fail(crash.clone());
@@ -247,7 +248,8 @@ impl OpenLog {
         });
     }
 
-    /// Ends each stream by `end`, then gives the directory back; only once. The first failure.
+    /// Ends each stream by `end`, and then releases the directory. Only the first call does so.
+    /// Returns the first failure.
     fn end(&self, end: impl Fn(&OpenStream) -> Result<()>) -> Result<()> {
         self.closing.once(|lock| {
             let mut outcome = Ok(());
@@ -265,7 +267,7 @@ impl OpenLog {
 
 impl Drop for OpenLog {
     fn drop(&mut self) {
-        // `close` tells the outcome. If it was called, this does nothing.
+        // `close` returns the outcome. If it was called, this does nothing.
         let _outcome = self.end(|stream| stream.end_dropped(&self.directory));
         self.streams.iter().for_each(|stream| stream.core.wakers.call_due());
     }

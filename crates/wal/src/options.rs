@@ -11,15 +11,15 @@ use katydid_kernels::insert::{BufferSizes, OutOfRange};
 use katydid_kernels::record::RECORD_ALIGNMENT;
 use std::time::Duration;
 
-/// The thread that does the work that no caller waits for: preparing segments, and writing and
-/// syncing for requests that do not block.
+/// The thread that does background work: preparing segments, and writing and syncing for requests
+/// that do not block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Background {
     /// Threads of the log's own.
     #[default]
     Threads,
-    /// The caller, when it calls [`Log::run_background`](crate::Log::run_background) or cannot go
-    /// on without that work. For tests that must do the same in every run.
+    /// The caller, when it calls [`Log::run_background`](crate::Log::run_background) or cannot
+    /// continue without that work. For tests that must do the same in every run.
     Caller,
 }
 
@@ -37,32 +37,33 @@ pub struct Options {
     pub medium: MediumOptions,
     /// Number of streams of the log: each has its own ring, files, sessions and syncs, so the sizes
     /// below apply to each. Default 1; from 1 to 1,024. Fixed when the log is created: opening it
-    /// with another number fails. Appends to different streams share no word. Recovery orders
-    /// records of different streams only by their dependencies
+    /// with another number fails. Appends to different streams share no word of memory. Recovery
+    /// orders records of different streams only by their dependencies
     /// ([`Append::commit`](crate::Append::commit)).
     pub streams: u16,
     /// Maximum distance of reservations from the filled frontier, in positions. Default: an eighth
-    /// of the default ring. From 4 KiB to half of `ring_bytes`; in NVRAM half of the ring is a
-    /// limit as well. A smaller value bounds how long a preempted thread can delay others.
+    /// of the default ring. From 4 KiB to half of `ring_bytes`; in NVRAM a larger value than half
+    /// of the ring counts as that half. A smaller value bounds how long a preempted thread can
+    /// delay others.
     pub run_ahead_bytes: usize,
     /// I/O method for the files of the log, and of a database with its log in NVRAM. Default:
     /// `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and `Direct` to
     /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says
     /// which one is in use. See [`Options::device`].
     pub method: Method,
-    /// Maximum number of open sessions. Default 1,024; from 1 to 65,536. Each takes 128 bytes of
-    /// memory for its mark.
+    /// Maximum number of open sessions. Default 1,024; from 1 to 65,536. Each session takes 128
+    /// bytes of memory for its mark.
     pub sessions_max: usize,
-    /// Prepared bytes that only critical appends may use: those that finish or undo what is already
-    /// in the log. Default: 16 MiB. In a young log it is at most 256 KiB plus three times the bytes
-    /// that were ever appended, because only what is in the log may have to be undone. At most
-    /// 1,024 times `segment_bytes`, or in NVRAM a quarter of the ring or heap. `NvEntries` and
-    /// `NvLogging` also keep entries for critical appends: as many as there may be records in this
-    /// number of bytes, at most half of all.
+    /// Prepared bytes that only critical appends may use: appends that finish or undo changes
+    /// already in the log. Default: 16 MiB. In a young log the reserve is at most 256 KiB plus
+    /// three times the bytes that were ever appended, because only changes in the log may have to
+    /// be undone. At most 1,024 times `segment_bytes`, or in NVRAM a quarter of the ring or heap.
+    /// `NvEntries` and `NvLogging` also keep entries for critical appends: as many as there may be
+    /// records in this number of bytes, at most half of all entries.
     pub reserve_bytes: u64,
     /// Time after which a device call is reported as a stall: as an event (`log`, target
     /// `katydid::device`) and in [`Log::device_stalls`](crate::Log::device_stalls). Default: 1 s.
-    /// Zero: never. It has no other effect.
+    /// Zero turns these reports off. The option has no other effect.
     pub stall_after: Duration,
     /// Id of a new log. Default none: a random one. Set it for files that must be the same in every
     /// run.
@@ -115,7 +116,8 @@ pub(crate) const SEGMENT_BYTES_MIN: u64 = 8 << 10;
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 16 << 30;
 const SEGMENT_BYTES_RANGE: &str = "a multiple of 4096 from 8192 to 17179869184";
 
-/// Returns whether a segment may have this number of bytes; also asked of sizes read from files.
+/// Returns whether a segment may have this number of bytes. Checks options, and sizes read from
+/// files.
 pub(crate) fn segment_bytes_valid(bytes: u64) -> bool {
     (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(4096)
 }
@@ -250,7 +252,7 @@ impl Options {
     }
 
     /// Sizes of the log buffer of a log with this number of entries and a heap of `heap` bytes in
-    /// NVRAM. Positions are those of entries.
+    /// NVRAM. Its positions are those of the entries.
     pub(crate) fn entry_sizes(&self, entries: u64, heap: u64) -> BufferSizes {
         let sizes = self.nvram_sizes(entries * RECORD_ALIGNMENT as u64);
         let reserve_bytes = self.reserve_bytes.min(heap / 4).min(reserve_bytes_max(entries));

@@ -1,15 +1,15 @@
 //! Reading the log's records in order, or one by its LSN.
 //!
-//! Any thread; each reader belongs to one. Readers take nothing from the writing side but two
-//! frontiers: they see what has been written to files, never what is only in memory.
+//! Any thread; each reader belongs to one thread. Readers and writing threads share only two
+//! frontiers: readers see what was written to files, never what is only in memory.
 //!
-//! 1. Between the start and the written frontier everything is records without gaps, so what is no
-//!    valid record there is damage, and an error that names the place; it is never taken for the
-//!    end.
-//! 2. Segments may be recycled while they are read. Whatever looks wrong is therefore checked
-//!    against the start once more before it is called damage.
-//! 3. Memory is one window plus one logical record (at most 64 MiB), whatever the log contains:
-//!    fragments are skipped until a last one, and collected backwards from it.
+//! 1. Between the start and the written frontier there are only records, without gaps. Bytes there
+//!    that are no valid record are damage: the reader returns an error that names the place, and
+//!    never takes them for the end.
+//! 2. Segments may be recycled while they are read. Before a reader reports damage, it therefore
+//!    compares the position with the start once more.
+//! 3. Memory is one window plus one logical record (at most 64 MiB), whatever the log contains: the
+//!    reader skips fragments up to the last one, and collects the others backwards from there.
 
 use crate::error::ReadError;
 use crate::recover::scan::follows;
@@ -45,7 +45,7 @@ impl Extent for PrefixExtent {
     }
 }
 
-/// A log that does not grow.
+/// The extent of a log that does not grow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FixedExtent {
     pub start: Lsn,
@@ -90,7 +90,7 @@ pub struct Record {
 pub struct RecordRef<'a> {
     /// The LSN that identifies the record.
     pub lsn: Lsn,
-    /// Start of its first fragment.
+    /// Start of the record's first fragment.
     pub first: Lsn,
     /// Exclusive end.
     pub end: Lsn,
@@ -122,17 +122,17 @@ impl<'a> RecordRef<'a> {
 /// The records that a reader returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordFilter {
-    /// Those that users appended.
+    /// Records that users appended.
     Users,
-    /// Also the log's own.
+    /// Also the log's own records.
     All,
 }
 
 /// A reader of records in the order of their LSNs.
 ///
 /// Use it as an iterator, or call [`Reader::next_record`], which copies no payload. At the end of
-/// the written log it returns `None`; a later call goes on with records written since. After an
-/// error the iterator has ended.
+/// the written log the reader returns `None`; a later call continues with records written since.
+/// After an error the iterator returns nothing more.
 #[derive(Debug)]
 pub struct Reader {
     source: Arc<dyn Source>,
@@ -141,19 +141,19 @@ pub struct Reader {
     window: Window,
     /// Start of the next physical record.
     at: Lsn,
-    /// Incarnation of the last one; `None` before the first.
+    /// Incarnation of the record before `at`; `None` before the first record.
     incarnation: Option<u32>,
     /// The payload of a record that came in fragments.
     joined: Vec<u8>,
     failed: bool,
-    /// Truncations, whose records are passed over, and the way over them.
+    /// The truncations, whose records are passed over, and the next one of them.
     truncations: Option<Arc<Truncations>>,
     skip: Skip,
 }
 
 impl Reader {
-    /// A reader of the records from `from` on, which must be the start of one (or the end of the
-    /// last).
+    /// Makes a reader of the records from `from` on, which must be the start of a record (or the
+    /// end of the last record).
     pub(crate) fn new(
         source: Arc<dyn Source>,
         extent: Arc<dyn Extent>,
@@ -168,18 +168,19 @@ impl Reader {
         Ok(Reader { source, extent, filter, window, at, incarnation, joined, failed, truncations, skip })
     }
 
-    /// Reads ahead what has been written so far, on threads that end with the reader. For a caller
-    /// that reads a large part of the log.
+    /// Makes the reader read ahead everything written so far, on threads that end with the reader.
+    /// Useful for a caller that reads a large part of the log.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
-        // All else is in memory.
+        // Records of any other layout are in memory.
         if self.source.layout() == Layout::InLine {
             self.source = Arc::new(ReadAhead::new(self.source, self.at, self.extent.written()));
         }
         self
     }
 
-    /// The error for a record that the reader gave, and that is none that a log writes.
+    /// Returns the error for a record that the reader has returned, although no log writes such a
+    /// record.
     pub(crate) fn damaged(&self, at: Lsn, reason: &'static str) -> ReadError {
         damage(self.source.as_ref(), self.extent.as_ref(), at, reason)
     }
@@ -229,18 +230,19 @@ impl Reader {
         let Some(truncations) = &self.truncations else { return };
         if let Some(to) = self.skip.over(truncations, self.at) {
             self.at = to;
-            // There may have been openings among them.
+            // The truncated records may include Restart records.
             self.incarnation = None;
         }
     }
 
-    /// The physical record at the position, which stays; afterwards the window holds all of it.
+    /// Returns the physical record at the position, and leaves the position as it is. The window
+    /// holds all of that record afterwards.
     #[inline]
     fn next_header(&mut self) -> Result<Option<Header>, ReadError> {
         let (mut wanted, layout) = (HEADER_BYTES, self.source.layout());
         loop {
-            // What the window has was written when it was read, so the frontier need be asked only
-            // for more.
+            // The bytes in the window had been written when they were read, so the frontier is read
+            // only for further bytes.
             let bytes = self.window.peek(self.at);
             let reason = match record::decode(bytes, self.at, layout) {
                 Ok(decoded) if self.incarnation.is_none_or(|last| follows(&decoded.header, last)) => {
@@ -267,8 +269,8 @@ impl Reader {
         }
     }
 
-    /// Collects the payload whose last fragment is at the position. `None` if its beginning was
-    /// trimmed.
+    /// Collects the payload whose last fragment is at the position. Returns the start of the
+    /// record; `None` if its beginning was trimmed.
     fn join(&mut self, last: &Header) -> Result<Option<Lsn>, ReadError> {
         let body = &self.window.peek(last.lsn)[HEADER_BYTES..last.len as usize];
         let mut joined = std::mem::take(&mut self.joined);
@@ -341,7 +343,7 @@ pub(crate) fn check_record(source: &dyn Source, extent: &dyn Extent, at: Lsn) ->
     read_piece(source, extent, at, &mut Vec::new()).map(drop)
 }
 
-/// The error for bytes that are no record although they should be (rule 2).
+/// Returns the error for bytes that are no record although they should be (rule 2).
 fn damage(source: &dyn Source, extent: &dyn Extent, at: Lsn, reason: &'static str) -> ReadError {
     let start = extent.start();
     if at < start {
@@ -375,7 +377,7 @@ fn read_piece<'b>(
     }
 }
 
-/// Collects a payload backwards from its last fragment. Returns the start of the first one.
+/// Collects a payload backwards from its last fragment. Returns the start of the first fragment.
 pub(crate) fn join(
     source: &dyn Source,
     extent: &dyn Extent,
@@ -389,7 +391,7 @@ pub(crate) fn join(
     if last.chain.dependency_bytes() > link.total as usize {
         return Err(damage(source, extent, last.lsn, "it has fewer dependencies than it says"));
     }
-    // At most 64 MiB: the link's decoder has checked it.
+    // The total is at most 64 MiB: the link's decoder has checked it.
     joined.clear();
     joined.resize(link.total as usize, 0);
     joined[link.offset as usize..].copy_from_slice(piece);

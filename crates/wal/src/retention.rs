@@ -1,11 +1,11 @@
 //! The owner and the pins that keep the log from being trimmed.
 //!
 //! Any thread. The owner of a log says from where on it needs the log
-//! ([`Stream::trim`](crate::Stream::trim)); a pin does so for another user, such as a backup or a
-//! consumer of the records. The log is trimmed to the least of these positions. A pin has a maximum
-//! of bytes: if it is farther behind the end of the log when the owner trims, the pin is lost, and
-//! what it held is trimmed. In NVRAM pins are lost when a quarter of the log is taken after a trim.
-//! So no log grows without bound, or fills, because of a pin.
+//! ([`Stream::trim`](crate::Stream::trim)); a pin names such a position for another user, such as a
+//! backup or a consumer of the records. The log is trimmed to the least of these positions. A pin
+//! has a maximum of bytes: if it is farther behind the end of the log when the owner trims, the pin
+//! is lost, and the part that it retained is trimmed. In NVRAM pins are also lost when a quarter of
+//! the log is in use after a trim. A pin therefore never lets a log grow without bound, or fill.
 //!
 //! Invariants:
 //!
@@ -24,7 +24,7 @@ use katydid_kernels::sync_shim::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// The needs of all who use a log. One for all its streams.
+/// The positions from which on the owner and the pins need a log; one object for all its streams.
 #[derive(Debug)]
 pub(crate) struct Retention {
     /// The greatest position that the owner has trimmed to, for each stream. Stored under `state`,
@@ -70,8 +70,9 @@ impl Retention {
         Lsn::new(self.owner[stream].load(Ordering::Acquire))
     }
 
-    /// The owner needs the stream only from `to` on. To where it may be trimmed now, given where
-    /// the streams end. `round` lowers a position to one where the stream may start.
+    /// Notes that the owner needs the stream only from `to` on. Returns the position to which the
+    /// stream may be trimmed now, if the streams end at `ends`. `round` lowers a position to one
+    /// where the stream may start.
     pub(crate) fn trim(&self, stream: usize, to: Lsn, ends: &[Lsn], round: impl Fn(Lsn) -> Lsn) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;
@@ -85,7 +86,7 @@ impl Retention {
         for held in near {
             bound = bound.min(held.from[stream]);
         }
-        // One that is too far behind is not lost while another one keeps the log for it.
+        // A pin that is too far behind is not lost while another pin retains the log for it.
         for held in far.into_iter().filter(|held| held.from[stream] < bound) {
             held.is_lost = true;
         }
@@ -94,8 +95,8 @@ impl Retention {
         bound
     }
 
-    /// Loses all pins that hold more of the stream than its owner needs. To where it may be trimmed
-    /// then.
+    /// Gives up all pins that retain more of the stream than its owner needs. Returns the position
+    /// to which the stream may then be trimmed.
     pub(crate) fn release(&self, stream: usize) -> Lsn {
         let mut state = locked(&self.state);
         let state = &mut *state;
@@ -107,8 +108,8 @@ impl Retention {
         owner
     }
 
-    /// A pin of everything from `from` on, one position of each stream; or the stream of which that
-    /// is trimmed, and where it starts.
+    /// Makes a pin of everything from `from` on, one position of each stream. The error names a
+    /// stream that was trimmed above its position, and the start of that stream.
     pub(crate) fn pin(self: &Arc<Self>, from: &[Lsn], bytes_max: u64) -> Result<Pin, (usize, Lsn)> {
         let mut state = locked(&self.state);
         if let Some(stream) = (0..from.len()).find(|stream| from[*stream] < state.floor[*stream]) {
@@ -117,7 +118,7 @@ impl Retention {
         Ok(self.hold(&mut state, from.into(), bytes_max))
     }
 
-    /// A pin that an earlier opening had. It is lost if the log starts above it.
+    /// Makes a pin that an earlier opening had. The pin is lost if the log starts above it.
     pub(crate) fn restore(self: &Arc<Self>, from: &[Lsn], bytes_max: u64) -> Pin {
         let mut state = locked(&self.state);
         let is_lost = from.iter().zip(&state.floor).any(|(from, floor)| from < floor);
@@ -128,7 +129,7 @@ impl Retention {
         pin
     }
 
-    /// A pin of everything that is there.
+    /// Makes a pin of everything that the log has.
     pub(crate) fn pin_all(self: &Arc<Self>, bytes_max: u64) -> Pin {
         let mut state = locked(&self.state);
         let from = state.floor.clone();
@@ -142,7 +143,7 @@ impl Retention {
         Pin { retention: self.clone(), number, from }
     }
 
-    /// Bytes that pins keep of what the owner does not need, over all streams.
+    /// Bytes that pins retain and the owner does not need, over all streams.
     pub(crate) fn kept(&self) -> u64 {
         let state = locked(&self.state);
         let kept = |stream: usize| {
@@ -157,8 +158,8 @@ impl Retention {
 /// A hold on a log: while it exists, no trim goes above its positions. Made by
 /// [`Log::pin`](crate::Log::pin) and [`Log::pin_all`](crate::Log::pin_all).
 ///
-/// A pin does not keep the log open, and is not stored: an opening begins without pins. Dropping it
-/// trims nothing; the owner's next trim does.
+/// A pin does not keep the log open, and is not stored: an opening begins without pins. Dropping a
+/// pin trims nothing before the owner's next trim.
 #[must_use = "dropping the pin lets the log be trimmed"]
 #[derive(Debug)]
 pub struct Pin {
@@ -173,8 +174,8 @@ impl Pin {
         &self.from
     }
 
-    /// Returns whether the log still has everything that is pinned. It is false from the moment
-    /// when the log's owner trimmed and the pin was too far behind.
+    /// Returns whether the log still has everything that is pinned. Returns false once the log's
+    /// owner has trimmed while the pin was too far behind.
     pub fn is_held(&self) -> bool {
         locked(&self.retention.state).pins.get(&self.number).is_some_and(|held| !held.is_lost)
     }

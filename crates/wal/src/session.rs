@@ -1,8 +1,8 @@
 //! A session: one thread's (or one pooled worker's) way to append to a stream.
 //!
-//! A session owns a slot of the inserter, so that appenders do not share what they need not. It may
-//! move between threads, but is used by one at a time. Any number may come and go, up to
-//! [`Options::sessions_max`](crate::Options::sessions_max) at once.
+//! A session owns a slot of the inserter, so that appenders share as little as possible. A session
+//! may move between threads, but one thread at a time uses it. At most
+//! [`Options::sessions_max`](crate::Options::sessions_max) sessions are open at once.
 
 use crate::append::{Append, Appended};
 use crate::completion::{Callback, Completions};
@@ -28,7 +28,7 @@ pub struct Session {
     stream: Stream,
     slot: usize,
     completions: Option<Completions<Callback>>,
-    // One thread at a time: the slot's mark has one writer.
+    // One thread at a time uses the session, because the slot's mark has one writer.
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -39,8 +39,8 @@ impl Session {
     }
 
     /// Appends a record. When this returns, the record is in the log's memory
-    /// ([`Durability::Buffered`]). It becomes durable when a caller waits or asks for that. Never
-    /// waits for a sync, but may wait for a write if the ring is full.
+    /// ([`Durability::Buffered`]). It becomes durable when a caller waits or asks for that. The
+    /// call never waits for a sync, but may wait for a write if the ring is full.
     ///
     /// # Errors
     /// See [`AppendError`]. After an error no part of the record is in the log.
@@ -52,9 +52,9 @@ impl Session {
         }
     }
 
-    /// Appends a record with the positions of `dependencies` that are not durable before its
-    /// payload. Reads the durable frontiers of the streams it depends on, and shares nothing else
-    /// with them.
+    /// Appends a record whose payload follows the positions of `dependencies` that are not durable.
+    /// Reads the durable frontiers of the streams that the record depends on, and shares nothing
+    /// else with those streams.
     fn append_dependent(
         &mut self,
         append: &Append<'_>,
@@ -78,7 +78,7 @@ impl Session {
         let mut pieces = [&[][..]; FEW_PIECES];
         pieces[0] = entries[..count].as_flattened();
         pieces[1..=payload.len()].copy_from_slice(payload);
-        // Without an empty piece.
+        // An empty first piece is left out.
         self.append_pieces(append, count, &pieces[usize::from(count == 0)..=payload.len()])
     }
 
@@ -92,7 +92,7 @@ impl Session {
         pieces: &[&[u8]],
     ) -> Result<Appended, AppendError> {
         let chain = match append.chain {
-            // At most one in each stream, and streams have numbers of 16 bits.
+            // There is at most one dependency in each stream, and stream numbers have 16 bits.
             Chain::Commit { stamp, .. } => Chain::Commit { stamp, dependencies: dependencies as u16 },
             previous => previous,
         };
@@ -107,9 +107,9 @@ impl Session {
     }
 
     /// Queues `callback`. A later [`Session::poll`], [`Session::wait_below`] or [`Session::drain`]
-    /// of this session runs it, once everything of its stream below `end` is at `durability`, or
-    /// never will be. Asks the log for that durability. Callbacks run in the order in which they
-    /// were queued.
+    /// of this session runs it, once everything in the stream below `end` is at `durability`, or
+    /// never will be. Requests that durability. Callbacks run in the order in which they were
+    /// queued.
     pub fn on_complete(
         &mut self,
         end: Lsn,

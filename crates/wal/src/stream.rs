@@ -1,9 +1,9 @@
-//! One stream of an open log: where its records lie, how far they are, reading and trimming.
+//! One stream of an open log: its frontiers and its space, reading and trimming.
 //!
 //! Any thread. A stream has a medium, an inserter and a sync protocol of its own, and shares no
-//! word with the log's other streams. It is opened and closed with its [`Log`](crate::Log). A
-//! handle has one pointer to the stream's inside: appending and waiting go through that one only,
-//! however many streams there are.
+//! word of memory with the log's other streams. The stream is opened and closed with its
+//! [`Log`](crate::Log). A handle has one pointer to the stream's inside: appending and waiting use
+//! only that pointer, however many streams there are.
 
 use crate::completion::{Completion, Completions};
 use crate::core::{Core, Use, locked};
@@ -38,24 +38,24 @@ pub struct Stream {
 #[non_exhaustive]
 pub struct Space {
     /// Bytes from the log's start to its reserved end. In a log whose records lie apart
-    /// ([`LogKind::lies_apart`]), bytes of the heap's chunks that records are in.
+    /// ([`LogKind::lies_apart`]), bytes of the heap's used chunks.
     pub live: u64,
-    /// Bytes prepared for records to come, the reserve included. In a log whose records lie apart
+    /// Bytes prepared for later records, the reserve included. In a log whose records lie apart
     /// ([`LogKind::lies_apart`]), bytes of the heap's free chunks.
     pub prepared: u64,
-    /// Bytes of these for critical appends only.
+    /// Bytes of `prepared` that only critical appends may use.
     pub reserve: u64,
     /// Bytes of all files, those kept for reuse included.
     pub on_disk: u64,
 }
 
 impl Stream {
-    /// A handle of the stream of `log` with this number, which is there.
+    /// Makes a handle of the stream of `log` with this number, which exists.
     pub(crate) fn new(log: &Arc<OpenLog>, id: StreamId) -> Self {
         Stream { core: log.core(id).clone(), log: log.clone() }
     }
 
-    /// A handle of another stream of the same log.
+    /// Makes a handle of another stream of the same log.
     pub(crate) fn sibling(&self, id: StreamId) -> Self {
         Stream::new(&self.log, id)
     }
@@ -92,19 +92,19 @@ impl Stream {
         &self.opened().report
     }
 
-    /// The kind of memory or files that the stream is kept in.
+    /// The kind of storage of the stream.
     pub fn kind(&self) -> LogKind {
         self.core().medium.kind()
     }
 
-    /// Kind of memory of a log in NVRAM, to be shown with every figure measured on it. None for
-    /// logs in files.
+    /// Kind of memory of a log in NVRAM, which should be shown with every figure measured on the
+    /// log. `None` for logs in files.
     pub fn nvram(&self) -> Option<Form> {
         self.core().medium.form()
     }
 
     /// Maximum bytes of records, the reserve included, between [`Stream::start`] and
-    /// [`Stream::reserved`]. `None` if it is not fixed: only in NVRAM it is, where only
+    /// [`Stream::reserved`]. `None` for logs in files, whose capacity is not fixed. In NVRAM only
     /// [`Stream::trim`] makes room. A log whose records lie apart ([`LogKind::lies_apart`]) holds
     /// at least this number of bytes and often some more, but fewer bytes of short records if it
     /// has few entries.
@@ -117,13 +117,13 @@ impl Stream {
         self.capacity().is_some()
     }
 
-    /// Used part of a log in NVRAM, per mille of what appends that are not critical may take.
+    /// Used part of a log in NVRAM, in per mille of the space for appends that are not critical.
     /// `None` for logs in files, which can grow. At 1,000 such appends fail with
-    /// [`AppendError::NoSpace`](crate::AppendError::NoSpace). It is above 1,000 if critical appends
-    /// took more, or if the reserve was raised since. For logs whose records lie apart
-    /// ([`LogKind::lies_apart`]) it is the used part of the entries or of the heap, whichever is
-    /// greater. A chunk of the heap counts as used from its first record on, until all its records
-    /// are trimmed.
+    /// [`AppendError::NoSpace`](crate::AppendError::NoSpace). The value is above 1,000 if critical
+    /// appends used more, or if the reserve was raised since. For logs whose records lie apart
+    /// ([`LogKind::lies_apart`]) the value is the used part of the entries or of the heap,
+    /// whichever is greater. A chunk of the heap counts as used from its first record on, until all
+    /// its records are trimmed.
     pub fn fullness(&self) -> Option<u32> {
         self.core().fullness()
     }
@@ -142,9 +142,10 @@ impl Stream {
         Session::new(self.clone())
     }
 
-    /// Blocks until everything below `end` is at `durability`. This thread may write and sync for
-    /// that. For `Buffered` it returns at once. With [`LogKind::NvDirect`] it returns although
-    /// appends of other threads below `end` may be under way: a finished append is durable there.
+    /// Blocks until everything below `end` is at `durability`. The calling thread may write and
+    /// sync for that. For `Buffered` the call returns at once. With [`LogKind::NvDirect`] it
+    /// returns even if appends of other threads below `end` are under way, because a finished
+    /// append is durable in such a log.
     ///
     /// # Errors
     /// [`Error::Poisoned`] if the log has failed before that, [`Error::BeyondEnd`] if `end` is
@@ -153,8 +154,9 @@ impl Stream {
         self.core().wait(end, durability)
     }
 
-    /// Returns a future that is ready when [`Stream::wait`] would return. The log is asked at once,
-    /// not at the first poll. A worker thread of the log calls the wakers: see [`Completion`].
+    /// Returns a future that is ready when [`Stream::wait`] would return. The durability is
+    /// requested at once, not at the first poll. A worker thread of the log calls the wakers: see
+    /// [`Completion`].
     pub fn wait_async(&self, end: Lsn, durability: Durability) -> Completion {
         Completion::new(self.clone(), end, Dependencies::default(), durability)
     }
@@ -164,7 +166,7 @@ impl Stream {
         Completions::new(&self.log)
     }
 
-    /// Asks the log to bring everything below `end` to `durability`, and returns at once.
+    /// Requests `durability` for everything below `end`, and returns at once.
     pub fn request(&self, end: Lsn, durability: Durability) {
         self.core().request(end, durability);
     }
@@ -181,10 +183,10 @@ impl Stream {
     }
 
     /// Returns a position that separates appends: every record whose append ended before this call
-    /// lies below it, and every record whose append begins after this call lies there or above. It
-    /// writes nothing and waits for no device. It costs little, except with
-    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks;
-    /// there it should be called rarely.
+    /// lies below it, and every record whose append begins after this call lies at that position or
+    /// above. The call writes nothing and waits for no device. It costs little, except with
+    /// [`InserterKind::Chunked`](crate::InserterKind::Chunked), which has to fill all open chunks,
+    /// and with which it should be called rarely.
     pub fn barrier(&self) -> Lsn {
         self.core().barrier()
     }
@@ -223,21 +225,21 @@ impl Stream {
         self.core().frontiers().reserved()
     }
 
-    /// Everything below this position is in memory. It is the last known value, which moves when a
-    /// thread writes.
+    /// Everything below this position is in memory. The position is the last known value, which
+    /// moves when a thread writes.
     pub fn filled(&self) -> Lsn {
         self.core().frontiers().filled()
     }
 
-    /// Everything below this position was handed to the operating system. In NVRAM it is the same
-    /// as [`Stream::durable`].
+    /// Everything below this position was handed to the operating system. In NVRAM the position is
+    /// the same as [`Stream::durable`].
     pub fn written(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().written()
     }
 
-    /// Everything below this position is on the device, or persisted. It moves when a caller waits
-    /// or asks for durability.
+    /// Everything below this position is on the device, or persisted. The position moves when a
+    /// caller waits or asks for durability.
     pub fn durable(&self) -> Lsn {
         self.core().look();
         self.core().frontiers().durable()
@@ -257,8 +259,8 @@ impl Stream {
             .map_err(|error| self.unread(error))
     }
 
-    /// A record that was appended and cannot be read because the log failed, or was closed, before
-    /// it was written is not missing.
+    /// Converts the error of a read. If the record was appended, and the log failed or was closed
+    /// before the record was written, the error is that failure or closing.
     fn unread(&self, error: ReadError) -> Error {
         match (error, self.core().poll(self.reserved(), Durability::Written)) {
             (ReadError::BeyondEnd { at, .. }, Some(Err(ended))) if at < self.reserved() => ended,
@@ -266,7 +268,7 @@ impl Stream {
         }
     }
 
-    /// A reader of the records from `from` on that this opening found.
+    /// Returns a reader of the records from `from` on that this opening found.
     pub(crate) fn recovered(&self, from: Lsn) -> Result<Reader, ReadError> {
         let core = &self.core;
         let found = PrefixExtent { extent: core.clone(), end: self.opened().report.end };
@@ -278,7 +280,7 @@ impl Stream {
     /// # Errors
     /// Those of [`Stream::reader`].
     pub fn read(&self, lsn: Lsn) -> Result<Record, Error> {
-        // Not the written frontier: a write may end within the record.
+        // The written frontier does not count here, because a write may end within the record.
         if lsn >= self.core().medium.readable(self.core()) {
             self.make_readable(self.reserved())?;
         }
@@ -287,9 +289,9 @@ impl Stream {
             .map_err(|error| self.unread(error))
     }
 
-    /// The error that a reader returns in place of `error`. After the log was closed it is never
-    /// damage or a failure of the device: the next opening of the directory may have trimmed the
-    /// record that the reader wanted.
+    /// The error that a reader returns in place of `error`. After the log was closed the error is
+    /// never damage or a failure of the device: the next opening of the directory may have trimmed
+    /// the record that the reader wanted.
     pub(crate) fn found(&self, error: ReadError) -> Error {
         match error {
             ReadError::Corrupt { .. } | ReadError::Device(_) if self.log.is_given_back() => Error::Closed,
@@ -306,10 +308,11 @@ impl Stream {
         }
     }
 
-    /// Trims the stream: its owner needs it only from `to` on, which is the start of a record or
-    /// [`Stream::durable`]. The log below `to`, as far as no pin ([`Log::pin`](crate::Log::pin))
-    /// holds it, is dropped: segments that lie below entirely are reused, or in NVRAM their bytes.
-    /// The trim is durable when this returns. Pins that are too far behind are lost.
+    /// Trims the stream: its owner needs only the records from `to` on. `to` is the start of a
+    /// record or [`Stream::durable`]. The log below `to` is dropped, as far as no pin
+    /// ([`Log::pin`](crate::Log::pin)) retains it: segments that lie entirely below are reused; in
+    /// NVRAM the bytes are reused. The trim is durable when this returns. Pins that are too far
+    /// behind are lost.
     ///
     /// # Errors
     /// [`Error::BeyondEnd`] if `to` is not durable yet; [`Error::Poisoned`], [`Error::Closed`].
@@ -326,8 +329,8 @@ impl Stream {
         if to > durable {
             return Err(Error::BeyondEnd { at: to, end: durable });
         }
-        // Where a truncated range begins, the start may be; within it, not (`truncated.rs`,
-        // invariant 4).
+        // The start may be at the beginning of a truncated range, but not inside the range
+        // (`truncated.rs`, invariant 4).
         let truncations = &core.truncations;
         let _turn = locked(&truncations.turn);
         let ends = self.log.ends();
@@ -349,9 +352,9 @@ impl Stream {
     }
 
     /// Sets `bytes` more of the prepared space aside for critical appends, until the guard is
-    /// dropped. In a log whose records lie apart ([`LogKind::lies_apart`]) it also sets aside
-    /// entries for as many records as there may be in these bytes. It may wait for segments to be
-    /// prepared. Records that other threads are appending at this moment may still take some of
+    /// dropped. In a log whose records lie apart ([`LogKind::lies_apart`]) the call also sets aside
+    /// entries for as many records as there may be in these bytes. The call may wait until segments
+    /// are prepared. Records that other threads are appending at this moment may still take some of
     /// that space.
     ///
     /// # Errors

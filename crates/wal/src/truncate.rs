@@ -1,13 +1,14 @@
 //! Truncating a stream: dropping the records of its suffix so that no crash brings them back.
 //!
 //! Any thread; one truncation or trim of a stream at a time. A truncation appends a record that
-//! names the range of positions to be dropped, and waits until that is durable. `truncated.rs` has
-//! what readers make of it; decision 52 has why the end of the log does not go back. Invariants:
+//! names the range of positions to be dropped, and waits until the record is durable.
+//! `truncated.rs` says how readers treat the range; decision 52 says why the end of the log does
+//! not move back. Invariants:
 //!
 //! 1. The control file says that the log may have such records before the first one is appended. A
-//!    program that knows none of them refuses the log.
+//!    program that does not know these records refuses the log.
 //! 2. What is kept from the suffix is appended again above the range and below the record that
-//!    drops the range. So a crash leaves the suffix, or what was kept of it.
+//!    drops the range. A crash therefore leaves the suffix, or the kept records.
 //! 3. The range ends at a barrier of the inserter: it holds every record whose append had returned,
 //!    and none that is appended afterwards.
 //!
@@ -38,18 +39,18 @@ impl Stream {
     /// Drops every record that starts at `position` or above and was appended before this call.
     /// `position` is the start of the first record to drop ([`Appended::lsn`]), the end of the last
     /// record to keep, or [`Stream::durable`]. The truncation is durable when this returns: no
-    /// crash brings a dropped record back. It blocks for a sync, so it should be rare.
+    /// crash brings a dropped record back. The call blocks for a sync, so it should be rare.
     ///
     /// The records of `kept` are appended in the same step: after a crash either no record is
-    /// dropped, or all of them are and the kept records are there. `kept` is for records that must
-    /// survive the truncation, such as the vote of a Raft log whose last copy is among the dropped
-    /// records.
+    /// dropped, or all of them are dropped and the kept records exist. `kept` is for records that
+    /// must survive the truncation, such as the vote of a Raft log whose last copy is among the
+    /// dropped records.
     ///
     /// Positions are not used again: the next record starts above everything that was dropped.
     /// Readers pass over dropped records, and [`Stream::read`] returns [`ReadError::Truncated`] for
     /// them. A follower that has returned such a record gets that error once ([`Stream::follow`]).
     /// Pins and named consumers stay where they are. The space becomes free when the log is trimmed
-    /// above.
+    /// above the dropped records.
     ///
     /// A record that another thread is appending at the same time may be dropped or not.
     ///
@@ -74,11 +75,11 @@ impl Stream {
     /// # Errors
     /// [`Error::NotTruncatable`] unless the log is in files and has one stream.
     /// [`Error::BeyondEnd`] if `position` is beyond the end of the log. [`Error::Read`] with
-    /// [`ReadError::Trimmed`], with [`ReadError::Corrupt`] if no record starts there, or with
-    /// [`ReadError::Truncated`] if it lies in a part that was dropped before. Those of
-    /// [`Session::append`](crate::Session::append) for `kept`; the first records of `kept` may be
-    /// in the log then. [`Error::Poisoned`]: the next opening decides whether the records were
-    /// dropped.
+    /// [`ReadError::Trimmed`], with [`ReadError::Corrupt`] if no record starts at `position`, or
+    /// with [`ReadError::Truncated`] if `position` lies in a part that was dropped before. The
+    /// errors of [`Session::append`](crate::Session::append) for `kept`, after which the first
+    /// records of `kept` may be in the log. [`Error::Poisoned`]: the next opening decides whether
+    /// the records were dropped.
     pub fn truncate_after(&self, position: Lsn, kept: &[Append<'_>]) -> Result<Truncation> {
         let core = self.core();
         let streams = self.log().streams.len();
@@ -101,12 +102,13 @@ impl Stream {
         Ok(Truncation { from: range.from, to: range.to, kept })
     }
 
-    /// Fails unless the stream may be truncated there.
+    /// Fails unless the stream may be truncated at `position`.
     fn check_truncation(&self, position: Lsn) -> Result<()> {
         let core = self.core();
         self.wait(position, Durability::Durable)?;
         self.check_cut(position)?;
-        // At its end nothing is dropped anew, and at its beginning no more than was.
+        // The beginning of a range that was dropped before is allowed, because the new range
+        // contains it; its end is no longer inside the range.
         match core.truncations.dropping(position) {
             Some(range) if range.from < position => {
                 let Range { from, to } = range;

@@ -1,22 +1,23 @@
 //! The truncated ranges of a stream: which records between its start and its end are dropped, and
-//! the record that says so.
+//! the record that names a range.
 //!
 //! Pure but for two latches; any thread. A stream is truncated by a record of kind
-//! [`Kind::TRUNCATE`] at its end, which names the range of positions whose records count no more
+//! [`Kind::TRUNCATE`] at its end, which names the range of positions whose records are dropped
 //! (`truncate.rs`). Positions are never used twice, and no byte of the range is changed.
 //! Invariants:
 //!
-//! 1. A range lies below the record that names it. It begins where a record starts that was not
-//!    truncated, or at the durable frontier of that time.
-//! 2. So ranges are disjoint, or the later one holds all of the earlier one. The merged ranges are
-//!    sorted, and something lies between any two of them.
+//! 1. A range lies below the record that names it. The range begins at the start of a record that
+//!    was not truncated, or at the durable frontier at the time of the truncation.
+//! 2. Two ranges are therefore disjoint, or the later one contains the earlier one. The merged
+//!    ranges are sorted, and at least one record lies between any two of them.
 //! 3. An open log counts a range only after the record that names it is durable. Otherwise a
 //!    follower could pass over records that a crash brings back.
 //! 4. The start of a stream is never inside a range: a trim to such a position ends where the range
-//!    begins. Otherwise a consumer that stands there could not be told that it has seen truncated
-//!    records.
+//!    begins. Otherwise the log could not tell a consumer at such a position that it has seen
+//!    truncated records.
 //!
-//! A crash leaves the record or not. Recovery's walk finds it before anything is read for users.
+//! A crash leaves the record, or no part of the truncation. Recovery's walk finds the record before
+//! users read anything.
 
 use katydid_kernels::checksum::read_u64;
 use katydid_kernels::lsn::Lsn;
@@ -42,8 +43,8 @@ impl Range {
         body
     }
 
-    /// The range that a record names: none if it is of another kind, an error if no log writes such
-    /// a record.
+    /// Returns the range that a record names: none if the record is of another kind, an error if no
+    /// log writes such a record.
     pub(crate) fn of(record: &Decoded<'_>) -> Result<Option<Range>, ()> {
         let header = &record.header;
         if header.kind != Kind::TRUNCATE {
@@ -70,7 +71,7 @@ pub(crate) struct Ranges(Vec<Range>);
 impl Ranges {
     /// Adds the range of a later record.
     pub(crate) fn add(&mut self, mut range: Range) {
-        // One that ends where this one begins is the same to a reader: there is nothing between
+        // A range that ends where this one begins is merged with it, because no record lies between
         // them.
         while let Some(last) = self.0.last().copied().filter(|last| last.to >= range.from) {
             range.from = range.from.min(last.from);
@@ -79,7 +80,7 @@ impl Ranges {
         self.0.push(range);
     }
 
-    /// Returns whether a record that starts there is truncated.
+    /// Returns whether a record that starts at `at` is truncated.
     pub(crate) fn drops(&self, at: Lsn) -> bool {
         self.next(at).is_some_and(|range| range.from <= at)
     }
@@ -103,15 +104,15 @@ pub(crate) struct Truncations {
     made: AtomicUsize,
     /// A leaf latch.
     state: RwLock<State>,
-    /// Held through a truncation and through a trim, across device calls: before every other lock
-    /// of the stream (invariant 4).
+    /// Held during a truncation and during a trim, across device calls. Taken before every other
+    /// lock of the stream (invariant 4).
     pub(crate) turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     ranges: Ranges,
-    /// Those that this opening made, in order: 16 bytes for each call.
+    /// The ranges of the truncations that this opening made, in order; each takes 16 bytes.
     made: Vec<Range>,
 }
 
@@ -125,7 +126,7 @@ impl Truncations {
         self.made.load(Ordering::Acquire)
     }
 
-    /// The record that names this range is durable.
+    /// Adds a range, after the record that names it has become durable.
     pub(crate) fn add(&self, range: Range) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         state.ranges.add(range);
@@ -137,7 +138,7 @@ impl Truncations {
         look(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The range that the record at this position is dropped by.
+    /// Returns the range that drops the record at this position.
     pub(crate) fn dropping(&self, at: Lsn) -> Option<Range> {
         self.next(at).filter(|range| range.from <= at)
     }
@@ -147,7 +148,7 @@ impl Truncations {
         self.look(|state| state.ranges.next(at))
     }
 
-    /// The range that a reader which stands at this position has passed into.
+    /// Returns the range that a reader at this position is inside of.
     pub(crate) fn inside(&self, at: Lsn) -> Option<Range> {
         self.look(|state| state.ranges.inside(at))
     }
@@ -157,7 +158,7 @@ impl Truncations {
         self.inside(to).map_or(to, |range| range.from)
     }
 
-    /// The range that was truncated below `at` since `seen` truncations had been made.
+    /// Returns the range that later truncations than the first `seen` have dropped below `at`.
     pub(crate) fn since(&self, seen: usize, at: Lsn) -> Option<Range> {
         if self.made() == seen {
             return None;
@@ -169,10 +170,10 @@ impl Truncations {
     }
 }
 
-/// A reader's way over truncated ranges.
+/// Takes a reader over truncated ranges.
 #[derive(Debug)]
 pub(crate) struct Skip {
-    /// Number of truncations when `next` was looked for; `usize::MAX` if it was not.
+    /// Number of truncations when `next` was looked for; `usize::MAX` before that.
     seen: usize,
     next: Option<Range>,
 }
@@ -182,7 +183,7 @@ impl Skip {
         Skip { seen: usize::MAX, next: None }
     }
 
-    /// The position to go on at, if a record that starts at `at` is truncated.
+    /// Returns the position at which to continue, if a record that starts at `at` is truncated.
     #[inline]
     pub(crate) fn over(&mut self, truncations: &Truncations, at: Lsn) -> Option<Lsn> {
         let made = truncations.made();
@@ -220,7 +221,7 @@ mod tests {
             assert_eq!(truncations.dropping(at).map(|range| range.to), to, "{at}");
             assert_eq!(skip.over(&truncations, at), to, "{at}");
         }
-        // The end of a range is where a reader stands that has read all of it.
+        // A reader that has read all of a range is at its end.
         for (at, from) in [(80, None), (88, Some(80)), (400, Some(80)), (408, None)] {
             assert_eq!(truncations.inside(Lsn::new(at)).map(|range| range.from.get()), from, "{at}");
             assert_eq!(truncations.start_below(Lsn::new(at)).get(), from.unwrap_or(at));

@@ -1,10 +1,10 @@
 //! Wakers of futures that wait, and the thread that calls them.
 //!
-//! A waker is a program's code, and so is what it drops: a task, its future, perhaps the last
-//! handle of the log. A thread that leads, writes, or appends for a caller that holds latches must
-//! not run it. So the leader only collects the wakers that are due and notifies the worker thread
-//! `katydid-log-wakers`, once a round. The first future that waits starts that thread. It sleeps
-//! while no waker is due.
+//! A waker runs a program's code, and may drop a task, a future, perhaps the last handle of the
+//! log. A thread that leads, writes, or appends for a caller that holds latches must not run such
+//! code. The leader therefore only collects the wakers that are due, and notifies the worker thread
+//! `katydid-log-wakers` once a round. The first future that waits starts that thread. The thread
+//! sleeps while no waker is due.
 //!
 //! Run by pollers, by leaders, and by the worker thread. Invariants:
 //!
@@ -12,24 +12,26 @@
 //!    leader that has moved a frontier looks at `registered`. A sequentially consistent fence
 //!    stands between the two steps of each. So either the leader finds the waker, or the poller
 //!    finds the frontier moved.
-//! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds nothing
-//!    while it calls one, and it keeps nothing of the log alive but this file's `Shared`: a waker
-//!    may drop the last handle, which closes the log on the worker thread like on any other.
+//! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds no latch
+//!    while it calls a waker, and keeps nothing of the log alive except this file's `Shared`: a
+//!    waker may drop the last handle, which closes the log on the worker thread like on any other
+//!    thread.
 //! 3. Each waker that was registered and not taken back is called once: when its position is at its
-//!    level, or when the log has failed or is closed. A waker that panics is called too, and the
-//!    next ones after it.
+//!    level, or when the log has failed or is closed. If a waker panics, the next ones are still
+//!    called.
 //! 4. The log never waits for the worker thread, nor for a waker. Closing does not join it: the
-//!    closing thread may hold what a waker waits for.
+//!    closing thread may hold a latch that a waker waits for.
 //! 5. Without threads of the log ([`Background::Caller`]) wakers are called by [`Wakers::call_due`]
-//!    only: from [`Log::run_background`] and at the end of closing. No other call of the log is
-//!    known to be made with nothing held.
+//!    only: from [`Log::run_background`] and at the end of closing. In all other calls of the log
+//!    the caller may hold latches.
 //!
-//! Wakers are called one after another: one that blocks delays those behind it, and no commit.
+//! Wakers are called one after another. A waker that blocks delays the wakers behind it, but no
+//! commit.
 //!
-//! Every movement of a frontier calls [`Wakers::release`]. In NVRAM that is every commit, so
-//! without wakers it takes no latch.
+//! Every movement of a frontier calls [`Wakers::release`]. In NVRAM every commit does so, and
+//! [`Wakers::release`] therefore takes no latch if no waker is registered.
 //!
-//! A crash leaves nothing of this behind.
+//! A crash leaves no state of this file.
 //!
 //! [`Log::run_background`]: crate::Log::run_background
 
@@ -67,7 +69,7 @@ struct State {
     durable: BTreeMap<(Lsn, u64), Waker>,
     /// The last ticket given out.
     ticket: u64,
-    /// To be called, in this order.
+    /// Wakers to be called, in this order.
     due: Vec<Waker>,
     thread: Thread,
 }
@@ -77,11 +79,11 @@ struct State {
 enum Thread {
     #[default]
     Absent,
-    /// It calls wakers, or is about to look for some.
+    /// The thread calls wakers, or is about to look for some.
     Busy,
-    /// It waits for a notification.
+    /// The thread waits for a notification.
     Asleep,
-    /// It ends when nothing is due. No waker is registered any more.
+    /// The thread ends when nothing is due. No waker is registered any more.
     Over,
 }
 
@@ -102,7 +104,7 @@ impl Wakers {
     /// Makes sure that registered wakers will be called.
     ///
     /// # Errors
-    /// If the system has no thread for it.
+    /// If the system cannot start the worker thread.
     pub(crate) fn ensure_thread(&self) -> std::io::Result<()> {
         if self.background == Background::Caller {
             return Ok(());
@@ -111,15 +113,15 @@ impl Wakers {
         if state.thread == Thread::Absent {
             let shared = self.shared.clone();
             let thread = std::thread::Builder::new().name("katydid-log-wakers".to_owned());
-            // It is not joined (invariant 4).
+            // The worker thread is not joined (invariant 4).
             let _detached = thread.spawn(move || shared.run())?;
             state.thread = Thread::Busy;
         }
         Ok(())
     }
 
-    /// Registers `waker`, in place of the one that `ticket` stands for, unless `settled` holds. The
-    /// waker that is not needed any more, if any, is returned for the caller to drop.
+    /// Registers `waker`, in place of the waker with this `ticket`, unless `settled` holds. Returns
+    /// the waker that is not needed any more, if any, for the caller to drop.
     pub(crate) fn register(
         &self,
         ticket: &mut Option<u64>,
@@ -147,7 +149,8 @@ impl Wakers {
         replaced
     }
 
-    /// Takes a registered waker back, unless it is due already; for the caller to drop.
+    /// Takes a registered waker back, unless it is due already, and returns it for the caller to
+    /// drop.
     pub(crate) fn forget(&self, ticket: u64, (end, level): (Lsn, Durability)) -> Option<Waker> {
         let mut state = self.shared.lock();
         let own = state.of(level).remove(&(end, ticket));
@@ -155,8 +158,8 @@ impl Wakers {
         own
     }
 
-    /// Has those called for whose end and level `settled` holds. It must be monotone in the end.
-    /// Calls none itself.
+    /// Makes the wakers due for whose end and level `settled` holds, which must be monotone in the
+    /// end. Calls no waker itself.
     pub(crate) fn release(&self, settled: impl Fn(Lsn, Durability) -> bool) {
         // Invariant 1.
         fence(Ordering::SeqCst);
@@ -188,8 +191,8 @@ impl Wakers {
         self.shared.registered.load(Ordering::Relaxed) > 0
     }
 
-    /// Has the waker called by the worker thread, which was started before. After the end of the
-    /// log it is dropped.
+    /// Makes the worker thread, which was started before, call the waker. After the end of the log
+    /// the waker is dropped.
     pub(crate) fn hand_over(&self, waker: Waker) {
         let mut state = self.shared.lock();
         state.due.push(waker);
@@ -199,7 +202,7 @@ impl Wakers {
         }
     }
 
-    /// Calls the wakers that are due, if the log has no threads. The caller must hold nothing.
+    /// Calls the wakers that are due, if the log has no threads. The caller must hold no latch.
     pub(crate) fn call_due(&self) {
         if self.background == Background::Caller {
             let due = std::mem::take(&mut self.shared.lock().due);
@@ -207,8 +210,8 @@ impl Wakers {
         }
     }
 
-    /// Has all wakers called, and the worker thread end after that. The log is over: no waker is
-    /// registered any more.
+    /// Makes all wakers due, and ends the worker thread after it has called them. The log is over:
+    /// no waker is registered any more.
     pub(crate) fn end(&self) {
         self.release(|_, _| true);
         self.shared.lock().thread = Thread::Over;
@@ -217,18 +220,18 @@ impl Wakers {
 }
 
 impl Shared {
-    /// After a waker was registered or removed, with the latch held.
+    /// Updates `registered` after a waker was registered or removed, with the latch held.
     fn count(&self, state: &State) {
         self.registered.store(state.written.len() + state.durable.len(), Ordering::Relaxed);
     }
 
-    /// The worker thread's body.
+    /// Runs the worker thread.
     fn run(&self) {
         let mut due = Vec::new();
         let mut state = self.lock();
         loop {
             if !state.due.is_empty() {
-                // What `due` was goes back, for its memory.
+                // The empty list goes back, so that its memory is used again.
                 std::mem::swap(&mut state.due, &mut due);
                 drop(state);
                 due.drain(..).for_each(call);
@@ -242,7 +245,7 @@ impl Shared {
         }
     }
 
-    /// Nothing that can panic happens under it, so a poisoned latch is taken as it is.
+    /// Takes the latch, poisoned or not: nothing that can panic happens under it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,7 +253,7 @@ impl Shared {
 
 fn call(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // The panic has been reported. Dropping what it carries might be another one.
+        // The panic has been reported. Dropping its payload might panic again.
         std::mem::forget(payload);
     }
 }

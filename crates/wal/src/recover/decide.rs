@@ -1,13 +1,14 @@
-//! The decisions of opening a log, apart from all reading and writing.
+//! The decisions of opening a log, separate from all reading and writing.
 //!
-//! Pure. Two tables: [`judge_files`] says from the control file, the names and the headers whether
-//! the records can be looked at; [`judge_end`] says from the records where the log ends and whether
-//! that may be. Every combination of inputs has a row, and a test goes through all of them.
+//! Pure. There are two tables. [`judge_files`] decides from the control file, the names and the
+//! headers whether the records can be read. [`judge_end`] decides from the records whether the log
+//! may end where they end. Every combination of inputs has a row, and a test goes through all of
+//! them.
 
 /// State of the control file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ControlFound {
-    /// There is none.
+    /// There is no control file.
     Absent,
     /// Sound, and nothing was ever written: creation may not have finished.
     Unused,
@@ -22,22 +23,22 @@ pub(crate) enum ControlFound {
 /// State of the segments from the start on, judged by their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SegmentsFound {
-    /// There is none.
+    /// There is no segment.
     None,
-    /// Later ones are there, but not the one that holds the start.
+    /// Later segments exist, but not the one that holds the start.
     StartMissing,
-    /// One between others is missing.
+    /// A segment between others is missing.
     Gap,
-    /// The last ones, which the control file knows of, are missing.
+    /// The last segments, which the control file names, are missing.
     Cut,
-    /// All from the start's to the last one.
+    /// All segments from the start's to the last one exist.
     Complete,
 }
 
-/// The worst that was found in the headers of those segments.
+/// The worst fault in the headers of the segments from the start on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadersFound {
-    /// All agree with their names and the log.
+    /// All headers agree with their names and the log.
     Sound,
     /// Damaged, too short, or in the wrong place.
     Corrupt,
@@ -54,23 +55,23 @@ pub(crate) enum FilesVerdict {
     Create,
     /// Finish making a log: its control file is there, its first segment is not.
     FinishCreation,
-    /// Look at the records.
+    /// Read the records.
     Read,
-    /// Refuse.
+    /// Refuse the log: there are segments without a control file.
     MissingControl,
-    /// Refuse.
+    /// Refuse the log: no slot of the control file is sound.
     CorruptControl,
-    /// Refuse.
+    /// Refuse the log: a segment is missing.
     MissingSegment,
-    /// Refuse.
+    /// Refuse the log: a segment is damaged.
     CorruptSegment,
-    /// Refuse.
+    /// Refuse the log: a segment belongs to another log.
     ForeignSegment,
-    /// Refuse.
+    /// Refuse the log: a file is of another version.
     OtherVersion,
 }
 
-/// Decides whether the records can be looked at.
+/// Decides whether the records can be read.
 ///
 /// Files of a program of another version are not judged further. A foreign segment is reported
 /// before a missing one, since it tells more: files were copied. A missing one is reported before a
@@ -85,15 +86,16 @@ pub(crate) fn judge_files(
         (OtherVersion, _, _) => FilesVerdict::OtherVersion,
         (Corrupt, _, _) => FilesVerdict::CorruptControl,
         (Absent, SegmentsFound::None, _) => FilesVerdict::Create,
-        // Segments are made after the control file and never outlive it: it was removed by hand.
+        // Segments are made after the control file and never outlive it, so the file was removed by
+        // hand.
         (Absent, _, _) => FilesVerdict::MissingControl,
         (Unused, SegmentsFound::None, _) => FilesVerdict::FinishCreation,
         // The start's segment always exists once the log was used.
         (Used, SegmentsFound::None, _) => FilesVerdict::MissingSegment,
         (Unused | Used, _, HeadersFound::OtherVersion) => FilesVerdict::OtherVersion,
         (Unused | Used, _, HeadersFound::Foreign) => FilesVerdict::ForeignSegment,
-        // Segments appear in order and go in order: no crash leaves a gap. The control file learns
-        // of them afterwards.
+        // Segments are made and removed in order, so no crash leaves a gap. The control file names
+        // a segment after the segment exists.
         (Unused | Used, SegmentsFound::StartMissing | SegmentsFound::Gap | SegmentsFound::Cut, _) => {
             FilesVerdict::MissingSegment
         }
@@ -127,24 +129,24 @@ pub(crate) enum Survivors {
 /// and all valid records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DurableFound {
-    /// Not beyond where the valid records end.
+    /// Not beyond the end of the valid records.
     Reached,
-    /// Beyond that.
+    /// Beyond the end of the valid records.
     Beyond,
-    /// Even beyond the last segment.
+    /// Beyond the last segment.
     BeyondSegments,
 }
 
 /// Verdict about the end of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndVerdict {
-    /// Nothing was being written: open there.
+    /// Nothing was being written: the log can be opened.
     CleanEnd,
-    /// A write was cut by a crash: nothing beyond was acknowledged; open there.
+    /// A crash interrupted a write: nothing beyond was acknowledged, and the log can be opened.
     TornTail,
-    /// Refuse.
+    /// Refuse the log: a durable record is damaged.
     CorruptBelowDurable,
-    /// Refuse.
+    /// Refuse the log: a segment with durable records is missing.
     MissingSegment,
 }
 
@@ -165,7 +167,7 @@ pub(crate) fn judge_end(stop: StopFound, survivors: Survivors, durable: DurableF
 mod tests {
     use super::*;
 
-    /// Rules the table must obey, stated another way than the table is, for every combination.
+    /// Checks every combination against rules that are stated in another way than the table.
     #[test]
     fn files_table() {
         use ControlFound::{Absent, Corrupt, OtherVersion, Unused, Used};
@@ -208,7 +210,7 @@ mod tests {
                         FilesVerdict::Read
                     };
                     assert_eq!(verdict, expected, "{control:?} {segments:?} {headers:?}");
-                    // Whatever the rest: a new log is made only where nothing of an old one is.
+                    // A new log is made only where nothing of an old one exists.
                     assert_eq!(verdict == FilesVerdict::Create, control == Absent && none);
                     rows += 1;
                 }

@@ -1,8 +1,8 @@
 //! The incarnations that wrote a log, and the range that each one wrote.
 //!
 //! Pure; any thread. Incarnations grow along the log, and each begins where the one before it was
-//! cut off. So the end of an incarnation's part says for ever what of it survived, however much
-//! later ones have appended. Dependencies are judged by it (`head.rs`).
+//! cut off. The end of an incarnation's part therefore says for ever which of its records survived,
+//! however much later incarnations have appended. `head.rs` judges dependencies by these ends.
 
 use katydid_kernels::lsn::Lsn;
 
@@ -10,7 +10,7 @@ use katydid_kernels::lsn::Lsn;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct IncarnationHistory {
     start: Lsn,
-    /// Incarnation of the record at `start`, or one below it.
+    /// Incarnation of the record at `start`, or a smaller one.
     first: u32,
     /// Larger incarnations, ascending, and where each begins.
     later: Vec<(u32, Lsn)>,
@@ -23,12 +23,12 @@ impl IncarnationHistory {
         IncarnationHistory { start, first, later: Vec::new(), end: start }
     }
 
-    /// From `at` on it was this larger one.
+    /// Notes that this larger incarnation begins at `at`.
     pub(crate) fn begin(&mut self, incarnation: u32, at: Lsn) {
         self.later.push((incarnation, at));
     }
 
-    /// There is no more.
+    /// Notes the end of the log.
     pub(crate) fn close(&mut self, end: Lsn) {
         self.end = end;
     }
@@ -48,7 +48,7 @@ impl IncarnationHistory {
 }
 
 impl IncarnationHistory {
-    /// The incarnation that wrote the record at `at`, which is there.
+    /// Returns the incarnation that wrote the record at `at`, which exists.
     pub(crate) fn at(&self, at: Lsn) -> u32 {
         let after = self.later.partition_point(|(_, begin)| *begin <= at);
         after.checked_sub(1).map_or(self.first, |last| self.later[last].0)

@@ -1,4 +1,4 @@
-//! Judgement of a log in files that changes nothing.
+//! Judging a log in files without changing anything.
 //!
 //! One thread; files are opened for reading only. A log that opening would refuse is judged as far
 //! as it can be read.
@@ -53,9 +53,9 @@ pub struct SegmentReport {
 pub(crate) struct Inspected {
     pub source: Arc<dyn Source>,
     pub judgement: Judgement,
-    /// All segment files, by position; none of a log in memory.
+    /// All segment files, by position; none for a log in memory.
     pub segments: Vec<SegmentReport>,
-    /// The error that opening would give before it looks at a record.
+    /// The error that opening would return before it reads a record.
     pub refused: Result<(), OpenError>,
 }
 

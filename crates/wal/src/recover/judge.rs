@@ -1,4 +1,4 @@
-//! The verdict about the records, with its evidence gathered and its error made.
+//! The verdict about the records: gathering its evidence, and making its error.
 //!
 //! One thread; reads only. Used by opening and by inspecting, which therefore judge alike.
 
@@ -22,15 +22,15 @@ pub(crate) struct Judgement {
     pub outcome: Result<Outcome, OpenError>,
 }
 
-/// Parts with which a sound log goes on.
+/// The finding about a sound log, and the incarnation in which it continues.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
     pub finding: Finding,
-    /// One that no surviving byte of the log was written with.
+    /// An incarnation that no surviving byte of the log has.
     pub incarnation: u32,
 }
 
-/// Walks, searches where needed, and decides what the end is.
+/// Walks over the records, searches beyond their end if needed, and decides what the end means.
 pub(crate) fn judge(
     source: &dyn Source,
     state: &ControlState,
@@ -41,15 +41,15 @@ pub(crate) fn judge(
         walk(source, &mut window, state.start, state.start_incarnation, visitor)
     };
     let walk = if state.truncates && !visitor.ignores_records() {
-        // Which records are dropped is known only behind them.
+        // The record that drops others lies behind them.
         let truncated = pass(&mut NoVisitor)?.truncated;
         pass(&mut LivingRecords { visitor, truncated })?
     } else {
         pass(visitor)?
     };
-    // Closing writes its record last and then remembers this end, and no opening since has written
-    // anything: there is nothing to search for. But where holes are not waited for, another thread
-    // may have appended beyond one meanwhile.
+    // Closing writes its record last and then stores this end, and no opening has written anything
+    // since, so there is nothing to search for. In a log whose commits do not wait for holes,
+    // however, another thread may have appended beyond a hole meanwhile.
     let finished = state.log.waits_for_holes()
         && walk.closed
         && walk.incarnation == state.incarnation
@@ -57,8 +57,8 @@ pub(crate) fn judge(
     let search =
         if finished { Search::default() } else { search(source, &mut window, walk.end, walk.incarnation)? };
     let durable = state.durable.max(state.start).max(walk.durable).max(search.durable);
-    // What is there then is of an earlier use of the place, also if it looks torn: of a record that
-    // an opening before has cut off.
+    // The bytes at the end are then of an earlier use of the place, even if they look torn: of a
+    // record that an earlier opening has cut off.
     let stop = if finished { StopFound::Blank } else { walk.stop };
     let outcome = decide(source, state, &walk, stop, &search, durable);
     Ok(Judgement { walk, durable, scanned_bytes: window.read_bytes(), outcome })

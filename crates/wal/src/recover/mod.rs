@@ -1,23 +1,24 @@
 //! Opening a log: judge what is there, then begin a new incarnation.
 //!
-//! One thread, before anything else has the log; the caller holds the directory's lock. The
+//! One thread, before any other thread has the log; the caller holds the directory's lock. The
 //! decisions are in [`decide`], the walk over the records in [`scan`], the look at files in
-//! [`survey`]; here is the order of things:
+//! [`survey`]; this file has the order of the steps:
 //!
 //! 1. Directory and live files are synced, and their cached bytes dropped, before anything is
-//!    believed: what is judged is what a crash of the machine would leave. Otherwise a second crash
-//!    could take back bytes on which this opening built.
-//! 2. Up to the verdict nothing is changed. A refused log stays as it was; a failing read is an
-//!    error of the device and judges nothing.
+//!    judged. Opening therefore judges what a crash of the machine would leave. Otherwise a second
+//!    crash could take back bytes on which this opening built.
+//! 2. Nothing is changed before the verdict. A refused log stays as it was. A failing read is an
+//!    error of the device, and says nothing about the log.
 //! 3. The new incarnation is durable in the control file before anything is written with it, so no
-//!    two openings ever write with the same one.
+//!    two openings ever write with the same incarnation.
 //! 4. The Restart record is durable at the end before the open log is handed out. From then on no
-//!    byte that an older incarnation left beyond the end can become valid again, and what readers
-//!    were shown stays.
+//!    byte that an older incarnation left beyond the end can become valid again, and the records
+//!    that readers have seen stay.
 //!
-//! A crash at any point leaves a log that the next opening judges the same: until 4 the records are
-//! untouched (only bytes from the end on are written, and those are no valid record until the
-//! Restart record is complete); files that were being made are removed or finished.
+//! A crash at any point leaves a log that the next opening judges the same: until step 4 the
+//! records are untouched (only bytes from the end on are written, and they are no valid record
+//! until the Restart record is complete). The next opening removes or finishes files that were
+//! being made.
 
 pub(crate) mod decide;
 mod incarnations;
@@ -70,7 +71,7 @@ pub(crate) struct Opened {
     pub truncated: Ranges,
 }
 
-/// A log in files, of which [`Opened`] is made.
+/// A log in files, from which [`Opened`] is made.
 #[derive(Debug)]
 struct Segments {
     store: Arc<SegmentStore>,
@@ -83,10 +84,11 @@ struct Segments {
     tail: Vec<u8>,
 }
 
-/// Opens a log in files, whose control file this is. `visitor` sees the records that are found.
+/// Opens the log in files to which this control file belongs. `visitor` sees the records that
+/// recovery finds.
 ///
 /// # Errors
-/// See [`OpenError`]; nothing was changed by those that judge the log's content.
+/// See [`OpenError`]. If the error is about the log's content, nothing was changed.
 pub(crate) fn open(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -138,10 +140,11 @@ fn open_files(
         clear_leftovers(directory, method, settings.spare_segments, survey, geometry.index(state.start))?;
     let store =
         SegmentStore::new(directory.clone(), control, method, settings.spare_segments, files, recyclable);
-    // Before the incarnation begins: incarnation 0 says that segments may be missing.
+    // The segments are prepared before the incarnation begins, because incarnation 0 says that
+    // segments may be missing.
     let restart_end = walk.end.plus(record::HEADER_BYTES as u64);
     let reach = match state.incarnation == 0 && options.streams == 1 {
-        // As far as one segment of full size would reach.
+        // As far as is wanted ahead, but at most half a segment of full size.
         true => files::first_ahead(options, settings, walk.end).min(walk.end.plus(state.segment_bytes / 2)),
         false => restart_end,
     };
@@ -162,13 +165,13 @@ fn open_files(
     Ok(Segments { store: Arc::new(store), report, incarnations, incarnation, end, truncated, tail })
 }
 
-/// Contents of the control file of a log. Only that file is read, and nothing is changed.
+/// Returns the contents of the control file of a log. Reads only that file, and changes nothing.
 pub(crate) fn control_state(directory: &dyn Directory) -> Result<ControlState, OpenError> {
     let control = read_control(directory.open_read_only(CONTROL_NAME)?.as_ref())?;
     control.map_err(|fault| unusable_control(directory, fault))
 }
 
-/// Refuses a log in files that lacks one which its control file knows of. Changes nothing.
+/// Refuses a log in files that lacks a file which its control file names. Changes nothing.
 pub(crate) fn check_complete(
     directory: &dyn Directory,
     survey: &Survey,
@@ -229,10 +232,10 @@ fn open_segments(
     Ok(files)
 }
 
-/// Removes half-made files, trimmed segments that cannot be opened, and more trimmed segments than
-/// are kept; the indexes of those kept for reuse. A trimmed segment holds nothing that the log
-/// needs. One that is of another striped set, or lacks a part, must be found here: a writer that
-/// met it while it prepares the log would shut the log off.
+/// Removes half-made files, trimmed segments that cannot be opened, and trimmed segments beyond
+/// `spare_segments`. Returns the indexes of the segments kept for reuse. A trimmed segment holds
+/// nothing that the log needs. A segment of another striped set, or one that lacks a part, must be
+/// found here: a thread that met it while preparing the log would fail the log.
 fn clear_leftovers(
     directory: &Arc<dyn Directory>,
     method: Method,
@@ -254,7 +257,7 @@ fn clear_leftovers(
     for file in survey.unfinished.iter().map(|&file| file.to_owned()).chain(excess.into_iter().map(name)) {
         match directory.remove(&file) {
             Ok(()) => removed = true,
-            // The making of a control file has just used its name up.
+            // Making the control file has just renamed it.
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error.into()),
         }
@@ -273,8 +276,8 @@ fn prepare_up_to(store: &SegmentStore, end: Lsn) -> device::Result<()> {
     Ok(())
 }
 
-/// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Where
-/// the next record goes, and the bytes before that in its block.
+/// Writes the Restart record at `at`, durably, with zeros up to the end of its last block. Returns
+/// the position of the next record, and the bytes before that position in its block.
 fn write_restart(store: &SegmentStore, at: Lsn, incarnation: u32) -> Result<(Lsn, Vec<u8>), OpenError> {
     let fields = HeaderFields {
         incarnation,

@@ -1,6 +1,6 @@
-//! The verdict about the files, with its evidence gathered and its error made.
+//! The verdict about the files: gathering its evidence, and making its error.
 //!
-//! Pure, but for asking the directory how it is called. Used by opening and by inspecting, which
+//! Pure, except that it asks the directory for its name. Opening and inspecting use it, and
 //! therefore refuse alike.
 
 use super::decide::{ControlFound, FilesVerdict, HeadersFound, SegmentsFound, judge_files};
@@ -13,21 +13,22 @@ use crate::segment::header::name;
 use katydid_device::Directory;
 use katydid_device::Id;
 
-/// The error for the directory's control file if it has no sound slot, or is of another version.
+/// Returns the error for a directory's control file that has no sound slot, or is of another
+/// version.
 pub(crate) fn unusable_control(directory: &dyn Directory, fault: SealFault) -> OpenError {
     let (control, found) = match fault {
         SealFault::OtherVersion(version) => (ControlFound::OtherVersion, version),
         SealFault::Blank | SealFault::Broken => (ControlFound::Corrupt, 0),
     };
-    // Whatever the segments are.
+    // The segments make no difference here.
     match judge_files(control, SegmentsFound::Complete, HeadersFound::Sound) {
         FilesVerdict::OtherVersion => OpenError::other_version(directory, CONTROL_NAME, found),
         _ => OpenError::CorruptControl { file: CONTROL_NAME.to_owned(), reason: "neither slot is sound" },
     }
 }
 
-/// Refuses files that are no log, or no log of ours. `control` is what the control file says, if
-/// there is one; `worst` the worst of the segments from the start on, as far as it is known.
+/// Refuses files that are no log, or not this log. `control` is the content of the control file, if
+/// there is one. `worst` is the worst segment from the start on, if it is known.
 pub(crate) fn refuse(
     directory: &dyn Directory,
     control: Option<&ControlState>,

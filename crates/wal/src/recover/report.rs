@@ -14,16 +14,17 @@ pub enum Finding {
         /// True if the log had been closed.
         closed: bool,
     },
-    /// A crash interrupted a write. What was written of it is cut off; no record there was
-    /// acknowledged as durable.
+    /// A crash interrupted a write. The written part is cut off; no record there was acknowledged
+    /// as durable.
     TornTail {
         /// End of the valid log.
         at: Lsn,
-        /// Number of valid records beyond that, which had nothing to stand on.
+        /// Number of valid records beyond `at`, which are dropped because a record before them is
+        /// missing.
         dropped: u64,
     },
     /// A crash left holes between records that were acknowledged, as may happen in a log of kind
-    /// [`LogKind::NvDirect`](crate::LogKind::NvDirect). Recovery has made them padding.
+    /// [`LogKind::NvDirect`](crate::LogKind::NvDirect). Recovery has filled the holes with padding.
     Holes {
         /// Position of the first hole.
         at: Lsn,
@@ -41,7 +42,7 @@ pub struct RecoveryReport {
     /// Start of the log. Everything below was trimmed.
     pub start: Lsn,
     /// End of the valid log, where the internal Restart record is. Recovery made every record below
-    /// durable before it relied on it.
+    /// `end` durable before it relied on the record.
     pub end: Lsn,
     /// The incarnation that begins with this opening.
     pub incarnation: u32,

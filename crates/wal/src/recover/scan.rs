@@ -1,14 +1,15 @@
-//! Walking the records from the start to where they end, and searching beyond.
+//! Walking over the records from the start to their end, and searching beyond.
 //!
 //! One thread; reads only. Rules of validity:
 //!
-//! 1. A record is valid at a position if it carries that position, its sum matches, and its
-//!    incarnation is that of the record before it, or it is a Restart record with a larger one.
-//! 2. The record at the start has the incarnation the control file names, or is such a Restart
-//!    record.
+//! 1. A record is valid at a position if it carries that position, its checksum matches, and its
+//!    incarnation is that of the record before it, or a larger one if it is a Restart record.
+//! 2. The record at the start has the incarnation that the control file names, or a larger one if
+//!    it is a Restart record.
 //! 3. Beyond the first position without a valid record, a record of the same or a larger
-//!    incarnation was written by the last user of that part of the log; what it remembers as
-//!    durable counts. Older ones are left from before an earlier truncation and count for nothing.
+//!    incarnation was written by the last user of that part of the log; the durable frontier that
+//!    it stores counts. Records of smaller incarnations were cut off by an earlier opening, and are
+//!    ignored.
 
 use super::decide::StopFound;
 use super::incarnations::IncarnationHistory;
@@ -25,17 +26,17 @@ use katydid_kernels::record::{self, Decoded, Header, Invalid, Kind, Layout, RECO
 pub(crate) struct Walk {
     /// First position without a valid record.
     pub end: Lsn,
-    /// Contents found there.
+    /// Contents found at `end`.
     pub stop: StopFound,
     /// Incarnation of the last valid record.
     pub incarnation: u32,
-    /// Largest durable frontier that a valid record remembers.
+    /// Largest durable frontier that a valid record stores.
     pub durable: Lsn,
     /// True if the last valid record is the one that closing the log writes.
     pub closed: bool,
     /// Number of valid records.
     pub records: u64,
-    /// Incarnations that wrote it, each with its range.
+    /// Incarnations that wrote the log, each with its range.
     pub incarnations: IncarnationHistory,
     /// Dropped records.
     pub truncated: Ranges,
@@ -46,9 +47,9 @@ pub(crate) struct Walk {
 pub(crate) struct Search {
     /// Number of valid records.
     pub records: u64,
-    /// Largest durable frontier that one of them remembers.
+    /// Largest durable frontier that one of these records stores.
     pub durable: Lsn,
-    /// Largest incarnation of any of them.
+    /// Largest incarnation of any of these records.
     pub incarnation: u32,
 }
 
@@ -57,13 +58,14 @@ pub(crate) fn follows(header: &Header, incarnation: u32) -> bool {
     header.incarnation == incarnation || header.kind == Kind::RESTART && header.incarnation > incarnation
 }
 
-/// Sees the valid records of a log while they are walked over. What it makes of them counts for
-/// nothing if the log is refused in the end.
+/// Sees the valid records of a log during the walk. Its results do not count if the log is refused
+/// in the end.
 pub(crate) trait RecordVisitor {
-    /// The walk begins here, and ends at `limit` or before.
+    /// Called when the walk begins at `start`. The walk ends at `limit` or before.
     fn begin(&mut self, start: Lsn, limit: Lsn);
 
-    /// The next record. `source` has everything from the start to its end.
+    /// Called with the next record. `source` has everything from the start to the end of the
+    /// record.
     fn visit(&mut self, source: &dyn Source, record: &Decoded<'_>);
 
     /// Returns whether the visitor ignores all records.
@@ -90,7 +92,7 @@ impl RecordVisitor for LivingRecords<'_> {
     }
 }
 
-/// Sees nothing.
+/// A visitor that ignores all records.
 pub(crate) struct NoVisitor;
 
 impl RecordVisitor for NoVisitor {
@@ -162,8 +164,8 @@ pub(crate) fn walk(
     }
 }
 
-/// Searches every place from `from` to the end of the segments for valid records of `incarnation`
-/// or later.
+/// Searches every position from `from` to the end of the segments for valid records of
+/// `incarnation` or later.
 pub(crate) fn search(
     source: &dyn Source,
     window: &mut Window,
@@ -181,7 +183,7 @@ pub(crate) fn search(
     Ok(found)
 }
 
-/// The first valid record from `from` on that `counts`.
+/// Returns the first valid record from `from` on for which `counts` is true.
 pub(crate) fn next_valid(
     source: &dyn Source,
     window: &mut Window,
@@ -211,7 +213,8 @@ pub(crate) fn next_valid(
     Ok(None)
 }
 
-/// Number of places to the next one that carries its own position, or is too near the end to tell.
+/// Number of steps of 8 bytes to the next place that carries its own position, or that is too near
+/// the end to tell.
 fn steps_to_candidate(bytes: &[u8], at: Lsn) -> u64 {
     let mut steps = 0;
     let positions = bytes.get(RECORD_ALIGNMENT..).unwrap_or_default();

@@ -14,11 +14,11 @@ use katydid_device::{self as device, Directory, File, Id};
 /// The files of a log by their names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Survey {
-    /// There is a control file.
+    /// True if there is a control file.
     pub control: bool,
     /// Indexes of all segments, ascending.
     pub segments: Vec<u64>,
-    /// There is a region of NVRAM.
+    /// True if there is a region of NVRAM.
     pub region: bool,
     /// Names of files that a crash left half made.
     pub unfinished: Vec<&'static str>,
@@ -94,8 +94,8 @@ impl Health {
         }
     }
 
-    /// Precedence of this fault: of several segments' faults the operator is told of the one with
-    /// the greatest.
+    /// Precedence of this fault: of several segments' faults, opening reports the one with the
+    /// greatest precedence.
     fn weight(self) -> u8 {
         match self {
             Health::Sound(_) => 0,
@@ -105,7 +105,7 @@ impl Health {
         }
     }
 
-    /// The worse of two, the first of equals.
+    /// Returns whether this fault has a greater precedence than the other.
     pub(crate) fn is_worse_than(self, other: Health) -> bool {
         self.weight() > other.weight()
     }

@@ -2,15 +2,15 @@
 //!
 //! A dealer, on the thread that reads a stream, copies records into a batch and gives a full batch
 //! to an applier. If all appliers are busy and their queue is full, the dealer's own thread applies
-//! the batch. So no thread waits while there is something to do, whichever of reading and applying
-//! costs more. Without appliers (none are wanted, or none could be started) the dealers do
-//! everything in order.
+//! the batch. No thread therefore waits while there is work, whether reading or applying costs
+//! more. Without appliers (none are wanted, or none could be started) the dealers do everything in
+//! order.
 //!
-//! 1. Every record is visited once, on some thread, in any order; only after a visit has failed are
-//!    the rest thrown away.
+//! 1. Every record is visited once, on some thread, in any order. After a visit has failed, the
+//!    remaining records are not visited.
 //! 2. When [`with_appliers`] returns, no visit is under way.
-//! 3. Memory is a few batches for each thread, whatever a stream contains; one record may be larger
-//!    than a batch, and is then alone in it or the last.
+//! 3. Memory is a few batches for each thread, whatever a stream contains; a record that is larger
+//!    than a batch is alone or the last in its batch.
 
 use super::Replayed;
 use katydid_kernels::dependencies::StreamLsn;
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of a batch; few in debug builds, so that the logs of tests fill many.
+/// Bytes of a batch; few in debug builds, so that the logs of tests fill many batches.
 const BATCH_BYTES: usize = if cfg!(any(test, debug_assertions)) { 1 << 10 } else { 256 << 10 };
 
 /// Records that are applied together.
@@ -71,9 +71,10 @@ pub(super) type Visit<'a, E> = dyn Fn(&Batch) -> Result<(), E> + Sync + 'a;
 /// State that dealers and appliers share.
 struct Shared<'a, E> {
     visit: &'a Visit<'a, E>,
-    /// The first that a visit refused. A leaf latch, as the next.
+    /// The first error of a visit. A leaf latch.
     refused: Mutex<Option<E>>,
-    /// Empty ones: fresh memory for each batch would cost more than filling it.
+    /// Empty batches to use again, because fresh memory for each batch would cost more than filling
+    /// it. A leaf latch.
     used: Mutex<Vec<Batch>>,
 }
 
@@ -104,19 +105,19 @@ impl<E> Shared<'_, E> {
 /// The threads that apply batches.
 pub(super) struct Appliers<'a, E> {
     shared: &'a Shared<'a, E>,
-    /// None: there are none.
+    /// `None` if there are no appliers.
     queue: Option<SyncSender<Batch>>,
 }
 
 impl<'a, E> Appliers<'a, E> {
-    /// A dealer, for one thread.
+    /// Makes a dealer for one thread.
     pub(super) fn dealer(&self) -> Dealer<'a, E> {
         Dealer { shared: self.shared, queue: self.queue.clone(), batch: Batch::default() }
     }
 }
 
-/// Does `work` beside this number of appliers. Returns its result, and the error of the first visit
-/// that was refused.
+/// Runs `work` beside this number of appliers. Returns the result of `work`, and the first error of
+/// a visit.
 pub(super) fn with_appliers<E: Send, R>(
     count: usize,
     visit: &Visit<'_, E>,
@@ -125,7 +126,7 @@ pub(super) fn with_appliers<E: Send, R>(
     let shared = Shared { visit, refused: Mutex::new(None), used: Mutex::default() };
     let outcome = std::thread::scope(|scope| {
         let (sender, receiver) = sync_channel(count);
-        // Theirs alone: if all have panicked, nothing is sent to them any more.
+        // Only the appliers have the receiver: if all of them have panicked, sending fails.
         let receiver = Arc::new(Mutex::new(receiver));
         let started = (0..count).filter(|_| {
             let (shared, receiver) = (&shared, receiver.clone());
@@ -135,12 +136,12 @@ pub(super) fn with_appliers<E: Send, R>(
                     shared.apply(batch);
                 }
             };
-            // What cannot be helped with is done by the dealers.
+            // If a thread cannot be started, the dealers do its work.
             std::thread::Builder::new().name(name).spawn_scoped(scope, applier).is_ok()
         });
         let queue = (started.count() > 0).then_some(sender);
         drop(receiver);
-        // Dropped with the last dealer's, it ends the appliers.
+        // The appliers end when this sender and those of all dealers are dropped.
         work(&Appliers { shared: &shared, queue })
     });
     let refused = shared.refused().take();
@@ -151,7 +152,7 @@ fn next(receiver: &Mutex<Receiver<Batch>>) -> Option<Batch> {
     receiver.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
-/// Deals out what one thread reads.
+/// Deals out the records that one thread reads.
 pub(super) struct Dealer<'a, E> {
     shared: &'a Shared<'a, E>,
     queue: Option<SyncSender<Batch>>,
@@ -159,15 +160,15 @@ pub(super) struct Dealer<'a, E> {
 }
 
 impl<E> Dealer<'_, E> {
-    /// Adds a record, which is visited at the latest at the next [`Dealer::flush`]. Returns whether
-    /// it is worth going on.
+    /// Adds a record, which is handed over at the latest by the next [`Dealer::flush`]. Returns
+    /// false if a visit has failed, so that the caller can stop.
     #[inline]
     pub(super) fn add(&mut self, record: &Replayed<'_>) -> bool {
         self.batch.add(record);
         !self.batch.is_full() || self.flush()
     }
 
-    /// Hands over what was added. Returns whether it is worth going on.
+    /// Hands over the records that were added. Returns false if a visit has failed.
     pub(super) fn flush(&mut self) -> bool {
         if self.shared.refused().is_some() {
             self.batch = Batch::default();

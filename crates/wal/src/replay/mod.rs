@@ -1,15 +1,14 @@
-//! Replaying: reading what an opening found, all streams side by side.
+//! Replaying: reading the records that an opening found, all streams in parallel.
 //!
-//! Each stream is read by one thread, at most as many as there are processors, each of which reads
-//! ahead. The caller's visitor runs on these threads and on appliers (`deal`). The records to be
-//! kept are known before the first is read, because opening has walked over all streams. So no
-//! record waits for another stream, and the memory is a few windows and batches whatever the log
-//! contains. A caller that can do so replays while the log is opened (`while_opening`), which saves
-//! one reading of the log.
+//! One thread reads each stream, and reads ahead; at most as many threads run as there are
+//! processors. The caller's visitor runs on these threads and on appliers (`deal`). Opening has
+//! walked over all streams, so it is known which records are kept before the first one is read. No
+//! record therefore waits for another stream, and memory is a few windows and batches whatever the
+//! log contains. A caller that can do so replays while the log is opened (`while_opening`), which
+//! saves one reading of the log.
 //!
-//! 1. Only what was there before this opening is read: it is durable, and stays the same.
-//! 2. Every record is given to the visitor once, or counted as dropped; the order between streams
-//!    is any.
+//! 1. Only records from before this opening are read: they are durable, and never change.
+//! 2. Every record is given to the visitor once, in any order, or is counted as dropped.
 
 mod deal;
 mod while_opening;
@@ -37,7 +36,7 @@ const PROGRESS_BYTES: u64 = 4 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     All,
-    /// Those that opening could not decide about before it had all streams.
+    /// Records that opening could not decide about before it had walked over all streams.
     Undecided,
 }
 
@@ -62,7 +61,7 @@ pub struct Replayed<'a> {
 pub struct ReplayReport {
     /// Number of records that the visitor got.
     pub records: u64,
-    /// Number of records that depend on one that did not survive.
+    /// Number of records that depend on a record that did not survive.
     pub dropped: u64,
     /// Number of bytes that were read from the streams.
     pub bytes: u64,
@@ -90,7 +89,7 @@ pub enum ReplayError<E> {
     Read {
         /// The stream.
         stream: StreamId,
-        /// Why.
+        /// The error of the stream.
         source: ReadError,
     },
     /// The visitor refused a record.
@@ -100,17 +99,17 @@ pub enum ReplayError<E> {
 
 impl Log {
     /// Calls `visit` with every record at or above its stream's position in `from` that this
-    /// opening found, and that survived with everything it depends on. Several threads call it at
-    /// once, in any order. Each thread calls `progress` now and then with the bytes that it has
-    /// read since its last call.
+    /// opening found, and that survived with everything it depends on. Several threads call `visit`
+    /// at once, in any order. Each thread calls `progress` every few MiB, with the bytes that it
+    /// has read since its last call.
     ///
-    /// If nothing was ever trimmed, `from` is the start of each stream. Otherwise it is a cut:
+    /// If nothing was ever trimmed, `from` is the start of each stream. Otherwise `from` is a cut:
     /// positions that were all durable at some moment of one opening, and at or above the positions
     /// where that opening began. Dependencies below the cut count as survived.
     ///
     /// # Errors
-    /// The first error that a thread met, after which the others stop. See [`ReplayError`]. A
-    /// record without a commit stamp is an error: read a log that has such records with
+    /// The first error that a thread met, after which the other threads stop. See [`ReplayError`].
+    /// A record without a commit stamp is an error: read a log that has such records with
     /// [`Stream::reader`].
     ///
     /// # Panics
@@ -139,8 +138,8 @@ impl Log {
     }
 }
 
-/// The error for a place where no record begins, or one that no log writes although its sum is
-/// right.
+/// Returns the error for a position at which no record begins, or a record that no log writes
+/// although its checksum is right.
 fn damaged(source: &dyn Source, at: Lsn, reason: &'static str) -> ReadError {
     ReadError::Corrupt { at, file: source.file_name(at), reason }
 }
@@ -166,7 +165,7 @@ fn read_stream<E>(
         let (RecordRef { kind, first, .. }, Head { stamp, payload, .. }) = (record, head);
         report.stamp_max = report.stamp_max.max(stamp);
         if which == Wanted::Undecided && head.is_kept_by(stream, incarnations.at(record.lsn), record.lsn) {
-            // It was dealt out before.
+            // The first pass has dealt it out.
         } else if head.lost(&log.incarnations).is_some() {
             report.dropped += 1;
         } else {

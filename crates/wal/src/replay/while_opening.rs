@@ -1,21 +1,21 @@
-//! Replaying while the log is opened: what the walk over a stream finds valid is dealt out there
-//! and then, so nothing is read twice.
+//! Replaying while the log is opened: the walk over a stream deals out each valid record at once,
+//! so nothing is read twice.
 //!
 //! A record is applied before the verdict about its stream, and before other streams were looked
-//! at. That is right because:
+//! at. This is correct because:
 //!
-//! 1. What a record does is done in memory only. If any stream is refused, opening fails, and its
-//!    caller throws all of it away.
-//! 2. What the walk has passed over is the stream's prefix and stays it: bytes were read after
-//!    their file was synced and its cached bytes dropped, so they are durable, and the opening
-//!    appends behind them or fails.
+//! 1. A record has effects in memory only. If any stream is refused, opening fails, and the caller
+//!    discards these effects.
+//! 2. The records that the walk has passed over are the stream's prefix, and remain so: their bytes
+//!    were read after their file was synced and its cached bytes dropped, so they are durable, and
+//!    the opening appends behind them or fails.
 //! 3. A record is dealt out in this pass only if the part of its own stream below it is enough to
-//!    know that it is kept (`Head::is_kept_by`). The others wait until all streams have been
-//!    recovered: then each stream is read once more from its first undecided record on, and only
-//!    those that were undecided are dealt out (by the same test), or counted as dropped.
+//!    know that it is kept (`Head::is_kept_by`). All other records wait until all streams have been
+//!    recovered. Then each stream is read once more from its first undecided record on, and the
+//!    undecided records (by the same test) are dealt out, or counted as dropped.
 //!
-//! A thread that reads a record applies what it has checked itself: no pass trusts the checksums of
-//! another pass. That also holds for the second pass.
+//! Each pass checks the checksums of the records that it deals out; the second pass does not trust
+//! the first.
 
 use super::deal::{Batch, Dealer, with_appliers};
 use super::{PROGRESS_BYTES, ReplayError, ReplayReport, Replayed, Wanted, damaged, read_stream};
@@ -40,7 +40,7 @@ pub struct Replay<'a, E> {
     /// from the start of each stream.
     pub from: Option<&'a [Lsn]>,
     /// Called once for each record that survived, in batches, by several threads at once, in any
-    /// order. Its effects must not count before the opening has succeeded.
+    /// order. The effects of these calls must not count before the opening has succeeded.
     pub visit: &'a (dyn Fn(&Batch) -> Result<(), E> + Sync),
     /// Called now and then with the bytes that have been read, and the bytes to read. The latter is
     /// an upper bound, because the end of a stream is not known before it is reached.
@@ -55,8 +55,8 @@ impl<E> std::fmt::Debug for Replay<'_, E> {
 
 impl Log {
     /// Opens a log like [`Log::open_behind`], and replays the records that it finds on the way. The
-    /// opening succeeds although a replay fails: so the caller can tell a log that cannot be opened
-    /// from one whose records were refused.
+    /// opening succeeds even if the replay fails, so that the caller can distinguish a log that
+    /// cannot be opened from a log whose records were refused.
     ///
     /// # Errors
     /// Those of [`Log::open`] and of [`Log::replay`].
@@ -134,7 +134,7 @@ impl Amount<'_> {
 /// The first pass's findings of a stream.
 struct Seen {
     report: ReplayReport,
-    /// The first record of which only the other streams can say whether it is kept.
+    /// The first record that cannot be decided about without the other streams.
     undecided: Option<Lsn>,
 }
 
@@ -150,11 +150,12 @@ struct Look<'a, E> {
     /// Start of the walk, and its greatest end.
     span: FixedExtent,
     seen: Seen,
-    /// No visit has refused anything yet.
+    /// False after a visit has failed.
     goes_on: bool,
     /// The first failure of this stream, after which nothing of it is dealt out.
     failed: Option<ReplayError<E>>,
-    /// None before the first record at `from`; then up to where it was told how much was read.
+    /// `None` before the first record at `from`; then the position up to which progress was
+    /// reported.
     told: Option<Lsn>,
     /// The payload of a record in fragments.
     joined: Vec<u8>,
@@ -178,7 +179,7 @@ impl<'a, E> Look<'a, E> {
         self.from.unwrap_or(self.span.start)
     }
 
-    /// Bytes that are to be read, at most.
+    /// Upper bound of the bytes to be read.
     fn wanted(&self) -> u64 {
         self.span.end.get().saturating_sub(self.from().get())
     }
@@ -194,7 +195,7 @@ impl<'a, E> Look<'a, E> {
                 let found = FixedExtent { start: self.span.start, end: header.end() };
                 match join(source, &found, header, record.body, &mut self.joined) {
                     Ok(first) => (first, &self.joined[..]),
-                    // Its beginning was.
+                    // The beginning of the record was trimmed.
                     Err(ReadError::Trimmed { .. }) => return Ok(true),
                     Err(source) => return Err(ReplayError::Read { stream, source }),
                 }
@@ -218,7 +219,7 @@ impl<'a, E> Look<'a, E> {
         }))
     }
 
-    /// The stream was opened, and what was seen of it counts.
+    /// Returns what the pass has found, after the stream was opened.
     fn finish(mut self, opened: &OpenStream) -> Outcome<E> {
         let (stream, from) = (self.stream, self.from());
         let found = FixedExtent { start: opened.core.medium.start(), end: opened.report.end };

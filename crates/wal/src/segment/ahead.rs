@@ -1,18 +1,19 @@
-//! Reading ahead: the next pieces of the log come from the device while the ones before are looked
-//! at.
+//! Reading ahead: threads read the next pieces of the log while the caller looks at the piece
+//! before.
 //!
 //! For recovery, which reads the whole log once from one end to the other. Two threads read
 //! alternate pieces, so the device always has something to do. The reading thread copies from the
 //! pieces.
 //!
-//! 1. Only speed is at stake: what cannot be served from the next piece (another position, a piece
-//!    that could not be read or came short, no threads) is read from the source then and there,
-//!    with the source's own outcome.
-//! 2. No byte at or beyond `to`, as given at the start, is served from a piece: it may have changed
-//!    since.
-//! 3. Memory is at most [`LANES`] times two pieces, and the one being looked at.
+//! 1. Reading ahead changes only the speed: bytes that cannot be served from the next piece
+//!    (another position, a piece that could not be read or came short, no threads) are read from
+//!    the source at once, with the source's own outcome.
+//! 2. No byte at or beyond `to`, as given at the start, is served from a piece, because it may have
+//!    changed since.
+//! 3. Memory is at most [`LANES`] times two pieces, and the piece being looked at.
 //!
-//! The threads end with the reading, or when it is dropped, which waits for reads under way.
+//! The threads end at `to`, or when the [`ReadAhead`] is dropped. Dropping it waits for reads under
+//! way.
 
 use super::files::Source;
 use katydid_device::{self as device, AlignedBuffer};
@@ -21,9 +22,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Bytes of a piece; few in debug builds, so that the logs of tests have many.
+/// Bytes of a piece; few in debug builds, so that the logs of tests have many pieces.
 const PIECE: usize = if cfg!(any(test, debug_assertions)) { 2 * BLOCK_BYTES as usize } else { 1 << 20 };
-/// Threads, and reads under way at once.
+/// Number of threads, each with one read under way.
 const LANES: usize = 2;
 
 /// A source whose bytes from some position on are read ahead, once, in order.
@@ -33,7 +34,7 @@ pub(crate) struct ReadAhead {
     run: Mutex<Run>,
 }
 
-/// A piece as a lane has read it: how many of its bytes are the log's.
+/// A piece that a lane has read, and the number of its bytes that belong to the log.
 type ReadPiece = (AlignedBuffer, usize);
 
 #[derive(Debug)]
@@ -45,13 +46,13 @@ struct Lane {
 
 #[derive(Debug)]
 struct Run {
-    /// The one being looked at, and where it begins.
+    /// The piece being looked at, and its start.
     piece: ReadPiece,
     base: Lsn,
     /// Start of the next piece, and the lane that reads it.
     next: Lsn,
     lane: usize,
-    /// None, or [`LANES`].
+    /// No lanes, or [`LANES`] of them.
     lanes: Vec<Lane>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -62,7 +63,7 @@ impl ReadAhead {
         let base = from.floor_block();
         let piece = (AlignedBuffer::new_zeroed(0), 0);
         let mut run = Run { piece, base, next: base, lane: 0, lanes: Vec::new(), threads: Vec::new() };
-        // Less is not worth the threads.
+        // A shorter range is not worth the threads.
         if to > base.plus((LANES * PIECE) as u64) {
             run.start(&source, to);
         }
@@ -129,7 +130,7 @@ impl Run {
         match lane.pieces.recv() {
             Ok(piece) => {
                 let (memory, _) = std::mem::replace(&mut self.piece, piece);
-                // Either lane can use it; one that has come to its end needs none.
+                // The lane uses this memory again; a lane that has come to its end needs none.
                 drop(lane.used.send(memory));
                 self.base = self.next;
                 self.next = self.next.plus(PIECE as u64);
@@ -143,7 +144,7 @@ impl Run {
         // A lane that cannot hand over its piece ends.
         self.lanes.clear();
         for thread in self.threads.drain(..) {
-            // Rule 1, even if it panicked.
+            // Rule 1, even if the thread panicked.
             drop(thread.join());
         }
     }
@@ -155,8 +156,7 @@ impl Drop for Run {
     }
 }
 
-/// Reads every [`LANES`]th piece from `from` on, until there is nothing more or the receiver is
-/// gone.
+/// Reads every [`LANES`]th piece from `from` on, until the end or until the receiver is dropped.
 fn read_lane(
     source: &dyn Source,
     from: Lsn,
@@ -187,7 +187,7 @@ mod tests {
 
     const BLOCK: u64 = BLOCK_BYTES;
 
-    /// Bytes that say where they are; some blocks cannot be read.
+    /// A source whose bytes follow from their positions; some blocks cannot be read.
     #[derive(Debug, Default)]
     struct Numbered {
         end: u64,
@@ -224,8 +224,8 @@ mod tests {
         Arc::new(Numbered { end, unreadable: unreadable.iter().copied().collect(), ..Numbered::default() })
     }
 
-    /// Reads from `at` on, `step` bytes at a time, up to the end. Returns where it ended, and the
-    /// error if there was one.
+    /// Reads from `at` on, `step` bytes at a time, up to the end. Returns the position at which it
+    /// ended, and the error if there was one.
     fn read_through(source: &dyn Source, mut at: u64, step: usize) -> (u64, Option<Error>) {
         let mut bytes = vec![0; step];
         loop {
@@ -247,7 +247,7 @@ mod tests {
             for step in [100, 5000, PIECE, 3 * PIECE + 1] {
                 let ahead = ReadAhead::new(numbered(end, &[]), Lsn::new(from), Lsn::new(to));
                 assert_eq!(read_through(&ahead, from / BLOCK * BLOCK, step).0, end);
-                // Backwards, and once more from the start.
+                // Goes backwards, and reads to the end once more.
                 assert_eq!(read_through(&ahead, 2 * BLOCK, step).0, end);
             }
         }

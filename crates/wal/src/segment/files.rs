@@ -1,6 +1,6 @@
-//! A run of consecutive segments, open, and reading across their seams.
+//! Consecutive open segments, and reading across their boundaries.
 //!
-//! Any thread; shared ones sit behind the store's lock. Nothing is written here.
+//! Any thread; the store's lock guards shared segments. This file writes nothing.
 
 use super::header::name;
 use crate::geometry::Geometry;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// The two frontiers between which a log can be read. Both only grow.
 pub(crate) trait Extent: Send + Sync + Debug {
-    /// Everything below was trimmed.
+    /// Returns the start of the log, below which everything was trimmed.
     fn start(&self) -> Lsn;
-    /// Everything from here on has not been written to files.
+    /// Returns the position up to which the log was written to files.
     fn written(&self) -> Lsn;
     /// The ranges that were dropped between `start` and `written`; none if the log drops none.
     fn truncations(&self) -> Option<Arc<Truncations>> {
@@ -25,18 +25,18 @@ pub(crate) trait Extent: Send + Sync + Debug {
     }
 }
 
-/// Bytes of the log by position: what scanning and reading need of a store.
+/// Bytes of the log by position, for scanning and reading.
 pub(crate) trait Source: Send + Sync + Debug {
-    /// Reads from `at` on, across segments; fewer bytes only at the end of what exists, none below
-    /// its start.
+    /// Reads from `at` on, across segments, and returns the number of bytes: fewer than asked for
+    /// only at the end of the segments, none below their start.
     fn read(&self, at: Lsn, buffer: &mut [u8]) -> device::Result<usize>;
     /// First position that no segment holds.
     fn prepared_end(&self) -> Lsn;
     /// Name of the file that holds, or should hold, a position.
     fn file_name(&self, at: Lsn) -> String;
-    /// Layout of the records. If they lie apart, `read` gives the bytes of the record that begins
-    /// at `at`, as if its header had the position, and of no other record. Where no record begins,
-    /// the bytes are no valid record.
+    /// Layout of the records. If records lie apart, `read` returns only the record that begins at
+    /// `at`, with the position in its header. If no record begins there, the bytes are no valid
+    /// record.
     fn layout(&self) -> Layout {
         Layout::InLine
     }
@@ -51,7 +51,7 @@ pub(crate) struct SegmentFiles {
 }
 
 impl SegmentFiles {
-    /// None yet; the first pushed one has this index.
+    /// Makes an empty run. The first segment that is pushed has this index.
     pub(crate) fn new(geometry: Geometry, first: u64) -> Self {
         SegmentFiles { geometry, first, files: VecDeque::new() }
     }
@@ -61,7 +61,8 @@ impl SegmentFiles {
         self.files.push_back(file);
     }
 
-    /// Takes out the first segment if its index is below `index`; the index it had.
+    /// Takes out the first segment if its index is below `index`, and returns the index of that
+    /// segment.
     pub(crate) fn pop_below(&mut self, index: u64) -> Option<u64> {
         if self.first >= index {
             return None;

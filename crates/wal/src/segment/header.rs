@@ -9,7 +9,7 @@
 //!   56 segment bytes u64 | zeros
 //! ```
 //!
-//! Which segment has which size is in `geometry.rs`.
+//! `geometry.rs` computes the size of each segment.
 
 use crate::control::FORMAT_VERSION;
 use crate::geometry::Geometry;
@@ -28,7 +28,7 @@ pub(crate) fn name(index: u64) -> String {
     format!("{PREFIX}{index:016x}")
 }
 
-/// The index of the segment with this name; `None` if it is no segment's.
+/// The index of the segment with this name; `None` if the name is not a segment's.
 pub(crate) fn index_of_name(file: &str) -> Option<u64> {
     let digits = file.strip_prefix(PREFIX)?;
     let canonical =
@@ -42,7 +42,7 @@ pub(crate) struct SegmentHeader {
     pub log_id: Id,
     pub index: u64,
     pub base: Lsn,
-    /// End of the segment before; always `base` in version 1.
+    /// End of the segment before; always `base`.
     pub previous_end: Lsn,
     /// The log's incarnation when the segment was prepared.
     pub incarnation: u32,

@@ -1,21 +1,20 @@
 //! Writing, preparing and trimming segments.
 //!
-//! `write`, `sync` and `read` run on whatever thread leads a write or reads; `prepare_next` on the
-//! maintenance thread; `trim` on any thread. Locks: `upkeep` before `files`; nothing is called out
-//! to while `files` is held.
+//! A leader calls `write` and `sync`, readers call `read`, the maintenance thread and openings call
+//! `prepare_next`, any thread calls `trim`. Locks: `upkeep` before `files`; no device is called
+//! while `files` is held.
 //!
 //! 1. A file whose name says that it is a live segment is complete: zero-filled (or recycled, full
-//!    of records with lower LSNs), with a durable header that agrees with the name. Both are made
-//!    true under another name first, then the file is renamed, then the directory synced, then the
-//!    control file told, and only then does `prepared_end` move.
+//!    of records with lower LSNs), with a durable header that agrees with the name. Content and
+//!    header are written under another name. Then the file is renamed, the directory synced, and
+//!    the control file updated; only then does `prepared_end` move.
 //! 2. Segments appear in order, so a crash never leaves a gap between live ones.
 //! 3. The new start is durable in the control file before any segment below it is touched.
 //! 4. The segment that holds the start always exists.
 //!
 //! A crash leaves at most: an unfinished file, which the next open removes; a trimmed segment under
-//! its old name, whose header may already be that of its next use, which the next open recycles
-//! again; a renamed segment, complete, whose name may be lost again, in which case it is still
-//! under its old one.
+//! its old name, perhaps with the header of its next use, which the next open recycles again; a
+//! complete renamed segment, which has its old name again if the crash takes the renaming back.
 
 use super::files::{SegmentFiles, Source, read_across};
 use super::header::{SegmentHeader, UNFINISHED_NAME, name};
@@ -38,16 +37,17 @@ pub(crate) struct SegmentStore {
     directory: Arc<dyn Directory>,
     geometry: Geometry,
     method: Method,
-    /// Most trimmed segments kept for reuse.
+    /// Maximum number of trimmed segments kept for reuse.
     spare_segments: usize,
     files: RwLock<SegmentFiles>,
     /// Written under `upkeep` with Release after the segment is in `files`; read by any thread with
     /// Acquire.
     prepared_end: AtomicU64,
-    /// Written under `upkeep` with Release after it is durable; read by any thread with Acquire.
+    /// Written under `upkeep` with Release after the start is durable; read by any thread with
+    /// Acquire.
     start: AtomicU64,
-    /// Bytes of the segments in `upkeep.recyclable`, readable without its lock, which is held for
-    /// as long as a segment is being zero-filled.
+    /// Bytes of the segments in `upkeep.recyclable`, readable without that lock, which a thread
+    /// holds while it zero-fills a segment.
     recyclable: AtomicU64,
     upkeep: Mutex<Upkeep>,
 }
@@ -61,8 +61,8 @@ struct Upkeep {
 }
 
 impl SegmentStore {
-    /// A store over what recovery found: the open live segments, and the indexes of those below the
-    /// start.
+    /// Makes the store of the segments that recovery found: the open live segments, and the indexes
+    /// of the segments below the start.
     pub(crate) fn new(
         directory: Arc<dyn Directory>,
         control: Control,
@@ -86,13 +86,13 @@ impl SegmentStore {
         store
     }
 
-    /// After `upkeep.recyclable` has changed.
+    /// Updates `recyclable` after `upkeep.recyclable` has changed.
     fn note_recyclable(&self, upkeep: &Upkeep) {
         let bytes = upkeep.recyclable.iter().map(|&index| self.geometry.segment_bytes(index)).sum();
         self.recyclable.store(bytes, Ordering::Relaxed);
     }
 
-    /// Position up to which segments should be prepared: for the one that holds `at`, and for
+    /// Position up to which segments should be prepared: the segment that holds `at`, and
     /// `segments` more of its size.
     pub(crate) fn spare_end(&self, at: Lsn, segments: u64) -> u64 {
         let capacity = self.geometry.capacity(self.geometry.index(at));
@@ -109,7 +109,7 @@ impl SegmentStore {
         self.geometry
     }
 
-    /// The log was trimmed up to here; durable.
+    /// The durable start of the log, up to which it was trimmed.
     pub(crate) fn start(&self) -> Lsn {
         Lsn::new(self.start.load(Ordering::Acquire))
     }
@@ -125,8 +125,8 @@ impl SegmentStore {
         live + self.recyclable.load(Ordering::Relaxed) + 2 * SEALED_BYTES as u64
     }
 
-    /// I/O method of the segment that holds `at`, or will. It may have fallen back from the one
-    /// that the options name.
+    /// I/O method of the segment that holds `at`, or will hold it. The method may have fallen back
+    /// from the one that the options name.
     pub(crate) fn method(&self, at: Lsn) -> Method {
         let files = self.files();
         files.file(at).or(files.last()).map_or(self.method, |file| file.method())
@@ -187,9 +187,9 @@ impl SegmentStore {
         file.map_or(Ok(()), |file| file.sync())
     }
 
-    /// Makes one more segment ready: recycles a trimmed one, or creates and zero-fills one. No room
-    /// is `Cause::NoSpace` and leaves everything as it was. There is none above [`Lsn::LIMIT`],
-    /// however large the device is.
+    /// Makes one more segment ready: recycles a trimmed one, or creates and zero-fills one. If the
+    /// device has no room, the error is `Cause::NoSpace` and everything is left as it was. There is
+    /// no segment above [`Lsn::LIMIT`], however large the device is.
     pub(crate) fn prepare_next(&self) -> device::Result<()> {
         self.prepare_under(&mut self.upkeep())
     }
@@ -201,13 +201,13 @@ impl SegmentStore {
         }
         let state = *upkeep.control.state();
         let header = SegmentHeader::new(self.geometry, state.log_id, index, state.incarnation).encode();
-        // Aligned, so that a direct file takes it as it is.
+        // The header is aligned, so that a direct file writes it without a copy.
         let header = AlignedBuffer::copy_of(&header[..]);
         let recycled = upkeep.recyclable.last().copied();
         let unready = recycled.map_or_else(|| UNFINISHED_NAME.to_owned(), name);
         let bytes = self.geometry.segment_bytes(index);
-        // How much of the file is there for certain: what lies behind may be in the cache only,
-        // left by a preparation that failed.
+        // Bytes that the file certainly has. Bytes behind these may be in the cache only, left by a
+        // preparation that failed.
         let from = recycled.map_or(0, |index| self.geometry.segment_bytes(index));
         self.make_ready(&unready, from, bytes, &header[..])?;
         self.directory.rename(&unready, &name(index))?;
@@ -224,8 +224,8 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Gives the file of this name the length `bytes`, all zeros from its last use's length
-    /// `before` on (0 if there was none), and a durable header.
+    /// Gives the file of this name the length `bytes`, zeros from `before` on, and a durable
+    /// header. `before` is the length of the file in its last use, or 0 for a new file.
     fn make_ready(&self, unready: &str, before: u64, bytes: u64, header: &[u8]) -> device::Result<()> {
         let file = self.directory.open(unready, Create::IfMissing, self.method)?;
         let from = if before > 0 { file.len()?.min(before) } else { 0 };
@@ -233,7 +233,7 @@ impl SegmentStore {
             && let Err(error) = file.prepare(from, bytes)
         {
             if error.is_no_space() && before == 0 {
-                // The part that did fit must not keep others from the room that is left.
+                // The part that was prepared must not take space that other files could use.
                 drop(file);
                 self.directory.remove(unready)?;
             }
@@ -243,10 +243,11 @@ impl SegmentStore {
     }
 
     /// Drops the log below `to`, which must be the start of a record, or the durable frontier, and
-    /// at most `durable`. Segments entirely below it are recycled, or removed when enough are kept.
-    /// A start at or above `to` already is no error.
+    /// at most `durable`. Segments entirely below `to` are recycled, or removed if enough are kept.
+    /// If the start is at or above `to` already, nothing is done.
     ///
-    /// Afterwards the start is durable; a crash before that leaves the log untrimmed.
+    /// When this returns, the new start is durable. A crash before the start is durable leaves the
+    /// log untrimmed.
     pub(crate) fn trim(&self, to: Lsn, durable: Lsn) -> Result<()> {
         if to > durable {
             return Err(Error::BeyondEnd { at: to, end: durable });
@@ -280,15 +281,16 @@ impl SegmentStore {
         Ok(())
     }
 
-    /// Replaces incarnation and durable lower bound in the control file, durably. For recovery.
+    /// Replaces incarnation and durable lower bound in the control file, durably. Called by
+    /// recovery.
     pub(crate) fn begin_incarnation(&self, incarnation: u32, durable: Lsn) -> device::Result<()> {
         let mut upkeep = self.upkeep();
         let state = *upkeep.control.state();
         upkeep.control.update(ControlState { incarnation, durable, ..state })
     }
 
-    /// Remembers durably that the log is durable up to here. For closing: after the last record
-    /// nothing else remembers that it was durable.
+    /// Stores durably that the log is durable up to `durable`. Called when the log closes, because
+    /// no later record stores that the last record was durable.
     pub(crate) fn note_durable(&self, durable: Lsn) -> device::Result<()> {
         let mut upkeep = self.upkeep();
         let state = *upkeep.control.state();
@@ -300,7 +302,7 @@ impl SegmentStore {
         self.upkeep().control.state().truncates
     }
 
-    /// Remembers durably that the log may have records that truncate.
+    /// Stores durably that the log may have records that truncate.
     pub(crate) fn allow_truncations(&self) -> device::Result<()> {
         let mut upkeep = self.upkeep();
         let state = *upkeep.control.state();
@@ -320,8 +322,8 @@ impl SegmentStore {
         self.files_mut().pop_below(index)
     }
 
-    // A panic while one of these is held leaves nothing half changed, so a poisoned lock is taken
-    // as it is.
+    // A panic while one of these locks is held leaves nothing half changed, so a poisoned lock is
+    // used as it is.
     fn files(&self) -> RwLockReadGuard<'_, SegmentFiles> {
         self.files.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,8 @@
-//! A moving window over the log's bytes, so that records are looked at where they were read.
+//! A moving window over the log's bytes, so that records are decoded where they were read.
 //!
-//! One thread per window. Reads come in pieces of at least [`PIECE`], which is what sequential
-//! reading needs to be fast, and go to whole blocks in aligned memory, which spares a direct file
-//! the copy. Where records lie apart the window holds one of them.
+//! One thread per window. Reads have at least [`PIECE`] bytes, so that sequential reading is fast,
+//! and go to whole blocks in aligned memory, so that a direct file need not copy. If records lie
+//! apart, the window holds one record.
 
 use super::files::Source;
 use katydid_device::{self as device, AlignedBuffer};
@@ -41,8 +41,8 @@ impl Window {
         self.read_bytes
     }
 
-    /// The bytes from `at` on: at least `wanted`, unless `limit` or the end of the source comes
-    /// before.
+    /// Returns the bytes from `at` on: at least `wanted`, unless `limit` or the end of the source
+    /// comes before.
     #[inline]
     pub(crate) fn at(
         &mut self,

@@ -1,14 +1,15 @@
-//! The file that names the streams of a log of several. It is written twice in its life: before its
-//! streams are made, and when all of them exist.
+//! The file that counts the streams of a log that has several. The file is written twice: before
+//! the streams are made, and when all of them exist.
 //!
-//! One thread, at open. `docs/log-format.md` draws it.
+//! One thread, at open. `docs/log-format.md` shows the format.
 //!
-//! 1. The file is replaced as a whole, by a rename, and what it says is durable before it is
-//!    believed.
-//! 2. No stream is made before the file is there. So streams without it mean that it was removed.
-//! 3. While it says that the log is being made, no record was appended to any stream: missing ones
-//!    are made, and their number may change. Once it says that the log is whole, a missing stream
-//!    is an error.
+//! 1. The file is replaced as a whole, by a rename, and its content is made durable before it is
+//!    used.
+//! 2. No stream is made before the file exists. Streams without the file therefore mean that it was
+//!    removed.
+//! 3. While the file says that the log is being made, no record was appended to any stream: missing
+//!    streams are made, and their number may change. Once the file says that the log is complete, a
+//!    missing stream is an error.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::OpenError;
@@ -19,7 +20,7 @@ use std::io::IoSlice;
 
 /// Name of the file. A log of one stream that lies in the log's own folder has none.
 pub(crate) const STREAMS_NAME: &str = "streams.control";
-/// Its name while it is made.
+/// Name of the file while it is made.
 const STREAMS_NEW_NAME: &str = "streams.control.new";
 pub(crate) const MAGIC: &[u8; 8] = b"KATYDSTR";
 
@@ -28,7 +29,7 @@ pub(crate) const MAGIC: &[u8; 8] = b"KATYDSTR";
 pub(crate) enum CreationState {
     /// Streams may be missing.
     UnderWay,
-    /// All are there.
+    /// All streams exist.
     Done,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct StreamsState {
 }
 
 impl StreamsState {
-    /// The log id of a stream: all differ, so that no stream is taken for another.
+    /// The log id of a stream: all ids differ, so that no stream is taken for another.
     pub(crate) fn stream_id(&self, index: usize) -> Id {
         Id::new(self.id.get().wrapping_add(index as u128))
     }
@@ -69,7 +70,7 @@ impl StreamsState {
         Ok(StreamsState { id: Id::new(read_u128(block, 16)), streams, making })
     }
 
-    /// Reads it without changing anything; `None` if there is none.
+    /// Reads the file without changing anything; `None` if it does not exist.
     pub(crate) fn read(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
         if !directory.list()?.iter().any(|name| name == STREAMS_NAME) {
             return Ok(None);
@@ -77,7 +78,7 @@ impl StreamsState {
         Self::read_file(directory, directory.open_read_only(STREAMS_NAME)?.as_ref()).map(Some)
     }
 
-    /// Reads it, durable and from the device; `None` if there is none.
+    /// Makes the file durable, and reads it from the device; `None` if it does not exist.
     pub(crate) fn open(directory: &dyn Directory) -> Result<Option<Self>, OpenError> {
         if !directory.list()?.iter().any(|name| name == STREAMS_NAME) {
             return Ok(None);
@@ -105,7 +106,7 @@ impl StreamsState {
         })
     }
 
-    /// Puts it in the place of what is there, durably.
+    /// Replaces the file, durably.
     pub(crate) fn write(&self, directory: &dyn Directory) -> device::Result<()> {
         let file = directory.open(STREAMS_NEW_NAME, Create::IfMissing, Method::Buffered)?;
         file.truncate(0)?;

@@ -26,7 +26,7 @@ pub(crate) fn sample_records() -> Vec<Vec<u8>> {
     (0..=STREAMS as u16).map(sample).collect()
 }
 
-/// Decodes such bytes.
+/// Decodes bytes in the form of [`sample_records`].
 pub(crate) fn decode_record(input: &[u8]) {
     let bytes = input.get(8..).unwrap_or_default();
     let chain = Chain::Commit { stamp: CommitStamp::new(1), dependencies: read_u64(input, 0) as u16 };
@@ -43,7 +43,7 @@ pub(crate) fn sample_control() -> Vec<u8> {
     StreamsState { id: Id::new(7), streams: 3, making: CreationState::Done }.encode()[..64].to_vec()
 }
 
-/// Decodes one.
+/// Decodes a `streams.control`.
 pub(crate) fn decode_control(block: &Block) {
     if let Ok(state) = StreamsState::decode(block) {
         assert!(state.streams > 0 && state.encode()[..12] == block[..12]);

@@ -1,7 +1,7 @@
-//! The streams' folders: found where they must be, made where they may be. A log of one stream lies
-//! in the log's own folder.
+//! The streams' folders: finding those of a complete log, and making those of a log that is being
+//! made. A log of one stream lies in the log's own folder.
 //!
-//! One thread, at open. Nothing that is there is changed.
+//! One thread, at open. No existing file is changed.
 
 use super::control::{CreationState, STREAMS_NAME, StreamsState};
 use super::opening::of_stream;
@@ -12,12 +12,12 @@ use crate::recover::survey::Survey;
 use katydid_device::{self as device, Directory};
 use std::sync::Arc;
 
-/// The folder of a stream.
+/// Name of the folder of a stream.
 pub(crate) fn stream_name(index: usize) -> String {
     format!("stream-{index:03}")
 }
 
-/// The folders of a log that is whole, each with the log in it that belongs there.
+/// Returns the folders of a complete log, each of which holds the stream that belongs there.
 pub(crate) fn existing(
     directory: &dyn Directory,
     state: &StreamsState,
@@ -28,14 +28,15 @@ pub(crate) fn existing(
             return Err(OpenError::MissingStream { directory: stream_name(index) });
         };
         check_owner(folder.as_ref(), state, index)?;
-        // Opening a stream changes it: what another one lacks is found before.
+        // Opening a stream changes it, so a file that is missing in another stream must be noticed
+        // before.
         check_complete(folder.as_ref()).map_err(|error| of_stream(index, error))?;
         folders.push(folder);
     }
     Ok(folders)
 }
 
-/// The folders of a log that is being made.
+/// Returns the folders of a log that is being made.
 pub(crate) fn made(
     directory: &dyn Directory,
     state: &StreamsState,
@@ -50,7 +51,7 @@ pub(crate) fn made(
     Ok(folders)
 }
 
-/// Refuses where there are streams although nothing says how many there must be.
+/// Refuses a directory that has folders of streams, but no file that counts them.
 pub(crate) fn refuse_any(directory: &dyn Directory, streams: u16) -> Result<(), OpenError> {
     for index in 0..streams.into() {
         if with_log(directory, index)?.is_some() {
@@ -69,14 +70,14 @@ pub(crate) fn has_only_stream(directory: &dyn Directory) -> device::Result<bool>
     Ok(survey.control || !survey.is_empty())
 }
 
-/// A stream's folder, if there is anything of a log in it.
+/// Returns a stream's folder, if there is anything of a log in it.
 fn with_log(directory: &dyn Directory, index: usize) -> device::Result<Option<Arc<dyn Directory>>> {
     let Some(folder) = directory.existing_subdirectory(&stream_name(index))? else { return Ok(None) };
     Ok(has_only_stream(folder.as_ref())?.then_some(folder))
 }
 
-/// Refuses a log that is not this stream. One whose control file cannot be read is judged when it
-/// is opened.
+/// Refuses a folder whose log is not this stream. A log whose control file cannot be read is judged
+/// when it is opened.
 fn check_owner(folder: &dyn Directory, state: &StreamsState, index: usize) -> Result<(), OpenError> {
     if !Survey::of(&folder.list()?).control {
         return Ok(());

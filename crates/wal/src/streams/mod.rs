@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `control` | the file that counts the streams of a log that has several |
 //! | `folders` | where the streams lie |
-//! | `opening` | which of them there are; opening or making them |
-//! | `decoders` | what reads a device's bytes, for the fuzzer |
+//! | `opening` | which streams there are; opening or making them |
+//! | `decoders` | the decoders of a device's bytes, for the fuzzer |
 
 pub(crate) mod control;
 pub(crate) mod decoders;

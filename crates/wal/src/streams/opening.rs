@@ -1,19 +1,19 @@
-//! Opening a log, or making one: which streams there are, each opened beside the others.
+//! Opening or making a log: which streams there are, and opening them in parallel.
 //!
-//! A log of one stream lies in the log's own folder. A log of several has a file that counts them,
-//! and a folder for each. A log whose file counts one stream is opened too.
+//! The only stream of a log lies in the log's own folder. A log of several streams has a file that
+//! counts the streams, and a folder for each. A log whose file counts one stream is also opened.
 //!
 //! In order:
 //!
-//! 1. The directory is locked, behind the one gate that stands before all of it, so that a failure
-//!    of one stream shuts all.
-//! 2. A new log's number of streams is durable before the first of several is made; that all are
-//!    made is durable before the log is handed out.
-//! 3. Every stream is recovered, by itself, before anything of any of them is shown. What survives
-//!    of them together then stays the same for ever (`head`).
+//! 1. The directory is locked, behind one gate for all streams, so that a failure of one stream
+//!    shuts all.
+//! 2. The number of streams of a new log is durable before the first of several is made. The file
+//!    says durably that all are made before the log is returned.
+//! 3. Every stream is recovered separately, before any record of any stream counts. The set of
+//!    records that survive in all streams then never changes (`head`).
 //!
-//! A crash at any point leaves streams of which some have one Restart record more, and the next
-//! opening finds the same records in all.
+//! A crash at any point may leave one more Restart record in some streams. The next opening finds
+//! the same records in all streams.
 
 use super::control::{CreationState, StreamsState};
 use super::folders::{self, stream_name};
@@ -34,7 +34,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) type OpenOne<'a> =
     dyn Fn(StreamId, &Arc<dyn Directory>, &Options, &Gate) -> Result<OpenStream, OpenError> + Sync + 'a;
 
-/// An open stream, and the lock of its folder if it has one of its own. The stream ends first.
+/// An open stream, and the lock of its folder, if the folder has its own lock. The stream ends
+/// first.
 type Opened = (OpenStream, Option<Box<dyn DirectoryLock>>);
 
 /// The locks of a log's directory and of its streams' folders.
@@ -45,7 +46,7 @@ struct Locks {
 
 impl DirectoryLock for Locks {}
 
-/// Opens the log in `directory`, before which the guards stand, or makes one where there is none.
+/// Opens the log in `directory`, whose calls pass the guards, or makes one if there is none.
 pub(crate) fn open_log(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -86,7 +87,7 @@ pub(crate) fn open_one(
     open_recovering(stream, folder, options, gate, &mut NoVisitor)
 }
 
-/// Opens a stream; `visitor` sees the records that are found.
+/// Opens a stream; `visitor` sees the records that recovery finds.
 pub(crate) fn open_recovering(
     stream: StreamId,
     folder: &Arc<dyn Directory>,
@@ -100,15 +101,15 @@ pub(crate) fn open_recovering(
     let method = start.parts.medium.method(start.end).unwrap_or(options.method);
     let core = Core::new(options, start);
     let spawned = core.start_threads();
-    // From here on its drop ends what was started.
+    // From here on dropping the stream ends the threads that were started.
     let open = OpenStream::new(core, opened.report, opened.incarnations, method, gate.clone());
     spawned.map_err(|error| device::Error::from_io(Verb::Open, "the log's background threads", error))?;
     open.core.nudge_maintenance();
     Ok(open)
 }
 
-/// Opens all streams, or makes them where there is no log; with the log's id, if it is not that of
-/// its only stream.
+/// Opens all streams, or makes them if there is no log. Returns them with the log's id, unless that
+/// is the id of the only stream.
 fn open_streams(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -182,7 +183,7 @@ fn open_all(
     for (index, outcome) in outcomes {
         match outcome {
             Ok(stream) => opened.push(stream),
-            // That the gate was shut by another stream's failure is not the cause.
+            // A refusal by the gate, which another stream's failure has shut, is not the cause.
             Err(error) if failed.as_ref().is_none_or(is_refusal) => failed = Some(of_stream(index, error)),
             Err(_) => {}
         }
@@ -195,7 +196,8 @@ fn is_refusal(error: &OpenError) -> bool {
     matches!(error, OpenError::Device(error) if matches!(error.cause, Cause::Poisoned(_)))
 }
 
-/// Failures of the device judge no stream, and say themselves where they were.
+/// Adds the stream's folder to an error. A failure of the device stays as it is, because it says
+/// nothing about the stream and names its own place.
 pub(crate) fn of_stream(index: usize, error: OpenError) -> OpenError {
     match error {
         OpenError::Device(error) => OpenError::Device(error),
@@ -203,7 +205,7 @@ pub(crate) fn of_stream(index: usize, error: OpenError) -> OpenError {
     }
 }
 
-/// Number of threads that apply records beside those that read them; reading threads apply too.
+/// Number of threads that only apply records; the threads that read records also apply some.
 pub(crate) fn appliers(background: Background) -> usize {
     match background {
         Background::Caller => 0,
@@ -211,8 +213,8 @@ pub(crate) fn appliers(background: Background) -> usize {
     }
 }
 
-/// Does `work` for `0..count` on as many threads as there are processors, or on this one in order;
-/// what each gave. After a failure none is begun.
+/// Runs `work` for `0..count` on as many threads as there are processors, or in order on this
+/// thread, and returns all outcomes. After a failure no further `work` is begun.
 pub(crate) fn in_parallel<T: Send, E: Send>(
     count: usize,
     background: Background,
@@ -240,7 +242,7 @@ pub(crate) fn in_parallel<T: Send, E: Send>(
         let helpers: Vec<_> = (1..threads)
             .filter_map(|_| {
                 let name = "katydid-streams".to_owned();
-                // What cannot be helped with is done here.
+                // If a thread cannot be started, the others do its work.
                 std::thread::Builder::new().name(name).spawn_scoped(scope, some).ok()
             })
             .collect();
