@@ -1,24 +1,25 @@
-//! The transactions that have written and not ended, and how their records get into the log.
+//! The transactions that have written and have not ended, and the sessions through which their
+//! records get into the log.
 //!
-//! Runs on transaction threads; the checkpointer reads it. Invariants:
+//! Runs on transaction threads; the checkpointer reads the table. Invariants:
 //!
 //! 1. A slot's latch (rank 5) is held from before a record of its transaction gets its place in the
-//!    log until the slot says so. A checkpoint captures the slots after its begin record has a
-//!    place and a barrier of the log is passed, so what is appended later lies above that place. It
-//!    therefore misses no record below: the writer of such a record either has updated its slot
-//!    already or holds the latch.
-//! 2. For the same reason a transaction whose commit record lies before the begin record is never
-//!    captured as active.
+//!    log until the slot is updated. A checkpoint captures the slots after its begin record has a
+//!    place and a barrier of the log is passed, so records appended later lie above that place. The
+//!    capture therefore misses no record below the begin record: the writer of such a record either
+//!    has updated its slot already or holds the latch.
+//! 2. A transaction whose commit record lies before the begin record is never captured as active,
+//!    for the reason given in invariant 1.
 //! 3. `first` of an occupied slot is at or below every record of its transaction, so a log kept
 //!    from the least `first` on can undo everything.
-//! 4. Records that one thread appends are in the log in that order: a thread always appends through
-//!    the same session. With fewer sessions than shards several shards share one, and a thread
-//!    waits for it while another appends: no thread is ever refused a session.
-//! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only used
-//!    again.
+//! 4. Records that one thread appends are in the log in the order of the appends, because a thread
+//!    always appends through the same session. With fewer sessions than shards, several shards
+//!    share a session, and a thread waits while another appends through it: no thread is ever
+//!    refused a session.
+//! 5. A slot is free exactly when its `txn` is `TxnId::NONE`. Slots are never removed, only reused.
 //!
-//! Log sessions and free slots are in shards that threads are spread over. Nothing here survives a
-//! crash; analysis rebuilds it.
+//! Log sessions and free slots are sharded by thread. Nothing here survives a crash; analysis
+//! rebuilds the slots.
 
 use crate::Lsn;
 use crate::fullness::no_room;
@@ -35,7 +36,7 @@ use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lists of locks that a shard keeps.
+/// Maximum number of empty lock lists that a shard retains.
 const IDLE_LOCKS: usize = 64;
 
 /// State of a slot's transaction.
@@ -50,7 +51,7 @@ pub(crate) struct SlotState {
 }
 
 impl SlotState {
-    /// The transaction needs nothing more from recovery.
+    /// Frees the slot, because recovery needs nothing more of the transaction.
     pub(crate) fn clear(&mut self) {
         self.txn = TxnId::NONE;
         self.first = Lsn::ZERO;
@@ -60,7 +61,7 @@ impl SlotState {
     }
 }
 
-/// The place of one writing transaction.
+/// The entry of one writing transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     state: Mutex<SlotState>,
@@ -74,14 +75,15 @@ impl Slot {
 
 #[derive(Debug)]
 struct Shard {
-    /// Next transaction id of this shard is `next * SHARDS + shard`. Written and read by the
-    /// shard's threads, relaxed: only that no two calls get the same value matters.
+    /// The next transaction id of this shard is `next * SHARDS + shard`. The shard's threads read
+    /// and increment it. Relaxed, because it matters only that no two calls get the same value.
     next: AtomicU64,
     #[expect(clippy::vec_box, reason = "a writer goes to its transaction and back without being copied")]
     idle: Mutex<Vec<Box<Writer>>>,
-    /// Empty lists of locks.
+    /// Empty lists of locks, for reuse.
     locks: Mutex<Vec<TxnLocks>>,
-    /// Opened by the first append. Used only in the first `ActiveTable::sessions` shards.
+    /// Log session, opened by the first append. Only the first `ActiveTable::sessions` shards use
+    /// theirs.
     session: Mutex<Option<wal::Session>>,
 }
 
@@ -89,7 +91,7 @@ struct Shard {
 #[derive(Debug)]
 pub(crate) struct ActiveTable {
     shards: Box<[CachePadded<Shard>]>,
-    /// Shards whose sessions are used: all, or as many as the log allows.
+    /// Number of shards whose sessions are used: all, or as many as the log allows.
     sessions: usize,
     slots: Mutex<Vec<Arc<Slot>>>,
 }
@@ -119,7 +121,7 @@ impl ActiveTable {
         TxnId::new(next * SHARDS as u64 + shard as u64)
     }
 
-    /// An id above all that were given out, for the checkpoint.
+    /// An id above all ids that were given out, for the checkpoint.
     pub(crate) fn txn_limit(&self) -> u64 {
         let next = self.shards.iter().map(|shard| shard.next.load(Ordering::Relaxed)).max().unwrap_or(1);
         (next + 1) * SHARDS as u64
@@ -143,7 +145,7 @@ impl ActiveTable {
         self.shards[shard_of_thread()].idle.lock().push(writer);
     }
 
-    /// An empty list of locks.
+    /// Returns an empty list of locks, for `txn`.
     pub(crate) fn take_locks(&self, txn: TxnId) -> TxnLocks {
         match self.shards[shard_of_thread()].locks.lock().pop() {
             Some(mut locks) => {
@@ -154,7 +156,7 @@ impl ActiveTable {
         }
     }
 
-    /// Gives back a list of locks, all released.
+    /// Takes back a list whose locks are all released.
     pub(crate) fn give_locks(&self, locks: TxnLocks) {
         let mut idle = self.shards[shard_of_thread()].locks.lock();
         if idle.len() < IDLE_LOCKS {
@@ -177,8 +179,8 @@ impl ActiveTable {
         slot
     }
 
-    /// Appends through the calling thread's log session; waits while another thread appends through
-    /// it.
+    /// Appends through the calling thread's log session. Waits while another thread appends through
+    /// the same session.
     pub(crate) fn append(
         &self,
         log: &wal::Stream,
@@ -200,12 +202,12 @@ impl ActiveTable {
         })
     }
 
-    /// The occupied slots: call it only after the checkpoint's begin record has its place and the
-    /// barrier is passed (invariant 1).
+    /// Returns the occupied slots. Call it only after the checkpoint's begin record has its place
+    /// and the log's barrier is passed (invariant 1).
     pub(crate) fn capture(&self) -> Vec<ActiveEntry> {
-        // The list is copied first. A slot's latch may be held by a thread that waits for log
-        // space, and a thread that needs a new slot meanwhile must not wait with it. A slot pushed
-        // after the copy had no record before the begin.
+        // The list is copied first: a slot's latch may be held by a thread that waits for log
+        // space, and a thread that needs a new slot must not wait for that thread. A slot pushed
+        // after the copy has no record below the begin record.
         let slots = self.slots.lock().clone();
         let mut entries = Vec::new();
         for slot in slots {
@@ -223,8 +225,8 @@ impl ActiveTable {
         entries
     }
 
-    /// The transaction with the oldest first record, without waiting for slots that are being
-    /// appended for.
+    /// Returns the number of occupied slots and the transaction with the oldest first record. Waits
+    /// for no latch: a slot whose latch is held is counted, and its transaction is not considered.
     pub(crate) fn oldest(&self) -> (u64, Option<(TxnId, Lsn)>) {
         let slots = self.slots.lock().clone();
         let mut count = 0;
@@ -244,8 +246,8 @@ impl ActiveTable {
         (count, oldest)
     }
 
-    /// The transaction with the oldest first record; waits for slots that are being appended for,
-    /// so the caller holds no latch.
+    /// The transaction with the oldest first record. Waits for the latches of slots that are being
+    /// appended for, so the caller must hold no latch.
     pub(crate) fn oldest_of_all(&self) -> Option<(TxnId, Lsn)> {
         let slots = self.slots.lock().clone();
         let firsts = slots.iter().map(|slot| {
@@ -255,7 +257,7 @@ impl ActiveTable {
         firsts.filter(|(txn, _)| *txn != TxnId::NONE).min_by_key(|(_, first)| *first)
     }
 
-    /// Gives up the log sessions, before the log is closed.
+    /// Drops the log sessions, before the log is closed.
     pub(crate) fn drop_sessions(&self) {
         for shard in &self.shards {
             shard.session.lock().take();

@@ -1,29 +1,29 @@
 //! Memory that the cache of pages may take.
 //!
-//! Pure; runs on the thread that opens. What the options say counts; if they leave it to the store,
-//! it is a share of the memory that this process may use. Pages that go through the system's page
-//! cache are kept there too, so the share is smaller then: what the store does not take serves
-//! pages that are not in its cache.
+//! Pure function, called by the thread that opens. A size in the options is used as it is. Without
+//! one, the cache takes a share of the memory that this process may use. With buffered I/O the
+//! share is smaller, because the system's page cache keeps pages, too: the memory that the store
+//! does not take serves pages that are not in its own cache.
 
 use katydid_device::Method;
 
-/// The least that the store takes if the options leave it the choice.
+/// Minimum size in bytes, if the options leave the choice to the store.
 const LEAST: u64 = 16 << 20;
-/// Size where the system does not say how much memory there is.
+/// Size in bytes, if the system does not say how much memory there is.
 const UNKNOWN: usize = 256 << 20;
 
-/// The size of the cache, and why.
+/// The size of the cache, and the reason for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheSize {
     pub(crate) bytes: usize,
-    /// The memory that it is a share of; none if the options say the size, or the system does not
-    /// say how much there is.
+    /// Bytes of memory of which the size is a share. `None` if the options give the size, or the
+    /// system does not say how much memory there is.
     pub(crate) share_of: Option<u64>,
 }
 
 impl CacheSize {
-    /// The size for `asked` bytes, or for a share of `limit()` if that is 0. `method` is how pages
-    /// travel.
+    /// Returns the size for `asked` bytes, or for a share of `limit()` if `asked` is 0. `method` is
+    /// the way in which pages are read and written.
     pub(crate) fn of(asked: usize, method: Method, limit: impl FnOnce() -> Option<u64>) -> CacheSize {
         if asked != 0 {
             return CacheSize { bytes: asked, share_of: None };

@@ -1,11 +1,11 @@
-//! The catalog: a tree of its own, from a table's name to its number and the root of its tree.
+//! The catalog: a tree of its own, which maps the name of a table to its number and the root of its
+//! tree.
 //!
-//! Pure, but for the names of things. An entry is `table u32`, zero `u32`, `root u64`,
-//! little-endian.
+//! Pure functions. An entry is `table u32`, zero `u32`, `root u64`, little-endian.
 //!
-//! A bulk load has an entry too, for the tree that it fills beside the table's own. Its key is a
-//! byte that no name begins with, whether the load is committed (one byte), and the number of the
-//! table (`u32`, big-endian).
+//! A bulk load has an entry, too, for the tree that it fills beside the table's own. Its key is a
+//! byte with which no name begins, a byte that tells whether the load is committed, and the number
+//! of the table (`u32`, big-endian).
 
 use crate::error::Error;
 use crate::ids::TableId;
@@ -17,7 +17,7 @@ pub(crate) const CATALOG: Tree = Tree::new(TableId::CATALOG, PageId::CATALOG_ROO
 
 const ENTRY_BYTES: usize = 16;
 
-/// Names are UTF-8, and no UTF-8 has this byte.
+/// First byte of a load's key. Names are UTF-8, and no UTF-8 has this byte.
 const LOAD: u8 = 0xff;
 
 /// A key of the catalog.
@@ -27,16 +27,16 @@ pub(crate) enum CatalogKey<'k> {
     Table(&'k [u8]),
     /// The tree of a bulk load.
     Load {
-        /// The table that it is for.
+        /// The table that the load is for.
         table: TableId,
-        /// True if its contents are to be the table's.
+        /// True if the load is committed: the tree's contents are to become the table's.
         is_committed: bool,
     },
-    /// A key that begins as one of a load.
+    /// A key that begins like a load's, and is none.
     Malformed,
 }
 
-/// The meaning of a key of the catalog.
+/// Returns the meaning of a key of the catalog.
 pub(crate) fn key_of(key: &[u8]) -> CatalogKey<'_> {
     match *key {
         [LOAD, is_committed @ 0..=1, a, b, c, d] => CatalogKey::Load {
@@ -48,13 +48,13 @@ pub(crate) fn key_of(key: &[u8]) -> CatalogKey<'_> {
     }
 }
 
-/// The key of a bulk load into `table`.
+/// Returns the key of a bulk load into `table`.
 pub(crate) fn load_key(table: TableId, is_committed: bool) -> [u8; 6] {
     let [a, b, c, d] = table.get().to_be_bytes();
     [LOAD, u8::from(is_committed), a, b, c, d]
 }
 
-/// The value of a table in the catalog.
+/// Encodes the value of a table in the catalog.
 pub(crate) fn encode(tree: Tree) -> [u8; ENTRY_BYTES] {
     let mut entry = [0; ENTRY_BYTES];
     entry[..4].copy_from_slice(&tree.table.get().to_le_bytes());
@@ -75,12 +75,12 @@ pub(crate) fn decode(name: &[u8], entry: &[u8]) -> Result<Tree, Error> {
     Ok(Tree::new(TableId::new(table), PageId::new(root)))
 }
 
-/// The key of an entry is that of a bulk load, and says what no load says.
+/// The error of an entry whose key begins like that of a bulk load, and is none.
 pub(crate) fn malformed(key: &[u8]) -> Error {
     Error::Corrupt {
         place: format!("the catalog's entry \"{}\"", key.escape_ascii()),
         page: None,
-        finding: "it is of a bulk load, and of none that there can be".to_owned(),
+        finding: "its key begins like that of a bulk load, and is none".to_owned(),
     }
 }
 

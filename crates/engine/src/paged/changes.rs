@@ -1,16 +1,17 @@
-//! The file of an increment: the pages that may be others than in its base.
+//! The file of an increment: the pages that may differ from those of its base.
 //!
-//! `katydid.changes`: a head of 4,096 bytes, then pages as they stand in the database file, in the
+//! `katydid.changes` has a head of 4,096 bytes, then pages as they are in the database file, in the
 //! order of their numbers. The head: `KTYDCHNG`, version u32, checksum u32 (CRC-32C of the head
 //! without these four bytes), id of the increment u128, id of its base u128, page bytes u32, zero
 //! u32, pages of the database file u64, pages that follow u64, zeros. Numbers are little-endian.
+//! Rules:
 //!
-//! 1. A page that has an LSN below where the log of the base starts is the same in the base. For a
-//!    change that was not in its place when the base was copied has a record above that start: the
-//!    pinned checkpoint lists the page with a recovery LSN at or above it, or the record came
+//! 1. A page whose LSN is below the start of the base's log is identical in the base. A change that
+//!    was not in place when the base was copied has a record above that start: either the pinned
+//!    checkpoint lists the page with a recovery LSN at or above the start, or the record came
 //!    later.
-//! 2. The head is written last. A file without it, of another increment, or with fewer pages than
-//!    it says, is refused; so is a page without its checksum.
+//! 2. The head is written last. A file is refused if its head is missing or of another increment,
+//!    or if it has fewer pages than the head says. A page without a valid checksum is refused.
 
 use crate::Lsn;
 use crate::copy::{Pace, Unopened};
@@ -26,29 +27,28 @@ pub(crate) const FILE_NAME: &str = "katydid.changes";
 const MAGIC: [u8; 8] = *b"KTYDCHNG";
 const VERSION: u32 = 1;
 const HEAD: usize = 4096;
-/// Bytes of pages that are read at once.
+/// Bytes of pages that are read with one call.
 const CHUNK: usize = 1 << 20;
 
-/// The pages of an increment on their way to its file.
+/// Writes the changed pages of an increment to its file.
 pub(crate) struct Changes {
     from: Lsn,
-    /// Pages written.
+    /// Number of pages written.
     pub(crate) count: u64,
 }
 
 impl Changes {
-    /// Pages with an LSN of `from` or above.
+    /// Begins to write the pages with an LSN of `from` or above.
     pub(crate) fn new(from: Lsn) -> Self {
         Changes { from, count: 0 }
     }
 
-    /// Writes those of `pages` that are among them, and moves them to the front of `pages` for
-    /// that.
+    /// Writes the changed pages among `pages`, after it has moved them to the front of `pages`.
     pub(crate) fn write(&mut self, pages: &mut [u8], page_bytes: usize, file: &dyn File) -> Result<()> {
         let mut used = 0;
         for at in (0..pages.len()).step_by(page_bytes) {
             let page = &pages[at..at + page_bytes];
-            // A page that was never written has no LSN, and page 0 has none either.
+            // A page that was never written has no LSN, and neither has page 0.
             if header::page_lsn(page) >= self.from && !header::page_id(page).is_none() {
                 pages.copy_within(at..at + page_bytes, used);
                 used += page_bytes;
@@ -69,9 +69,9 @@ pub(crate) struct Head {
     pub(crate) id: Id,
     pub(crate) base: Id,
     pub(crate) page_bytes: usize,
-    /// Pages of the database file.
+    /// Number of pages of the database file.
     pub(crate) pages: u64,
-    /// Pages in this file.
+    /// Number of pages in this file.
     pub(crate) changed: u64,
 }
 
@@ -90,8 +90,8 @@ impl Head {
         head
     }
 
-    /// Total. The error is the version of a sound head that this program does not read, if that is
-    /// why.
+    /// Decodes a head. No input panics. The error is the version, if the head is sound and this
+    /// program does not read its version.
     fn decode(head: &[u8]) -> std::result::Result<Head, Option<u32>> {
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));
         let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|nth| head[at + nth]));
@@ -106,7 +106,7 @@ impl Head {
         Ok(Head { id: id(16), base: id(32), page_bytes, pages, changed })
     }
 
-    /// Writes it, durable but for the file's name.
+    /// Writes the head. It is durable when this returns, but the file's name may not be.
     pub(crate) fn write(&self, file: &dyn File) -> Result<()> {
         Ok(file.write_at(&[IoSlice::new(&self.encode())], 0, WriteMode::Durable)?)
     }
@@ -123,7 +123,7 @@ fn corrupt(finding: String) -> Error {
     Error::Corrupt { place: FILE_NAME.to_owned(), page: None, finding }
 }
 
-/// Opens the file of an increment, of a database with pages of `page_bytes`.
+/// Opens the file of an increment to a database with pages of `page_bytes` bytes.
 pub(crate) fn open(increment: &Unopened, page_bytes: usize) -> Result<(Head, Arc<dyn File>)> {
     let file = increment.directory.open_read_only(FILE_NAME)?;
     let mut block = AlignedBuffer::new_zeroed(HEAD);
@@ -145,7 +145,8 @@ pub(crate) fn open(increment: &Unopened, page_bytes: usize) -> Result<(Head, Arc
     Ok((head, file))
 }
 
-/// Writes the pages of an increment to their places, those below `pages`.
+/// Writes the pages of an increment to their places in `copy`, as far as these lie below page
+/// `pages`.
 pub(crate) fn apply(
     head: &Head,
     file: &dyn File,

@@ -4,22 +4,22 @@
 //! previous one, so that the log's start can move, (2) appends its begin record and passes a
 //! barrier of the log, so that all that is appended later lies above it, (3) captures the active
 //! transactions and then the dirty pages, (4) appends what it captured and its end record, (5)
-//! makes that durable, (6) names its begin record in the control file, durable, (7) trims the log.
+//! makes that durable, (6) names its begin record in the control file, durably, (7) trims the log.
 //!
 //! Invariants:
 //!
 //! 1. Every transaction that has a record below the begin record and has not ended by then is
-//!    captured, with its first LSN (`active`, rule 1). Every page that such a record changed is
-//!    captured if its change is not durable in place (`Pool::dirty_pages`). Analysis finds the rest
-//!    by reading the log from the begin record on.
+//!    captured, with its first LSN (`active`, rule 1). Every page that a record below the begin
+//!    record changed is captured, unless the change is durable in place (`Pool::dirty_pages`).
+//!    Analysis finds the rest by reading the log from the begin record on.
 //! 2. The log is trimmed at most to the least of: the begin record, the recovery LSNs and the first
 //!    LSNs captured. So redo and undo find everything they need from the checkpoint that the
 //!    control file names.
 //! 3. The control file names a checkpoint only when its end record is durable.
 //!
 //! With a log in files, (1) lets the checkpoint trim the log up to the begin record of the previous
-//! one, as far as open transactions allow. A log in NVRAM has no room for that much: there (1)
-//! writes back all dirty pages, so that the log begins anew where the checkpoint does, or with the
+//! one, as far as open transactions allow. A log in NVRAM has no room for that much log. There (1)
+//! writes back all dirty pages, so that the log can be trimmed up to this checkpoint, or up to the
 //! oldest transaction that has not ended.
 //!
 //! A crash before (6) leaves the previous checkpoint in force, with all the log it needs. A crash
@@ -28,8 +28,8 @@
 //! The worker ([`crate::checkpoint_schedule`]) is notified by a commit that finds enough log since
 //! the last checkpoint, by a writer that finds the log above its soft limit or too full in NVRAM,
 //! and by a writer that finds few free pages in the database file, which the worker grows ahead of
-//! need. Tests that must do the same in every run have no worker: `Engine::run_background` does its
-//! work where they call it.
+//! need. Tests whose runs must be identical have no worker. They call `Engine::run_background`,
+//! which does the worker's work.
 
 use crate::Lsn;
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
@@ -46,13 +46,13 @@ use katydid_wal::{Append, AppendClass, Appended, Background, Durability, Kind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Pages written back in one go, between looks at whether to stop.
+/// Maximum number of pages written back between two checks for a stop.
 const FLUSH_PAGES: usize = 1024;
 
-/// Bytes of log after which the worker looks whether the pool runs out of clean pages.
+/// Bytes of log after which the worker checks whether the pool runs out of clean pages.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Bytes of log that a full device makes worth a checkpoint.
+/// Minimum bytes of log for which a checkpoint is taken on a full device.
 const WORTH_BYTES: u64 = 256 << 10;
 
 /// A record of a checkpoint.
@@ -104,30 +104,30 @@ impl TakesCheckpoints for Engine {
     }
 
     fn on_notification(&self) {
-        // What cannot be ended yet is tried again at the next notification, or by a thread that
-        // needs it.
+        // The next notification, or a thread that needs it, tries again to end a transaction that
+        // cannot be ended yet.
         self.end_unended();
         if self.space.is_short() {
-            // A transaction that needs a page meets the lack of space; any other failure has shut
-            // the gate.
+            // A lack of space is reported to the transaction that needs a page; any other failure
+            // has shut the gate.
             let _grown = self.space.grow_ahead();
         }
         self.take_due_checkpoints();
-        // A failure has shut the gate; the next write meets it.
+        // A failure has shut the gate, and the next write reports it.
         let _cleaned = self.clean_pages();
         self.look_again();
     }
 }
 
 impl Engine {
-    /// Begin of the last complete checkpoint.
+    /// LSN of the begin record of the last complete checkpoint.
     pub(crate) fn last_checkpoint(&self) -> Lsn {
         Lsn::new(self.checkpoint_begin.load(Ordering::Acquire))
     }
 
-    /// Called after the device refused space to an operation: has the worker take a checkpoint,
-    /// which gives the log's segments back. If a checkpoint could trim little, none is taken: its
-    /// records come out of the reserve that rolling back relies on.
+    /// Called after the device refused space to an operation. Has the worker take a checkpoint,
+    /// which gives log segments back. If a checkpoint could trim little, none is taken, because its
+    /// records come out of the reserve that rollback relies on.
     pub(crate) fn refused_for_space(&self) {
         if self.log_bytes() < WORTH_BYTES || self.head().is_some() {
             return;
@@ -136,15 +136,15 @@ impl Engine {
         self.schedule.worker.notify();
     }
 
-    /// Starts the worker, if there is to be one.
+    /// Starts the worker, if the options ask for background threads.
     pub(crate) fn start_checkpoints(self: &Arc<Self>) -> std::io::Result<()> {
         self.schedule.set_due(&[self.last_checkpoint()], self.options.advanced.checkpoint_bytes);
         self.look_again();
         CheckpointSchedule::start(self, self.options.advanced.log.background)
     }
 
-    /// Does what background threads would have done by now, on an engine that was opened without
-    /// them; otherwise nothing.
+    /// Does what background threads would have done by now, if the engine was opened without them;
+    /// otherwise does nothing.
     pub(crate) fn run_background(&self) {
         if self.options.advanced.log.background == Background::Threads {
             return;
@@ -155,14 +155,14 @@ impl Engine {
         }
     }
 
-    /// Sets the position at which a commit notifies the worker next.
+    /// Sets the position in the log at which a commit notifies the worker next.
     fn look_again(&self) {
         let look = self.log.reserved().get().saturating_add(LOOK_BYTES);
         self.schedule.wake_at(0, Lsn::new(look));
     }
 
-    /// Writes cold pages back while most of a full pool is dirty, so that transactions need not do
-    /// it to get room.
+    /// Writes cold pages back while the pool is full and more than half of it is dirty, so that
+    /// transactions need not write pages to get room.
     fn clean_pages(&self) -> Result<()> {
         loop {
             let pool = self.pool.stat();
@@ -176,13 +176,14 @@ impl Engine {
         }
     }
 
-    /// Takes a checkpoint that lets the log's start move as far as it can, if that is still needed
-    /// when it is this caller's turn.
+    /// Takes a checkpoint that lets the log's start move as far as it can, if `is_needed` is still
+    /// true when it is this caller's turn.
     pub(crate) fn checkpoint_if(&self, is_needed: impl FnOnce() -> bool) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         if is_needed() {
             if self.log.is_bounded() {
-                // Also pages whose latches are held now, because each dirty page keeps the log.
+                // This includes pages whose latches are held now, because each dirty page keeps
+                // log.
                 self.pool.flush_all()?;
             } else {
                 self.pool.flush_older(self.log.reserved())?;
@@ -192,15 +193,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes everything back, then takes a checkpoint.
+    /// Writes all dirty pages back, then takes a checkpoint.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let _turn = self.schedule.turn.lock();
         self.pool.flush_all()?;
         self.capture()
     }
 
-    /// Appends a part of the checkpoint that begins at `begin`. The parts are in order: one thread
-    /// appends them (`active`, rule 4).
+    /// Appends a part of a checkpoint. The parts are in the log in the order of the appends,
+    /// because one thread appends them (`active`, rule 4).
     fn append_part(&self, part: Part, payload: &[&[u8]]) -> Result<Appended> {
         let Part { kind, begin, class } = part;
         let append = Append::new(Kind::new(kind), payload).prev(begin).class(class);
@@ -215,9 +216,9 @@ impl Engine {
         let part = |kind| Part { kind, begin: begin.lsn, class };
         self.barrier.separate(begin.lsn);
         let active = self.active.capture();
-        // The recovery LSN of a dirty page may lie below the start of the log: a bound that was
-        // found before an earlier checkpoint, and set after that was captured. No record below the
-        // start is needed, so the bound is raised to it.
+        // The recovery LSN of a dirty page may lie below the start of the log, if this bound was
+        // found before an earlier checkpoint and set after that checkpoint had captured the pages.
+        // No record below the start is needed, so the bound is raised to the start.
         let start = self.log.trimmed_to();
         let dirty: Vec<(u64, Lsn)> =
             self.pool.dirty_pages().into_iter().map(|(page, lsn)| (page.get(), lsn.max(start))).collect();
@@ -243,8 +244,8 @@ impl Engine {
             .map(|(_, lsn)| *lsn)
             .chain(active.iter().map(|entry| entry.first))
             .fold(begin.first, Lsn::min);
-        // The last checkpoint of a closing: nothing else runs, so all there is to recover is what
-        // was captured.
+        // During the last checkpoint of a closing no other thread runs, so recovery would need only
+        // what was captured.
         let is_last = self.opening.is_ending();
         let ends_here = self.log.reserved() == end.end || !self.options.advanced.log.medium.keeps_order();
         debug_assert!(ends_here || !is_last, "a record behind the last checkpoint");

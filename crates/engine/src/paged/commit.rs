@@ -1,14 +1,15 @@
-//! Committing: a transaction gets its place in the log, and what it held is released.
+//! Committing: the commit record gets its place in the log, and the transaction's locks are
+//! released.
 //!
-//! The thread of the transaction. Invariants:
+//! Runs on the thread of the transaction. Invariants:
 //!
-//! 1. Nothing of a transaction is released before its commit record has its place in the log; with
-//!    after-durable release, before that is durable.
-//! 2. What a committed transaction has let go of is freed before its locks are released, or by
-//!    `unfinished` later: the commit stands.
+//! 1. A transaction releases nothing before its commit record has a place in the log; with
+//!    `LockRelease::AfterDurable`, nothing before that record is durable.
+//! 2. The deferred frees of a committed transaction are made before its locks are released. If that
+//!    fails, `unfinished` makes them later: the commit stands.
 //!
-//! A crash before the commit record is durable undoes the transaction; after that, restart frees
-//! what it let go of.
+//! A crash before the commit record is durable undoes the transaction. After a later crash restart
+//! makes the transaction's deferred frees.
 
 use crate::durability_waiter::DurabilityWaiter;
 use crate::error::{Error, Result};
@@ -27,9 +28,10 @@ use katydid_wal::{Append, AppendClass, Kind};
 use std::sync::atomic::Ordering;
 
 impl PagedTransaction {
-    /// Gives the transaction its place in the log. When this returns it is committed if the log up
-    /// to the returned end survives; with early release its locks are gone. If it fails the
-    /// transaction is rolled back, or, if the log does not take that either, left to recovery.
+    /// Appends the commit record and returns its end. The transaction is then committed if the log
+    /// survives up to that end; with early lock release its locks are released. If this fails the
+    /// transaction is rolled back, or left to recovery if the log does not take the rollback
+    /// either.
     pub(super) fn pre_commit(&mut self) -> Result<Committed> {
         if let Some(cause) = self.failure.clone() {
             self.give_up();
@@ -60,19 +62,20 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        // Also values that a rollback to a savepoint brought back: their pages are another
-        // transaction's to free from now on.
+        // These include values that a rollback to a savepoint brought back: from now on another
+        // transaction may free their pages.
         if let Some(images) = &self.images {
             engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
         }
-        // Before the locks go: a transaction that has the table to itself finds no page that
-        // nothing leads to. If this fails it is done later; the commit stands.
+        // The frees come before the release of the locks, so a transaction that has the table to
+        // itself finds no page to which nothing leads. If a free fails, it is made later: the
+        // commit stands.
         let cleaned = if writer.has_chains() { engine.finish_commit(&mut writer) } else { Ok(()) };
         if release_now {
             if let Some(locks) = self.locks.take() {
                 engine.release_locks(locks, Some(end));
             }
-            // The next transaction of the writer keeps its images there.
+            // The writer's next transaction keeps its images in the same `TxnImages`.
             writer.images = self.images.take();
         }
         match cleaned {
@@ -99,8 +102,7 @@ impl PagedTransaction {
         Ok(Committed { end: self.depends, durability: self.options.durability })
     }
 
-    /// Hands locks that are to be held until the commit is durable to the thread that waits for
-    /// that.
+    /// Hands the locks to the thread that waits until the commit is durable and then releases them.
     pub(super) fn release_later(&mut self, committed: Committed) {
         if let Some(locks) = self.locks.take() {
             locks.disown();
@@ -116,9 +118,9 @@ impl PagedTransaction {
 }
 
 impl Engine {
-    /// Appends the commit record: from here on the transaction is committed if the log says so.
-    /// Returns the record's end. It lies above the commit records of all that the transaction
-    /// depends on, as far as they are not durable.
+    /// Appends the commit record and returns its end. From here on the transaction is committed if
+    /// the log survives up to that end. The record lies above the commit records of all
+    /// transactions that this one depends on and that are not durable.
     pub(crate) fn append_commit(&self, writer: &mut Writer) -> Result<Lsn> {
         let chains = writer.chains();
         let payload: Vec<u8> = chains.iter().flat_map(|chain| chain.to_le_bytes()).collect();
@@ -138,9 +140,9 @@ impl Engine {
         Ok(appended.end)
     }
 
-    /// Frees what a committed transaction let go of. No transaction can reach it any more: this one
-    /// held the keys exclusively until after its commit. If it fails the slot stays, and with it
-    /// the log: it can be called again.
+    /// Makes the deferred frees of a committed transaction. No transaction can reach the freed
+    /// pages any more, because this one held the keys exclusively until after its commit. If a free
+    /// fails, the slot stays occupied and keeps the log, so the call can be repeated.
     pub(crate) fn finish_commit(&self, writer: &mut Writer) -> Result<()> {
         let chains = writer.slot.lock().chains.clone();
         for chain in chains {

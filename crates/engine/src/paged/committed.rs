@@ -1,13 +1,14 @@
-//! A transaction with its place in the log.
+//! A transaction whose commit record has a place in the log.
 
 use crate::{CommitStamp, Durability, Lsn};
 
 /// A committed transaction that may not be durable yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Committed {
-    /// End of its commit record, or of the last one that it depends on if it wrote nothing.
+    /// End of the commit record. If the transaction wrote nothing: end of the last commit record
+    /// that it depends on.
     pub(crate) end: Lsn,
-    /// Durability that the log must have there.
+    /// Durability that the log must reach up to `end`.
     pub(crate) durability: Durability,
 }
 
@@ -17,8 +18,8 @@ impl Committed {
         CommitStamp::of_commit_at(self.end)
     }
 
-    /// Position that later holders of its locks depend on when these are released now, after the
-    /// log has come as far as asked: none if the commit is durable.
+    /// Position that later holders of the locks depend on, if the locks are released when the log
+    /// has reached `durability`. `None` if the commit is then durable on the device.
     pub(crate) fn left_behind(&self) -> Option<Lsn> {
         (self.durability != Durability::Durable).then_some(self.end)
     }

@@ -1,24 +1,25 @@
 //! Rewriting the database file without its free pages, so that it shrinks.
 //!
-//! On the thread of the caller, with the directory's lock, on a database that was closed cleanly:
-//! every page in place is whole, and no record behind the last checkpoint changes a page. So the
-//! log goes with the old file and with the new one alike, and the one rename (3) is the switch:
+//! Runs on the caller's thread, which has the directory's lock, on a database that was closed
+//! cleanly. Every page in place is whole, and no record behind the last checkpoint changes a page,
+//! so the log fits the old file and the new one alike. The rename in (3) is the switch. The steps:
 //!
-//! 1. the new file is written under another name: pages in use in their old order, one behind the
-//!    other, with the numbers of pages that they link to; durable;
-//! 2. the double-write area is removed, durable: its copies have numbers of the old file;
-//! 3. the new file takes the name of the old one, durable.
+//! 1. the new file is written under another name and made durable: pages in use in their old order,
+//!    one directly behind the other, with renumbered links to other pages;
+//! 2. the double-write area is removed, durably, because its copies have page numbers of the old
+//!    file;
+//! 3. the new file takes the name of the old one, durably.
 //!
 //! Invariants:
 //!
 //! 1. Pages 0, 1 and 2 and the maps keep their places, and all others keep their order.
-//! 2. Every page of the new file has the LSN of the last checkpoint's begin record, which is above
-//!    the end of every copy made before: none of them has these pages.
-//! 3. A page that is not what was written there, or that links to one that is not in use, ends it:
-//!    nothing is changed then.
+//! 2. Every page of the new file has the LSN of the last checkpoint's begin record. That LSN is
+//!    above the end of every copy made before, so no such copy has these pages.
+//! 3. A page that is not what was written there, or that links to a page not in use, ends the
+//!    compaction with an error. Nothing is changed then.
 //!
 //! A crash before (3) leaves the old file, and perhaps the new one under its other name, which the
-//! next run writes over. A missing double-write area is made by the next opening.
+//! next run writes over. The next opening creates a missing double-write area.
 
 use crate::Lsn;
 use crate::control::Control;
@@ -37,10 +38,10 @@ use std::sync::Arc;
 /// Name of the new file until it takes the place of the old one.
 pub(crate) const NEW_FILE_NAME: &str = "katydid.pages.new";
 
-/// Bytes of pages that are written at once.
+/// Bytes of pages that are written with one call.
 const CHUNK: usize = 1 << 20;
 
-/// Rewrites the database file. Its length in bytes before and after.
+/// Rewrites the database file. Returns its length in bytes before and after.
 pub(crate) fn compact(
     directory: &Arc<dyn Directory>,
     control: &Control,
@@ -84,12 +85,12 @@ pub(crate) fn compact(
     })();
     drop(new);
     if written.is_err() {
-        // Not needed any more, and its room may be what was lacking. It is no part of the database
-        // either way.
+        // The new file is not needed any more, and its room may be the room that was lacking. It is
+        // no part of the database, whether or not it can be removed.
         let _removed = directory.remove(NEW_FILE_NAME);
         return written;
     }
-    // The name of the new file, too, before it replaces the other.
+    // This also makes the name of the new file durable, before it replaces the old one.
     match directory.remove(double_write::FILE_NAME) {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => directory.sync()?,
@@ -99,9 +100,9 @@ pub(crate) fn compact(
     written
 }
 
-/// Returns whether the file was rewritten since the checkpoint with this begin record was taken: no
-/// other page has the LSN of such a record, which changes none. Looks at the catalog's root as it
-/// is in place.
+/// Returns whether the file was rewritten after the checkpoint with this begin record. Only a
+/// rewritten page has the LSN of a begin record, because begin records change no page. Reads the
+/// catalog's root from the file.
 pub(crate) fn is_rewritten(file: &dyn File, checkpoint: Lsn, page_bytes: usize) -> Result<bool> {
     let Some(offset) = PageId::CATALOG_ROOT.offset(page_bytes) else { return Ok(false) };
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
@@ -109,7 +110,7 @@ pub(crate) fn is_rewritten(file: &dyn File, checkpoint: Lsn, page_bytes: usize) 
     Ok(read == page_bytes && checkpoint > Lsn::ZERO && header::page_lsn(&page) == checkpoint)
 }
 
-/// Moves the roots that the catalog's leaves name.
+/// Renumbers the roots that a leaf of the catalog names.
 fn catalog_moved(page: &mut [u8], used: &Used) -> Result<()> {
     if header::kind(page) != Some(Kind::Leaf) || header::table(page) != TableId::CATALOG {
         return Ok(());
@@ -146,10 +147,10 @@ enum Source {
     Page(PageId),
 }
 
-/// Pages in use that move: all but the file's own. The catalog's root keeps its place.
+/// The pages in use that move: all except the file's own. The catalog's root keeps its place.
 struct Used {
     page_bytes: usize,
-    /// A bit for each page of the old file.
+    /// One bit for each page of the old file; set if the page moves.
     words: Vec<u64>,
     /// Number of set bits before each word.
     before: Vec<u64>,
@@ -175,8 +176,8 @@ impl Used {
         let mut page = AlignedBuffer::new_zeroed(page_bytes);
         for number in 0..pages.div_ceil(map::bits_per_map(page_bytes)) {
             let id = map::map_page(number, page_bytes);
-            // A file that ends one page behind a border has no such map yet (`space`, crash case
-            // b).
+            // A file that ends one page behind a border has no valid map there yet (`space`, crash
+            // case b).
             if number > 0 && id.get() + 1 >= pages {
                 break;
             }
@@ -196,7 +197,7 @@ impl Used {
         Ok(Used::of(page_bytes, words))
     }
 
-    /// The new number of a page; none if it is not in use.
+    /// Returns the new number of a page, or `None` if the page is not in use.
     fn moved(&self, page: PageId) -> Option<PageId> {
         if page == PageId::CATALOG_ROOT {
             return Some(page);
@@ -207,8 +208,8 @@ impl Used {
             .then(|| self.nth_place(self.before[at] + u64::from((word & ((1 << bit) - 1)).count_ones())))
     }
 
-    /// The place of the page that is number `nth` of those that move, counted from 0: they fill
-    /// what is left between the file's own pages.
+    /// Returns the place of the `nth` page that moves, counted from 0. The pages that move fill the
+    /// places between the file's own pages.
     fn nth_place(&self, nth: u64) -> PageId {
         let per_map = map::bits_per_map(self.page_bytes);
         let in_first = per_map - 3;
@@ -218,7 +219,7 @@ impl Used {
         })
     }
 
-    /// Pages of the new file.
+    /// Number of pages of the new file.
     fn new_pages(&self) -> u64 {
         match self.count {
             0 => PageId::CATALOG_ROOT.get() + 1,
@@ -235,7 +236,7 @@ impl Used {
             PageId::CATALOG_ROOT => Source::Page(new),
             _ if map::is_own_page(new, self.page_bytes) => Source::Map,
             _ => {
-                // How many own pages are below it: three, and the maps but the first.
+                // Subtracts the number of own pages below it: three, and all maps but the first.
                 let nth = new.get() - 3 - new.get() / per_map;
                 let word = self.before.partition_point(|before| *before <= nth) - 1;
                 let mut bits = self.words[word];
@@ -255,13 +256,13 @@ impl Used {
         let end = self.new_pages().min(base + map::bits_per_map(self.page_bytes));
         let mut bits = MapMut::new(page);
         for number in base..end {
-            // The file's own are set already.
+            // The bits of the file's own pages are set already.
             let _was_clear = bits.set((number - base) as usize);
         }
     }
 }
 
-/// Writes pages one behind the other.
+/// Writes pages one directly behind the other.
 struct Writer<'a> {
     file: &'a dyn File,
     buffer: AlignedBuffer,
@@ -295,7 +296,8 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
 
-    /// Against a list, across borders of maps; pages of 4,096 bytes have maps of 32,384 bits.
+    /// Compares with a list of places, across borders of maps. A map of 4,096 bytes has 32,384
+    /// bits.
     #[test]
     fn places_are_those_of_a_list() {
         let page_bytes = 4096;

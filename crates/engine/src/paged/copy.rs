@@ -1,28 +1,26 @@
-//! Copying a paged database: its pages while they are changed, then the log that makes one state of
-//! them.
+//! Copying a paged database: its pages while other threads change them, then the log that makes
+//! them one consistent state.
 //!
-//! On the thread that copies, beside everything else. In this order: (1) with the turn of
-//! checkpoints held, the log is pinned from where it starts and the control file is read; (2) pages
-//! are copied from the file, in place order; (3) the log is made durable up to its end, which is
-//! the end of the copy;
-//! (4) the log is copied from the pin to that end.
+//! Runs on the thread that copies, beside all other threads. The steps: (1) with the turn of
+//! checkpoints held, the log is pinned at its start and the control file is read; (2) pages are
+//! copied from the file, in the order of their places; (3) the log is made durable up to its end,
+//! which is the end of the copy; (4) the log is copied from the pin to that end.
 //!
-//! The copy is what a crash at (3) might have left, so recovery makes of it exactly the
-//! transactions whose commit records end at or below that end (`docs/recovery.md`, "Copies"). What
-//! that takes:
+//! The copy is a state that a crash at (3) might have left. So recovery of the copy yields exactly
+//! the transactions whose commit records end at or below that end (`docs/recovery.md`, "Copies").
+//! The rules that this takes:
 //!
-//! 1. A page is copied as it was in place at some moment after (1), and whole: its checksum is
-//!    right. It lacks nothing that the pinned checkpoint does not have listed, and redo adds what
-//!    came later. A page that was read in the middle of a write is read again, at last from the
-//!    pool.
-//! 2. No page has a change whose record lies above the end: pages in place have only what is
-//!    durable (`pool`, rule 3), and (3) comes after the last page was read. That holds for a page
-//!    from the pool too, since (3) covers all that was appended.
-//! 3. The file of the copy reaches as far as that of the source at (3): pages that a record of the
-//!    copied log changes are in it. Those that it has grown by since (2) begin as a growth makes
-//!    them, since all their records are in the copied log.
-//! 4. A page of zeros was never written, or is lost; copying does not find out which. A page that
-//!    is free and damaged becomes a page of zeros.
+//! 1. A page is copied whole (its checksum is right), as it was in place at some moment after (1).
+//!    Every change that it lacks is listed in the pinned checkpoint or came later, and redo adds
+//!    it. A page that was read in the middle of a write is read again, at last from the pool.
+//! 2. No page has a change whose record lies above the end. Pages in place have only durable
+//!    changes (`pool`, rule 3), and (3) comes after the last page was read. The rule holds for a
+//!    page from the pool, too, because (3) covers all that was appended.
+//! 3. The file of the copy is as long as the source's at (3), so it has all pages that a record of
+//!    the copied log changes. The pages by which the source has grown since (2) begin as growth
+//!    makes them, because all their records are in the copied log.
+//! 4. A page of zeros was never written, or is lost; copying does not find out which. A damaged
+//!    page that is free becomes a page of zeros.
 
 use crate::CommitStamp;
 use crate::checkpoint_schedule::TakesCheckpoints;
@@ -39,7 +37,7 @@ use katydid_device::{AlignedBuffer, File, WriteMode};
 use katydid_wal::{CopyTarget, copy_unopened};
 use std::io::IoSlice;
 
-/// Bytes of pages that are read and written at once.
+/// Bytes of pages that are read and written with one call.
 const CHUNK: usize = 1 << 20;
 
 /// Number of times that a page is read again before the pool is asked for it.
@@ -48,7 +46,8 @@ const READ_AGAIN: usize = 8;
 /// Source of copied pages.
 trait Pages {
     fn file(&self) -> &dyn File;
-    /// The page, which is not whole as it was read from the file; `buffer` is a page.
+    /// Gets a page again that was not whole when it was read from the file. `buffer` holds one
+    /// page.
     fn again(&self, fault: PageFault, buffer: &mut [u8]) -> Result<()>;
 }
 
@@ -86,7 +85,8 @@ impl Engine {
         if self.gate.is_shut() {
             return Err(self.poison_error());
         }
-        // Numbers of tables are taken before a record names them: read after the end is known.
+        // Read after the end is known, because the number of a table is taken before a record names
+        // it.
         let next_table = self.control.get().next_table;
         let grown = self.space.stat().pages;
         match (target.base, changes) {
@@ -108,8 +108,8 @@ impl Engine {
     }
 }
 
-/// Makes a copy of a whole one and the increments to it, none of which was opened since it was
-/// made. See [`crate::engine::EngineFiles::copy_unopened`].
+/// Copies a database from a whole copy and the increments to it, none of which was opened since it
+/// was made. See [`crate::engine::EngineFiles::copy_unopened`].
 pub(crate) fn copy_files(
     sources: &[Unopened],
     control: &Control,
@@ -182,8 +182,8 @@ impl Pages for OpenPages<'_> {
                 header::seal(buffer);
                 Ok(())
             }
-            // Rule 4. A transaction that takes it later makes it anew, by a record of the copied
-            // log.
+            // Rule 4. A transaction that takes the page later makes it anew, by a record of the
+            // copied log.
             Err(Error::Corrupt { .. }) if !engine.space.is_taken(page) => {
                 buffer.fill(0);
                 Ok(())
@@ -206,8 +206,8 @@ impl Pages for InFile<'_> {
     }
 }
 
-/// Copies the first `pages` pages, or of them those that are `changes`. Page 0 is made anew, for
-/// the copy's id; it is no change.
+/// Copies the first `pages` pages, or, with `changes`, the changed ones among them. Page 0 is made
+/// anew for the copy's id; it is no change.
 fn copy_pages(
     source: &dyn Pages,
     copy: &dyn File,

@@ -1,12 +1,12 @@
 //! The paged engine behind a [`crate::Database`]: its tables.
 //!
-//! Any thread. Invariants:
+//! Runs on any thread. Invariants:
 //!
-//! 1. The catalog is read and changed only with `ddl` held, and a change is durable before `ddl` is
-//!    given up. No lock of a transaction is waited for while it is held.
+//! 1. A thread reads or changes the catalog only while it holds `ddl`, and a change is durable
+//!    before `ddl` is released. A thread that holds `ddl` waits for no transaction's lock.
 //! 2. A table in `tables` is in the catalog.
-//! 3. A table is dropped only with its exclusive lock held, until the drop is durable and the
-//!    handles are marked.
+//! 3. A table is dropped only while the dropping transaction holds its exclusive lock. The lock is
+//!    held until the drop is durable and the handles are marked.
 
 use crate::CommitStamp;
 use crate::Durability;
@@ -44,14 +44,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The inside of a [`crate::Database`]. All clones are one database.
+/// The inside of a [`crate::Database`]. All clones refer to one open database.
 #[derive(Clone)]
 pub(crate) struct PagedDatabase {
     inner: ShardedArc<Inner>,
 }
 
 impl PagedDatabase {
-    /// The handle on an engine that is open.
+    /// Returns a handle on an open engine.
     pub(crate) fn new(engine: Arc<PagedEngine>) -> PagedDatabase {
         let inner = Inner { engine, ddl: Mutex::new(()), tables: RwLock::default() };
         PagedDatabase { inner: ShardedArc::new(Arc::new(inner)) }
@@ -61,7 +61,7 @@ impl PagedDatabase {
         &self.inner.engine
     }
 
-    /// Looks a table up; the caller holds `ddl`.
+    /// Looks a table up by its name. The caller holds `ddl`.
     fn find(&self, name: &str) -> Result<Option<Arc<PagedTable>>> {
         if let Some(table) = self.inner.tables.read().get(name) {
             return Ok(Some(table.clone()));
@@ -84,12 +84,12 @@ impl PagedDatabase {
         table
     }
 
-    /// Everything in the catalog; the caller holds `ddl`.
+    /// Reads the whole catalog. The caller holds `ddl`.
     pub(crate) fn catalog(&self) -> Result<Catalog> {
         read_catalog(&self.engine().pool)
     }
 
-    /// The latch on the catalog: no table comes or goes while it is held.
+    /// Takes the latch on the catalog. While it is held no table is created, renamed or dropped.
     pub(crate) fn freeze_catalog(&self) -> Result<MutexGuard<'_, ()>> {
         let ddl = self.inner.ddl.lock();
         self.engine().settle_catalog()?;
@@ -132,7 +132,7 @@ impl Engine for PagedDatabase {
         &self.engine().options
     }
 
-    /// Name of its directory.
+    /// Name of the database's directory.
     fn place(&self) -> &str {
         &self.engine().place
     }
@@ -207,12 +207,12 @@ impl Engine for PagedDatabase {
         let Some((engine, locks)) = txn.parts() else { return Err(Error::Closed) };
         let tree = table.tree;
         engine.granted(|| engine.locks.acquire_table(locks, tree.table, TableMode::Exclusive))?;
-        // The transactions that used the table have committed or rolled back, and that must lie
-        // below the drop: there is nothing to undo it in afterwards. The lock does not tell which
-        // of them are durable.
+        // The transactions that used the table have committed or rolled back. Their records must
+        // lie below the drop, because after the drop there is no table in which to undo them. The
+        // lock does not tell which of these transactions are durable.
         engine.log.barrier();
         let _ddl = self.freeze_catalog()?;
-        // Dropped by another call, or renamed, while this one waited.
+        // Another call has dropped or renamed the table while this one waited.
         if !self.find(name)?.is_some_and(|now| Arc::ptr_eq(&now, &table)) {
             return Ok(false);
         }
@@ -302,7 +302,7 @@ impl Engine for PagedDatabase {
     }
 }
 
-/// Changes of the catalog, which no view reads.
+/// Records of changes to the catalog, which no view reads.
 pub(super) fn of_catalog<'a>(engine: &'a PagedEngine, writer: &'a mut Writer) -> DoRecords<'a> {
     DoRecords { engine, writer, versions: None }
 }
@@ -313,7 +313,7 @@ fn release(engine: &PagedEngine, locks: &mut Option<TxnLocks>) {
     }
 }
 
-/// Everything in the catalog.
+/// Contents of the catalog.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalog {
     /// The tables, in the order of their names.
@@ -326,11 +326,11 @@ pub(crate) struct Catalog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LoadTree {
     pub(crate) tree: Tree,
-    /// True if its contents are to be the table's.
+    /// True if the load is committed: the tree's contents are to become the table's.
     pub(crate) is_committed: bool,
 }
 
-/// Everything in the catalog.
+/// Reads the whole catalog.
 pub(crate) fn read_catalog(pool: &Pool) -> Result<Catalog> {
     let mut found = Catalog::default();
     let mut batch = Batch::default();

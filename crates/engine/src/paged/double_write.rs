@@ -1,26 +1,26 @@
-//! The double-write area: why a torn page write costs nothing but a copy.
+//! The double-write area, from which an opening restores pages whose writes a crash tore.
 //!
 //! A page is larger than what a device writes atomically, and redo needs a page that was whole at
 //! some time. So pages are written back in batches: (1) the whole batch, with a header block in
-//! front, to the file `doublewrite`, durable; (2) each page in place; (3) sync of the database
-//! file. The pool's flusher runs this, one batch at a time (its mutex). The opening thread runs
-//! `restore`, before any thread reads a page.
+//! front, is written to the file `doublewrite`, durably; (2) each page is written in place; (3) the
+//! database file is synced. The pool's flusher does this, one batch at a time (its mutex). The
+//! opening thread runs `restore` before any thread reads a page.
 //!
 //! Invariants:
 //!
 //! 1. The first in-place write of a batch begins after the durable write of that batch to the area
+//!    has returned.
+//! 2. The area is written again only after the sync of the database file that follows a batch has
 //!    returned.
-//! 2. The area is written again only after the sync of the database file that follows a batch
-//!    returned.
-//! 3. Every page of the database file but the file's header and new maps (`space`) is written this
-//!    way. So a valid copy in the area is the newest version of its page that was ever begun to be
-//!    written.
-//! 4. A valid header names an end of the log that was durable before it was written, at or above
-//!    every record that this opening's batches contain. So a log that ends below it is damaged. The
-//!    log's own recovery cannot tell: damage to the last records of a log that was not closed looks
-//!    like a torn write.
+//! 3. Every page of the database file, except the file's header and new maps (`space`), is written
+//!    this way. So a valid copy in the area is the newest version of its page of which any write
+//!    has begun.
+//! 4. A valid header names an end of the log that was durable before the header was written. That
+//!    end is at or above every record that this opening's batches contain, so a log that ends below
+//!    it is damaged. The log's own recovery cannot tell, because damage to the last records of a
+//!    log that was not closed looks like a torn write.
 //!
-//! A crash leaves, by where it strikes:
+//! The result of a crash depends on the step in which it strikes:
 //!
 //! | crash | area | database file | `restore` |
 //! |---|---|---|---|
@@ -29,9 +29,9 @@
 //! | in 2, or before 3 returned | whole (rule 1) | any page of the batch old, new, or torn | torn ones are put back from the area |
 //! | after 3 | whole or being replaced | whole, new | nothing to do |
 //!
-//! A page whose bytes in place are valid, old or new, is never touched: the checkpoint's recovery
-//! LSNs cover the old one, because a page counts as dirty until 3 returned. `restore` can be
-//! interrupted and repeated: it only replaces what is invalid.
+//! A page whose bytes in place are valid, old or new, is never touched. The checkpoint's recovery
+//! LSNs cover an old one, because a page counts as dirty until (3) has returned. `restore` can be
+//! interrupted and repeated, because it replaces only invalid pages.
 
 use super::page::{PageId, check, header};
 use crate::Lsn;
@@ -45,30 +45,30 @@ pub(crate) const FILE_NAME: &str = "doublewrite";
 
 const MAGIC: [u8; 8] = *b"KTYDDBLW";
 const VERSION: u32 = 1;
-/// Bytes of the header block: magic, version u32, checksum u32 (of the block without itself),
-/// database id u128, page bytes u32, count u32, then per page: id u64, checksum u32; in the last
-/// eight bytes how far the pages need the log, u64.
+/// Bytes of the header block: magic, version u32, checksum u32 (of the block without these four
+/// bytes), database id u128, page bytes u32, count u32, then per page: id u64, checksum u32. Its
+/// last eight bytes are the position up to which the pages need the log, u64.
 const BLOCK: usize = 4096;
 const LOG_NEEDED: usize = BLOCK - 8;
 const ENTRIES: usize = 40;
 const ENTRY: usize = 12;
-/// The most pages in a batch.
+/// Maximum number of pages in a batch.
 pub(crate) const PAGES_MAX: usize = 128;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Pages that one batch holds.
+/// Number of pages that one batch holds.
 pub(crate) const fn batch_pages(page_bytes: usize) -> usize {
     let pages = BATCH_BYTES_MAX / page_bytes;
     if pages > PAGES_MAX { PAGES_MAX } else { pages }
 }
 
-/// Pages on their way to the device, sealed.
+/// Sealed pages on their way to the device.
 #[derive(Debug)]
 pub(crate) struct Batch {
     buffer: AlignedBuffer,
     pages: Vec<PageId>,
     page_bytes: usize,
-    /// The largest end of a record that a page of this batch, or of one before it, contains.
+    /// Largest end of a record whose change is in a page of this batch or of one before it.
     log_needed: Lsn,
 }
 
@@ -84,33 +84,33 @@ impl Batch {
         }
     }
 
-    /// Returns whether no page fits any more.
+    /// Returns whether no further page fits.
     pub(crate) fn is_full(&self) -> bool {
         BLOCK + (self.pages.len() + 1) * self.page_bytes > self.buffer.len()
     }
 
-    /// Returns whether it has no page.
+    /// Returns whether the batch has no page.
     pub(crate) fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Pages in it.
+    /// Number of pages in the batch.
     pub(crate) fn len(&self) -> usize {
         self.pages.len()
     }
 
-    /// Its pages contain changes whose records end at `end` at most. The log is durable up to there
-    /// before the batch is written.
+    /// Notes that the pages contain changes whose records end at `end` or below. The log is durable
+    /// up to `end` before the batch is written.
     pub(crate) fn needs_log(&mut self, end: Lsn) {
         self.log_needed = self.log_needed.max(end);
     }
 
-    /// Forgets its pages.
+    /// Removes the pages from the batch.
     pub(crate) fn clear(&mut self) {
         self.pages.clear();
     }
 
-    /// Adds a copy of a page. The batch is not full.
+    /// Adds a copy of a page. The caller knows that the batch is not full.
     pub(crate) fn push(&mut self, page: &[u8]) {
         let from = BLOCK + self.pages.len() * self.page_bytes;
         let copy = &mut self.buffer[from..from + self.page_bytes];
@@ -118,7 +118,7 @@ impl Batch {
         self.pages.push(header::page_id(copy));
     }
 
-    /// Writes the checksums of the copies: after all are collected, with no latch held.
+    /// Writes the checksums of the copies, after all are collected, with no page latch held.
     fn seal(&mut self) {
         for page in self.buffer[BLOCK..].chunks_exact_mut(self.page_bytes).take(self.pages.len()) {
             header::seal(page);
@@ -170,15 +170,15 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 /// Contents of a header block of the area. Pure; no input panics.
 #[derive(Debug, PartialEq, Eq)]
 enum Header {
-    /// The header was never written, or its write was interrupted and left any bytes: no in-place
-    /// write of that batch has begun.
+    /// The header was never written, or an interrupted write left arbitrary bytes in it. No
+    /// in-place write of that batch has begun.
     Nothing,
-    /// Valid, of a newer version.
+    /// A valid header of a newer version.
     Newer(u32),
-    /// Valid, of another database or page size.
+    /// A valid header of another database or page size.
     OtherDatabase,
-    /// Pages and checksums of the copies that follow, and how far all pages written so far need the
-    /// log.
+    /// Pages and checksums of the copies that follow, and the position up to which all pages
+    /// written so far need the log.
     Pages(Vec<(PageId, u32)>, Lsn),
 }
 
@@ -187,7 +187,7 @@ fn decode(block: &[u8], database: Id, page_bytes: usize) -> Header {
         return Header::Nothing;
     }
     let block = &block[..BLOCK];
-    // An interrupted write may leave garbage, also in place of the magic.
+    // An interrupted write may leave garbage, even in place of the magic.
     if block[..8] != MAGIC || word(block, 12) != block_checksum(block) {
         return Header::Nothing;
     }
@@ -204,8 +204,8 @@ fn decode(block: &[u8], database: Id, page_bytes: usize) -> Header {
     Header::Pages((0..count).map(entry).collect(), Lsn::new(long(block, LOG_NEEDED)))
 }
 
-/// Pages and checksums of the copies in the area, and how far pages in place need the log. Nothing,
-/// and zero, if it does not say.
+/// Returns the pages and checksums of the copies in the area, and the position up to which pages in
+/// place need the log: no pages and zero, if the area has no valid header.
 fn read_header(
     file: &dyn File,
     place: &str,
@@ -224,15 +224,15 @@ fn read_header(
     Err(Error::Foreign { place: place.to_owned(), what })
 }
 
-/// Position up to which pages in place need the log, as an opening would find it in the area.
-/// Changes nothing.
+/// Returns the position up to which pages in place need the log, as an opening would find it in the
+/// area. Changes nothing.
 ///
 /// # Errors
-/// Those with which an opening would refuse it.
+/// The errors with which an opening would refuse the area.
 pub(crate) fn examine(directory: &dyn Directory, database: Id, page_bytes: usize) -> Result<Lsn> {
     match directory.open_read_only(FILE_NAME) {
         Ok(file) => Ok(read_header(file.as_ref(), &directory.describe(), database, page_bytes)?.1),
-        // An opening makes it anew.
+        // The next opening creates the area.
         Err(error) if error.is_not_found() => Ok(Lsn::ZERO),
         Err(error) => Err(error.into()),
     }
@@ -249,14 +249,14 @@ pub(crate) struct DoubleWrite {
     file: Arc<dyn File>,
     database: Id,
     page_bytes: usize,
-    /// The directory, for errors.
+    /// Name of the directory, for errors.
     place: String,
 }
 
 impl DoubleWrite {
-    /// Opens the area, creating it if missing and preparing its room, so that a later batch cannot
-    /// meet a full device. The caller syncs the directory if it creates a database; a missing area
-    /// of an existing one means nothing to restore.
+    /// Opens the area. Creates it if it is missing, and prepares its room, so that a later batch
+    /// cannot meet a full device. The caller syncs the directory if it creates a database. If the
+    /// area of an existing database is missing, there is nothing to restore.
     pub(crate) fn open(
         directory: &dyn Directory,
         method: Method,
@@ -275,8 +275,8 @@ impl DoubleWrite {
         Ok(DoubleWrite { file, database, page_bytes, place: directory.describe() })
     }
 
-    /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Total: whatever the
-    /// area holds.
+    /// Puts back the pages of `pages_file` that a crash tore. Returns how many. Does not panic,
+    /// whatever the area holds.
     pub(crate) fn restore(&self, pages_file: &dyn File) -> Result<usize> {
         self.file.sync()?;
         self.file.drop_cache()?;
@@ -302,14 +302,14 @@ impl DoubleWrite {
         Ok(restored)
     }
 
-    /// Position up to which the pages in place need the log: a log that ends before has lost what
-    /// was durable. Zero if the area does not say.
+    /// Returns the position up to which the pages in place need the log, or zero if the area does
+    /// not say. A log that ends before it has lost durable records.
     pub(crate) fn log_needed(&self) -> Result<Lsn> {
         Ok(read_header(self.file.as_ref(), &self.place, self.database, self.page_bytes)?.1)
     }
 
-    /// Writes a batch to the area, then in place, and syncs. The pages are sorted by id, without
-    /// duplicates. When this returns the pages are durable in place.
+    /// Writes a batch to the area, then in place, and syncs. The pages must be sorted by id,
+    /// without duplicates. When this returns, the pages are durable in place.
     pub(crate) fn write(&self, batch: &mut Batch, pages_file: &dyn File) -> Result<()> {
         debug_assert!(batch.pages.is_sorted());
         batch.seal();

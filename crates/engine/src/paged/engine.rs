@@ -1,17 +1,17 @@
-//! The parts of an open database, and what they need of each other.
+//! The parts of an open paged database, and the operations that several of them need.
 //!
-//! Any thread. The order in which the parts come to life is `open`'s; nothing here does I/O of its
-//! own. Invariants:
+//! Runs on any thread. `open` decides the order in which the parts are created; this module does no
+//! I/O of its own. Invariants:
 //!
-//! 1. After the gate has shut nothing is written. Changes that are in memory only and cannot be
-//!    undone any more stay behind their transactions' locks, which are then kept until the database
-//!    is opened again (`leaked_locks`).
-//! 2. After a bug was found in the middle of a change, or a thread panicked there (`poison`), the
-//!    gate is shut, and what is in memory may be wrong: not even reads begin.
+//! 1. After the gate has shut nothing is written. Changes that are only in memory and can no longer
+//!    be undone stay behind their transactions' locks, which are kept until the database is opened
+//!    again (`leaked_locks`).
+//! 2. The gate is shut after a bug was found in the middle of a change, or a thread panicked there
+//!    (`poison`). Pages in memory may then be wrong, so not even reads begin.
 //! 3. A transaction whose rollback failed keeps its locks and its slot: no transaction sees its
-//!    changes, and the log is kept for what undoes them. While the gate is open the rollback is
-//!    tried again until it succeeds (`unfinished`); then the locks are released. After the gate has
-//!    shut recovery undoes it.
+//!    changes, and the log retains the records that undo them. While the gate is open, the rollback
+//!    is tried again until it succeeds (`unfinished`); only then are the locks released. After the
+//!    gate has shut, recovery undoes the transaction.
 
 use crate::Lsn;
 use crate::checkpoint_schedule::CheckpointSchedule;
@@ -42,19 +42,19 @@ use katydid_wal::{Append, AppendClass, Appended, Dependencies, Durability, Kind,
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A commit, and the locks that its transaction keeps until it is durable.
+/// A commit that is not durable yet, and the locks that its transaction keeps until then.
 #[derive(Debug)]
 pub(crate) struct PendingLocks {
     pub(crate) committed: Committed,
     pub(crate) locks: TxnLocks,
-    /// Images that views need instead of its changes until then.
+    /// Images that views read until then, instead of the transaction's changes.
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 
 /// Stage of a transaction that wants to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing of it is in the log.
+    /// The log has no record of the transaction.
     First,
     Later,
 }
@@ -63,7 +63,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) options: Options,
-    /// Bytes of undo kept in memory per transaction.
+    /// Maximum bytes of undo entries that a transaction keeps in memory.
     pub(crate) undo_bytes: usize,
     pub(crate) place: String,
     pub(crate) gate: Gate,
@@ -74,7 +74,7 @@ pub(crate) struct Engine {
     pub(crate) whole_log: Log,
     pub(crate) barrier: Arc<LogBarrier>,
     pub(crate) pool: Arc<Pool>,
-    /// Memory that the pool may take, and why.
+    /// Memory that the pool may take, and the reason for this size.
     pub(crate) cache: CacheSize,
     pub(crate) space: Arc<Space>,
     pub(crate) locks: Locks,
@@ -83,47 +83,48 @@ pub(crate) struct Engine {
     pub(crate) undo_room: UndoRoom,
     pub(crate) control: ControlFile,
     pub(crate) schedule: CheckpointSchedule,
-    /// Begin of the last complete checkpoint. Written by the thread that takes the checkpoint and
-    /// holds the turn; Release and Acquire.
+    /// LSN of the begin record of the last complete checkpoint. Written (Release) by the thread
+    /// that takes the checkpoint and holds the turn; read with Acquire.
     pub(crate) checkpoint_begin: AtomicU64,
-    /// True from a refusal for lack of space until the next checkpoint begins, which is due then.
-    /// The refused thread stores it and notifies the worker; relaxed, the notification orders it.
+    /// True from a refusal for lack of space until the next checkpoint begins; a checkpoint is due
+    /// while it is true. The refused thread stores it and notifies the worker. Relaxed, because the
+    /// notification orders the store.
     pub(crate) lacks_space: AtomicBool,
-    /// True if the next checkpoint is the first since the database was compacted. Set by the
-    /// opening; cleared by the thread that takes the checkpoint and holds the turn. Relaxed.
+    /// True if the next checkpoint is the first since the database was compacted. The opening sets
+    /// it; the thread that takes the checkpoint and holds the turn clears it. Relaxed.
     pub(crate) is_rewritten: AtomicBool,
-    /// True if updates are logged with whole values, for feeds. Set by feeds and never cleared; a
-    /// hint, so that a change under way may still be logged without.
+    /// True if updates are logged with whole values, which feeds need. Feeds set it, and no thread
+    /// clears it. It is a hint: a change that has begun may still be logged without whole values.
     pub(crate) record_values: AtomicBool,
     pub(crate) durability_waiter: DurabilityWaiter<PendingLocks>,
-    /// Locks that are never released: invariant 1.
+    /// Locks that are never released (invariant 1).
     pub(crate) leaked_locks: Mutex<Vec<TxnLocks>>,
-    /// Invariant 3.
+    /// Transactions whose rollback or clean-up failed (invariant 3).
     pub(crate) unfinished: Unfinished,
     pub(crate) waits: Waits,
     pub(crate) views: Views,
     pub(crate) unshown: Unshown,
 }
 
-/// The write-ahead rule, as the pool asks for it.
+/// The log as the pool needs it for the write-ahead rule.
 #[derive(Debug)]
 pub(crate) struct LogBarrier {
     log: Stream,
     opening: Arc<Opening>,
-    /// Start of a record, or end of the log as it was opened, below everything that is appended
-    /// from now on; only if the log does not keep the order of appends, or this would be its
-    /// reserved frontier. Raised (Release) after a barrier of the log was passed, read (Acquire)
-    /// before an append.
+    /// Start of a record, or end of the log at its opening. Everything that is appended from now on
+    /// lies above it. `None` if the log keeps the order of appends, because its reserved frontier
+    /// then serves. Raised (AcqRel) after a barrier of the log was passed, read (Acquire) before an
+    /// append.
     floor: Option<AtomicU64>,
     gate: Gate,
     place: String,
-    /// The bug for which the database was shut off. Set (once, release) before the gate is shut,
-    /// read (acquire) by every call.
+    /// The bug for which the database was shut off. Set once (Release), before the gate is shut;
+    /// every call reads it (Acquire).
     internal_error: OnceLock<&'static str>,
 }
 
 impl LogBarrier {
-    /// The barrier of a log that nothing was appended to since it was opened.
+    /// Creates the barrier of a log to which nothing was appended since its opening.
     pub(crate) fn new(
         log: Stream,
         keeps_order: bool,
@@ -146,8 +147,7 @@ impl LogBarrier {
         }
     }
 
-    /// Returns when everything that is appended later lies above `record`, which was appended
-    /// before.
+    /// Returns when every later append lies above `record`, which was appended before.
     pub(crate) fn separate(&self, record: Lsn) {
         self.log.barrier();
         if let Some(floor) = &self.floor {
@@ -172,7 +172,8 @@ impl WalBarrier for LogBarrier {
         }
     }
 
-    /// Invariant 2. Returns the error of the call that found the bug.
+    /// Shuts the database off for a bug (invariant 2). Returns the error of the call that found the
+    /// bug.
     #[cold]
     fn poison(&self, what: &'static str) -> Error {
         self.internal_error.get_or_init(|| what);
@@ -192,13 +193,14 @@ impl Engine {
         Pages { pool: &self.pool, space: &self.space, hint: None }
     }
 
-    /// Fails if the database was closed, or shut off for a bug.
+    /// Fails if the database was closed, or was shut off for a bug.
     pub(crate) fn check_open(&self) -> Result<()> {
         self.opening.check()?;
         if self.barrier.internal_error.get().is_some() { Err(self.poison_error()) } else { Ok(()) }
     }
 
-    /// Invariant 2; the error of the call that found the bug.
+    /// Shuts the database off for a bug (invariant 2). Returns the error of the call that found the
+    /// bug.
     #[cold]
     pub(crate) fn poison(&self, what: &'static str) -> Error {
         let error = self.barrier.poison(what);
@@ -207,7 +209,7 @@ impl Engine {
         error
     }
 
-    /// Fails if nothing may be written: closed, poisoned, or no room in the log.
+    /// Fails if a write may not begin: the database is closed or poisoned, or the log has no room.
     pub(crate) fn check_writable(&self, stage: Stage, who: Waiter) -> Result<()> {
         self.check_open()?;
         if self.gate.is_shut() {
@@ -228,9 +230,9 @@ impl Engine {
         Ok(())
     }
 
-    /// At the hard limit a thread that wants to write helps to make room, and is refused only if
-    /// that did not help. It takes no checkpoint that cannot move the log's start: refusals would
-    /// make the log longer by a checkpoint's records each.
+    /// Helps to make room on the thread that wants to write, because the log is at its hard limit.
+    /// The write is refused only if that did not help. No checkpoint is taken that cannot move the
+    /// log's start: each refusal would lengthen the log by a checkpoint's records.
     #[cold]
     fn make_log_room(&self) -> Result<()> {
         let limit = self.options.advanced.log_hard_bytes;
@@ -260,7 +262,7 @@ impl Engine {
         self.barrier.poison_error()
     }
 
-    /// Bytes of log that the database needs. Pins may keep more.
+    /// Bytes of log that the database needs. Pins may retain more.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.log.reserved().since(self.log.trimmed_to())
     }
@@ -272,7 +274,7 @@ impl Engine {
         self.active.give_locks(locks);
     }
 
-    /// A transaction commits for views. It holds its locks.
+    /// Makes a commit visible to views. The transaction still holds its locks.
     #[inline]
     pub(crate) fn show_to_views(&self, images: Option<&TxnImages>, commit_end: Lsn) {
         if let Some(images) = images {
@@ -280,8 +282,8 @@ impl Engine {
         }
     }
 
-    /// Opens a read view. It sees all commits that were acknowledged, also those whose locks are
-    /// still to be released.
+    /// Opens a read view. It sees every acknowledged commit, including those whose locks are not
+    /// released yet.
     pub(crate) fn open_view(&self) -> View {
         let is_settled = |end, durability| {
             let settled = self.whole_log.is_settled(self.log.at(end), &Dependencies::default(), durability);
@@ -291,13 +293,13 @@ impl Engine {
         self.views.open(|| self.log.reserved())
     }
 
-    /// A long value that is about to be freed; none if it cannot be read.
+    /// Reads a long value that is about to be freed. `None` if it cannot be read.
     pub(crate) fn read_long(&self, versions: &Versions, chain: Chain) -> Option<Vec<u8>> {
         read_chain(&self.pool, versions.table(), chain).ok()
     }
 
-    /// Ends the images of a transaction whose locks are released. They are not its writer's any
-    /// more.
+    /// Ends the images of a transaction whose locks are released. The images no longer belong to
+    /// its writer.
     pub(crate) fn end_images(&self, images: Option<Arc<TxnImages>>) {
         if let Some(images) = images {
             self.views.ended(&images);
@@ -313,8 +315,8 @@ impl Engine {
         self.active.give_writer(writer);
     }
 
-    /// Keeps locks for good. After the gate has shut no transaction waits for locks any more: most
-    /// will never be released.
+    /// Keeps locks until the database is opened again. After the gate has shut, transactions stop
+    /// waiting for locks, because most locks will never be released.
     pub(crate) fn keep_locks(&self, locks: TxnLocks) {
         locks.disown();
         self.leaked_locks.lock().push(locks);
@@ -324,14 +326,14 @@ impl Engine {
         }
     }
 
-    /// Shuts the gate if the log has failed: one in NVRAM may have done so without a device call.
+    /// Shuts the gate if the log has failed. A log in NVRAM may have failed without a device call.
     pub(crate) fn hear_of_log(&self) {
         if let Some(katydid_wal::Error::Poisoned { cause }) = self.whole_log.poisoned() {
             self.gate.shut(cause);
         }
     }
 
-    /// Appends a record that belongs to no transaction's undo, above `after`.
+    /// Appends a record that belongs to no transaction's undo. The record lies above `after`.
     pub(crate) fn append_system(
         &self,
         kind: u8,
@@ -343,9 +345,9 @@ impl Engine {
         self.active.append(&self.log, &append)
     }
 
-    /// Turns a refused lock into the caller's error. After the gate has shut, or when the database
-    /// is being closed, some locks are kept for good, and waiting for one of them is not the other
-    /// transaction's fault; nor is it if that one could not be rolled back so far.
+    /// Turns a refused lock into the caller's error. A refusal is not the holder's fault, and gets
+    /// another error, in three cases: the gate has shut, the database is being closed (in both
+    /// cases some locks are kept for good), or the holder could not be rolled back so far.
     pub(crate) fn conflict(&self, conflict: Conflict) -> Error {
         if conflict.kind == ConflictKind::Timeout && self.gate.is_shut() {
             return self.poison_error();
@@ -366,7 +368,7 @@ impl Engine {
         }
     }
 
-    /// The reason why the oldest part of the log is kept.
+    /// The reason why the log retains its oldest part.
     pub(crate) fn pinned_by(&self) -> Pin {
         let mut pin = Pin::Checkpoint(self.last_checkpoint());
         if let (_, Some((txn, first))) = self.active.oldest()
@@ -391,7 +393,8 @@ impl OnDurable for Engine {
         &self.durability_waiter
     }
 
-    /// After a failure the locks are kept, because it is not known whether the commit survives.
+    /// Releases the locks. If the wait failed they are kept, because it is not known whether the
+    /// commit survives.
     fn on_durable(&self, PendingLocks { committed, mut locks, images }: PendingLocks) {
         match self.log.wait(committed.end, committed.durability) {
             Ok(()) => {

@@ -1,11 +1,11 @@
-//! The first pages of a new database file, and what a crash while they are written may leave.
+//! The first pages of a new database file, and what a crash may leave while they are written.
 //!
-//! Runs on the thread that opens, with the directory's lock.
+//! Runs on the thread that opens the database, which has the directory's lock. Rules:
 //!
-//! 1. [`create`] may be repeated after a crash: it writes over everything.
-//! 2. A crash leaves each sector under way old, new, or with anything in it. So a page without a
-//!    valid checksum is no proof that a database was in use; a page with one is, unless `create`
-//!    writes the same.
+//! 1. [`create`] may be repeated after a crash, because it writes over everything.
+//! 2. A crash leaves each sector that is being written old, new, or with arbitrary bytes. So a page
+//!    without a valid checksum does not prove that a database was in use. A page with one does,
+//!    unless `create` writes the same page.
 
 use super::page::{
     FaultReason, FilePage, LeafMut, PAGE_BYTES_MAX, PAGE_BYTES_MIN, PageId, file_page, header, map,
@@ -16,11 +16,11 @@ use crate::error::Result;
 use katydid_device::{AlignedBuffer, File, Id, WriteMode};
 use std::io::IoSlice;
 
-/// Pages of a new database file.
+/// Number of pages of a new database file.
 const NEW_PAGES: u64 = RESERVE_PAGES * 2;
 
-/// Writes the first pages of a new database file: header, first map, empty catalog; zero-filled
-/// pages after them. Durable when it returns.
+/// Writes the first pages of a new database file: header, first map, empty catalog, then pages of
+/// zeros. They are durable when it returns.
 pub(crate) fn create(file: &dyn File, database: Id, page_bytes: usize) -> Result<()> {
     file.prepare(0, NEW_PAGES * page_bytes as u64).map_err(no_space)?;
     file.write_at(&[IoSlice::new(&first_pages(database, page_bytes))], 0, WriteMode::Durable)?;
@@ -58,7 +58,7 @@ pub(crate) fn is_blank(file: &dyn File) -> Result<bool> {
     }
 }
 
-/// Returns whether [`create`] may have left the file so, whole or cut short by a crash (rule 2).
+/// Returns whether the file may be as [`create`] left it, whole or cut short by a crash (rule 2).
 pub(crate) fn is_as_created(file: &dyn File) -> Result<bool> {
     let length = file.len()?;
     if length > NEW_PAGES * PAGE_BYTES_MAX as u64 {
@@ -72,8 +72,8 @@ pub(crate) fn is_as_created(file: &dyn File) -> Result<bool> {
         .all(|size| has_first_pages_only(&content[..read], size)))
 }
 
-/// Returns whether the content has no valid page but those that [`create`] writes, as far as pages
-/// of this size go.
+/// Returns whether every valid page of the content is one that [`create`] writes, if pages have
+/// this size.
 fn has_first_pages_only(content: &[u8], page_bytes: usize) -> bool {
     let database = match content.get(..page_bytes).and_then(file_page::decode) {
         Some(Ok(FilePage { version, .. })) if version > file_page::VERSION => return false,

@@ -11,19 +11,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The state that all handles of a database share, transactions, sessions and commit futures
-/// included. Dropping it closes the database.
+/// State that all handles of a database share; transactions, sessions and commit futures are
+/// handles, too. Dropping it closes the database.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
-    /// Invariant 1 of `database`. Taken before `tables`.
+    /// Guards the catalog (invariant 1 of `database`). Taken before `tables`.
     pub(super) ddl: Mutex<()>,
     pub(super) tables: RwLock<HashMap<String, Arc<PagedTable>>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // No handle is left to return an error; `close` returns it. What was acknowledged is
-        // durable, and recovery does the rest.
+        // No handle is left that could return an error; a program that wants the error calls
+        // `close`. Acknowledged commits are durable, and the next opening recovers the database.
         let _outcome = self.engine.opening.close(&*self.engine);
     }
 }
@@ -41,7 +41,7 @@ impl OpenEngine for Inner {
         self.engine.log.wait_async(ticket.at.end, ticket.durability)
     }
 
-    /// Pages have no versions.
+    /// Does nothing, because pages have no versions.
     fn acknowledge(&self, _seen_to: Timestamp) {}
 
     fn committed(&self, begun: Instant, now: Instant) {

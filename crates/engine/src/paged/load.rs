@@ -1,8 +1,8 @@
 //! Bulk loads: a table that is empty gets many keys at once.
 //!
-//! The keys go into a tree of their own beside the table's (`tree::load`), which the catalog names
-//! from its first page on. Runs on the caller's thread, which has the table's exclusive lock. The
-//! steps, and what the next opening makes of a crash after each:
+//! The keys go into a tree of their own beside the table's (`tree::load`). The catalog names that
+//! tree from its first page on. A load runs on the caller's thread, which has the table's exclusive
+//! lock. The table lists its steps, and what the next opening does after a crash that follows each:
 //!
 //! | step | then the next opening |
 //! |---|---|
@@ -10,18 +10,18 @@
 //! | 2. pages, group by group, in records that are never undone | frees the tree |
 //! | 3. the entry says that the load is committed, one transaction, durable | does 4 and 5 |
 //! | 4. the table's root and the tree's exchange their contents, one record, durable | does 5 |
-//! | 5. the entry goes, and what the table's root had is freed, one transaction | - |
+//! | 5. the entry is removed and the table's former tree is freed, one transaction | - |
 //!
 //! Invariants:
 //!
 //! 1. A load is committed by step 3 and by nothing else.
-//! 2. No thread reads or writes the table between 3 and the end of 4: so step 4 is due exactly if
-//!    the table has no keys. If it is repeated in a table whose keys were all deleted since, it
-//!    exchanges two trees without keys.
-//! 3. The record of step 4 is durable before the table's lock is released: no change of a key that
-//!    was loaded is in the log before it, and undo finds the keys in the table.
+//! 2. No thread reads or writes the table between step 3 and the end of step 4, so step 4 is due
+//!    exactly if the table has no keys. If all keys were deleted since, repeating step 4 exchanges
+//!    two trees without keys.
+//! 3. The record of step 4 is durable before the table's lock is released. So no change of a loaded
+//!    key precedes it in the log, and undo finds the keys in the table.
 //! 4. A load that is given up frees its tree. If that fails, the next load of the table or the next
-//!    opening does it.
+//!    opening frees it.
 
 use crate::engine::{Engine as _, EngineLoad, EngineTransaction};
 use crate::error::{Error, Result};
@@ -45,20 +45,20 @@ use std::sync::Arc;
 /// Room in the log for the records of steps 3 and 4, in pages.
 const COMMIT_PAGES: u64 = 8;
 
-/// A load under way. Dropped, it is given up.
+/// A load under way. Dropping it gives the load up.
 pub(crate) struct PagedLoad {
     database: PagedDatabase,
     table: Arc<PagedTable>,
-    /// Has the table's exclusive lock, and changes nothing.
+    /// The transaction that has the table's exclusive lock. It changes nothing.
     lock: PagedTransaction,
     tree: Tree,
     load: TreeLoad,
     is_empty: bool,
-    /// The tree is not the load's to free any more.
+    /// True if this load has no longer to free its tree.
     is_over: bool,
 }
 
-/// Records that belong to no transaction.
+/// Appends records that belong to no transaction.
 struct LoadRecords<'a> {
     engine: &'a Engine,
     class: AppendClass,
@@ -84,7 +84,7 @@ impl ChangeWriter for LoadRecords<'_> {
 }
 
 impl PagedLoad {
-    /// Locks the table, and makes the load's tree.
+    /// Locks the table, and creates the load's tree.
     pub(super) fn begin(database: &PagedDatabase, table: &Arc<PagedTable>) -> Result<PagedLoad> {
         let call = Call::enter(database)?;
         let engine = database.engine();
@@ -97,7 +97,7 @@ impl PagedLoad {
         let Some((_, locks)) = lock.parts() else { return Err(Error::Closed) };
         engine.granted(|| engine.locks.acquire_table(locks, table.tree.table, TableMode::Exclusive))?;
         table.check()?;
-        // Each transaction that used the table has ended; its records are to lie below the load's.
+        // Each transaction that used the table has ended. Its records must lie below the load's.
         engine.log.barrier();
         if !table.tree.is_empty(&engine.pool)? {
             return Err(Error::TableNotEmpty { name: table.space.name().to_string() });
@@ -118,7 +118,7 @@ impl PagedLoad {
         }
         self.load.finish(pages, &mut LoadRecords { engine, class: AppendClass::Normal })?;
         let _ddl = self.database.freeze_catalog()?;
-        // Step 4 must not meet a full log: nothing can take step 3 back.
+        // Step 4 must not meet a full log, because nothing can take step 3 back.
         let room = engine.log.raise_reserve(COMMIT_PAGES * engine.pool.page_bytes() as u64);
         let room = room.map_err(Error::from)?;
         self.database.commit_load(self.tree)?;
@@ -129,7 +129,7 @@ impl PagedLoad {
         }
         engine.views.loaded(&self.table.versions);
         drop(room);
-        // Invariant 4.
+        // Invariant 4 covers a failure.
         let _left = self.database.remove_load(self.tree, true);
         drop(call);
         Ok(())
@@ -162,7 +162,7 @@ impl Drop for PagedLoad {
             return;
         }
         if let Ok(_call) = Call::enter(&self.database) {
-            // Invariant 4.
+            // Invariant 4 covers a failure.
             let _left =
                 self.database.freeze_catalog().and_then(|_ddl| self.database.remove_load(self.tree, false));
         }
@@ -176,7 +176,7 @@ impl Opened for PagedLoad {
 }
 
 impl Engine {
-    /// Step 4.
+    /// Step 4: exchanges the contents of the two roots.
     fn exchange_loaded(&self, table: Tree, loaded: Tree) -> Result<()> {
         let mut records = LoadRecords { engine: self, class: AppendClass::Critical };
         let exchanged = table.exchange(self.pages(), loaded.root, &mut records)?;
@@ -185,7 +185,7 @@ impl Engine {
 }
 
 impl PagedDatabase {
-    /// Step 1.
+    /// Step 1: creates the load's tree and its entry in the catalog.
     fn make_load_tree(&self, table: TableId) -> Result<Tree> {
         let _ddl = self.freeze_catalog()?;
         for left in self.catalog()?.loads.iter().filter(|load| load.tree.table == table) {
@@ -202,7 +202,7 @@ impl PagedDatabase {
         Ok(tree)
     }
 
-    /// Step 3. The caller holds `ddl`.
+    /// Step 3: commits the load. The caller holds `ddl`.
     fn commit_load(&self, tree: Tree) -> Result<()> {
         let mut txn = self.begin_durable()?;
         txn.statement(|engine, writer| {
@@ -214,7 +214,8 @@ impl PagedDatabase {
         txn.commit().map(|_| ())
     }
 
-    /// Step 5, and the end of a load that is given up. The caller holds `ddl`.
+    /// Step 5, which also ends a load that is given up: removes the entry and frees the tree. The
+    /// caller holds `ddl`.
     fn remove_load(&self, tree: Tree, is_committed: bool) -> Result<()> {
         let mut txn = self.begin_durable()?;
         txn.statement(|engine, writer| {
@@ -226,7 +227,7 @@ impl PagedDatabase {
         txn.commit().map(|_| ())
     }
 
-    /// Ends the loads that an earlier opening has left. Before any other thread has the database.
+    /// Ends the loads that an earlier opening left. Runs before any other thread has the database.
     pub(super) fn end_loads(&self, access: Access) -> Result<()> {
         let _ddl = self.freeze_catalog()?;
         let found = self.catalog()?;
@@ -240,11 +241,11 @@ impl PagedDatabase {
                 engine.exchange_loaded(table, tree)?;
             }
             if access == Access::ReadOnly {
-                // What is left takes nothing but room.
+                // The tree that is left only takes room.
                 continue;
             }
             match self.remove_load(tree, is_committed) {
-                // Tried again by the next opening.
+                // The next opening tries again.
                 Err(Error::NoSpace { .. } | Error::LogFull { .. }) | Ok(()) => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! The log records of transactions and checkpoints: encoding and decoding, nothing else.
+//! Encoding and decoding of the log records of transactions and checkpoints.
 //!
 //! Records that change pages belong to the tree; their kinds are below [`COMMIT`]. All numbers are
 //! little-endian.
@@ -8,48 +8,48 @@
 //! | `COMMIT` | nothing, or the overflow chains to free: `u64` first page of each |
 //! | `END` | nothing: the transaction needs nothing more from recovery |
 //! | `COMPENSATION` | `undo_next u64`, `kind u8`, 7 zeros, then the payload of the change of that kind |
-//! | `CHECKPOINT_BEGIN` | nothing, or [`REWRITTEN`]: the first since the file of pages was rewritten |
+//! | `CHECKPOINT_BEGIN` | nothing, or [`REWRITTEN`]: the first checkpoint since the file of pages was rewritten |
 //! | `CHECKPOINT_PAGES` | per dirty page: `page u64`, `recovery LSN u64` |
 //! | `CHECKPOINT_ACTIVE` | per transaction: `txn u64`, `state u64`, `first u64`, `last u64`, `chains u64`, the chains |
 //! | `CHECKPOINT_END` | `begin u64`, `next transaction u64`, `next table u64` |
 //!
-//! The parts of a checkpoint carry its begin's LSN in the record's `prev`, so that parts of an
-//! unfinished checkpoint are told from those of the one that the control file names.
+//! Each part of a checkpoint has the LSN of the checkpoint's begin record in `prev`. This tells the
+//! parts of an unfinished checkpoint from those of the checkpoint that the control file names.
 
 use crate::ids::TxnId;
 use crate::{Chain, Lsn};
 
-/// A transaction committed.
+/// The transaction has committed.
 pub(crate) const COMMIT: u8 = 64;
-/// A transaction that was rolled back, or that had chains to free, needs nothing more.
+/// Recovery needs nothing more of the transaction, which was rolled back or had chains to free.
 pub(crate) const END: u8 = 65;
-/// A change that undoes another; never undone itself.
+/// A change that undoes another one. It is never undone itself.
 pub(crate) const COMPENSATION: u8 = 66;
-/// A checkpoint begins: what it captures is captured after this.
+/// A checkpoint begins. It captures transactions and pages after this record.
 pub(crate) const CHECKPOINT_BEGIN: u8 = 67;
-/// Payload of the first checkpoint's begin after compacting: records from there on are about the
-/// pages of a file that no copy made before has.
+/// Payload of the begin record of the first checkpoint after compacting. Records from there on
+/// change the pages of a file that no earlier copy has.
 pub(crate) const REWRITTEN: [u8; 1] = [1];
-/// Dirty pages.
+/// Dirty pages of a checkpoint.
 pub(crate) const CHECKPOINT_PAGES: u8 = 68;
-/// Active transactions.
+/// Active transactions of a checkpoint.
 pub(crate) const CHECKPOINT_ACTIVE: u8 = 69;
-/// A checkpoint is complete.
+/// The checkpoint is complete.
 pub(crate) const CHECKPOINT_END: u8 = 70;
 
 /// Bytes before the inner change in a compensation record.
 pub(crate) const COMPENSATION_HEAD: usize = 16;
 
-/// Most entries in one `CHECKPOINT_PAGES` record, so that none is large however many pages are
-/// dirty.
+/// Maximum number of entries in one `CHECKPOINT_PAGES` record, so that no record is large however
+/// many pages are dirty.
 pub(crate) const PAGES_PER_RECORD: usize = 4096;
 
 /// State of a transaction in a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It may commit or roll back: a loser unless a later record says otherwise.
+    /// The transaction may commit or roll back. It is a loser unless a later record says otherwise.
     Active,
-    /// It committed; its chains may not all be freed.
+    /// The transaction has committed. Some of its chains may not be freed yet.
     Committed,
 }
 
@@ -63,12 +63,12 @@ pub(crate) struct ActiveEntry {
     pub(crate) chains: Vec<u64>,
 }
 
-/// The rule that a payload broke: reported as corruption at the record's LSN.
+/// The rule that a payload breaks. It is reported as corruption at the record's LSN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// The record before one with this chain in its transaction; zero: there is none. No record of this
-/// engine has a commit stamp instead.
+/// Returns the record before this one in its transaction, or zero if there is none. No record of
+/// this engine has a commit stamp instead.
 pub(crate) fn previous(chain: Chain) -> Result<Lsn, Malformed> {
     match chain {
         Chain::Previous(previous) => Ok(previous),
@@ -81,7 +81,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// The head of a compensation record.
+/// Encodes the head of a compensation record.
 pub(crate) fn compensation_head(undo_next: Lsn, kind: u8) -> [u8; COMPENSATION_HEAD] {
     let mut head = [0; COMPENSATION_HEAD];
     head[..8].copy_from_slice(&undo_next.get().to_le_bytes());
@@ -89,19 +89,20 @@ pub(crate) fn compensation_head(undo_next: Lsn, kind: u8) -> [u8; COMPENSATION_H
     head
 }
 
-/// Decodes a compensation record: the position to go on undoing at, and the change it makes.
+/// Decodes a compensation record: the next position to undo, and the kind and payload of its
+/// change.
 pub(crate) fn decode_compensation(payload: &[u8]) -> Result<(Lsn, u8, &[u8]), Malformed> {
     let undo_next = u64_at(payload, 0).ok_or(Malformed("a compensation record without a head"))?;
     let inner = payload.get(COMPENSATION_HEAD..).ok_or(Malformed("a compensation record without a head"))?;
     Ok((Lsn::new(undo_next), payload[8], inner))
 }
 
-/// The payload of a commit record.
+/// Encodes the payload of a commit record.
 pub(crate) fn encode_chains(chains: &[u64]) -> Vec<u8> {
     chains.iter().flat_map(|chain| chain.to_le_bytes()).collect()
 }
 
-/// The chains a commit record leaves to free.
+/// Decodes the chains that a commit record leaves to be freed.
 pub(crate) fn decode_chains(payload: &[u8]) -> Result<Vec<u64>, Malformed> {
     let (words, rest) = payload.as_chunks::<8>();
     if !rest.is_empty() {
@@ -110,7 +111,7 @@ pub(crate) fn decode_chains(payload: &[u8]) -> Result<Vec<u64>, Malformed> {
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
-/// The payload of a `CHECKPOINT_PAGES` record.
+/// Encodes the payload of a `CHECKPOINT_PAGES` record.
 pub(crate) fn encode_pages(pages: &[(u64, Lsn)]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(pages.len() * 16);
     for (page, lsn) in pages {
@@ -120,7 +121,7 @@ pub(crate) fn encode_pages(pages: &[(u64, Lsn)]) -> Vec<u8> {
     payload
 }
 
-/// The dirty pages of a `CHECKPOINT_PAGES` record.
+/// Decodes the dirty pages of a `CHECKPOINT_PAGES` record.
 pub(crate) fn decode_pages(payload: &[u8]) -> Result<Vec<(u64, Lsn)>, Malformed> {
     let (words, rest) = payload.as_chunks::<16>();
     if !rest.is_empty() {
@@ -148,7 +149,7 @@ pub(crate) fn encode_active(entry: &ActiveEntry, payload: &mut Vec<u8>) {
     }
 }
 
-/// The transactions of a `CHECKPOINT_ACTIVE` record.
+/// Decodes the transactions of a `CHECKPOINT_ACTIVE` record.
 pub(crate) fn decode_active(payload: &[u8]) -> Result<Vec<ActiveEntry>, Malformed> {
     const SHORT: Malformed = Malformed("a list of active transactions cut short");
     let mut entries = Vec::new();
@@ -186,7 +187,7 @@ pub(crate) struct CheckpointEnd {
     pub(crate) next_table: u64,
 }
 
-/// The payload of a `CHECKPOINT_END` record.
+/// Encodes the payload of a `CHECKPOINT_END` record.
 pub(crate) fn encode_checkpoint_end(end: &CheckpointEnd) -> Vec<u8> {
     [end.begin.get(), end.next_txn, end.next_table].iter().flat_map(|word| word.to_le_bytes()).collect()
 }

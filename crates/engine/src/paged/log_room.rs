@@ -1,14 +1,15 @@
-//! Room in a log in NVRAM, which only checkpoints make.
+//! Making room in a log in NVRAM, where only checkpoints free space.
 //!
 //! Runs on transaction threads. [`crate::fullness`] says what may wait for what. A checkpoint frees
-//! the log up to the first record of the oldest transaction that has not ended: its head. If the
-//! log begins there already, none is taken: its records would use up the room that is kept for that
-//! transaction's end.
+//! the log up to the first record of the oldest transaction that has not ended. If the log begins
+//! there already, that transaction is the log's head, and no checkpoint is taken: its records would
+//! use up the room that is kept for the head's end.
 //!
-//! Then a transaction that needs room waits for others to end, at most as long as for a lock, but
-//! not if the oldest transaction that has written waits for it, by locks. The oldest itself waits
-//! only for a moment. So a transaction that waits longer waits for the oldest, then for the next. A
-//! circle closes with a lock of a transaction that waits here, and that transaction finds it.
+//! A transaction that then needs room waits for others to end, at most as long as for a lock. It
+//! does not wait if the oldest transaction that has written waits for it through locks. The oldest
+//! itself waits at most 20 ms (`AS_OLDEST`). So a transaction that waits longer waits for the
+//! oldest, then for the next oldest. A circle of waits can close only with a lock of a transaction
+//! that waits here, and that transaction finds the circle.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -18,21 +19,21 @@ use crate::paged::engine::Engine;
 use katydid_wal::AppendClass;
 use std::time::{Duration, Instant};
 
-/// Interval at which a waiting transaction looks whether there is room.
+/// Interval at which a waiting transaction checks for room.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Time that the oldest transaction that has written waits for the others, whose ends give back
-/// what was set aside for them. Not longer: they may wait for it.
+/// Maximum time that the oldest transaction that has written waits for others, whose ends give back
+/// the room reserved for them. It is short, because the others may be waiting for the oldest.
 const AS_OLDEST: Duration = Duration::from_millis(20);
 
-/// Decrease of the taken share, per mille, after which something that found the log full is tried
+/// Decrease of the taken share, per mille, after which a call that found the log full is tried
 /// again.
 const LESS: u32 = 20;
 
-/// Taken share, per mille, below which every transaction that wants to write does.
+/// Taken share of the log, per mille, below which every transaction may begin to write.
 const ROOMY: u32 = 300;
 
-/// A transaction that needs room, and the time it waits for others to end.
+/// A transaction that needs room, and the maximum time that it waits for others to end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiter {
     pub(crate) txn: TxnId,
@@ -40,22 +41,24 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// One that holds what a transaction may want that is no lock.
+    /// A waiter that never waits, because it may hold a latch, such as `ddl`, that another
+    /// transaction needs before it can end.
     pub(crate) const NEVER: Waiter = Waiter { txn: TxnId::NONE, patience: Duration::ZERO };
 }
 
 impl Engine {
-    /// Per mille of the log that is taken; nothing of one that can grow.
+    /// Share of the log that is taken, per mille; 0 if the log can grow.
     fn taken(&self) -> u32 {
         self.log.fullness().unwrap_or(0)
     }
 
-    /// Returns whether the log's share is taken from which on the next checkpoint is due.
+    /// Returns whether so much of the log is taken that the next checkpoint is due.
     pub(crate) fn is_share_taken(&self) -> bool {
         self.log.fullness().is_some_and(|taken| self.schedule.share.is_due(taken))
     }
 
-    /// Before a transaction's first record: calls for a checkpoint, or waits for one.
+    /// Called before a transaction's first record. Requests a checkpoint if one is due, and waits
+    /// for room if the log is crowded.
     pub(crate) fn enter_log(&self, who: Waiter) -> Result<()> {
         let taken = self.taken();
         if self.schedule.share.is_due(taken) {
@@ -68,8 +71,9 @@ impl Engine {
         self.make_room_while(who, helps, || self.is_crowded())
     }
 
-    /// Returns whether the transactions that have written need what is left. Each is expected to
-    /// log about as much again as it has set aside for going back.
+    /// Returns whether the log is crowded: the transactions that have written need all the room
+    /// that is left. Each is expected to log about as many bytes again as it has reserved for its
+    /// rollback.
     fn is_crowded(&self) -> bool {
         let taken = self.taken();
         if taken < ROOMY {
@@ -82,20 +86,22 @@ impl Engine {
         taken >= FULL.min(1000 - share)
     }
 
-    /// Start of the log, if checkpoints make room in it.
+    /// Start of the log, if checkpoints make room in it; else `None`.
     pub(crate) fn log_begins(&self) -> Option<Lsn> {
         self.log.is_bounded().then(|| self.log.trimmed_to())
     }
 
-    /// After something found the log full that began before: until it can be tried again.
+    /// Makes room after a call found the log full while the log began at `before`. Returns when the
+    /// call can be tried again.
     pub(crate) fn make_room_beyond(&self, before: Lsn, who: Waiter) -> Result<()> {
         let taken = self.taken();
-        // The end of another transaction gives back what was set aside for it.
+        // The end of another transaction gives back the room that was reserved for it.
         self.make_room_while(who, || true, || self.log.trimmed_to() <= before && self.taken() + LESS > taken)
     }
 
-    /// Takes checkpoints, or waits for those of others, or for the transaction that keeps them from
-    /// freeing anything, while room is needed. The caller holds no latch.
+    /// Waits until `is_needed` is false. Meanwhile the thread takes checkpoints, or waits for those
+    /// of other threads or for the transaction that keeps checkpoints from freeing anything. The
+    /// caller holds no latch.
     #[cold]
     fn make_room_while(
         &self,
@@ -106,7 +112,7 @@ impl Engine {
         let mut begun = None;
         while is_needed() {
             if self.opening.is_closing() {
-                // The transaction that is in the way may never end any more.
+                // The transaction that keeps the log may never end any more.
                 return Err(Error::Closed);
             }
             self.end_unended();
@@ -126,21 +132,23 @@ impl Engine {
                 let (used, limit) = used_and_limit(&self.log);
                 return Err(self.log_full(used, limit));
             }
-            // No thread wakes it: an ending transaction should not have to look for waiting ones,
-            // which are few. (Not a park with a limit, which would take a token of the program's
-            // own executor.)
+            // The thread polls. An ending transaction does not wake it, because it would have to
+            // look for waiting transactions, which are few. (A park with a time limit would take a
+            // token of the program's own executor.)
             std::thread::sleep(LOOK);
         }
         Ok(())
     }
 
-    /// The transaction that has not ended with a record of which the log begins, if there is one.
+    /// The transaction that has not ended and has its first record where the log begins, if there
+    /// is one.
     pub(crate) fn head(&self) -> Option<TxnId> {
         let start = self.log.trimmed_to();
         self.active.oldest_of_all().filter(|(_, first)| *first <= start).map(|(txn, _)| txn)
     }
 
-    /// Admission class of a checkpoint's records: a checkpoint gives space back, if it can.
+    /// Admission class of a checkpoint's records: critical, unless the checkpoint cannot give space
+    /// back.
     pub(crate) fn class_of_checkpoint(&self) -> AppendClass {
         if self.log.is_bounded() && self.head().is_some() {
             AppendClass::Normal

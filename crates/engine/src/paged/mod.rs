@@ -48,7 +48,8 @@ pub(crate) mod verify;
 pub(crate) mod views;
 pub(crate) mod writer;
 
-/// Returns whether a record says that pages were moved since the records before it.
+/// Returns whether a record is the begin record of the first checkpoint after a compaction, which
+/// moved pages.
 pub(crate) fn is_rewriting(record: &katydid_wal::RecordRef<'_>) -> bool {
     record.kind.get() == log_record::CHECKPOINT_BEGIN && record.payload == log_record::REWRITTEN
 }

@@ -1,8 +1,8 @@
 //! Opening a paged database: creation, restart, and the end.
 //!
-//! Runs on the thread that opens or closes. The order is the order of trust, begun in
-//! [`crate::open`]: identity of the other files, torn pages, log, analysis, redo, free pages, undo,
-//! checkpoint; only then do others see the database.
+//! Runs on the thread that opens or closes. Each step relies only on the steps before it, in an
+//! order that begins in [`crate::open`]: identity of the other files, torn pages, log, analysis,
+//! redo, free pages, undo, checkpoint. Other threads see the database only after the last step.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};
@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 /// The engine's own files. An interrupted creation leaves some of them.
 pub(crate) const FILES: [&str; 2] = [space::FILE_NAME, double_write::FILE_NAME];
 
-/// Files that opening has found and made so far.
+/// Files that the opening has found or created.
 struct Files {
     control: ControlFile,
     pages: Arc<dyn File>,
@@ -69,14 +69,14 @@ fn open(
 
 fn open_pages(directory: &dyn Directory, own: PagedOptions, create: Create) -> Result<Arc<dyn File>> {
     let pages = directory.open(space::FILE_NAME, create, own.page_method)?;
-    // Neighbours in the file are seldom neighbours in a tree; scans say themselves what they will
-    // read.
+    // Pages that are neighbours in the file are seldom neighbours in a tree. A scan announces the
+    // pages that it will read.
     pages.advise(Advice::Random);
     Ok(pages)
 }
 
-/// The double-write area travels as the log does: each batch must be durable when its write
-/// returns, and is read by recovery only.
+/// Opens the double-write area. It is written by the log's method, because each batch must be
+/// durable when its write returns, and only recovery reads it.
 fn open_area(directory: &dyn Directory, options: &Options, control: &Control) -> Result<DoubleWrite> {
     let method = options.advanced.log.method;
     DoubleWrite::open(directory, method, control.database, control.page_bytes as usize)
@@ -107,8 +107,8 @@ fn existing(
         Err(Error::Device(error)) if error.is_not_found() => return Err(missing(space::FILE_NAME)),
         pages => pages?,
     };
-    // The log would make a new one in an empty folder, and everything acknowledged since the
-    // checkpoint would be lost.
+    // Opening the log in an empty folder would create a new log, and every commit acknowledged
+    // since the last checkpoint would be lost.
     let folder = directory.existing_subdirectory(LOG_FOLDER)?.ok_or_else(|| missing(LOG_FOLDER))?;
     if !folder.list()?.iter().any(|name| LOG_FILES.contains(&name.as_str())) {
         return Err(missing(LOG_FILES[0]));
@@ -124,8 +124,8 @@ fn existing(
     if log.id() != database {
         return Err(Error::Foreign { place: place.clone(), what: Foreign::Identity(LOG_FOLDER.to_owned()) });
     }
-    // Its own recovery takes damage to the last records for a torn write. If pages rely on them, it
-    // was none.
+    // The log's own recovery takes damage to its last records for a torn write. If pages depend on
+    // those records, the damage is no torn write.
     let (end, needed) = (log.first().recovery().end, double_write.log_needed()?);
     if end < needed {
         return Err(Error::Corrupt {
@@ -139,7 +139,7 @@ fn existing(
 
 fn create(at: &DatabaseDir, options: &Options, own: PagedOptions) -> Result<Files> {
     let directory = &at.directory;
-    // An interrupted creation may have made a log already, and with it the database's id.
+    // An interrupted creation may already have made a log, which then has the database's id.
     let id = options.advanced.log.log_id.unwrap_or_else(Id::random);
     let log = open_log(at, options, id)?;
     let database = log.id();
@@ -223,7 +223,7 @@ fn restart(
     Ok(engine)
 }
 
-/// Returns whether a consumer of the log is one of the feed, which shows whole values.
+/// Returns whether the log has a consumer that is a feed. A feed shows whole values.
 fn has_feeds(log: &Log) -> bool {
     log.consumers().iter().any(|consumer| !consumer.name.starts_with(ARCHIVER_PREFIX))
 }
@@ -236,16 +236,16 @@ impl Closes for Engine {
     fn stop_threads(&self) {
         self.schedule.worker.stop();
         self.durability_waiter.stop();
-        // What still cannot be ended is left to recovery.
+        // Recovery ends the transactions that still cannot be ended.
         self.end_unended();
     }
 
-    /// Writes everything back.
+    /// Writes all dirty pages back and closes the log.
     fn finish(&self) -> Result<()> {
         let outcome = match self.options.access {
             _ if self.gate.is_shut() => Err(self.poison_error()),
             Access::ReadWrite => self.checkpoint_all().map(|_| ()),
-            // It would write to memory that is dropped.
+            // A checkpoint would write to memory that is dropped.
             Access::ReadOnly => Ok(()),
         };
         self.active.drop_sessions();

@@ -1,17 +1,17 @@
-//! Number of writes of a transaction to each table, for its ranges: a range has copied entries out
-//! of the leaves, and a later write of its own transaction may have changed them.
+//! Counts a transaction's writes to each table, for its ranges. A range has copied entries out of
+//! the leaves, and a later write of the same transaction may have changed them.
 //!
-//! Belongs to one transaction, used by its thread. Invariant: between two calls of
-//! [`OwnWrites::now`] whose results are equal, the transaction neither wrote nor undid a write. A
-//! write that failed may count.
+//! Belongs to one transaction, whose thread uses it. Invariant: if two calls of [`OwnWrites::now`]
+//! return equal values, the transaction neither wrote nor undid a write between them. A write that
+//! failed may count.
 
 use crate::ids::TableId;
 use smallvec::SmallVec;
 
-/// See the head of this file.
+/// The counts of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct OwnWrites {
-    /// Writes and rollbacks so far.
+    /// Number of writes and rollbacks so far.
     now: u64,
     /// Value of `now` after the last rollback.
     undone: u64,
@@ -36,7 +36,7 @@ impl OwnWrites {
         self.undone = self.now;
     }
 
-    /// Writes and rollbacks so far.
+    /// Number of writes and rollbacks so far.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.now

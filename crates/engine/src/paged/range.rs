@@ -1,25 +1,27 @@
 //! Walking a range of keys under interval locks, from either end.
 //!
-//! Runs on the transaction's thread. Between `low` and `high` lies what has not been fetched. A
-//! fetch from one end (1) copies the next entries without locks, and sees how far they reach, (2)
-//! locks the interval up to there, which may wait, (3) sees that their leaves have not changed
-//! since, or reads them again: now no other transaction can change them. Entries that came
-//! meanwhile are in what was locked, those that went are not missed. Invariants:
+//! Runs on the transaction's thread. The entries that were not fetched lie between `low` and
+//! `high`. A fetch from one end (1) copies the next entries without locks and sees how far they
+//! reach, (2) locks the interval up to there, which may wait, and (3) checks that the leaves of
+//! these entries have not changed since (1), or reads them again. From then on no other transaction
+//! can change them. So the fetch includes entries that were inserted before (2), and lacks entries
+//! that were deleted before it.
 //!
-//! 1. Everything given out, and every place passed over as empty, is inside a locked interval, and
-//!    was read, or seen to be as it had been read, after the lock was granted.
-//! 2. `front` holds what was fetched last below `low`, ascending; `back` what was fetched last
-//!    above `high`, descending. So no entry is in both.
-//! 3. An entry is given out as the transaction's own writes have left it: a step after a write to
+//! 1. Every entry given out, and every place passed over as empty, lies inside a locked interval.
+//!    It was read, or found unchanged since it was read, after the lock was granted.
+//! 2. `front` holds the entries last fetched from the low end, which lie below `low`, ascending.
+//!    `back` holds those last fetched from the high end, which lie above `high`, descending. So no
+//!    entry is in both.
+//! 3. An entry is given out as the transaction's own writes have left it. A step after a write to
 //!    the table, or after a rollback to a savepoint, first drops the fetched entries that no step
-//!    has taken, and they lie between `low` and `high` again.
+//!    has taken. These then lie between `low` and `high` again.
 //! 4. A range that is walked for update locks each entry for update before it locks the interval.
-//!    So of two transactions that take the same entries the second one waits with nothing locked
-//!    that the first one wants to change.
+//!    So if two transactions take the same entries, the second one waits before it has locked
+//!    anything that the first one wants to change.
 //!
 //! Fetches grow from one entry to [`BATCH_MAX`]: a caller that takes only the first entry locks no
-//! more than that. A caller that says how many it will take gets all of them by the first fetch.
-//! After a write of the transaction to the table, fetches begin with one entry again.
+//! more than that entry. If the caller says how many entries it will take, the first fetch gets all
+//! of them. After a write of the transaction to the table, fetches begin with one entry again.
 
 use crate::Lsn;
 use crate::direction::Direction;
@@ -34,34 +36,35 @@ use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// Entries fetched at once at most.
+/// Maximum number of entries in a fetch.
 const BATCH_MAX: usize = 128;
-/// Bytes of a fetch behind which no further entry is fetched.
+/// Bytes of entries after which a fetch ends.
 const BATCH_BYTES_MAX: usize = 128 << 10;
-/// Entries of the second fetch; the first one is a single entry.
+/// Number of entries in the second fetch. The first one has a single entry.
 const BATCH_SECOND: usize = 8;
 
-/// An entry that was fetched: from which end, and its number.
+/// A fetched entry: the end from which it was fetched, and its number in the batch.
 type EntryIndex = (Direction, usize);
 
-/// Entries that were fetched from one end and not taken yet.
+/// Entries that were fetched from one end, and which of them are left.
 #[derive(Debug)]
 struct Fetched {
     batch: Batch,
-    /// Begins above 0, for the step that fetches takes the first entry; 0..0 if there is nothing.
+    /// Numbers of the entries that no step has taken. Between steps it begins above 0, because the
+    /// step that fetches takes the first entry. It is 0..0 if nothing was fetched.
     left: Range<usize>,
 }
 
 impl Fetched {
     const NOTHING: Fetched = Fetched { batch: Batch::EMPTY, left: 0..0 };
 
-    /// The bound behind the entries that its own end has taken, if there are any.
+    /// The bound behind the entries that steps from this end have taken, if there are any.
     fn taken(&self) -> Option<Bound<Vec<u8>>> {
         let last = self.left.start.checked_sub(1)?;
         Some(Bound::Excluded(self.batch.key(last).to_vec()))
     }
 
-    /// The bound before the entries that the other end has taken, if there are any.
+    /// The bound before the entries that steps from the other end have taken, if there are any.
     fn taken_from_behind(&self) -> Option<Bound<Vec<u8>>> {
         let is_taken = self.left.start > 0 && self.left.end < self.batch.len();
         is_taken.then(|| Bound::Excluded(self.batch.key(self.left.end).to_vec()))
@@ -81,16 +84,16 @@ pub(crate) struct PagedRange {
     high: Bound<Vec<u8>>,
     front: Fetched,
     back: Fetched,
-    /// Nothing is left between `low` and `high`.
+    /// True if nothing is left between `low` and `high`.
     exhausted: bool,
-    /// A step has found nothing, or has failed.
+    /// True after a step that found nothing or failed.
     ended: bool,
     entered: bool,
-    /// Purpose of the range: for update the entries are locked too (invariant 4).
+    /// Purpose of the range. If it is walked for update, its entries are locked, too (invariant 4).
     purpose: Purpose,
-    /// Entries of the next fetch.
+    /// Number of entries in the next fetch.
     wanted: usize,
-    /// Own writes of the transaction when entries were last fetched
+    /// Count of the transaction's own writes when entries were last fetched
     /// ([`OwnWrites::now`](crate::paged::own_writes::OwnWrites::now)).
     own_writes: u64,
     /// The value that was given out last, if it is a long one.
@@ -141,8 +144,8 @@ impl PagedRange {
         }
     }
 
-    /// Copies entries from one end of what is not fetched, up to `reach`. Returns whether there may
-    /// be more behind them.
+    /// Copies entries from one end of the part that was not fetched, up to `reach`. Returns whether
+    /// there may be more behind them.
     fn look(
         &mut self,
         transaction: &PagedTransaction,
@@ -172,7 +175,7 @@ impl PagedRange {
         Ok(onward.is_some())
     }
 
-    /// Locks what is not fetched from one end up to `reach`.
+    /// Locks the part that was not fetched, from one end up to `reach`.
     fn lock(
         &self,
         transaction: &mut PagedTransaction,
@@ -190,8 +193,8 @@ impl PagedRange {
         }
     }
 
-    /// Locks the entries that were copied from one end for update, if that is what the range is
-    /// walked for.
+    /// Locks the entries that were copied from one end for update, if the range is walked for
+    /// update.
     fn lock_entries(&self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
         if self.purpose == Purpose::Read {
             return Ok(());
@@ -200,7 +203,7 @@ impl PagedRange {
         keys.into_iter().try_for_each(|key| transaction.lock_key(&self.table, key, PointMode::Update))
     }
 
-    /// One fetch from one end.
+    /// Fetches once from one end.
     fn fetch(&mut self, transaction: &mut PagedTransaction, end: Direction) -> Result<()> {
         self.own_writes = transaction.own_writes().now();
         if self.entered || transaction.view().is_some() {
@@ -219,7 +222,7 @@ impl PagedRange {
             _ => self.low.clone(),
         };
         let more = if transaction.view().is_some() {
-            // What a view has passed over stays as it is without a lock.
+            // A place that a view has passed over stays as it is without a lock.
             transaction.saw(&self.table, self.batch(end).iter().map(|(key, _)| key));
             more
         } else {
@@ -240,8 +243,8 @@ impl PagedRange {
         Ok(())
     }
 
-    /// Dependency of the holder of the interval now that it has read it; `newest` is the dependency
-    /// of a holder that has read nothing.
+    /// Returns the position that the transaction depends on after it has read the locked interval.
+    /// `newest` is the position that the lock alone gave.
     fn depends_on(&self, transaction: &PagedTransaction, end: Direction, newest: Lsn) -> Lsn {
         if newest <= transaction.engine().log.durable() {
             return newest;
@@ -253,7 +256,8 @@ impl PagedRange {
         self.table.tree.is_unchanged(&transaction.engine().pool, self.batch(end))
     }
 
-    /// Makes what was copied what is fetched; there may be more behind it, up to `reach`.
+    /// Turns the copied entries into the fetched ones. With `more`, further entries may lie behind
+    /// them, up to `reach`.
     fn take_over(&mut self, end: Direction, reach: Bound<Vec<u8>>, more: bool) {
         let fetched = self.fetched(end);
         fetched.left = 0..fetched.batch.len();
@@ -284,7 +288,7 @@ impl PagedRange {
             return;
         }
         self.wanted = 1;
-        // An end takes entries of the other end's fetch after all of its own.
+        // A step takes entries of the other end's fetch only after all of its own end's.
         if let Some(bound) = self.back.taken_from_behind().or_else(|| self.front.taken()) {
             self.low = bound;
         }
@@ -296,8 +300,8 @@ impl PagedRange {
         self.exhausted = is_empty(&self.low, &self.high);
     }
 
-    /// Fetches until there is an entry at one end: which of which end's. The caller will take at
-    /// most `limit` more.
+    /// Fetches until there is an entry at one end, and returns the entry's index. The caller will
+    /// take at most `limit` more entries.
     #[inline]
     fn next_place(
         &mut self,
@@ -338,7 +342,7 @@ impl PagedRange {
         }
     }
 
-    /// Reads the entry's value if it is a long one.
+    /// Reads the entry's value into `long`, if it is a long one.
     fn long_value(
         &mut self,
         transaction: &PagedTransaction,

@@ -1,15 +1,17 @@
 //! Undoing a transaction's changes, newest first: rollback, rollback to a savepoint, and recovery's
 //! undo.
 //!
-//! Each change is undone by an operation on the tree (its key may have moved to another page),
-//! logged as a compensation record that names what remains to be undone. Invariants:
+//! Each change is undone by an operation on the tree, because its key may have moved to another
+//! page. The operation is logged as a compensation record, which names the next change to undo.
+//! Invariants:
 //!
-//! 1. A change is undone at most once: `undo_next` moves past it in memory when its compensation
-//!    record is in the log, and in the log by that very record.
-//! 2. Undo needs no locks: the transaction still holds those it changed under, or, at restart, no
-//!    other transaction runs.
+//! 1. A change is undone at most once. Its compensation record moves `undo_next` past it in the
+//!    log; the thread then moves `undo_next` in memory.
+//! 2. Undo needs no locks: the transaction still holds the locks under which it made its changes,
+//!    or, at restart, no other transaction runs.
 //!
-//! A crash in the middle leaves compensation records; recovery goes on where the last one points.
+//! A crash in the middle of a rollback leaves compensation records. Recovery continues where the
+//! last one points.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -22,7 +24,7 @@ use katydid_wal::{Append, AppendClass, Kind};
 use std::sync::Arc;
 
 impl Engine {
-    /// Undoes everything the transaction did after `to`; zero: everything.
+    /// Undoes all changes of the transaction after `to`; zero undoes all.
     pub(crate) fn roll_back(&self, writer: &mut Writer, to: Lsn) -> Result<()> {
         let mut at = writer.undo_next();
         while at > to {
@@ -31,7 +33,7 @@ impl Engine {
             let failed = |fault: Malformed| fault.at(at);
             if kind == COMPENSATION {
                 at = decode_compensation(&payload).map_err(failed)?.0;
-                // What it undid costs nothing any more.
+                // The change that this record undid costs nothing any more.
                 writer.undone(at, 0);
                 continue;
             }
@@ -48,22 +50,22 @@ impl Engine {
         Ok(())
     }
 
-    /// The error of a record that could not be read back. After a failed write of the log its end
-    /// is not there, which is no damage.
+    /// Returns the error for a record that could not be read back. After a failed write of the log,
+    /// the end of the log is missing, which is no damage.
     #[cold]
     fn unless_failed(&self, error: Error) -> Error {
         self.hear_of_log();
         if self.gate.is_shut() { self.poison_error() } else { error }
     }
 
-    /// Undoes everything and ends the transaction. If it fails it can be called again, and goes on
-    /// where it was.
+    /// Undoes everything and ends the transaction. A call that failed can be repeated, and
+    /// continues where it stopped.
     pub(crate) fn roll_back_all(&self, writer: &mut Writer) -> Result<()> {
         self.roll_back(writer, Lsn::ZERO)?;
         self.append_end(writer)
     }
 
-    /// Says that the transaction needs nothing more from recovery.
+    /// Appends the end record: recovery needs nothing more of the transaction.
     pub(super) fn append_end(&self, writer: &Writer) -> Result<()> {
         let mut slot = writer.slot.lock();
         let append = Append::new(Kind::new(END), &[]);

@@ -1,30 +1,32 @@
 //! Allocation of pages of the database file, and its growth.
 //!
-//! The truth is in the map pages (`page::map`), changed by logged records like any page. This file
-//! keeps a copy of their bits in memory, with the pages that are handed out but not logged yet on
-//! top, so that finding a free page touches no page and takes no latch. A page becomes the caller's
-//! in two steps: [`Space::reserve`] takes it in memory; then the caller's structure-change record
-//! sets its bit and the caller calls [`Reserved::keep`]. A `Reserved` dropped instead goes back.
+//! The truth is in the map pages (`page::map`), which logged records change like any page. This
+//! file keeps a copy of their bits in memory, in which the bits of pages that are handed out and
+//! not logged yet are set, too. So finding a free page touches no page and takes no page latch. A
+//! page becomes the caller's in two steps: [`Space::reserve`] takes it in memory; then the caller's
+//! structure-change record sets its bit in the map, and the caller calls [`Reserved::keep`]. A
+//! `Reserved` that is dropped instead frees the page.
 //!
-//! Threads: those that change a tree, with page latches held; the page writer grows ahead. Ranks:
-//! `growth`, then `used`, both after page latches; `growth` is held across I/O, `used` never.
+//! Threads: those that change a tree, with page latches held; the page writer, which grows the file
+//! ahead of need. Ranks: `growth`, then `used`, both after page latches. `growth` is held across
+//! I/O, `used` never is.
 //!
 //! Invariants:
 //!
-//! 1. A page in use in a map, or reserved, has its bit set in `used`. No caller is handed a page
-//!    whose bit is set.
-//! 2. A page is handed out only if the file reaches beyond it: zero-filled and durable before. So
-//!    writing a page never meets a full device; only growing does, and that fails before anything
-//!    was changed.
-//! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can go on when
-//!    the device is full.
+//! 1. A page that is in use in a map, or reserved, has its bit set in `used`. No caller is handed a
+//!    page whose bit is set.
+//! 2. A page is handed out only if the file reaches beyond it, filled with zeros and durable. So
+//!    writing a page never meets a full device. Only growing the file does, and growing fails
+//!    before anything is changed.
+//! 3. `Normal` reservations leave `reserve` free pages, so that rollback and restart can continue
+//!    when the device is full.
 //! 4. A file that reaches beyond the page of map `k` has a valid map `k`.
 //!
-//! Crash cases of growth across a map's border: (a) before the map's page is prepared: the file
-//! ends at the border, growth is repeated; (b) prepared but the map not written, or torn: the file
-//! ends exactly one page beyond the border, so no page of that map was ever handed out: `load`
-//! writes it anew; (c) later: the map is valid, rule 4. Lost reservations cost nothing: they were
-//! in memory only.
+//! Crash cases of growth across a border of maps: (a) Before the map's page is prepared: the file
+//! ends at the border, and growth is repeated. (b) The page is prepared, and the map is not written
+//! or is torn: the file ends exactly one page beyond the border, so no page of that map was ever
+//! handed out, and `load` writes the map anew. (c) Later: the map is valid (rule 4). Reservations
+//! that a crash loses cost nothing, because they were only in memory.
 
 use super::page::{FaultReason, FilePage, PageFault, PageId, file_page, header, map};
 use super::pool::Pool;
@@ -38,26 +40,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Name of the database file.
 pub(crate) const FILE_NAME: &str = "katydid.pages";
 
-/// Free pages that normal reservations leave for rollback and restart.
+/// Number of free pages that normal reservations leave for rollback and restart.
 pub(crate) const RESERVE_PAGES: u64 = 64;
 
-/// Bytes that a small file grows by.
+/// Minimum bytes by which the file grows.
 const STEP_BYTES_MIN: u64 = 512 << 10;
-/// Maximum bytes that the file grows by when a caller has to wait for it.
+/// Maximum bytes by which the file grows while a caller waits for it.
 const STEP_BYTES_MAX: u64 = 1 << 20;
-/// Maximum bytes that the file grows by when it is grown ahead.
+/// Maximum bytes by which the file is grown ahead of need.
 const AHEAD_BYTES_MAX: u64 = 32 << 20;
 
-/// For whom a page is.
+/// Kind of work that needs a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum AllocClass {
     /// Work that may be refused.
     Normal,
-    /// Rollback and restart: may use the reserve.
+    /// Rollback and restart, which may use the reserve.
     Rollback,
 }
 
-/// Checks that the file is this database's. Reads page 0 only; `place` names the directory in
+/// Checks that the file is this database's. Reads only page 0; `place` names the directory in
 /// errors.
 pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
@@ -66,7 +68,8 @@ pub(crate) fn check_file(file: &dyn File, place: &str, database: Id, page_bytes:
     let name = || FILE_NAME.to_owned();
     let found: FilePage = match file_page::decode(&page[..read]) {
         Some(decoded) => decoded?,
-        // Zeros or a short file: ours, damaged. Anything else: not ours.
+        // A page of zeros or a short file is this database's, damaged. Anything else is another
+        // program's file.
         None if page[..read].iter().all(|byte| *byte == 0) => {
             return Err(PageFault { page: PageId::NONE, reason: FaultReason::Zero }.into());
         }
@@ -90,15 +93,16 @@ pub(super) fn no_space(error: katydid_device::Error) -> Error {
     }
 }
 
-/// One bit per page of the file; set: in use, or reserved.
+/// One bit per page of the file, set if the page is in use or reserved.
 #[derive(Debug)]
 struct Used {
     words: Vec<u64>,
-    /// Pages of the file that are zero-filled and durable; no bit beyond has a meaning.
+    /// Number of pages of the file that are zero-filled and durable. Bits beyond them have no
+    /// meaning.
     prepared: u64,
-    /// Clear bits below `prepared`.
+    /// Number of clear bits below `prepared`.
     free: u64,
-    /// No word before this one has a clear bit.
+    /// No word before this index has a clear bit.
     cursor: usize,
 }
 
@@ -122,7 +126,7 @@ impl Used {
         Some(PageId::new(page))
     }
 
-    /// Clears a bit; `false` if it was clear or is beyond the file.
+    /// Clears a bit. Returns `false` if it was clear or lies beyond the file.
     fn give_back(&mut self, page: PageId) -> bool {
         if page.get() >= self.prepared || !self.is_set(page) {
             return false;
@@ -134,7 +138,7 @@ impl Used {
         true
     }
 
-    /// The file now reaches to `prepared`; the new pages are free.
+    /// Extends the bits to `prepared` pages. The new pages are free.
     fn extend(&mut self, prepared: u64) {
         self.words.resize(prepared.div_ceil(64) as usize, 0);
         self.free += prepared - self.prepared;
@@ -149,12 +153,12 @@ impl Used {
     }
 }
 
-/// State of the room in the database file.
+/// Size and free pages of the database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpaceStat {
-    /// Pages the file has.
+    /// Number of pages of the file.
     pub(crate) pages: u64,
-    /// Those that are free.
+    /// Number of free pages.
     pub(crate) free: u64,
 }
 
@@ -164,18 +168,18 @@ pub(crate) struct Space {
     file: Arc<dyn File>,
     page_bytes: usize,
     reserve: u64,
-    /// Leaf latch; guards the bits.
+    /// Guards the bits. No other latch is taken while it is held.
     used: Mutex<Used>,
-    /// One growth at a time; before `used`.
+    /// Allows one growth at a time. Taken before `used`.
     growth: Mutex<()>,
-    /// True if few pages are free. Set by a thread that takes one, cleared by the page writer; a
-    /// hint, so relaxed.
+    /// True if few pages are free. A thread that takes a page sets it; the page writer clears it.
+    /// Relaxed, because it is a hint.
     short: AtomicBool,
 }
 
 impl Space {
-    /// Reads all maps. After redo, which may have changed them, and before undo, which may need
-    /// pages. Mends a growth that a crash interrupted.
+    /// Reads all maps. Runs after redo, which may have changed them, and before undo, which may
+    /// need pages. Repairs a growth that a crash interrupted.
     pub(crate) fn load(pool: &Pool) -> Result<Arc<Space>> {
         let (file, page_bytes) = (pool.file().clone(), pool.page_bytes());
         let bytes = page_bytes as u64;
@@ -215,17 +219,17 @@ impl Space {
             growth: Mutex::new(()),
             short: AtomicBool::new(true),
         };
-        // Rule 3, as far as the device has room; without, normal reservations are refused until it
-        // has.
+        // Rule 3, as far as the device has room. Without room, normal reservations are refused
+        // until there is some.
         match space.grow_below(RESERVE_PAGES, STEP_BYTES_MIN) {
             Err(error) if !matches!(error, Error::NoSpace { .. }) => Err(error),
             _ => Ok(Arc::new(space)),
         }
     }
 
-    /// Takes a free page, which no other caller gets while the `Reserved` lives. May grow the file,
-    /// and wait for that. `NoSpace` if the device is full: nothing is changed, and the same call
-    /// succeeds once there is room.
+    /// Takes a free page, which no other caller gets while the `Reserved` lives. May grow the file
+    /// and wait for that. Fails with `NoSpace` if the device is full; nothing is changed then, and
+    /// the same call succeeds once there is room.
     pub(crate) fn reserve(self: &Arc<Self>, class: AllocClass) -> Result<Reserved> {
         let floor = match class {
             AllocClass::Normal => self.reserve,
@@ -239,7 +243,7 @@ impl Space {
         }
     }
 
-    /// Takes `count` free pages, adjacent ones where possible; all or none.
+    /// Takes `count` free pages, adjacent ones where possible, or none at all.
     pub(crate) fn reserve_many(self: &Arc<Self>, class: AllocClass, count: usize) -> Result<Vec<Reserved>> {
         (0..count).map(|_| self.reserve(class)).collect()
     }
@@ -249,7 +253,8 @@ impl Space {
         if used.free <= floor {
             return None;
         }
-        // Not at every page: on a full device each would wake the page writer in vain.
+        // Not tested at every page: on a full device each page would notify the page writer in
+        // vain.
         if used.free.is_multiple_of(16)
             && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2
         {
@@ -263,40 +268,40 @@ impl Space {
         self.short.load(Ordering::Relaxed)
     }
 
-    /// Pages by which the file is grown ahead when it has `prepared`.
+    /// Number of pages by which a file of `prepared` pages is grown ahead of need.
     fn ahead(prepared: u64, page_bytes: usize) -> u64 {
         (prepared * page_bytes as u64 / 8).clamp(STEP_BYTES_MIN, AHEAD_BYTES_MAX) / page_bytes as u64
     }
 
-    /// Bytes by which the file is grown when a thread waits for it: as far ahead as a small file is
-    /// grown, and few of a large one.
+    /// Bytes by which the file is grown when a thread waits for it: as many as ahead of need, but
+    /// at most [`STEP_BYTES_MAX`].
     fn step(&self) -> u64 {
         let prepared = self.stat().pages;
         (Self::ahead(prepared, self.page_bytes) * self.page_bytes as u64).min(STEP_BYTES_MAX)
     }
 
-    /// Takes note that a page's bit was cleared in its map, by a record that is in the log: others
-    /// may have it now, and no thread reaches the page any more. `false` if it was free already,
+    /// Notes that a record in the log has cleared a page's bit in its map. No thread reaches the
+    /// page any more, so another caller may take it. Returns `false` if the page was free already,
     /// which is a fault of the caller's structures.
     #[must_use]
     pub(crate) fn freed(&self, page: PageId) -> bool {
         !map::is_own_page(page, self.page_bytes) && self.used.lock().give_back(page)
     }
 
-    /// Returns whether a page is in use or reserved; pages beyond the file are.
+    /// Returns whether a page is in use or reserved. Pages beyond the file count as taken.
     pub(crate) fn is_taken(&self, page: PageId) -> bool {
         self.used.lock().is_set(page)
     }
 
-    /// Pages and free pages.
+    /// Returns the number of pages and of free pages.
     pub(crate) fn stat(&self) -> SpaceStat {
         let used = self.used.lock();
         SpaceStat { pages: used.prepared, free: used.free }
     }
 
-    /// Grows the file if few pages are free, so that reservations need not wait for it. For the
-    /// page writer. Returns whether it grew; `NoSpace` is nothing to act on, reservations will say
-    /// so.
+    /// Grows the file if few pages are free, so that reservations need not wait for growth. Called
+    /// by the page writer. Returns whether the file grew. The caller may ignore `NoSpace`, because
+    /// reservations will report it.
     pub(crate) fn grow_ahead(&self) -> Result<bool> {
         self.short.store(false, Ordering::Relaxed);
         let SpaceStat { pages, free } = self.stat();
@@ -309,7 +314,7 @@ impl Space {
         Ok(true)
     }
 
-    /// Grows the file by about `step` bytes, as often as needed for `wanted` free pages.
+    /// Grows the file in steps of about `step` bytes until it has `wanted` free pages.
     fn grow_below(&self, wanted: u64, step: u64) -> Result<()> {
         let _one_at_a_time = self.growth.lock();
         loop {
@@ -331,8 +336,8 @@ impl Space {
         }
     }
 
-    /// Zero-fills from page `from` to page `to`, or to the next map's border, or that map's page
-    /// alone. Returns how far.
+    /// Zero-fills the file from page `from` to page `to`, but at most to the next map's border; at
+    /// a border, only the map's page. Returns the page up to which the file then reaches.
     fn extend_file(&self, from: u64, to: u64) -> Result<u64> {
         let per_map = map::bits_per_map(self.page_bytes);
         let at_border = from.is_multiple_of(per_map);
@@ -349,8 +354,8 @@ impl Space {
     }
 }
 
-/// Grows the file of a copy from `from` to `to` pages, as growth makes them: zeros and empty maps.
-/// Durable when it returns.
+/// Grows the file of a copy from `from` to `to` pages, with zeros and empty maps as growth makes
+/// them. They are durable when it returns.
 pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64) -> Result<()> {
     if to <= from {
         return Ok(());
@@ -366,8 +371,8 @@ pub(crate) fn extend_copy(file: &dyn File, page_bytes: usize, from: u64, to: u64
     Ok(())
 }
 
-/// Writes an empty map, durable. Not by way of the double-write area: crash case (b) makes that
-/// unnecessary.
+/// Writes an empty map, durably. It bypasses the double-write area, because crash case (b) covers a
+/// torn map.
 fn write_map(file: &dyn File, id: PageId, page_bytes: usize) -> Result<()> {
     let mut page = AlignedBuffer::new_zeroed(page_bytes);
     map::format(&mut page, id);
@@ -379,7 +384,7 @@ fn write_map(file: &dyn File, id: PageId, page_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// A page taken in memory only. Dropped, it is free again.
+/// A page that is taken only in memory. Dropping it frees the page.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     page: PageId,
@@ -392,8 +397,8 @@ impl Reserved {
         self.page
     }
 
-    /// The record that sets the page's bit in its map is in the log: the page stays taken until
-    /// `Space::freed`.
+    /// Keeps the page taken until `Space::freed`. The caller calls it when the record that sets the
+    /// page's bit in its map is in the log.
     pub(crate) fn keep(mut self) -> PageId {
         self.space = None;
         self.page

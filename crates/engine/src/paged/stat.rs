@@ -82,9 +82,9 @@ impl PagedDatabase {
     }
 }
 
-/// The transactions that wait for locks.
+/// Returns the transactions that wait for locks.
 fn waiting(engine: &PagedEngine) -> Vec<WaitingTransaction> {
-    // The graph's latch is given back before names of tables are looked up.
+    // The latch of the graph of waits is released before names of tables are looked up.
     let waits = engine.locks.waits().into_iter();
     let waiting = waits.map(|(txn, wanted, blockers)| WaitingTransaction {
         txn,

@@ -14,11 +14,12 @@ pub(crate) struct PagedTable {
     pub(crate) tree: Tree,
     pub(crate) space: Arc<LockSpace>,
     pub(crate) hints: LeafHints,
-    /// Former values of its keys, for views.
+    /// Former values of the table's keys, for views.
     pub(crate) versions: Arc<Versions>,
-    /// Set by the dropper when the drop has its place in the log, before pages are freed and before
-    /// the table's exclusive lock is released. Users read it after they got theirs: the lock orders
-    /// the two. Views, which have no lock, read it after they have read pages.
+    /// True once a drop of the table has its place in the log. The dropping thread sets it before
+    /// pages are freed and before the table's exclusive lock is released. A transaction reads it
+    /// after it has got its table lock, which orders the two. A view, which has no lock, reads it
+    /// after it has read pages.
     pub(crate) dropped: AtomicBool,
 }
 

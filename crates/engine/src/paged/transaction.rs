@@ -1,15 +1,15 @@
 //! A transaction: reads and writes under strict two-phase locking, and the ways to end it.
 //!
-//! Used by one thread at a time; it may move between threads. Invariants:
+//! Used by one thread at a time; a transaction may move between threads. Invariants:
 //!
-//! 1. Every key read or passed over is locked before it is read, every key written before it is
-//!    written, and nothing is released before the commit record has a place in the log, or
-//!    everything is undone.
+//! 1. Every key that is read or passed over is locked before it is read, and every key that is
+//!    written is locked before it is written. No lock is released before the commit record has a
+//!    place in the log, or everything is undone.
 //! 2. A call that fails leaves the transaction as it was before the call, or in a state in which it
 //!    can only roll back.
-//! 3. `depends` is at least the commit end of every transaction whose writes were seen or replaced
-//!    and whose commit may not be durable. A transaction that wrote puts its records above that, so
-//!    a wait for its own commit record is a wait for theirs.
+//! 3. `depends` is at least the commit end of every transaction whose writes this one has seen or
+//!    replaced and whose commit may not be durable. The records of a transaction that writes lie
+//!    above `depends`, so a wait for its own commit record includes the commits that it depends on.
 //! 4. A transaction whose changes can neither be committed nor undone keeps its locks until they
 //!    can be undone (`unfinished`), or, after the gate has shut, until the database is opened
 //!    again.
@@ -49,28 +49,28 @@ pub(crate) struct PagedTransaction {
     pub(super) inner: ShardRef<Inner>,
     id: TxnId,
     pub(super) options: TransactionOptions,
-    /// For room in a log in NVRAM.
+    /// Maximum wait for room in a log in NVRAM.
     patience: Duration,
-    /// Empty after the transaction has ended.
+    /// `None` for a transaction that only reads, and after the transaction has ended.
     pub(super) locks: Option<TxnLocks>,
-    /// The view of a transaction that only reads, which has no locks.
+    /// View of a transaction that only reads. Such a transaction has no locks.
     view: Option<View>,
     pub(super) writer: Option<Box<Writer>>,
-    /// Images of the transaction once its commit record has its place, until its locks are
-    /// released: then the writer is given back.
+    /// Images of the transaction from the place of its commit record in the log until its locks are
+    /// released. The writer, to which they belong before, is given back earlier.
     pub(super) images: Option<Arc<TxnImages>>,
-    /// The table that it drops.
+    /// The table that the transaction drops.
     pub(super) drops: Option<Arc<PagedTable>>,
-    /// For ranges that have copied entries.
+    /// Counts writes for ranges that have copied entries.
     own_writes: OwnWrites,
     pub(super) depends: Lsn,
-    /// End of the commit record, once that has its place: for locks that are still held when a
-    /// panic ends the transaction.
+    /// End of the commit record, once the record has a place. A panic that ends the transaction
+    /// while it still holds locks releases them with this position.
     pub(super) pre_committed: Option<Lsn>,
-    /// Way to end it later if its rollback fails.
+    /// Way to end the transaction later if its rollback fails.
     ending: Ending,
     savepoints: u64,
-    /// Serial numbers of the savepoints that are in force, with what they remember.
+    /// Savepoints in force: the serial number, and the newest change before the savepoint.
     in_force: Vec<(u64, Lsn)>,
     pub(super) failure: Option<Arc<Error>>,
 }
@@ -95,7 +95,7 @@ impl PagedTransaction {
         };
         let patience = match inner.engine.options.advanced.log.background {
             Background::Threads => inner.engine.options.lock_wait,
-            // There may be no other thread that ends what it waits for.
+            // There may be no other thread that could end the transaction waited for.
             Background::Caller => Duration::ZERO,
         };
         Ok(PagedTransaction {
@@ -133,8 +133,8 @@ impl PagedTransaction {
         }
     }
 
-    /// Remembers a failure after which only rolling back is left. After the database was closed
-    /// every call says that anyway.
+    /// Remembers a failure after which the transaction can only roll back. `Error::Closed` is not
+    /// remembered, because every later call returns it anyway.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         if !matches!(error, Error::Closed) {
             self.failure = Some(Arc::new(error.clone()));
@@ -148,7 +148,7 @@ impl PagedTransaction {
         let engine = &self.inner.engine;
         let Some(locks) = &mut self.locks else { return Err(Error::Closed) };
         locks.used();
-        // What a creator or dropper of the table did was durable before its lock was released.
+        // A creation or drop of the table was durable before the table's lock was released.
         let acquire = || engine.locks.acquire_table(locks, table.tree.table, TableMode::Shared);
         if let Err(error) = engine.granted(acquire) {
             return Err(self.fail(error));
@@ -169,7 +169,7 @@ impl PagedTransaction {
         }
     }
 
-    /// Locks a key and looks at it in the tree.
+    /// Locks a key, then calls `look` on it.
     fn read<R>(
         &mut self,
         table: &PagedTable,
@@ -184,7 +184,7 @@ impl PagedTransaction {
         Ok(seen)
     }
 
-    /// Looks at a key through the transaction's view.
+    /// Calls `look` on a key, with the transaction's view.
     fn read_through<R>(
         &mut self,
         table: &PagedTable,
@@ -204,8 +204,9 @@ impl PagedTransaction {
         self.view.as_ref()
     }
 
-    /// The view has shown these keys, and no others where it has looked. The transaction depends on
-    /// those who wrote and removed them, as the locks tell that these have released.
+    /// Notes that the view has shown these keys, and no other keys in the places that it has read.
+    /// The transaction now depends on the commits that wrote and removed them, which
+    /// `LockSpace::dependence_of` finds from the released locks.
     pub(crate) fn saw<'k>(&mut self, table: &PagedTable, keys: impl Iterator<Item = &'k [u8]>) {
         let Some(view) = &self.view else { return };
         if view.limit() > self.inner.engine.log.durable() {
@@ -214,10 +215,10 @@ impl PagedTransaction {
         }
     }
 
-    /// Waits until what was read and is about to be shown is durable, if the transaction asks for
-    /// that: all that it depends on, since the key may have been locked, and its value not shown,
-    /// by an earlier call. Fails if the database was shut off meanwhile: what was read may be a
-    /// page that a bug left half changed.
+    /// Waits, if the transaction asks for durable reads, until all that it depends on is durable.
+    /// It waits for all, because an earlier call may have locked the key and not shown its value.
+    /// Fails if the database was shut off meanwhile, because a bug may have left the page that was
+    /// read half changed.
     pub(crate) fn await_read_durability(&self) -> Result<()> {
         self.inner.engine.check_open()?;
         if self.options.read == Read::Durable && self.depends != Lsn::ZERO {
@@ -231,18 +232,18 @@ impl PagedTransaction {
         &self.own_writes
     }
 
-    /// The transaction drops the table: it is marked when the commit record has its place, before
-    /// its pages are freed.
+    /// Notes that the transaction drops the table. The table is marked when the commit record has
+    /// its place, before its pages are freed.
     pub(crate) fn drops(&mut self, table: Arc<PagedTable>) {
         self.drops = Some(table);
     }
 
-    /// Takes the locks over: the caller releases them.
+    /// Takes the locks out of the transaction. The caller releases them.
     pub(crate) fn take_locks(&mut self) -> Option<TxnLocks> {
         self.locks.take()
     }
 
-    /// The transaction's locks, for a range.
+    /// Returns the engine and the transaction's locks, for a range.
     pub(crate) fn parts(&mut self) -> Option<(&Engine, &mut TxnLocks)> {
         let locks = self.locks.as_mut()?;
         locks.used();
@@ -275,8 +276,9 @@ impl PagedTransaction {
         outcome.map_err(|error| error.in_table(&table.space.name()))
     }
 
-    /// This transaction as one that changes the catalog. It holds `ddl`, which others may want in
-    /// the middle of a transaction: so it does not wait for others where the log is full.
+    /// Turns the transaction into one that changes the catalog. It holds `ddl`, which another
+    /// transaction may want before it ends, so it does not wait for other transactions when the log
+    /// is full.
     pub(crate) fn of_catalog(mut self) -> Self {
         self.patience = Duration::ZERO;
         self.ending = Ending::CatalogRollback;
@@ -292,8 +294,8 @@ impl PagedTransaction {
         if wrote { Stage::Later } else { Stage::First }
     }
 
-    /// Runs a change, and undoes what it has logged if it fails; once more if a log in NVRAM was
-    /// full, and is not any more.
+    /// Runs a change. Undoes what the change has logged if it fails. Runs it again if a log in
+    /// NVRAM was full and has room now.
     pub(crate) fn statement<T>(
         &mut self,
         mut change: impl FnMut(&Engine, &mut Writer) -> Result<T>,
@@ -361,8 +363,8 @@ impl PagedTransaction {
                         engine.give_writer(writer);
                     }
                     Err(cause) => {
-                        // Its changes stay in memory, behind its locks; its slot keeps the log for
-                        // what undoes them.
+                        // The changes stay in memory, behind the transaction's locks. The slot
+                        // makes the log retain the records that undo them.
                         let (locks, ending, cause) = (self.locks.take(), self.ending, cause.clone());
                         engine.set_aside(Unended { writer, locks, ending, cause });
                     }
@@ -379,7 +381,7 @@ impl PagedTransaction {
         outcome
     }
 
-    /// Rolls back when no caller is told how that went: invariant 4 covers the failure.
+    /// Rolls back without returning the outcome. Invariant 4 covers a failure.
     pub(super) fn give_up(&mut self) {
         let _outcome = self.undo_all();
     }
@@ -455,7 +457,7 @@ impl EngineTransaction for PagedTransaction {
         UnlockedRange::new(table.clone(), low, high)
     }
 
-    /// Remembers where it is, by a serial number of its own.
+    /// Returns the serial number of a new savepoint, which remembers the newest change so far.
     fn savepoint(&mut self) -> u64 {
         self.savepoints += 1;
         let at = self.writer.as_ref().map_or(Lsn::ZERO, |writer| writer.undo_next());
@@ -479,7 +481,7 @@ impl EngineTransaction for PagedTransaction {
         let committed = self.pre_commit()?;
         let outcome = self.inner.engine.log.wait(committed.end, committed.durability).map_err(Error::from);
         if wrote && let Some(locks) = self.locks.take() {
-            // No other transaction has seen anything yet.
+            // No other transaction has seen a change of this one yet.
             match &outcome {
                 Ok(()) => {
                     let engine = &self.inner.engine;
@@ -513,21 +515,22 @@ impl EngineTransaction for PagedTransaction {
         self.undo_all()
     }
 
-    /// Ends a transaction whose caller gives up, when all it has seen is as durable as its commit
-    /// would be. Its locks kept what it has read as it was.
+    /// Rolls back a transaction whose caller gives up, then waits until all that it has seen is as
+    /// durable as its commit would be. Its locks have kept the values that it has read unchanged.
     ///
     /// # Errors
-    /// A conflict that the caller has not passed on.
+    /// A conflict, or the failure of the log, that an earlier call returned and the caller has not
+    /// passed on.
     fn conclude(&mut self) -> Result<()> {
         self.give_up();
         match self.failure.clone() {
-            // Whatever the caller made of it.
+            // The error stands, whatever the caller did with it.
             Some(cause) if cause.is_retryable() || cause.is_poisoned() => Err(Error::MustRollBack { cause }),
             _ => Ok(while_blocked(|| self.inner.engine.log.wait(self.depends, self.options.durability))?),
         }
     }
 
-    /// Returns whether it has begun to write and has not ended.
+    /// Returns whether the transaction has begun to write and has not ended.
     fn has_changes(&self) -> bool {
         self.writer.is_some()
     }
@@ -540,9 +543,9 @@ impl EngineTransaction for PagedTransaction {
         self.failure.as_deref()
     }
 
-    /// Forgets it when the database is being closed or was. Its images stay, for no view may see
-    /// what it wrote. What it wrote stays behind its locks, and its slot keeps the log: recovery
-    /// undoes it.
+    /// Forgets the transaction, because the database is closed or being closed. Its images stay,
+    /// for no view may see its changes. The changes stay behind its locks, and its slot keeps the
+    /// log: recovery undoes them.
     fn abandon(&mut self) {
         drop(self.writer.take());
         if let Some(locks) = self.locks.take() {

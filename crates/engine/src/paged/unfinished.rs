@@ -1,25 +1,24 @@
-//! Rollbacks, and clean-ups after commits, that a device error interrupted: they are tried again
-//! until they succeed.
+//! Rollbacks, and clean-ups after commits, that a device error interrupted. The engine tries them
+//! again until they succeed.
 //!
 //! A rollback reads pages and appends to the log, and so does the freeing of long values after a
 //! commit. Either can meet an error that does not shut the gate: a page that cannot be read at the
-//! moment, or no space. Such a transaction is set aside here. It is tried again by the checkpoint
-//! thread, by each thread that meets its locks or the part of the log that it keeps, and by
-//! `close`.
+//! moment, or no space. Such a transaction is set aside here. The checkpoint thread, `close`, and
+//! each thread that meets its locks or the part of the log that it keeps try again to end it.
 //!
-//! Threads: the transaction's own thread sets it aside; any of the above takes a turn. Invariants:
+//! The transaction's own thread sets it aside; the threads named above take turns. Invariants:
 //!
-//! 1. A transaction that is set aside keeps its slot, so the log keeps all records that ending it
-//!    needs; a rollback keeps its locks too. No transaction sees its changes, and a checkpoint
-//!    captures it.
-//! 2. One thread at a time works on what is set aside. It holds `list` meanwhile (rank: after
-//!    `ddl`, before the checkpoint's turn and page latches), so a thread that finds the list empty
-//!    knows that all is ended.
-//! 3. A transaction leaves the list when it is ended, or when the gate has shut: then its locks go
-//!    to `Engine::leaked_locks`.
+//! 1. A transaction that is set aside keeps its slot, so the log retains all records that its end
+//!    needs. If it is to be rolled back it also keeps its locks. So no transaction sees its
+//!    changes, and a checkpoint captures it.
+//! 2. One thread at a time works on the transactions that are set aside. It holds `list` meanwhile
+//!    (rank: after `ddl`, before the checkpoint's turn and page latches), so a thread that finds
+//!    the list empty knows that all of them have ended.
+//! 3. A transaction leaves the list when it has ended, or when the gate has shut; in the second
+//!    case its locks go to `Engine::leaked_locks`.
 //!
-//! After a crash recovery ends what was set aside: for it these are transactions like any that had
-//! not ended.
+//! After a crash, recovery ends the transactions that were set aside like all others that had not
+//! ended.
 
 use crate::body;
 use crate::error::{ConflictKind, Error, Result};
@@ -31,20 +30,20 @@ use crate::paged::writer::Writer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// At most this many calls pass between two tries.
+/// Maximum number of calls that pass between two tries.
 const CALLS_MAX: u32 = 1024;
 
 /// Answer of the lock manager.
 type Granted = std::result::Result<LockGrant, Conflict>;
 
-/// Work that is left for a transaction.
+/// Work that is left to end a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Undo it.
+    /// Undo the transaction.
     Rollback,
-    /// Undo it. It has changed the catalog, which no lock guards.
+    /// Undo a transaction that has changed the catalog, which no lock guards.
     CatalogRollback,
-    /// Free what it let go of: it is committed.
+    /// Make the deferred frees of a committed transaction.
     CleanUp,
 }
 
@@ -64,26 +63,29 @@ impl Unended {
     }
 }
 
-/// Everything that is set aside.
+/// All transactions that are set aside.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
-    /// Entries of `list`. Written with `list` held, read by every call on a table: relaxed, a hint.
+    /// Number of entries of `list`. Written with `list` held; every call on a table reads it.
+    /// Relaxed, because it is a hint.
     count: AtomicUsize,
-    /// Calls on tables that pass before the next one helps, and how often helping has failed in a
-    /// row: a device that stays bad must not be asked by each call. Relaxed, hints.
+    /// Number of calls on tables that pass before the next one helps. `failures` counts how often
+    /// helping has failed in a row: not every call may ask a device that stays bad. Both are
+    /// relaxed hints.
     pass: AtomicU32,
     failures: AtomicU32,
     list: Mutex<Vec<Unended>>,
 }
 
 impl Unfinished {
-    /// Returns whether anything is set aside, by one load.
+    /// Returns whether a transaction is set aside, by one load.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) != 0
     }
 
-    /// The error of a call that needs what one of `holders` keeps, if that one is set aside.
+    /// The error of a call that needs what one of `holders` keeps, if that transaction is set
+    /// aside.
     pub(crate) fn error_of(&self, holders: &[TxnId]) -> Option<Error> {
         if !self.is_any() {
             return None;
@@ -118,8 +120,8 @@ impl Engine {
         self.schedule.worker.notify();
     }
 
-    /// Releases locks that were taken over from `txn`, which has rolled back; if it is set aside it
-    /// gets them back.
+    /// Releases locks that were taken over from `txn`, which has rolled back. If `txn` is set
+    /// aside, it gets them back.
     pub(crate) fn release_or_return(&self, txn: TxnId, locks: TxnLocks) {
         let mut list = self.unfinished.list.lock();
         match list.iter_mut().find(|unended| unended.writer.txn == txn) {
@@ -128,8 +130,8 @@ impl Engine {
         }
     }
 
-    /// Tries to end what is set aside, unless other calls have failed to lately. The caller holds
-    /// no latch.
+    /// Tries to end the transactions that are set aside, unless other calls have failed to lately.
+    /// The caller holds no latch.
     #[cold]
     fn help_unended(&self) {
         let Unfinished { pass, failures, .. } = &self.unfinished;
@@ -142,7 +144,8 @@ impl Engine {
         }
     }
 
-    /// Tries to end what is set aside, now. Whether nothing is left. The caller holds no latch.
+    /// Tries now to end the transactions that are set aside. Returns whether none is left. The
+    /// caller holds no latch.
     pub(crate) fn end_unended(&self) -> bool {
         if !self.unfinished.is_any() {
             return true;
@@ -182,8 +185,8 @@ impl Engine {
         }
     }
 
-    /// Acquires a lock. If a transaction that is set aside held it until the time was over, and can
-    /// be ended now, tries once more.
+    /// Acquires a lock. If a transaction that is set aside held the lock until the wait timed out,
+    /// and can be ended now, tries once more.
     #[inline]
     pub(crate) fn granted(&self, mut acquire: impl FnMut() -> Granted) -> Result<LockGrant> {
         if self.unfinished.is_any() {
@@ -205,7 +208,7 @@ impl Engine {
         let is_timeout = conflict.kind == ConflictKind::Timeout;
         if is_timeout && self.unfinished.error_of(&conflict.blockers).is_some() {
             self.end_unended();
-            // Otherwise it would wait once more for what has just failed to end.
+            // If the transaction could not be ended, a second wait would be in vain.
             if self.unfinished.error_of(&conflict.blockers).is_none() && !self.gate.is_shut() {
                 let again = acquire();
                 if let Some(time) = body::take_last_wait() {
@@ -220,8 +223,8 @@ impl Engine {
         Err(self.conflict(conflict))
     }
 
-    /// Ends what has changed the catalog and was set aside. The caller holds `ddl`, and may use the
-    /// catalog if this succeeds.
+    /// Ends the transactions that have changed the catalog and were set aside. The caller holds
+    /// `ddl`, and may use the catalog if this succeeds.
     pub(crate) fn settle_catalog(&self) -> Result<()> {
         if self.end_unended() {
             return Ok(());

@@ -1,16 +1,16 @@
 //! The entries of a range that no other transaction has locked, for queues with several consumers.
 //!
-//! Runs on the transaction's thread, holds no latch while it asks for a lock, and waits for no lock
-//! but the table's. Entries are copied out of the leaves some at a time; each is locked, if that
-//! takes no wait, when its turn comes. The range remembers how far it has come, so an entry that
-//! another transaction has locked is looked at once. Invariants:
+//! Runs on the transaction's thread. It holds no latch while it asks for a lock, and waits for no
+//! lock except the table's. Entries are copied out of the leaves in batches. Each entry is locked
+//! when its turn comes, if that takes no wait. The range remembers its position, so it looks only
+//! once at an entry that another transaction has locked. Invariants:
 //!
 //! 1. An entry that is returned was locked before its value was read.
 //! 2. The transaction depends on every commit whose deletion may be why a key was not met
-//!    ([`LockSpace::dependence_of`]), and on the one that wrote the entry. It does not depend on
-//!    transactions that hold what was passed over: the range is not isolated from them.
-//! 3. After a write of the transaction to the table the rest of what was copied is dropped, and
-//!    copied again.
+//!    ([`LockSpace::dependence_of`]), and on the commit that wrote the entry. It does not depend on
+//!    transactions whose locked entries were passed over: the range is not isolated from them.
+//! 3. After the transaction has written to the table, the copied entries that were not returned are
+//!    dropped and copied again.
 //!
 //! [`LockSpace::dependence_of`]: crate::lock::LockSpace::dependence_of
 
@@ -25,29 +25,29 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Number of entries that are copied together at first; twice as many each further time.
+/// Number of entries in the first batch. Each further batch has twice as many.
 const ENTRIES: usize = 16;
-/// Maximum number of entries that are copied together.
+/// Maximum number of entries in a batch.
 const ENTRIES_MAX: usize = 256;
-/// Bytes of entries that are copied together: after these the batch ends.
+/// Bytes of entries after which a batch ends.
 const BYTES: usize = 16 << 10;
 
 /// The inside of a [`crate::UnlockedRange`].
 pub(crate) struct UnlockedRange {
     table: Arc<PagedTable>,
-    /// Everything below was looked at, but for what of `batch` was not.
+    /// Every entry below this bound was looked at, except the rest of `batch`.
     low: Bound<Vec<u8>>,
     high: Bound<Vec<u8>>,
     batch: Batch,
-    /// The entry of `batch` whose turn it is.
+    /// Index of the entry of `batch` whose turn it is.
     next: usize,
-    /// There may be entries between `low` and `high`.
+    /// True if there may be entries between `low` and `high`.
     more: bool,
-    /// A step has found nothing, or has failed.
+    /// True after a step that found nothing or failed.
     ended: bool,
-    /// Entries of the next copy.
+    /// Number of entries in the next batch.
     wanted: usize,
-    /// Own writes of the transaction when entries were last copied.
+    /// Count of the transaction's own writes when entries were last copied.
     own_writes: u64,
     given: (Vec<u8>, Vec<u8>),
 }
@@ -68,7 +68,7 @@ impl UnlockedRange {
         }
     }
 
-    /// Copies the next entries.
+    /// Copies the next batch.
     fn copy(&mut self, transaction: &PagedTransaction) -> Result<()> {
         let request = ScanRequest {
             low: self.low.as_ref().map(Vec::as_slice),
@@ -91,7 +91,7 @@ impl UnlockedRange {
         Ok(())
     }
 
-    /// Invariant 3.
+    /// Drops the copied entries after a write of the transaction (invariant 3).
     fn drop_changed(&mut self, transaction: &PagedTransaction) {
         let writes = transaction.own_writes();
         if writes.now() == self.own_writes || !writes.changed(self.table.tree.table, self.own_writes) {
@@ -104,8 +104,8 @@ impl UnlockedRange {
         self.more = true;
     }
 
-    /// Locks the next entry that no other transaction has locked in a way that excludes it; whether
-    /// there is one.
+    /// Locks the next entry that no other transaction has locked in a conflicting mode. Returns
+    /// whether there is one.
     fn search(&mut self, transaction: &mut PagedTransaction) -> Result<bool> {
         self.drop_changed(transaction);
         loop {
@@ -117,7 +117,7 @@ impl UnlockedRange {
                 else {
                     continue;
                 };
-                // It may have gone, or have another value, since it was copied.
+                // The entry may have been deleted or changed since it was copied.
                 let value = self.table.tree.get_copy(&engine.pool, key)?;
                 transaction.depend_on(grant.depends_on);
                 if let Some(value) = value {
@@ -149,11 +149,11 @@ impl EngineRange<PagedTransaction> for UnlockedRange {
         if self.ended {
             return Ok(None);
         }
-        // Ended, should that fail.
+        // The range has ended if the next steps fail.
         self.ended = true;
         transaction.enter(&self.table)?;
         let found = self.search(transaction)?;
-        // Read after the tree: a deletion leaves its commit behind before its locks go.
+        // Read after the tree, because a deletion records its commit before its locks are released.
         transaction.depend_on(self.table.space.dependence_of(std::iter::empty()));
         transaction.await_read_durability()?;
         self.ended = !found;

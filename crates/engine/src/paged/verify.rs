@@ -39,7 +39,8 @@ impl PagedDatabase {
         }
     }
 
-    /// `None` if a table was made between the locks and the check.
+    /// Checks the database under locks on all tables. Returns `None` if a table was created before
+    /// all locks were held.
     fn verify_locked(
         &self,
         locks: &mut TxnLocks,
@@ -67,7 +68,7 @@ impl PagedDatabase {
     }
 }
 
-/// The locks of a check. They are released when the check ends, also by a panic of the caller's
+/// The locks of a check. They are released when the check ends, even by a panic of the caller's
 /// progress callback.
 struct Held<'a> {
     engine: &'a Engine,
@@ -103,10 +104,10 @@ pub(crate) fn verify_in(
     report.note(checked)?;
     let pages = file.len()? / page_bytes as u64;
     if !report.clean {
-        // How the pages hang together is known only after recovery.
+        // Before recovery, the links between pages cannot be checked.
         return Ok(report);
     }
-    // An area of its own, which stays empty: nothing is written.
+    // A double-write area of its own, in memory. It stays empty, because nothing is written.
     let nowhere = katydid_device::MemoryDirectory::new();
     let double_write =
         DoubleWrite::open(&nowhere, katydid_device::Method::Buffered, control.database, page_bytes)?;
@@ -118,7 +119,7 @@ pub(crate) fn verify_in(
     Ok(report)
 }
 
-/// Nothing is written while a database is checked that is not open.
+/// The barrier for checking a database that is not open, in which nothing is written.
 #[derive(Debug)]
 struct NoLog;
 
@@ -166,7 +167,8 @@ fn verify_trees(
             fault.place = format!("table {name:?}, {}", fault.place);
         }
     }
-    // An interrupted load leaves a tree until the next opening. Its keys are not the table's.
+    // An interrupted load leaves a tree until the next opening. Its keys do not count, because they
+    // are not the table's.
     for load in &catalog.loads {
         let before = report.keys;
         load.tree.verify(pool, &mut reached, report)?;
@@ -226,14 +228,14 @@ fn verify_log_in(directory: &dyn Directory, report: &mut VerifyReport) -> Result
 impl Engine {
     /// Reads the whole log.
     fn verify_log(&self, report: &mut VerifyReport) -> Result<()> {
-        // Closing waits for it.
+        // Closing waits for this visit.
         let _visit = self.opening.visit()?;
         loop {
             let start = self.log.start();
             report.log_start = start;
             let outcome = self.log.reader(start).map_err(Error::from);
             match outcome.and_then(|reader| walk_log(reader, report)) {
-                // A checkpoint trimmed it meanwhile.
+                // A checkpoint trimmed the log meanwhile.
                 Err(_) if self.log.start() > start => report.log_records = 0,
                 outcome => return outcome,
             }

@@ -1,17 +1,17 @@
-//! State of a transaction that writes, and the way its changes get into the log.
+//! State of a transaction that writes. It appends the transaction's changes to the log.
 //!
-//! Runs on the thread the transaction is on. Invariants:
+//! Runs on the transaction's thread. Invariants:
 //!
-//! 1. `undo_next` is the newest change of the transaction that is not undone; zero if there is
-//!    none. Following `prev` (from a compensation record: its `undo_next`) from there meets all
-//!    others.
-//! 2. What is remembered in memory is a subset of that, newest last. What is not is read back from
-//!    the log.
-//! 3. The log keeps room for undoing: a transaction that has logged much has raised the log's
-//!    reserve by what undoing it may take. In NVRAM, where only checkpoints make room, every
-//!    transaction does, before its first record.
+//! 1. `undo_next` is the newest change of the transaction that is not undone, zero if there is
+//!    none. All older ones are met by following `prev` from record to record, or, at a compensation
+//!    record, its `undo_next`.
+//! 2. The changes remembered in memory are a subset of these, newest last. All others are read back
+//!    from the log.
+//! 3. The log keeps room for undo. A transaction that has logged much has raised the log's reserve
+//!    by the bytes that undoing may take. With a log in NVRAM, where only checkpoints make room,
+//!    every transaction raises the reserve before its first record.
 //!
-//! Nothing here survives a crash: the records do.
+//! Nothing here survives a crash; the records in the log do.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -30,12 +30,12 @@ use katydid_wal::{Append, AppendClass, Appended, Kind, ReserveGuard, Stream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Capacity in bytes that is kept for the next transaction.
+/// Capacity, in bytes, that a writer retains for its next transaction.
 const KEPT_BYTES: usize = 64 << 10;
 const KEPT_CHANGES: usize = 1024;
 
-/// Distance in the log between places from which changes that are not remembered can be read in log
-/// order.
+/// Minimum distance, in bytes of log, between two marks. A mark is a place from which changes that
+/// are not remembered can be read in log order.
 pub(crate) const MARK_BYTES: u64 = 256 << 10;
 
 /// A record read back from the log.
@@ -55,7 +55,7 @@ struct UndoEntry {
     kind: u8,
     from: usize,
     to: usize,
-    /// Bytes that `to_undo` counts for this record.
+    /// Bytes that this change adds to `to_undo`.
     cost: u64,
 }
 
@@ -63,14 +63,15 @@ struct UndoEntry {
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) kind: u8,
-    /// The change to undo after it.
+    /// The change to undo after this one.
     pub(crate) next: Lsn,
     pub(crate) payload: Vec<u8>,
-    /// Part of `to_undo` that undoing it was expected to take.
+    /// Bytes of `to_undo` that stand for this change.
     pub(crate) cost: u64,
 }
 
-/// An overflow chain that a change let go of: freed after commit, kept if that change is undone.
+/// An overflow chain that a change no longer uses. It is freed after the commit, and kept if that
+/// change is undone.
 #[derive(Debug, Clone, Copy)]
 struct DeferredFree {
     lsn: Lsn,
@@ -82,7 +83,7 @@ struct DeferredFree {
 pub(crate) struct Writer {
     pub(crate) slot: Arc<Slot>,
     pub(crate) txn: TxnId,
-    /// Every record of the transaction to come lies above this: see [`Writer::depend_on`].
+    /// Position that every later record of the transaction lies above: see [`Writer::depend_on`].
     after: Lsn,
     undo_next: Lsn,
     undo_entries: Vec<UndoEntry>,
@@ -92,14 +93,14 @@ pub(crate) struct Writer {
     marks: Vec<Lsn>,
     /// Records read back and not used yet, ascending.
     fetched: Vec<Fetched>,
-    /// Bytes of log that undoing everything that is not undone may take, about half of them.
+    /// About half of the bytes of log that undoing all changes not undone yet may take.
     to_undo: u64,
-    /// Something of the transaction is in the log.
+    /// True if the log has a record of the transaction.
     logged: bool,
     reserved: u64,
     reserves: Vec<ReserveGuard>,
-    /// Images that views need of what it changes. They stay with the writer, for the next
-    /// transaction, unless a commit outlives it.
+    /// Images that views need of the keys that the transaction changes. The writer keeps them for
+    /// its next transaction, unless the locks are released only later (`PagedTransaction::images`).
     pub(crate) images: Option<Arc<TxnImages>>,
 }
 
@@ -128,7 +129,7 @@ impl Writer {
         Writer { txn, undo_next, marks, ..Writer::new(slot) }
     }
 
-    /// Makes it ready for the next transaction.
+    /// Prepares the writer for its next transaction.
     pub(crate) fn reset(&mut self) {
         self.txn = TxnId::NONE;
         self.after = Lsn::ZERO;
@@ -146,14 +147,16 @@ impl Writer {
         self.reserves.clear();
     }
 
-    /// The transaction has got locks that others released before their commits were durable; the
-    /// last of those commit records ends at `end`. Its next records lie above: a log that lacks one
-    /// of those commits has neither this transaction's commit nor a change of what it wrote over.
+    /// Makes the transaction's next records lie above the commit record that ends at `end`. It is
+    /// the last commit record of transactions that released locks to this one before they were
+    /// durable. So a log that lacks one of those commits has neither this transaction's commit nor
+    /// its changes of what they wrote.
     pub(crate) fn depend_on(&mut self, end: Lsn) {
         self.after = self.after.max(Lsn::new(end.get().saturating_sub(1)));
     }
 
-    /// Position that the transaction's next record has to lie above, besides its own records.
+    /// Position that the transaction's next record must lie above, besides the transaction's own
+    /// records.
     pub(crate) fn after(&self) -> Lsn {
         self.after
     }
@@ -163,7 +166,7 @@ impl Writer {
         self.undo_next
     }
 
-    /// The change at the record last appended let go of an overflow chain.
+    /// Defers the free of an overflow chain that the last appended change no longer uses.
     pub(crate) fn defer_free(&mut self, chain: PageId) {
         self.deferred_frees.push(DeferredFree { lsn: self.undo_next, chain });
     }
@@ -206,8 +209,8 @@ impl Writer {
         Ok(appended)
     }
 
-    /// Appends a change that undoes another, above `after`; `undo_next` is what remains to be
-    /// undone after it.
+    /// Appends a compensation record above `after`. `undo_next` is the next change to undo after
+    /// it.
     pub(crate) fn append_compensation(
         &mut self,
         engine: &Engine,
@@ -228,8 +231,8 @@ impl Writer {
         Ok(appended)
     }
 
-    /// The change at `lsn`, the newest that is not undone: as it is remembered, or read back from
-    /// the log.
+    /// Returns the change at `lsn`, which is the newest that is not undone. The change is read from
+    /// the log if it is not remembered.
     pub(crate) fn change_at(&mut self, log: &Stream, lsn: Lsn) -> Result<Change> {
         if let Some(last) = self.undo_entries.last().filter(|last| last.lsn == lsn) {
             let payload = self.bytes[last.from..last.to].to_vec();
@@ -240,9 +243,9 @@ impl Writer {
         Ok(Change { kind, next: prev, payload, cost })
     }
 
-    /// The record at `lsn`, read back from the log. Reading one by one backwards would cost a
-    /// device call each; so from a place not far below all of the transaction's records are read in
-    /// log order, and kept for the next calls.
+    /// Returns the record at `lsn`, read back from the log. Reading records backwards one by one
+    /// would cost a device call each. So all records of the transaction from a mark not far below
+    /// `lsn` are read in log order, and retained for the next calls.
     fn fetch(&mut self, log: &Stream, lsn: Lsn) -> Result<Fetched> {
         while let Some(last) = self.fetched.pop_if(|last| last.lsn >= lsn) {
             if last.lsn == lsn {
@@ -278,7 +281,7 @@ impl Writer {
         }
     }
 
-    /// Everything above `to` is undone, which was expected to take `cost`.
+    /// Notes that everything above `to` is undone; its expected share of `to_undo` was `cost`.
     pub(crate) fn undone(&mut self, to: Lsn, cost: u64) {
         self.undo_next = to;
         self.to_undo = self.to_undo.saturating_sub(cost);
@@ -290,7 +293,8 @@ impl Writer {
         }
     }
 
-    /// Remembers what undoing the record needs. Returns whether all of the payload is remembered.
+    /// Remembers the parts of the record that its undo needs. Returns false if they do not fit into
+    /// `limit` bytes.
     fn push_undo(&mut self, limit: usize, kind: u8, payload: &[&[u8]], lsn: Lsn) -> bool {
         let kept = match payload {
             [pages] if kind == ChangeKind::ChainWrite.number() => Some(without_contents(pages)),
@@ -311,14 +315,14 @@ impl Writer {
         true
     }
 
-    /// Returns whether anything of it is in the log.
+    /// Returns whether the log has a record of the transaction.
     pub(crate) fn has_logged(&self) -> bool {
         self.logged
     }
 
     fn make_reserve(&mut self, engine: &Engine) -> Result<()> {
         let UndoRoom { step, given, ahead, .. } = engine.undo_room;
-        // Undoing logs about as much as doing, and may have to split pages again.
+        // Undo logs about as many bytes as the changes did, and may have to split pages again.
         while self.to_undo * 2 + ahead > self.reserved + given {
             let raised = engine.log.raise_reserve(step).map_err(|error| match error {
                 katydid_wal::Error::NoSpace if engine.log.is_bounded() => no_room(&engine.log),
@@ -334,7 +338,7 @@ impl Writer {
     }
 }
 
-/// Adds a place unless the last one is near enough.
+/// Adds a mark, unless the last one lies less than [`MARK_BYTES`] below.
 pub(crate) fn mark(marks: &mut Vec<Lsn>, first: Lsn) {
     if marks.last().is_none_or(|last| first.since(*last) >= MARK_BYTES) {
         marks.push(first);
@@ -349,11 +353,11 @@ fn append_structure(engine: &Engine, after: Lsn, payload: &[&[u8]], class: Appen
     engine.append_system(ChangeKind::Structure.number(), after, payload, class).map(logged)
 }
 
-/// Records of a transaction that goes forward.
+/// Appends the records of a transaction's changes.
 pub(crate) struct DoRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) writer: &'a mut Writer,
-    /// The table whose changes views must be able to look behind; none for the catalog.
+    /// The table whose former values views may need; `None` for the catalog.
     pub(crate) versions: Option<&'a Arc<Versions>>,
 }
 
@@ -389,8 +393,8 @@ impl ChangeWriter for DoRecords<'_> {
     }
 }
 
-/// Records of a transaction that goes back: each undoes one change, after which `undo_next`
-/// remains.
+/// Appends the records of a rollback. Each record undoes one change, after which `undo_next` is the
+/// next to undo.
 pub(crate) struct CompensationRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) writer: &'a mut Writer,
@@ -420,7 +424,7 @@ impl ChangeWriter for CompensationRecords<'_> {
     }
 }
 
-/// Records that free what a committed transaction let go of.
+/// Appends the records of a committed transaction's deferred frees.
 pub(crate) struct CleanupRecords<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) slot: &'a Slot,
@@ -433,7 +437,7 @@ impl ChangeWriter for CleanupRecords<'_> {
 
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged> {
         if kind != ChangeKind::ChainFree {
-            // What it frees is let go of only if the commit record is in the log.
+            // The chain is unused only if the commit record is in the log.
             let after = after.max(self.slot.lock().last);
             return append_structure(self.engine, after, payload, AppendClass::Critical);
         }

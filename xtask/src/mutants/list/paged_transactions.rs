@@ -200,7 +200,7 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a transaction whose end a device error interrupted is forgotten by closing",
         file: "crates/engine/src/paged/open.rs",
-        old: "        // What still cannot be ended is left to recovery.\n        self.end_unended();\n",
+        old: "        // Recovery ends the transactions that still cannot be ended.\n        self.end_unended();\n",
         new: "",
         tests: UNFINISHED,
     },

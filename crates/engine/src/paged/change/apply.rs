@@ -1,9 +1,8 @@
-//! Making a change in the bytes of a page: the one place, for doing as for redoing.
+//! Making a change in the bytes of a page. First execution and redo both use these functions.
 //!
-//! The caller holds the page's exclusive latch, has compared LSNs when redoing, and sets the page
-//! LSN afterwards. A change that does not fit the page it is applied to is refused and leaves the
-//! page unusable: while doing, the caller has made sure that it fits; while redoing, that is
-//! corruption.
+//! The caller holds the page's exclusive latch, has compared LSNs if it redoes, and sets the page
+//! LSN afterwards. A change that does not fit its page is refused, and leaves the page unusable. At
+//! first execution the caller has made sure that the change fits; at redo a misfit is corruption.
 
 use super::diff::Diff;
 use super::leaf::{LeafChange, LeafOp};

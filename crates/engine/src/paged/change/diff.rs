@@ -1,32 +1,32 @@
-//! The difference between two values: the middle, without the bytes they share at the front and at
-//! the end.
+//! The difference between two values: the middle, without the bytes that both have at the front and
+//! at the end.
 
-/// One value turned into another: `old` at `offset` became `new`; what is before and after is the
-/// same.
+/// A change of one value into another: `old` at `offset` became `new`. The bytes before and after
+/// it are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Diff<'a> {
-    /// Bytes the values share at the front.
+    /// Number of bytes that the values share at the front.
     pub(crate) offset: u16,
     /// Length of the old value in bytes.
     pub(crate) old_total: u16,
     /// Length of the new value in bytes.
     pub(crate) new_total: u16,
-    /// Length of the part of the old value that went away, in bytes.
+    /// Length of the replaced part of the old value, in bytes.
     pub(crate) old_bytes: u16,
-    /// That part; `None` in records that are never undone.
+    /// The replaced part; `None` in records that are never undone.
     pub(crate) old: Option<&'a [u8]>,
-    /// The part of the new value that came instead.
+    /// The part of the new value that replaces it.
     pub(crate) new: &'a [u8],
 }
 
-/// Bytes `a` and `b` share at the front.
+/// Number of bytes that `a` and `b` share at the front.
 fn shared_front(a: &[u8], b: &[u8]) -> usize {
     let (long_a, long_b) = (a.as_chunks::<16>().0, b.as_chunks::<16>().0);
     let at = 16 * long_a.iter().zip(long_b).take_while(|(a, b)| a == b).count();
     at + a[at..].iter().zip(&b[at..]).take_while(|(a, b)| a == b).count()
 }
 
-/// Bytes `a` and `b` share at the end.
+/// Number of bytes that `a` and `b` share at the end.
 fn shared_end(a: &[u8], b: &[u8]) -> usize {
     let (long_a, long_b) = (a.as_rchunks::<16>().1, b.as_rchunks::<16>().1);
     let at = 16 * long_a.iter().rev().zip(long_b.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -35,8 +35,8 @@ fn shared_end(a: &[u8], b: &[u8]) -> usize {
 }
 
 impl<'a> Diff<'a> {
-    /// The difference that turns `old` into `new`; both are at most 65,535 bytes, which an inline
-    /// value always is.
+    /// Returns the difference that turns `old` into `new`. Both have at most 65,535 bytes, as every
+    /// inline value has; otherwise returns `None`.
     pub(crate) fn between(old: &'a [u8], new: &'a [u8]) -> Option<Diff<'a>> {
         let (old_total, new_total) = (u16::try_from(old.len()).ok()?, u16::try_from(new.len()).ok()?);
         let front = shared_front(old, new);
@@ -52,20 +52,20 @@ impl<'a> Diff<'a> {
         })
     }
 
-    /// The difference without the part that only undo needs.
+    /// Returns the difference without the part that only undo needs.
     pub(crate) fn redo_only(self) -> Diff<'a> {
         Diff { old: None, ..self }
     }
 
-    /// The difference without the part that only undo needs, and independent of the old value's
-    /// bytes. `new` is the whole new value.
+    /// Returns the difference without the part that only undo needs, and without a borrow of the
+    /// old value. `new` is the whole new value.
     pub(crate) fn with_new_of<'n>(&self, new: &'n [u8]) -> Diff<'n> {
         let Diff { offset, old_total, new_total, old_bytes, .. } = *self;
         let from = usize::from(offset);
         Diff { offset, old_total, new_total, old_bytes, old: None, new: &new[from..from + self.new.len()] }
     }
 
-    /// Returns whether the numbers fit each other.
+    /// Returns whether the lengths agree with each other.
     pub(crate) fn is_consistent(&self) -> bool {
         let (offset, old_bytes) = (usize::from(self.offset), usize::from(self.old_bytes));
         let Some(old_end) = usize::from(self.old_total).checked_sub(offset + old_bytes) else { return false };
@@ -75,12 +75,12 @@ impl<'a> Diff<'a> {
         old_end == new_end && self.old.is_none_or(|old| old.len() == old_bytes)
     }
 
-    /// Returns whether nothing moves: the new bytes take the place of as many old ones.
+    /// Returns whether the new bytes take the place of as many old ones, so that nothing moves.
     pub(crate) fn keeps_length(&self) -> bool {
         self.old_total == self.new_total
     }
 
-    /// The new value, made of the old one; `None` if `value` cannot be the old one.
+    /// Makes the new value of the old one. Returns `None` if `value` cannot be the old one.
     pub(crate) fn apply(&self, value: &[u8]) -> Option<Vec<u8>> {
         if value.len() != usize::from(self.old_total) || !self.is_consistent() {
             return None;

@@ -1,29 +1,30 @@
 //! Kinds of records that change pages.
 //!
-//! Pure; any thread.
+//! Plain value, for any thread.
 
 /// Kind of a record that changes pages. The number is the record's kind in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum ChangeKind {
-    /// A key was put into a leaf.
+    /// A key was inserted into a leaf.
     LeafInsert = 16,
-    /// A key was taken out of a leaf.
+    /// A key was deleted from a leaf.
     LeafDelete = 17,
     /// A key's value changed.
     LeafUpdate = 18,
-    /// Pages of a long value, or the root of a new tree, were allocated and filled; undone by
+    /// Pages of a long value, or the root of a new tree, were allocated and filled. It is undone by
     /// freeing them.
     ChainWrite = 19,
-    /// Pages of the tree changed in a way that no reader of keys and values can tell; never undone.
-    Structure = 20,
-    /// A long value or a tree was freed, after the transaction that let go of it committed; never
+    /// Pages of the tree changed in a way that no reader of keys and values can notice. It is never
     /// undone.
+    Structure = 20,
+    /// A long value or a tree was freed, after the commit of the transaction that no longer used
+    /// it. It is never undone.
     ChainFree = 21,
 }
 
 impl ChangeKind {
-    /// The kind with this number; `None` if it is no page change.
+    /// Returns the kind with this number, or `None` if it is no page change.
     pub(crate) fn decode(kind: u8) -> Option<ChangeKind> {
         Some(match kind {
             16 => ChangeKind::LeafInsert,

@@ -4,15 +4,16 @@
 //! | table u32 | slot u16 | key length u16 | root u64 | page u64 | key | what |
 //! ```
 //!
-//! *What* is, for an insert, the new cell; for a delete, the old cell or nothing; for an update
+//! *What* is the new cell for an insert. It is the old cell or nothing for a delete. For an update
+//! it is one of:
 //!
 //! ```text
 //! | 0 or 1 | offset u16 | old total u16 | new total u16 | old length u16 | old bytes (form 0 only) | new bytes |
 //! | 2 | old cell length u16 (0: none) | old cell | new cell |
 //! ```
 //!
-//! A cell is `0, value` or `1, head page u64, length u32`. Old values are there for undo; a
-//! compensation record, never undone, leaves them out.
+//! A cell is `0, value` or `1, head page u64, length u32`. Old values are there for undo. A
+//! compensation record is never undone, so it leaves them out.
 
 use super::decode::Rest;
 use super::diff::Diff;
@@ -28,25 +29,25 @@ const FORM_DIFF: u8 = 0;
 const FORM_DIFF_REDO_ONLY: u8 = 1;
 const FORM_CELLS: u8 = 2;
 
-/// Decision whether a record carries what undoes it.
+/// Whether a record carries the part that its undo needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UndoPart {
-    /// Yes: it belongs to a transaction that may roll back.
+    /// The record carries it, because it belongs to a transaction that may roll back.
     Keep,
-    /// No: it is itself an undo.
+    /// The record does not carry it, because it is itself an undo.
     Omit,
 }
 
-/// Change of the key.
+/// Change of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LeafOp<'a> {
-    /// It comes into the leaf.
+    /// The key is inserted.
     Insert { new: Value<'a> },
-    /// It leaves.
+    /// The key is deleted.
     Delete { old: Option<Value<'a>> },
-    /// Its inline value becomes another inline value.
+    /// The key's inline value becomes another inline value.
     Diff(Diff<'a>),
-    /// Its cell becomes another cell.
+    /// The key's cell becomes another cell.
     Replace { old: Option<Value<'a>>, new: Value<'a> },
 }
 
@@ -130,7 +131,7 @@ impl<'a> LeafChange<'a> {
         }
     }
 
-    /// Gives the payload, in pieces, to `use_pieces`. Nothing long is copied.
+    /// Calls `use_pieces` with the payload, in pieces. Copies nothing long.
     pub(crate) fn encode<R>(&self, use_pieces: impl FnOnce(&[&[u8]]) -> R) -> R {
         let mut head = [0; HEAD_BYTES];
         head[..4].copy_from_slice(&self.table.get().to_le_bytes());
@@ -166,7 +167,7 @@ impl<'a> LeafChange<'a> {
         }
     }
 
-    /// The leaf that the change in this payload is for.
+    /// Returns the leaf that the change in this payload is for.
     pub(crate) fn page_in(payload: &[u8]) -> Result<PageId, Malformed> {
         let mut rest = Rest::new(payload);
         rest.bytes(16)?;

@@ -1,16 +1,16 @@
 //! Faults of a payload that cannot be decoded.
 //!
-//! Pure; any thread.
+//! Plain value, for any thread.
 
 use crate::{Error, Lsn};
 
-/// The rule that a payload broke.
+/// The rule that a payload breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
 impl Malformed {
-    /// The failure of the record at `lsn`.
+    /// The error for the record at `lsn`.
     pub(crate) fn at(self, lsn: Lsn) -> Error {
         Error::Corrupt { place: format!("log record at {lsn}"), page: None, finding: self.0.to_owned() }
     }

@@ -1,28 +1,29 @@
 //! The log records that change pages: their bytes, how they are applied again, and what undoes
 //! them.
 //!
-//! Runs on transaction threads (encoding), on recovery's threads (redo) and wherever a transaction
-//! is rolled back.
+//! Runs on transaction threads (encoding), on recovery's threads (redo) and on threads that roll
+//! transactions back.
 //!
 //! Two families:
 //!
-//! - *Leaf changes* ([`LeafChange`]): one key of one leaf. Physiological: they name the page and
-//!   the slot, and the change within it. They belong to a transaction and carry what undoes them,
-//!   logically: the key may have moved to another page by then.
-//! - *Parts* ([`Part`]): several pages changed together. A structure change is one such record, so
+//! - *Leaf changes* ([`LeafChange`]) change one key of one leaf. They are physiological: they name
+//!   the page and the slot, and the change within it. They belong to a transaction and carry the
+//!   part that their undo needs. Undo is logical, because the key may have moved to another page by
+//!   then.
+//! - *Parts* ([`Part`]) change several pages together. A structure change is one such record, so
 //!   the log's checksum makes it atomic: after a crash it happened or it did not, and nothing has
-//!   to undo it. Long values are written and freed by the same parts under other kinds.
+//!   to undo it. Long values are written and freed by parts, too, in records of other kinds.
 //!
 //! Invariants:
 //!
-//! 1. A part is applied to a page only if the page's LSN is below the record's; then the page's LSN
-//!    is the record's.
-//! 2. Doing and redoing a part is the same function, [`apply_part`] (leaf changes: [`apply_leaf`]),
-//!    so a page after redo holds what it held when the record was written.
-//! 3. Decoders are total: a garbage payload gives [`Malformed`], never a panic, and allocates
+//! 1. A part is applied to a page only if the page's LSN is below the record's. The page's LSN is
+//!    then the record's.
+//! 2. One function does and redoes a part, [`apply_part`] (leaf changes: [`apply_leaf`]), so after
+//!    redo a page holds what it held when the record was written.
+//! 3. Decoders accept any payload: garbage gives [`Malformed`], never a panic, and allocates
 //!    nothing beyond its size.
 //!
-//! What a crash leaves: nothing here writes; see `docs/recovery.md`.
+//! A crash leaves nothing here, because nothing here writes; see `docs/recovery.md`.
 
 mod apply;
 mod decode;

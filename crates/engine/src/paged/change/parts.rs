@@ -5,11 +5,11 @@
 //! part    = | page u64 | tag u8 | zero u8 | slot u16 | body length u32 | body |
 //! ```
 //!
-//! A page occurs at most once in a payload: redo would take the second part for done, by the page
-//! LSN the first one set.
+//! A page occurs at most once in a payload. Otherwise redo would take the page's second part for
+//! done, because the first part sets the page LSN.
 //!
-//! `ChainFree` has `head u64` in front of the parts: the first page of what it freed, by which
-//! recovery recognises it.
+//! `ChainFree` has `head u64` in front of the parts. It is the first page of the freed chain or
+//! tree, by which recovery recognizes it.
 
 use super::decode::Rest;
 use super::malformed::Malformed;
@@ -28,23 +28,23 @@ const TAG_MAP_CLEAR: u8 = 8;
 const PART_BYTES: usize = 16;
 const CHAIN_FREE_BYTES: usize = 8;
 
-/// Numbers of bits of one map page, as they lie in a payload.
+/// Numbers of bits of one map page, as a payload has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MapBits<'a>(&'a [[u8; 4]]);
 
 impl<'a> MapBits<'a> {
-    /// The numbers.
+    /// Iterates over the numbers.
     pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = usize> + 'a {
         self.0.iter().map(|bit| u32::from_le_bytes(*bit) as usize)
     }
 }
 
-/// Change of one page.
+/// A change of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
-    /// It becomes this (see `page::image`).
+    /// The page becomes this image (see `page::image`).
     PageImage(&'a [u8]),
-    /// It becomes a page of a long value.
+    /// The page becomes a page of a long value.
     Overflow { table: TableId, next: PageId, payload: &'a [u8] },
     /// An inner page gets a separator and the child to its right.
     InnerInsert { slot: u16, separator: &'a [u8], child: PageId },
@@ -52,7 +52,7 @@ pub(crate) enum Part<'a> {
     InnerRemove { slot: u16 },
     /// A leaf or inner page keeps its first `keep` slots and gets a new upper fence.
     Truncate { keep: u16, upper: &'a [u8] },
-    /// It holds nothing any more.
+    /// The page becomes free.
     Free,
     /// A map marks pages as in use.
     MapSet(MapBits<'a>),
@@ -61,20 +61,21 @@ pub(crate) enum Part<'a> {
 }
 
 impl Part<'_> {
-    /// Returns whether the part does not need what the page held before.
+    /// Returns whether the part sets the whole page, so that it does not need what the page held
+    /// before.
     pub(crate) fn overwrites(&self) -> bool {
         matches!(self, Part::PageImage(_) | Part::Overflow { .. } | Part::Free)
     }
 }
 
-/// A part and its page.
+/// A part, and the page that it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartRef<'a> {
     pub(crate) page: PageId,
     pub(crate) part: Part<'a>,
 }
 
-/// Puts a payload of parts together.
+/// Builds a payload of parts.
 #[derive(Debug, Default)]
 pub(crate) struct PartsWriter {
     bytes: Vec<u8>,
@@ -103,7 +104,7 @@ impl PartsWriter {
         }
     }
 
-    /// `image` is what `page::image::parts` gave.
+    /// Adds an image. `image` is what `page::image::parts` returned.
     pub(crate) fn image(&mut self, page: PageId, image: [&[u8]; 2]) {
         self.part(page, TAG_IMAGE, 0, &image);
     }
@@ -143,7 +144,7 @@ impl PartsWriter {
     }
 }
 
-/// The parts of a payload, one after the other; after a malformed one nothing more comes.
+/// Iterates over the parts of a payload. The iteration ends after a malformed part.
 pub(crate) fn decode_parts(payload: &[u8]) -> impl Iterator<Item = Result<PartRef<'_>, Malformed>> + '_ {
     let mut rest = Rest::new(payload);
     std::iter::from_fn(move || {
@@ -201,12 +202,12 @@ fn decode_bits(bytes: &[u8]) -> Result<MapBits<'_>, Malformed> {
     }
 }
 
-/// The bytes of a `ChainFree` record that go before its parts.
+/// Encodes the bytes that precede the parts of a `ChainFree` record.
 pub(crate) fn encode_chain_free(head: PageId) -> [u8; CHAIN_FREE_BYTES] {
     head.get().to_le_bytes()
 }
 
-/// The first page of what a `ChainFree` record freed, and its parts.
+/// Decodes a `ChainFree` record: the first page of the freed chain or tree, and the parts.
 pub(crate) fn decode_chain_free(payload: &[u8]) -> Result<(PageId, &[u8]), Malformed> {
     let mut rest = Rest::new(payload);
     let head = PageId::new(rest.u64()?);

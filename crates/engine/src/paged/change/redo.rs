@@ -1,12 +1,13 @@
 //! Applying a record again, page by page.
 //!
-//! Runs at restart, on several threads if each redoes pages of its own, each page's records in log
-//! order; nothing else changes pages then. Whether a page is `wanted` is decided by the caller: it
+//! Runs at restart, on several threads if each redoes pages of its own and each page's records in
+//! log order. Nothing else changes pages then. The caller decides whether a page is `wanted`. It
 //! must say no exactly if every change up to and including this record is known to be durable in
-//! the page's place (the page is not in the dirty page table, or its recovery LSN is above the
-//! record). That matters for correctness, not only for speed: a part that overwrites its page is
+//! the page's place: the page is not in the dirty page table, or its recovery LSN is above the
+//! record. This matters for correctness, not only for speed. A part that overwrites its page is
 //! applied without reading what the page held, so that redo survives, and does not wait for, a page
-//! that was never written; if it were not wanted, newer changes would be lost.
+//! that was never written. If such a part were applied to a page that is not wanted, newer changes
+//! would be lost.
 
 use super::apply::{apply_leaf, apply_part};
 use super::kind::ChangeKind;
@@ -17,7 +18,7 @@ use crate::paged::page::PageId;
 use crate::paged::pool::{PageWrite, Pool};
 use crate::{Error, Lsn};
 
-/// The pages that a record changes. A malformed payload ends the list with an error.
+/// Returns the pages that a record changes. A malformed payload ends the list with an error.
 pub(crate) fn pages_of(
     kind: ChangeKind,
     payload: &[u8],
@@ -39,17 +40,17 @@ pub(crate) fn pages_of(
 /// Positions of a record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordSpan {
-    /// Start of its first fragment: the log must be kept from here on for the record to be redone
-    /// once more.
+    /// Start of the record's first fragment. The log must be kept from here on, so that the record
+    /// can be redone once more.
     pub(crate) first: Lsn,
-    /// Its identity.
+    /// The record's identity.
     pub(crate) lsn: Lsn,
-    /// Its exclusive end.
+    /// The record's exclusive end.
     pub(crate) end: Lsn,
 }
 
-/// Applies the record that lies there to those of its pages that are `wanted` and do not have it.
-/// Returns to how many it was applied.
+/// Applies the record at `span` to those of its pages that are `wanted` and do not have its change.
+/// Returns the number of pages to which it was applied.
 pub(crate) fn redo_at(
     pool: &Pool,
     kind: ChangeKind,

@@ -1,4 +1,4 @@
-//! Encoding and decoding of page changes, and payloads that are garbage.
+//! Tests of the encoding and decoding of page changes, and of payloads that are garbage.
 
 use super::*;
 use crate::TableId;
@@ -177,8 +177,8 @@ fn garbage_is_refused_without_panic() {
                 }
                 assert!(pages_of(kind, &payload).count() <= payload.len() + 1);
                 let mut page = pages().swap_remove(rng.usize(0..3));
-                // What was applied may be nonsense (the order of keys is the writer's business),
-                // but a page can tell.
+                // The result may be nonsense (the order of keys is the writer's business), but the
+                // page must still be readable.
                 if let Ok(change) = LeafChange::decode(kind, &payload)
                     && apply_leaf(&mut page, &change).is_ok()
                 {

@@ -1,4 +1,4 @@
-//! The undo of a record: a logical operation on the tree, since the key may be in another page by
+//! The undo of a record: a logical operation on the tree, because the key may be in another page by
 //! now.
 
 use super::diff::Diff;
@@ -12,22 +12,22 @@ use crate::paged::page::{PageId, Value};
 /// The operation that undoes one record. Borrows the record's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UndoOp<'a> {
-    /// The key leaves the tree again.
+    /// Delete the key again.
     Delete { table: TableId, root: PageId, key: &'a [u8] },
-    /// The key comes back with its old cell.
+    /// Insert the key again, with its old cell.
     Insert { table: TableId, root: PageId, key: &'a [u8], old: Value<'a> },
-    /// The key's inline value changes back; the diff leads from the new value to the old one.
+    /// Change the key's inline value back. The diff leads from the new value to the old one.
     Diff { table: TableId, root: PageId, key: &'a [u8], back: Diff<'a> },
-    /// The key's cell becomes the old one again.
+    /// Give the key its old cell again.
     Replace { table: TableId, root: PageId, key: &'a [u8], old: Value<'a> },
-    /// These pages, pieces of a long value or the root of a tree, are free again.
+    /// Free these pages, which are pieces of a long value or the root of a tree.
     FreePages(Vec<PageId>),
-    /// Nothing: the record is never undone.
+    /// Do nothing, because the record is never undone.
     Nothing,
 }
 
-/// The payload of a `ChainWrite` record, which this process has just encoded, without what was
-/// written to the pages: undoing it needs no more than their ids.
+/// Returns the payload of a `ChainWrite` record, which this process has just encoded, without the
+/// contents of the pages. Its undo needs only their ids.
 pub(crate) fn without_contents(payload: &[u8]) -> PartsWriter {
     let mut parts = PartsWriter::new();
     for part in decode_parts(payload).map_while(Result::ok).filter(|part| part.part.overwrites()) {
@@ -36,7 +36,7 @@ pub(crate) fn without_contents(payload: &[u8]) -> PartsWriter {
     parts
 }
 
-/// The operation that undoes the record of this kind and payload.
+/// Returns the operation that undoes the record of this kind and payload.
 pub(crate) fn undo_of(kind: ChangeKind, payload: &[u8]) -> Result<UndoOp<'_>, Malformed> {
     const MISSING: Malformed = Malformed("a record to be undone does not say how");
     match kind {

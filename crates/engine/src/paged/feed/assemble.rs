@@ -1,11 +1,11 @@
-//! Records of the log, put together to committed transactions.
+//! Assembling the log's records into committed transactions.
 //!
-//! Pure, one thread. Invariants:
+//! Pure, on one thread. Invariants:
 //!
-//! 1. A transaction's changes are those that are not undone when its commit record comes: a
-//!    compensation record takes away all changes above the one that it names as the next to undo,
-//!    as rollback does.
-//! 2. A long value is put together from the pages that the same transaction has written.
+//! 1. A transaction's changes are those that are not undone when its commit record comes. A
+//!    compensation record removes all changes above the one that it names as the next to undo, as
+//!    rollback does.
+//! 2. A long value is assembled from the pages that the same transaction has written.
 //! 3. Transactions that have not ended take at most [`OPEN_BYTES_MAX`] of memory, or the feed fails
 //!    with a typed error.
 
@@ -21,7 +21,7 @@ use katydid_wal::RecordRef;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Bytes of all transactions that have not ended, at most.
+/// Maximum bytes of all transactions that have not ended.
 const OPEN_BYTES_MAX: usize = 1 << 30;
 
 /// A value as a record has it.
@@ -38,7 +38,7 @@ enum Cell {
         replaced: usize,
         bytes: Vec<u8>,
     },
-    /// Undo does not need it.
+    /// The record does not have the value, because undo does not need it.
     Omitted,
 }
 
@@ -79,9 +79,9 @@ impl Done {
 #[derive(Debug)]
 struct Open {
     first: Lsn,
-    /// By their records.
+    /// Changes by their records.
     done: Vec<(Lsn, Done)>,
-    /// It has records before the first one that was seen.
+    /// True if the transaction has records before the first one that was seen.
     is_cut: bool,
 }
 
@@ -90,13 +90,13 @@ struct Open {
 pub(super) enum Step {
     Nothing,
     Committed(CommittedTransaction),
-    /// A transaction committed of which nothing is to be given.
+    /// A transaction committed, and the feed has nothing to return of it.
     Empty(CommitStamp),
-    /// A transaction committed of which not all records were seen.
+    /// A transaction committed, and not all of its records were seen.
     CutOff(CommitStamp),
 }
 
-/// See the head of this file.
+/// The transactions that have not ended, and the names of tables.
 #[derive(Debug)]
 pub(super) struct Assembler {
     open: HashMap<TxnId, Open>,
@@ -114,7 +114,7 @@ impl Assembler {
         self.open.values().map(|open| open.first).min()
     }
 
-    /// Takes the next record. A transaction whose stamp is at most `given` is forgotten.
+    /// Takes the next record. A transaction whose stamp is at most `given` is dropped.
     pub(super) fn take(&mut self, record: &RecordRef<'_>, given: CommitStamp) -> Result<Step> {
         let txn = TxnId::new(record.txn);
         let kind = record.kind.get();
@@ -127,7 +127,8 @@ impl Assembler {
             COMMIT => {
                 let stamp = CommitStamp::of_commit_at(record.end);
                 let Some(open) = self.remove(txn) else {
-                    // All it has done was undone, or lies below what was read.
+                    // All changes of the transaction were undone, or lie below the records that
+                    // were read.
                     let prev = previous(record.chain).map_err(|fault| fault.at(record.lsn))?;
                     let is_cut = prev != Lsn::ZERO;
                     return Ok(if is_cut { Step::CutOff(stamp) } else { Step::Nothing });
@@ -169,7 +170,7 @@ impl Assembler {
                         self.push(txn, record, row(&change))?;
                     }
                     ChangeKind::ChainWrite => {
-                        // Also of a new tree's root, which has no key yet.
+                        // This also holds for a new tree's root, which has no key yet.
                         self.open_of(txn, record)?;
                         for part in decode_parts(record.payload) {
                             let part = part.map_err(|fault| fault.at(record.lsn))?;
@@ -212,7 +213,7 @@ impl Assembler {
         Some(open)
     }
 
-    /// Remembers the names of tables in a transaction that is not given.
+    /// Remembers the names of tables in a transaction that the feed does not return.
     fn learn(&mut self, open: &Open) {
         for (_, done) in &open.done {
             if let Done::Row { table: TableId::CATALOG, key, new: Cell::Inline(entry), .. } = done
@@ -238,7 +239,7 @@ impl Assembler {
                         let name = self.names.get(&table).cloned();
                         changes.push(Change::TableLoaded { table, name });
                     }
-                    // The steps of a load before and after its commit.
+                    // These are the steps of a load before and after its commit.
                     CatalogKey::Load { .. } => {}
                     CatalogKey::Malformed => return Err("a key of the catalog is malformed"),
                 },
@@ -306,7 +307,7 @@ fn row(change: &LeafChange<'_>) -> Done {
     Done::Row { table: change.table, key: change.key.to_vec(), new, old }
 }
 
-/// The value in the pages that begin at `head`.
+/// Returns the value in the pages that begin at `head`.
 fn long_value(
     pages: &HashMap<PageId, (PageId, Vec<u8>)>,
     head: PageId,

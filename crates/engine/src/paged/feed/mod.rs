@@ -1,19 +1,19 @@
-//! The feed of the paged engine: its log's records, put together to transactions.
+//! The feed of the paged engine: assembles the log's records into transactions.
 //!
-//! The log has one stream, and a commit's place in it is its place in the order of commits. So the
-//! feed reads durable records in order and gives a transaction when it comes to its commit record
-//! (`assemble`).
+//! The log has one stream, and the place of a commit in it is its place in the order of commits. So
+//! the feed reads durable records in order, and returns a transaction when it reads the commit
+//! record (`assemble`).
 //!
-//! A position names the first record of the oldest transaction that had not ended, so that what
-//! commits later is read as a whole again.
+//! A position names the first record of the oldest transaction that had not ended, so that a
+//! transaction that commits later is read again as a whole.
 //!
 //! **Where a feed begins.** `Oldest`: a log that was trimmed may begin in the middle of
-//! transactions. All of these have ended below the begin of the last checkpoint: it keeps the log
-//! for the others. Their records name records below the start, so one reading of that part finds
-//! the last of their commits, and the feed begins after it: nothing is left out between two
-//! transactions that it gives. `Now`: after a barrier (a), the active transactions are looked at
-//! (b), then another barrier is passed (c). A transaction that commits above (c) and has a record
-//! below (a) was there in (b).
+//! transactions. All of these have ended below the begin record of the last checkpoint, because
+//! that checkpoint keeps the log for all others. Their records name records below the start. So one
+//! reading of that part finds the last of their commits, and the feed begins after that commit:
+//! nothing is left out between two transactions that the feed returns. `Now`: the thread passes a
+//! barrier (a), looks at the active transactions (b), then passes another barrier (c). A
+//! transaction that commits above (c) and has a record below (a) was active at (b).
 
 mod assemble;
 
@@ -29,21 +29,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-/// See the head of this file.
+/// A feed of the paged engine.
 #[derive(Debug)]
 pub(crate) struct PagedFeed {
     follower: Follower,
     assembler: Assembler,
-    /// Commits up to here were given, have nothing to give, or lie before the begin.
+    /// Commits up to this stamp were returned, have nothing to return, or lie before the feed's
+    /// begin.
     stamp: CommitStamp,
 }
 
 impl Engine {
-    /// A feed from `from` on, which knows these tables.
+    /// Opens a feed from `from` on, which knows these tables.
     pub(crate) fn changes(&self, from: &ChangesFrom, names: HashMap<TableId, Arc<str>>) -> Result<PagedFeed> {
         self.check_open()?;
         self.record_values.store(true, Ordering::Release);
-        // Until the begin is found nothing of it is trimmed.
+        // The pin keeps the log from being trimmed until the begin is found.
         let pin = self.whole_log.pin_all(u64::MAX);
         let start = pin.from()[0];
         let (stamp, from) = match from {
@@ -66,7 +67,8 @@ impl Engine {
         Error::ChangesGap { at, log_start: self.log.start() }
     }
 
-    /// The last commit of a transaction of which the log, which starts at `start`, has only a part.
+    /// Returns the last commit of a transaction of which the log, which starts at `start`, has only
+    /// a part.
     fn last_cut_commit(&self, start: Lsn) -> Result<CommitStamp> {
         let mut last = CommitStamp::ZERO;
         let to = self.last_checkpoint();
@@ -84,7 +86,7 @@ impl Engine {
         Ok(last)
     }
 
-    /// Begin of a feed of what commits from now on: the stamp above which the commits lie, and the
+    /// Returns the begin of a feed of later commits: the stamp above which they lie, and the
     /// position from which their records are read.
     fn now(&self) -> Result<(CommitStamp, Lsn)> {
         let below = self.log.barrier();
@@ -112,15 +114,15 @@ impl EngineFeed for PagedFeed {
                         return Poll::Ready(Ok(transaction));
                     }
                     Ok(Step::Nothing) => continue,
-                    // A position behind it may begin above its first record: read again, it must be
-                    // known to lie before.
+                    // A position behind this commit may begin above the transaction's first record.
+                    // When the commit is read again, it must be known to lie before the position.
                     Ok(Step::Empty(stamp)) => {
                         self.stamp = stamp;
                         continue;
                     }
                     Ok(Step::CutOff(stamp)) if stamp <= self.stamp => continue,
                     Ok(Step::CutOff(_)) => {
-                        // A position that no feed has given.
+                        // No feed has returned this position.
                         let log_start = record.first;
                         return Poll::Ready(Err(Error::ChangesGap { at: self.stamp, log_start }));
                     }

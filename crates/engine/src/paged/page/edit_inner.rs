@@ -1,5 +1,5 @@
-//! Editing an inner page. The caller holds its exclusive latch and has made, or is about to make,
-//! the log record.
+//! Editing an inner page. The caller holds its exclusive latch and has appended, or is about to
+//! append, the log record.
 
 use super::id::PageId;
 use super::inner::{CELL_HEADER, InnerRef};
@@ -7,7 +7,7 @@ use super::slots::Full;
 use super::{header, slots};
 use crate::TableId;
 
-/// A checked inner page, to be edited.
+/// A checked inner page that can be edited.
 pub(crate) struct InnerMut<'a>(&'a mut [u8]);
 
 impl<'a> InnerMut<'a> {
@@ -18,8 +18,8 @@ impl<'a> InnerMut<'a> {
         InnerMut(page)
     }
 
-    /// Makes these bytes an inner page with one child; the page LSN becomes zero. Every byte is
-    /// set. `level` is at least 1.
+    /// Makes these bytes an inner page with one child. Sets every byte; the page LSN becomes zero.
+    /// `level` is at least 1.
     pub(crate) fn format(
         page: &'a mut [u8],
         id: PageId,
@@ -54,13 +54,13 @@ impl<'a> InnerMut<'a> {
         Ok(inner)
     }
 
-    /// To be read.
+    /// Returns a view for reading.
     #[inline]
     pub(crate) fn view(&self) -> InnerRef<'_> {
         InnerRef::new(self.0)
     }
 
-    /// Puts separator number `index`, with `child` to its right.
+    /// Inserts separator number `index`, with `child` to its right.
     pub(crate) fn insert_at(&mut self, index: usize, separator: &[u8], child: PageId) -> Result<(), Full> {
         let head = slots::head_in(self.0, separator);
         let cell = slots::insert(self.0, index, CELL_HEADER + separator.len(), head)?;
@@ -69,20 +69,20 @@ impl<'a> InnerMut<'a> {
         Ok(())
     }
 
-    /// Takes separator `index` and the child to its right away.
+    /// Removes separator `index` and the child to its right.
     pub(crate) fn remove(&mut self, index: usize) {
         slots::remove(self.0, index);
     }
 
-    /// Keeps the separators before `count`, hence `count + 1` children, and gets a new upper fence:
-    /// what a split leaves of the left page. The page LSN stays. On `Full` nothing is changed.
+    /// Keeps the separators before `count`, and so `count + 1` children, and sets a new upper
+    /// fence. This is the left page of a split. The page LSN stays. On `Full` nothing is changed.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {
         self.rebuild(0..count, None, upper)
     }
 
-    /// Keeps the children from number `kept.start` and the separators between them up to
-    /// `kept.end`, and gets new fences (`lower: None` keeps the lower fence): separators `kept`,
-    /// with child `kept.start` as the leftmost. The page LSN stays. On `Full` nothing is changed.
+    /// Keeps the separators `kept` and the children around them, and sets new fences (`lower: None`
+    /// keeps the lower fence). Child `kept.start` becomes the leftmost. The page LSN stays. On
+    /// `Full` nothing is changed.
     pub(crate) fn rebuild(
         &mut self,
         kept: std::ops::Range<usize>,

@@ -1,5 +1,5 @@
-//! Editing a leaf page. The caller holds its exclusive latch and has made, or is about to make, the
-//! log record.
+//! Editing a leaf page. The caller holds its exclusive latch and has appended, or is about to
+//! append, the log record.
 
 use super::id::PageId;
 use super::leaf::{CELL_HEADER, LeafRef, OVERFLOW_BYTES, TAG_INLINE, TAG_OVERFLOW, Value};
@@ -7,7 +7,7 @@ use super::slots::Full;
 use super::{header, slots};
 use crate::TableId;
 
-/// A checked leaf page, to be edited.
+/// A checked leaf page that can be edited.
 pub(crate) struct LeafMut<'a>(&'a mut [u8]);
 
 fn fill_cell(cell: &mut [u8], key: &[u8], value: &Value<'_>) {
@@ -41,8 +41,8 @@ impl<'a> LeafMut<'a> {
         LeafMut(page)
     }
 
-    /// Makes these bytes an empty leaf; the page LSN becomes zero. Every byte is set: nothing of
-    /// what was there before reaches the device.
+    /// Makes these bytes an empty leaf. Sets every byte, so that no former content reaches the
+    /// device; the page LSN becomes zero.
     pub(crate) fn format(
         page: &'a mut [u8],
         id: PageId,
@@ -72,13 +72,13 @@ impl<'a> LeafMut<'a> {
         Ok(leaf)
     }
 
-    /// To be read.
+    /// Returns a view for reading.
     #[inline]
     pub(crate) fn view(&self) -> LeafRef<'_> {
         LeafRef::new(self.0)
     }
 
-    /// Puts a key at `index`, which `search` said it belongs to.
+    /// Inserts a key at `index`, where it belongs according to `search`.
     pub(crate) fn insert_at(&mut self, index: usize, key: &[u8], value: &Value<'_>) -> Result<(), Full> {
         let head = slots::head_in(self.0, key);
         let length = CELL_HEADER + key.len() + value.cell_bytes();
@@ -87,7 +87,8 @@ impl<'a> LeafMut<'a> {
         Ok(())
     }
 
-    /// Gives key `index` another value. In place if it is not longer than the old one.
+    /// Gives key `index` another value. The cell stays in place if the new value is not longer than
+    /// the old one.
     pub(crate) fn replace(&mut self, index: usize, value: &Value<'_>) -> Result<(), Full> {
         let key_bytes = self.view().key(index).len();
         let keep = CELL_HEADER + key_bytes;
@@ -96,8 +97,8 @@ impl<'a> LeafMut<'a> {
         Ok(())
     }
 
-    /// Overwrites bytes of the inline value of key `index`, from `offset` on. `false`, and nothing
-    /// changed, if the value is not inline or too short.
+    /// Overwrites bytes of the inline value of key `index`, from `offset` on. Returns `false`, and
+    /// changes nothing, if the value is not inline or too short.
     #[must_use]
     pub(crate) fn patch(&mut self, index: usize, offset: usize, bytes: &[u8]) -> bool {
         let from = CELL_HEADER + self.view().key(index).len();
@@ -112,18 +113,17 @@ impl<'a> LeafMut<'a> {
         true
     }
 
-    /// Takes key `index` away.
+    /// Removes key `index`.
     pub(crate) fn remove(&mut self, index: usize) {
         slots::remove(self.0, index);
     }
 
-    /// Keeps the keys before `count` and gets a new upper fence: what a split leaves of the left
-    /// page.
+    /// Keeps the keys before `count` and sets a new upper fence. This is the left page of a split.
     pub(crate) fn truncate(&mut self, count: usize, upper: Option<&[u8]>) -> Result<(), Full> {
         self.rebuild(0..count, None, upper)
     }
 
-    /// Keeps the keys of `kept` and gets new fences (`lower: None` keeps the lower fence). The page
+    /// Keeps the keys of `kept` and sets new fences (`lower: None` keeps the lower fence). The page
     /// LSN stays. On `Full` nothing is changed.
     pub(crate) fn rebuild(
         &mut self,

@@ -1,4 +1,4 @@
-//! Page 0: what the file is. Written once, when the database is created.
+//! Page 0, which says what the file is. It is written once, when the database is created.
 
 use super::fault::{FaultReason, PageFault};
 use super::header;
@@ -8,7 +8,7 @@ use katydid_device::Id;
 
 /// The file's magic, at byte 48.
 pub(crate) const MAGIC: [u8; 8] = *b"KTYDPAGE";
-/// The file format this program writes, and the newest it reads.
+/// The file format that this program writes, and the newest that it reads.
 pub(crate) const VERSION: u32 = 1;
 
 const VERSION_AT: usize = header::BYTES + 8;
@@ -20,9 +20,9 @@ const DATABASE_AT: usize = header::BYTES + 16;
 pub(crate) struct FilePage {
     /// The file's format version.
     pub(crate) version: u32,
-    /// Bytes in a page.
+    /// Number of bytes in a page.
     pub(crate) page_bytes: u32,
-    /// The database it belongs to.
+    /// The database to which the file belongs.
     pub(crate) database: Id,
 }
 
@@ -37,8 +37,8 @@ pub(crate) fn format(page: &mut [u8], database: Id) {
     page[DATABASE_AT..DATABASE_AT + 16].copy_from_slice(&database.to_le_bytes());
 }
 
-/// Reads page 0 as it came from a device: total. `None` if it is no such page by its magic, which
-/// stands at the same place in all versions and page sizes.
+/// Reads page 0 as it came from a device. No input panics. Returns `None` if the page does not have
+/// the magic, which is at the same place in all versions and page sizes.
 pub(crate) fn decode(page: &[u8]) -> Option<Result<FilePage, PageFault>> {
     if page.get(header::BYTES..VERSION_AT)? != MAGIC {
         return None;

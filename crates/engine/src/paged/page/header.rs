@@ -1,4 +1,4 @@
-//! The 48 bytes every page begins with: the page's identity, how far the log it contains goes, and
+//! The first 48 bytes of every page: its identity, the LSN of the last change that it contains, and
 //! its checksum.
 //!
 //! Layout (little-endian; `docs/page-format.md` has the table): checksum u32, kind u8, level u8,
@@ -7,10 +7,10 @@
 //!
 //! Invariants:
 //!
-//! 1. The checksum covers everything after itself, the page id included: a page written to the
+//! 1. The checksum covers everything after itself, the page id included, so a page written to the
 //!    wrong place is found.
-//! 2. The checksum is written by [`seal`], on the copy that goes to the device; in memory it may be
-//!    stale.
+//! 2. [`seal`] writes the checksum, on the copy that goes to the device. In memory the checksum may
+//!    be stale.
 
 use super::fault::{FaultReason, PageFault};
 use super::id::PageId;
@@ -19,10 +19,10 @@ use crate::{Lsn, TableId};
 /// Bytes of the header.
 pub(crate) const BYTES: usize = 48;
 
-/// The page format this program writes, and the only one it reads.
+/// The page format that this program writes, and the only one that it reads.
 pub(crate) const VERSION: u8 = 1;
 
-/// Flag: there is no upper fence, the page reaches to the end of its table.
+/// Flag: there is no upper fence, because the page reaches to the end of its table.
 pub(super) const UNBOUNDED: u8 = 1;
 
 const CHECKSUM: usize = 0;
@@ -47,7 +47,7 @@ const LINK: usize = 40;
 pub(crate) enum Kind {
     /// Not in use.
     Free = 1,
-    /// Page 0: what the file is.
+    /// Page 0, which says what the file is.
     File = 2,
     /// Map of the pages in use.
     Map = 3,
@@ -90,7 +90,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(raw)
 }
 
-/// Stores the low 16 bits of `value`; every value stored this way is at most
+/// Stores the low 16 bits of `value`. Every value stored this way is at most
 /// [`super::PAGE_BYTES_MAX`].
 #[inline]
 pub(super) fn set_u16(bytes: &mut [u8], at: usize, value: usize) {
@@ -108,12 +108,12 @@ pub(super) fn set_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// The kind; `None` if unknown.
+/// Returns the page's kind, or `None` if it is unknown.
 pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
     Kind::decode(page[KIND])
 }
 
-/// Checks that the page is of the wanted kind. For a caller that follows a link: a link to a page
+/// Checks that the page is of the wanted kind, for a caller that follows a link: a link to a page
 /// of another kind is corruption.
 pub(crate) fn expect(page: &[u8], wanted: Kind) -> Result<(), PageFault> {
     let reason = match kind(page) {
@@ -124,7 +124,7 @@ pub(crate) fn expect(page: &[u8], wanted: Kind) -> Result<(), PageFault> {
     Err(PageFault { page: page_id(page), reason })
 }
 
-/// Height above the leaves; 0 for everything but inner pages.
+/// Height above the leaves; 0 for all pages but inner pages.
 #[inline]
 pub(crate) fn level(page: &[u8]) -> u8 {
     page[LEVEL]
@@ -156,18 +156,18 @@ pub(crate) fn page_lsn(page: &[u8]) -> Lsn {
     Lsn::new(u64_at(page, PAGE_LSN))
 }
 
-/// Says that the page contains the change of the record at `lsn`.
+/// Notes that the page contains the change of the record at `lsn`.
 #[inline]
 pub(crate) fn set_page_lsn(page: &mut [u8], lsn: Lsn) {
     set_u64(page, PAGE_LSN, lsn.get());
 }
 
-/// The table the page belongs to.
+/// The table to which the page belongs.
 pub(crate) fn table(page: &[u8]) -> TableId {
     TableId::new(u32_at(page, TABLE))
 }
 
-/// Slots of a leaf or inner page; payload bytes of an overflow page.
+/// Number of slots of a leaf or inner page; number of payload bytes of an overflow page.
 #[inline]
 pub(super) fn count(page: &[u8]) -> usize {
     u16_at(page, COUNT)
@@ -209,7 +209,7 @@ pub(super) fn prefix_bytes(page: &[u8]) -> usize {
     u16_at(page, PREFIX)
 }
 
-/// Lengths of the fences and of what they have in common.
+/// Sets the lengths of the fences and of their common prefix.
 pub(super) fn set_fence_bytes(page: &mut [u8], lower: usize, upper: Option<usize>, prefix: usize) {
     set_u16(page, LOWER, lower);
     set_u16(page, UPPER, upper.unwrap_or(0));
@@ -227,7 +227,7 @@ pub(super) fn set_link(page: &mut [u8], to: PageId) {
     set_u64(page, LINK, to.get());
 }
 
-/// Makes the header of an empty page; the rest is left alone. The page LSN becomes zero.
+/// Writes the header of an empty page and leaves the rest alone. The page LSN becomes zero.
 pub(super) fn format(page: &mut [u8], id: PageId, kind: Kind, level: u8, table: TableId) {
     page[..BYTES].fill(0);
     page[KIND] = kind as u8;
@@ -237,7 +237,7 @@ pub(super) fn format(page: &mut [u8], id: PageId, kind: Kind, level: u8, table: 
     set_u32(page, TABLE, table.get());
 }
 
-/// Makes a page that holds nothing.
+/// Makes a free page.
 pub(crate) fn format_free(page: &mut [u8], id: PageId) {
     page.fill(0);
     format(page, id, Kind::Free, 0, TableId::CATALOG);
@@ -247,12 +247,12 @@ fn computed(page: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &page[KIND..]) as u32
 }
 
-/// The checksum as it stands in the page.
+/// The checksum that the page has.
 pub(crate) fn checksum(page: &[u8]) -> u32 {
     u32_at(page, CHECKSUM)
 }
 
-/// Writes the checksum; the last thing done to a copy that goes to the device.
+/// Writes the checksum. This is the last change of a copy that goes to the device.
 pub(crate) fn seal(page: &mut [u8]) {
     let sum = computed(page);
     set_u32(page, CHECKSUM, sum);

@@ -1,20 +1,20 @@
 //! The number of a page.
 //!
-//! Pure; any thread.
+//! Plain value, for any thread.
 
 use std::fmt;
 
-/// A page's place in the database file: it starts at byte `id * page_bytes`. Zero (the file's
-/// header) doubles as "no page" in links.
+/// Number of a page, which is its place in the database file: the page starts at byte `id *
+/// page_bytes`. In links, zero (the file's header) means "no page".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) struct PageId(u64);
 
 impl PageId {
-    /// No page, in links; also the id of the file's header page, which nothing links to.
+    /// No page, in links. It is also the id of the file's header page, to which nothing links.
     pub(crate) const NONE: PageId = PageId(0);
     /// The first allocation map.
     pub(crate) const FIRST_MAP: PageId = PageId(1);
-    /// The root of the catalog's tree; it never moves.
+    /// The root of the catalog's tree, which never moves.
     pub(crate) const CATALOG_ROOT: PageId = PageId(2);
 
     /// The page numbered `id`.
@@ -32,7 +32,7 @@ impl PageId {
         self.0 == 0
     }
 
-    /// Its first byte in the database file; `None` if that is beyond 64 bits.
+    /// Offset of the page's first byte in the database file; `None` if it does not fit 64 bits.
     pub(crate) const fn offset(self, page_bytes: usize) -> Option<u64> {
         self.0.checked_mul(page_bytes as u64)
     }

@@ -1,14 +1,14 @@
-//! The bytes of a page that matter, for log records that carry a whole page: everything but the
-//! free middle of a slotted page.
+//! The bytes of a page that matter, for log records that carry a whole page: all but the free
+//! middle of a slotted page.
 
 use super::fault::{FaultReason, PageFault};
 use super::id::PageId;
 use super::validate;
 use super::{header, slots};
 
-/// The page without its free middle: two parts, the second one empty for pages that are not
-/// slotted. Written one after the other they are an image that [`restore`] understands. Compact the
-/// page first to make them small.
+/// Returns the page without its free middle, in two parts. The second part is empty for pages that
+/// are not slotted. Written one after the other they are an image that [`restore`] understands.
+/// Compact the page first to make them small.
 pub(crate) fn parts(page: &[u8]) -> [&[u8]; 2] {
     match header::kind(page) {
         Some(header::Kind::Leaf | header::Kind::Inner) => {
@@ -20,9 +20,9 @@ pub(crate) fn parts(page: &[u8]) -> [&[u8]; 2] {
     }
 }
 
-/// Makes `page` what `image` (both parts of [`parts`], joined) was taken from. Every byte of `page`
-/// is set. An image that does not make a well-formed page `id` is refused, and what `page` holds
-/// then is not to be used.
+/// Makes `page` the page from which `image` was taken; `image` is both parts of [`parts`], joined.
+/// Sets every byte of `page`. Refuses an image that does not make a well-formed page `id`; `page`
+/// must not be used then.
 pub(crate) fn restore(page: &mut [u8], id: PageId, image: &[u8]) -> Result<(), PageFault> {
     let fault = |reason| PageFault { page: id, reason };
     if image.len() < header::BYTES || image.len() > page.len() {

@@ -15,7 +15,7 @@ pub(super) fn key_of(cell: &[u8]) -> &[u8] {
     &cell[CELL_HEADER..]
 }
 
-/// A checked inner page, to be read.
+/// A checked inner page that can be read.
 #[derive(Clone, Copy)]
 pub(crate) struct InnerRef<'a>(&'a [u8]);
 
@@ -27,12 +27,12 @@ impl<'a> InnerRef<'a> {
         InnerRef(page)
     }
 
-    /// Its id.
+    /// The page's id.
     pub(crate) fn page_id(self) -> PageId {
         header::page_id(self.0)
     }
 
-    /// Its table.
+    /// The page's table.
     pub(crate) fn table(self) -> TableId {
         header::table(self.0)
     }
@@ -42,7 +42,7 @@ impl<'a> InnerRef<'a> {
         header::level(self.0)
     }
 
-    /// Separators in it, one less than children.
+    /// Number of separators, one less than the number of children.
     #[inline]
     pub(crate) fn len(self) -> usize {
         header::count(self.0)
@@ -107,7 +107,7 @@ impl<'a> InnerRef<'a> {
         (0..self.len()).map(move |index| (self.separator(index), self.child(index + 1)))
     }
 
-    /// Bytes still free for cells and slots, after compaction.
+    /// Bytes that are free for cells and slots, after compaction.
     pub(crate) fn free_space(self) -> usize {
         slots::free_space(self.0)
     }
@@ -117,14 +117,14 @@ impl<'a> InnerRef<'a> {
         slots::used_bytes(self.0)
     }
 
-    /// Bytes a separator of this length takes, the slot included.
+    /// Bytes that a separator of this length takes, the slot included.
     pub(crate) fn entry_bytes(separator: &[u8]) -> usize {
         slots::SLOT + CELL_HEADER + separator.len()
     }
 
-    /// Number of the separator that moves up if the page were split now, by bytes: those before
-    /// stay, those after go to the right page, whose leftmost child is this separator's. At least
-    /// one separator stays on either side. Needs three separators.
+    /// Number of the separator that moves up if the page is split now, by bytes. The separators
+    /// before it stay. Those after it go to the right page, whose leftmost child is this
+    /// separator's child. At least one separator stays on either side. Needs three separators.
     pub(crate) fn split_point(self) -> usize {
         slots::split_point(self.0).clamp(1, self.len().saturating_sub(2).max(1))
     }

@@ -1,11 +1,11 @@
 //! Keys in pages: heads, common prefixes, and the shortest key between two keys.
 //!
-//! The head of a key is its first four bytes after the page's common prefix, read big-endian, short
-//! ones padded with zeros. Comparing heads decides most comparisons of a binary search without
-//! touching the heap; equal heads decide nothing. The common prefix is what the two fences share:
-//! every key between them has it too.
+//! The head of a key is its first four bytes after the page's common prefix, read big-endian and
+//! padded with zeros if there are fewer. Comparing heads decides most comparisons of a binary
+//! search without touching the heap; equal heads decide nothing. The common prefix is what the two
+//! fences share: every key between them has it, too.
 
-/// The head of a key of which the page's common prefix has been taken off.
+/// Returns the head of a key. `rest` is the key without the page's common prefix.
 #[inline]
 pub(crate) fn head(rest: &[u8]) -> u32 {
     match rest.first_chunk::<4>() {
@@ -23,8 +23,8 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The shortest key above `left` and not above `right`: what separates two leaves. `left < right`
-/// is required; if it does not hold, `right` is returned.
+/// Returns the shortest key that is above `left` and not above `right`, to separate two leaves.
+/// `left < right` is required; if it does not hold, `right` is returned.
 pub(crate) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     &right[..right.len().min(shared(left, right) + 1)]
 }

@@ -1,7 +1,7 @@
-//! Reading a leaf page: sorted keys, each with its value or with where its value is.
+//! Reading a leaf page: sorted keys, each with its value or with the place of its value.
 //!
-//! A cell is `key length u16, tag u8, zero u8, key, value`; with tag 1 the value is
-//! `head page u64, length u32` of a chain of overflow pages.
+//! A cell is `key length u16, tag u8, zero u8, key, value`. With tag 1 the value is `head page u64,
+//! length u32` of a chain of overflow pages.
 
 use super::id::PageId;
 use super::{header, slots};
@@ -11,15 +11,15 @@ use crate::TableId;
 pub(crate) const CELL_HEADER: usize = 4;
 pub(super) const TAG_INLINE: u8 = 0;
 pub(super) const TAG_OVERFLOW: u8 = 1;
-/// Bytes that stand for a value in overflow pages.
+/// Bytes of a cell that stand for a value in overflow pages.
 pub(super) const OVERFLOW_BYTES: usize = 12;
 
-/// A value as a leaf keeps it.
+/// A value as a leaf stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// The value itself.
     Inline(&'a [u8]),
-    /// In a chain of overflow pages.
+    /// A value in a chain of overflow pages.
     Overflow {
         /// The chain's first page.
         head: PageId,
@@ -29,7 +29,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Bytes it takes in a cell.
+    /// Bytes that the value takes in a cell.
     pub(crate) fn cell_bytes(&self) -> usize {
         match self {
             Value::Inline(bytes) => bytes.len(),
@@ -46,7 +46,7 @@ impl Value<'_> {
     }
 }
 
-/// Bytes a key and its value take in a leaf, the slot included.
+/// Bytes that a key and its value take in a leaf, the slot included.
 pub(crate) fn entry_bytes(key: &[u8], value: &Value<'_>) -> usize {
     slots::SLOT + CELL_HEADER + key.len() + value.cell_bytes()
 }
@@ -65,7 +65,7 @@ pub(super) fn value_of(cell: &[u8]) -> Value<'_> {
     }
 }
 
-/// A checked leaf page, to be read.
+/// A checked leaf page that can be read.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafRef<'a>(&'a [u8]);
 
@@ -77,23 +77,23 @@ impl<'a> LeafRef<'a> {
         LeafRef(page)
     }
 
-    /// Its id.
+    /// The page's id.
     pub(crate) fn page_id(self) -> PageId {
         header::page_id(self.0)
     }
 
-    /// Its table.
+    /// The page's table.
     pub(crate) fn table(self) -> TableId {
         header::table(self.0)
     }
 
-    /// Keys in it.
+    /// Number of keys.
     #[inline]
     pub(crate) fn len(self) -> usize {
         header::count(self.0)
     }
 
-    /// Returns whether it has no key.
+    /// Returns whether the leaf has no key.
     pub(crate) fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -108,7 +108,7 @@ impl<'a> LeafRef<'a> {
         slots::upper_fence(self.0)
     }
 
-    /// Returns whether `key` belongs into this leaf.
+    /// Returns whether `key` belongs in this leaf.
     pub(crate) fn covers(self, key: &[u8]) -> bool {
         key >= self.lower_fence() && self.upper_fence().is_none_or(|upper| key < upper)
     }
@@ -119,7 +119,7 @@ impl<'a> LeafRef<'a> {
         slots::search(self.0, key, key_of)
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`, if the leaf has the key.
     #[inline]
     pub(crate) fn get(self, key: &[u8]) -> Option<Value<'a>> {
         self.search(key).ok().map(|index| self.value(index))
@@ -144,7 +144,7 @@ impl<'a> LeafRef<'a> {
         (0..self.len()).map(move |index| (self.key(index), self.value(index)))
     }
 
-    /// Bytes still free for cells and slots, after compaction.
+    /// Bytes that are free for cells and slots, after compaction.
     pub(crate) fn free_space(self) -> usize {
         slots::free_space(self.0)
     }

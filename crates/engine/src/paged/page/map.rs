@@ -1,18 +1,18 @@
 //! Allocation maps: one bit per page of the file, set while the page is in use.
 //!
-//! A map page has `bits_per_map` bits after its header. Map `k` speaks of the pages
-//! `[k * bits, (k + 1) * bits)` and is itself the first of them, except map 0, which is page 1
-//! because page 0 says what the file is. So where a page's bit is can be computed, and no list of
-//! map pages is needed.
+//! A map page has `bits_per_map` bits after its header. Map `k` has the bits of the pages `[k *
+//! bits, (k + 1) * bits)` and is itself the first of them. Only map 0 is page 1, because page 0
+//! says what the file is. So the place of a page's bit can be computed, and no list of map pages is
+//! needed.
 //!
-//! Bits of the file's own pages (0, 1, 2 in map 0; the map itself in the others) are set from the
-//! beginning, and stay.
+//! The bits of the file's own pages (0, 1, 2 in map 0; the map itself in the others) are set from
+//! the beginning, and stay set.
 
 use super::header;
 use super::id::PageId;
 use crate::TableId;
 
-/// Pages that one map speaks of.
+/// Number of pages whose bits are in one map.
 pub(crate) const fn bits_per_map(page_bytes: usize) -> u64 {
     ((page_bytes - header::BYTES) * 8) as u64
 }
@@ -38,7 +38,7 @@ pub(crate) const fn is_own_page(page: PageId, page_bytes: usize) -> bool {
     page.get() <= PageId::CATALOG_ROOT.get() || page.get().is_multiple_of(bits_per_map(page_bytes))
 }
 
-/// Makes these bytes the map `id`, with only the file's own pages in use; the page LSN becomes
+/// Makes these bytes the map `id`, with only the file's own pages in use. The page LSN becomes
 /// zero.
 pub(crate) fn format(page: &mut [u8], id: PageId) {
     page.fill(0);
@@ -46,7 +46,7 @@ pub(crate) fn format(page: &mut [u8], id: PageId) {
     page[header::BYTES] = if id == PageId::FIRST_MAP { 0b111 } else { 0b1 };
 }
 
-/// A checked map page, to be read.
+/// A checked map page that can be read.
 #[derive(Clone, Copy)]
 pub(crate) struct MapRef<'a>(&'a [u8]);
 
@@ -57,7 +57,7 @@ impl<'a> MapRef<'a> {
         MapRef(page)
     }
 
-    /// The first page this map speaks of.
+    /// The first page whose bit is in this map.
     pub(crate) fn base(self) -> PageId {
         let id = header::page_id(self.0);
         if id == PageId::FIRST_MAP { PageId::NONE } else { id }
@@ -68,7 +68,7 @@ impl<'a> MapRef<'a> {
         &self.0[header::BYTES..]
     }
 
-    /// Returns whether bit `bit` is set; bits beyond the map are not.
+    /// Returns whether bit `bit` is set. Bits beyond the map are not.
     pub(crate) fn is_set(self, bit: usize) -> bool {
         self.bits().get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 != 0)
     }
@@ -85,7 +85,7 @@ impl<'a> MapRef<'a> {
     }
 }
 
-/// A checked map page, to be edited. The caller holds its exclusive latch and logs the change.
+/// A checked map page that can be edited. The caller holds its exclusive latch and logs the change.
 pub(crate) struct MapMut<'a>(&'a mut [u8]);
 
 impl<'a> MapMut<'a> {
@@ -95,8 +95,8 @@ impl<'a> MapMut<'a> {
         MapMut(page)
     }
 
-    /// Marks the page of `bit` as in use; `false`, and nothing changed, if it is already, or beyond
-    /// the map.
+    /// Marks the page of `bit` as in use. Returns `false`, and changes nothing, if the page is in
+    /// use already or the bit is beyond the map.
     #[must_use]
     pub(crate) fn set(&mut self, bit: usize) -> bool {
         let Some(byte) = self.0.get_mut(header::BYTES + bit / 8) else { return false };
@@ -105,8 +105,8 @@ impl<'a> MapMut<'a> {
         clear
     }
 
-    /// Marks the page of `bit` as free; `false`, and nothing changed, if it is already, or beyond
-    /// the map.
+    /// Marks the page of `bit` as free. Returns `false`, and changes nothing, if the page is free
+    /// already or the bit is beyond the map.
     #[must_use]
     pub(crate) fn clear(&mut self, bit: usize) -> bool {
         let Some(byte) = self.0.get_mut(header::BYTES + bit / 8) else { return false };

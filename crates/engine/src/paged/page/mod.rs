@@ -1,7 +1,8 @@
 //! The page format: pure functions over the bytes of one page. Nothing here does I/O, latches or
 //! logs.
 //!
-//! Byte-exact description: `docs/page-format.md`. Any thread; the caller holds the page's latch.
+//! `docs/page-format.md` has the byte-exact description. Runs on any thread; the caller holds the
+//! page's latch.
 //!
 //! Invariants:
 //!
@@ -10,9 +11,9 @@
 //!    [`InnerRef`], ...) rely on it.
 //! 2. Every edit leaves a page that `check` accepts (after [`header::seal`], which alone writes the
 //!    checksum).
-//! 3. An edit that fails with [`Full`] has changed nothing a reader could see.
+//! 3. An edit that fails with [`Full`] has changed nothing that a reader could see.
 //!
-//! A crash leaves nothing here: pages become durable through `pool` only.
+//! A crash leaves nothing here, because pages become durable only through `pool`.
 
 mod edit_inner;
 mod edit_leaf;

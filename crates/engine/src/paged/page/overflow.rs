@@ -1,6 +1,7 @@
-//! Overflow pages: pieces of a value too long for its leaf, in a chain.
+//! Overflow pages: a chain of pieces of a value that is too long for its leaf.
 //!
-//! `count` in the header is the number of payload bytes, `link` the next page (zero: the last).
+//! In the header, `count` is the number of payload bytes and `link` the next page (zero in the last
+//! page).
 
 use super::header;
 use super::id::PageId;
@@ -11,14 +12,14 @@ pub(crate) const fn capacity(page_bytes: usize) -> usize {
     page_bytes - header::BYTES
 }
 
-/// Pages a value of `bytes` takes; an empty value takes one.
+/// Number of pages that a value of `bytes` bytes takes. An empty value takes one.
 pub(crate) const fn pages_for(page_bytes: usize, bytes: usize) -> usize {
     let pages = bytes.div_ceil(capacity(page_bytes));
     if pages == 0 { 1 } else { pages }
 }
 
-/// Makes these bytes an overflow page; the page LSN becomes zero. `payload` is at most [`capacity`]
-/// bytes. Every byte is set.
+/// Makes these bytes an overflow page. Sets every byte; the page LSN becomes zero. `payload` is at
+/// most [`capacity`] bytes.
 pub(crate) fn format(page: &mut [u8], id: PageId, table: TableId, payload: &[u8], next: PageId) {
     header::format(page, id, header::Kind::Overflow, 0, table);
     header::set_count(page, payload.len());
@@ -27,7 +28,7 @@ pub(crate) fn format(page: &mut [u8], id: PageId, table: TableId, payload: &[u8]
     page[header::BYTES + payload.len()..].fill(0);
 }
 
-/// A checked overflow page, to be read.
+/// A checked overflow page that can be read.
 #[derive(Clone, Copy)]
 pub(crate) struct OverflowRef<'a>(&'a [u8]);
 
@@ -39,7 +40,7 @@ impl<'a> OverflowRef<'a> {
         OverflowRef(page)
     }
 
-    /// Its piece of the value.
+    /// The page's piece of the value.
     pub(crate) fn payload(self) -> &'a [u8] {
         &self.0[header::BYTES..header::BYTES + header::count(self.0)]
     }
@@ -50,7 +51,7 @@ impl<'a> OverflowRef<'a> {
         (!next.is_none()).then_some(next)
     }
 
-    /// Its table.
+    /// The page's table.
     pub(crate) fn table(self) -> TableId {
         header::table(self.0)
     }

@@ -1,6 +1,6 @@
-//! Giving a page another number, and the pages that it links to. Pure.
+//! Giving a page another number, and renumbering the pages to which it links. Pure functions.
 //!
-//! Slots, heads, fences and lengths stay as they are: only numbers of pages change, each in its
+//! Slots, heads, fences and lengths stay as they are. Only numbers of pages change, each in its
 //! place.
 
 use super::fault::{FaultReason, PageFault};
@@ -10,8 +10,9 @@ use super::leaf::{CELL_HEADER, Value, value_of};
 use super::{header, slots};
 use crate::Lsn;
 
-/// Makes the page the one numbered `id`, as of `lsn`. `moved` says which number each page that it
-/// links to gets; none for a page that is not in use. The page passed [`super::check()`].
+/// Gives the page the number `id` and the page LSN `lsn`. `moved` returns the new number of each
+/// page to which it links, or `None` for a page that is not in use. The page has passed
+/// [`super::check()`].
 pub(crate) fn relocate(
     page: &mut [u8],
     id: PageId,
@@ -53,7 +54,8 @@ pub(crate) fn relocate(
     Ok(())
 }
 
-/// Changes the values that a leaf keeps itself, without changing their lengths.
+/// Calls `change` with the key and the bytes of each value that a leaf stores itself. The length of
+/// a value cannot change.
 pub(crate) fn for_each_inline<E>(
     page: &mut [u8],
     mut change: impl FnMut(&[u8], &mut [u8]) -> Result<(), E>,

@@ -6,15 +6,14 @@
 //!             ^ 48                    ^          ^ heap start             ^ heap end                  ^ page_bytes
 //! ```
 //!
-//! A slot is `offset u16, length u16, head u32`. A cell's meaning is the business of `leaf` and
-//! `inner`.
+//! A slot is `offset u16, length u16, head u32`. `leaf` and `inner` define the contents of cells.
 //!
 //! Invariants, for a page that passed `check`:
 //!
 //! 1. `48 + 8 * count <= heap start <= heap end`, cells lie in `[heap start, heap end)` and do not
 //!    overlap.
-//! 2. `garbage` = heap bytes that belong to no cell, so
-//!    `free space = heap start - end of slots + garbage`.
+//! 2. `garbage` is the number of heap bytes that belong to no cell, so `free space = heap start -
+//!    end of slots + garbage`.
 //! 3. An edit makes room first and changes slots after; it fails with `Full` before it changed
 //!    anything visible.
 
@@ -22,8 +21,8 @@ use super::header;
 use super::key;
 use std::cmp::Ordering;
 
-/// The page has no room for the edit; nothing was changed. Split it, or move the value to overflow
-/// pages.
+/// The page has no room for the edit, and nothing was changed. The caller splits the page, or moves
+/// the value to overflow pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the page has no room")]
 pub(crate) struct Full;
@@ -36,7 +35,7 @@ fn slot_at(index: usize) -> usize {
     header::BYTES + index * SLOT
 }
 
-/// End of the heap: where the fences begin.
+/// End of the heap, where the fences begin.
 #[inline]
 pub(super) fn heap_end(page: &[u8]) -> usize {
     page.len() - header::lower_bytes(page) - header::upper_bytes(page)
@@ -56,7 +55,7 @@ pub(super) fn upper_fence(page: &[u8]) -> Option<&[u8]> {
     Some(&page[end - header::upper_bytes(page)..end])
 }
 
-/// Formats an empty slotted page's fences and heap; the header is there already.
+/// Writes the fences and the empty heap of a slotted page, whose header is there already.
 pub(super) fn set_fences(page: &mut [u8], lower: &[u8], upper: Option<&[u8]>) {
     let prefix = upper.map_or(0, |upper| key::shared(lower, upper));
     header::set_fence_bytes(page, lower.len(), upper.map(<[u8]>::len), prefix);
@@ -102,7 +101,7 @@ pub(super) fn head_in(page: &[u8], key: &[u8]) -> u32 {
     key::head(key.get(header::prefix_bytes(page)..).unwrap_or(&[]))
 }
 
-/// Index of `key`, or the index at which it belongs. `key_of` takes the key out of a cell.
+/// Index of `key`, or the index at which it belongs. `key_of` returns the key in a cell.
 #[inline]
 pub(super) fn search(page: &[u8], key: &[u8], key_of: impl Fn(&[u8]) -> &[u8]) -> Result<usize, usize> {
     let count = header::count(page);
@@ -166,7 +165,7 @@ pub(super) fn compact(page: &mut [u8]) {
     header::set_garbage(page, 0);
 }
 
-/// Takes `length` bytes off the bottom of the heap; there is room.
+/// Takes `length` bytes off the bottom of the heap, which has room for them.
 fn allocate(page: &mut [u8], length: usize) -> usize {
     let at = header::heap_start(page) - length;
     header::set_heap_start(page, at);
@@ -188,7 +187,8 @@ fn release(page: &mut [u8], offset: usize, length: usize) {
     }
 }
 
-/// Makes a slot at `index` with a cell of `length` bytes, and returns the cell to be filled.
+/// Inserts a slot at `index` with a cell of `length` bytes. Returns the cell, which the caller
+/// fills.
 pub(super) fn insert(page: &mut [u8], index: usize, length: usize, head: u32) -> Result<&mut [u8], Full> {
     let count = header::count(page);
     assert!(index <= count, "slot {index} of {count}");
@@ -212,7 +212,7 @@ fn set_slot(page: &mut [u8], index: usize, offset: usize, length: usize, head: u
     header::set_u32(page, at + 4, head);
 }
 
-/// Takes slot `index` and its cell away.
+/// Removes slot `index` and its cell.
 pub(super) fn remove(page: &mut [u8], index: usize) {
     let count = header::count(page);
     assert!(index < count, "slot {index} of {count}");
@@ -222,8 +222,8 @@ pub(super) fn remove(page: &mut [u8], index: usize) {
     release(page, offset, length);
 }
 
-/// Gives cell `index` another length and keeps its first `keep` bytes; returns the cell. A cell
-/// that does not grow stays where it is.
+/// Gives cell `index` another length and keeps its first `keep` bytes. Returns the cell. A cell
+/// that does not grow stays in place.
 pub(super) fn resize(page: &mut [u8], index: usize, length: usize, keep: usize) -> Result<&mut [u8], Full> {
     let (offset, old) = range(page, index);
     debug_assert!(keep <= old.min(length));
@@ -238,7 +238,8 @@ pub(super) fn resize(page: &mut [u8], index: usize, length: usize, keep: usize) 
         if length > free_space(page) + old {
             return Err(Full);
         }
-        // The old cell's room is needed too: drop the cell, compact, and write the kept bytes back.
+        // The old cell's room is needed, too: drop the cell, compact, and write the kept bytes
+        // back.
         let kept = page[offset..offset + keep].to_vec();
         set_slot(page, index, offset, 0, head);
         compact(page);
@@ -255,8 +256,8 @@ pub(super) fn resize(page: &mut [u8], index: usize, length: usize, keep: usize) 
     Ok(&mut page[at..at + length])
 }
 
-/// The first slot of the upper half, by bytes, if the page were split now; at least one slot stays
-/// on either side. Needs two slots.
+/// Returns the first slot of the upper half, by bytes, if the page is split now. At least one slot
+/// stays on either side. Needs two slots.
 pub(super) fn split_point(page: &[u8]) -> usize {
     let count = header::count(page);
     let half = used_bytes(page) / 2;

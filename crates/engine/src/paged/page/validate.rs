@@ -1,7 +1,7 @@
-//! Validation of pages: any bytes give an answer, in time linear (and a sort) in the page.
+//! Validation of pages. It accepts any bytes, and takes time linear in the page (and a sort).
 //!
-//! Every access here is behind the check that makes it lie in the page; the order of the checks
-//! matters.
+//! Every access here comes after the check that makes it lie in the page, so the order of the
+//! checks matters.
 
 use super::fault::{FaultReason, PageFault};
 use super::id::PageId;
@@ -10,13 +10,13 @@ use super::{header, inner, key, leaf, map, overflow, slots};
 use crate::limits::PAGE_BYTES_MAX;
 use header::Kind;
 
-/// Checks that these bytes, as they came from a device, are page `id`, and can be used as such.
+/// Checks that these bytes, as they came from a device, are page `id` and can be used as that page.
 pub(crate) fn check(page: &[u8], id: PageId, page_bytes: usize) -> Result<(), PageFault> {
     header::check_sealed(page, id, page_bytes)?;
     check_structure(page)
 }
 
-/// Checks that the insides of a page fit together, whatever its checksum says.
+/// Checks that the parts of a page fit together, whatever its checksum says.
 pub(crate) fn check_structure(page: &[u8]) -> Result<(), PageFault> {
     if page.len() < header::BYTES || page.len() > PAGE_BYTES_MAX {
         return Err(PageFault { page: PageId::NONE, reason: FaultReason::Short(page.len()) });
@@ -49,7 +49,7 @@ fn structure(page: &[u8]) -> Result<(), FaultReason> {
     }
 }
 
-/// Header fields that only slotted pages use must be zero elsewhere.
+/// Checks that the header fields that only slotted pages use are zero.
 fn no_slots(page: &[u8], rest: bool) -> Result<(), FaultReason> {
     let zero = header::heap_start(page) == 0
         && header::garbage(page) == 0
@@ -82,7 +82,7 @@ fn map_page(page: &[u8]) -> Result<(), FaultReason> {
     Ok(())
 }
 
-/// Fences, and the borders of slots and heap.
+/// Checks the fences, and the borders of slots and heap.
 fn slotted(page: &[u8]) -> Result<(), FaultReason> {
     let flags = header::flags(page);
     if flags & !header::UNBOUNDED != 0 {
@@ -114,8 +114,8 @@ fn slotted(page: &[u8]) -> Result<(), FaultReason> {
 
 type KeyOf = fn(&[u8], &[u8], u16) -> Result<std::ops::Range<usize>, FaultReason>;
 
-/// Every cell: in the heap, decodable, its key in order and between the fences; no two overlap,
-/// none is forgotten.
+/// Checks that every cell lies in the heap and can be decoded, that its key is in order and between
+/// the fences, that no two cells overlap, and that cells and garbage fill the heap.
 fn cells(page: &[u8], key_of: KeyOf) -> Result<(), FaultReason> {
     let (start, end) = (header::heap_start(page), slots::heap_end(page));
     let (lower, upper) = (slots::lower_fence(page), slots::upper_fence(page));
@@ -142,7 +142,7 @@ fn cells(page: &[u8], key_of: KeyOf) -> Result<(), FaultReason> {
         places.push((offset as u16, length as u16, number));
         before = Some(key);
     }
-    // Keys ascend, so only the last can reach beyond the upper fence.
+    // Keys ascend, so only the last key can reach beyond the upper fence.
     if let (Some(last), Some(upper)) = (before, upper)
         && last >= upper
     {
@@ -192,7 +192,7 @@ fn inner_key(page: &[u8], cell: &[u8], number: u16) -> Result<std::ops::Range<us
     Ok(inner::CELL_HEADER..cell.len())
 }
 
-/// A link of a tree goes to another page, and never to one of the file's own.
+/// Checks that a link of a tree leads to another page, and not to one of the file's own.
 fn check_child(page: &[u8], child: PageId, number: u16) -> Result<(), FaultReason> {
     if map::is_own_page(child, page.len()) || child == header::page_id(page) {
         return Err(FaultReason::Child(number));

@@ -1,9 +1,10 @@
 //! Making room: a second-chance clock over clean unpinned frames.
 //!
-//! Order of preference: a spare frame; a new one below the limit; a page that was written back
-//! because it was cold; the clock. When the clock meets mostly dirty pages, the cold ones among
-//! them are written back in one batch, and those are tried next. When nothing helps, the pool grows
-//! over its limit by one frame (rule 6 of the pool); it shrinks when frames can be given up again.
+//! Order of preference: a spare frame; a new frame below the limit; the frame of a page that was
+//! written back because it was cold; the clock. When the clock meets mostly dirty pages, the cold
+//! ones among them are written back in one batch, and their frames are tried next. When nothing
+//! helps, the pool grows over its limit by one frame (rule 6 of the pool); it shrinks when frames
+//! can be given up again.
 
 use super::frame::Frame;
 use super::{Pool, SHARDS};
@@ -12,24 +13,24 @@ use crate::paged::double_write;
 use katydid_device::AlignedBuffer;
 use std::sync::atomic::Ordering;
 
-/// Frames looked at per clock step: bounds how long a shard's latch is held.
+/// Maximum number of frames examined in a clock step. It bounds how long a shard's latch is held.
 const STEP: usize = 32;
-/// Number of frames that are looked at before cold dirty ones are written back.
+/// Number of frames that are examined before cold dirty pages are written back.
 const PATIENCE: usize = 512;
-/// Rounds of writing back before the pool grows.
+/// Number of rounds of writing back before the pool grows.
 const ROUNDS: usize = 3;
 
 /// Urgency of the need for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Write pages back, or grow over the limit.
+    /// Write pages back, or grow over the limit, to get a frame.
     Must,
-    /// Only if nothing has to be written.
+    /// Take a frame only if nothing has to be written back.
     IfRoom,
 }
 
 impl Pool {
-    /// Takes a frame that belongs to no page and to no other thread. `None` only with
+    /// Takes a frame that holds no page and that no other thread has. Returns `None` only with
     /// [`Need::IfRoom`].
     pub(super) fn take_frame(&self, need: Need) -> Result<Option<Frame>> {
         if let Some(frame) = self.spare.lock().pop() {
@@ -58,8 +59,8 @@ impl Pool {
             match self.flush_pages(dirty) {
                 Ok(0) if asked > 0 => continue,
                 Ok(_) => {}
-                // The gate has latched this failure, and every later write reports it. Reads go on:
-                // with one frame more.
+                // The gate has latched this failure, and every later write reports it. Reads go on,
+                // with one more frame.
                 Err(_) => break,
             }
         }
@@ -67,10 +68,11 @@ impl Pool {
         Ok(Some(Frame::new(AlignedBuffer::new_zeroed(self.page_bytes), &self.shared)))
     }
 
-    /// A clean frame, or else, in `dirty`, the cold dirty pages met on the way.
+    /// Returns a clean frame, or adds the cold dirty pages that it has met to `dirty`.
     fn find_victim(&self, dirty: &mut Vec<crate::paged::page::PageId>) -> Option<Frame> {
         loop {
-            // Not in the loop's head: the guard would be held while the shard is latched.
+            // The call stands outside the loop's condition, where its guard would be held while the
+            // shard is latched.
             let next = self.ready.lock().pop_front();
             let Some(page) = next else { break };
             if let Some(frame) = self.shard(page).evict(page) {
@@ -80,7 +82,7 @@ impl Pool {
         let batch = double_write::batch_pages(self.page_bytes);
         let resident = self.resident.load(Ordering::Relaxed);
         let (mut examined, mut visits) = (0, 0);
-        // Twice around: once to take marks away, once to find the frame without.
+        // Two rounds: the first clears the marks, the second finds a frame without one.
         while examined < 2 * resident + 2 * STEP || visits < 2 * SHARDS {
             let shard = &self.shards[self.turn.fetch_add(1, Ordering::Relaxed) % SHARDS];
             let sweep = shard.sweep(STEP, dirty);
@@ -92,7 +94,7 @@ impl Pool {
             if dirty.len() >= batch || (examined >= PATIENCE && dirty.len() >= batch / 2) {
                 break;
             }
-            // Pinned frames only, or an empty pool: `examined` alone would not end this.
+            // With pinned frames only, or an empty pool, `examined` alone would not end the loop.
             if visits >= 2 * SHARDS + 2 * resident / STEP {
                 break;
             }
@@ -100,7 +102,7 @@ impl Pool {
         None
     }
 
-    /// Gives up frames that the pool has beyond its limit.
+    /// Gives up the frames that the pool has beyond its limit.
     fn shrink(&self) {
         while self.resident.load(Ordering::Relaxed) > self.capacity {
             let Some(frame) = self.find_victim(&mut Vec::new()) else { break };
@@ -110,8 +112,8 @@ impl Pool {
     }
 
     /// Writes up to `limit` cold dirty pages back, so that a thread that needs room finds clean
-    /// frames. For the page writer: call it while `stat().dirty` is a large part of the pool.
-    /// Returns the number of written pages.
+    /// frames. The page writer calls it while `stat().dirty` is a large part of the pool. Returns
+    /// the number of pages written.
     pub(crate) fn flush_cold(&self, limit: usize) -> Result<usize> {
         let mut dirty = Vec::new();
         let mut visits = 0;

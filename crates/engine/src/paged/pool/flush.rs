@@ -1,13 +1,14 @@
 //! Writing the pool's pages back. This is the only file that does so, and therefore the only one
 //! that enforces the write-ahead rule.
 //!
-//! One batch at a time (the flusher mutex). A batch is made in three steps: copy each page under
-//! its shared latch, taken by trying only, and mark it as being written back; make the log durable
-//! up to the last record that changed any of them; write the copies by way of the double-write area
-//! and unmark. A page changed again in between is dirty again, with a recovery LSN of its own.
+//! One batch is made at a time (the flusher mutex), in three steps: (1) copy each page under its
+//! shared latch, which is only tried, and mark the page as being written back; (2) make the log
+//! durable up to the last record that changed any of these pages; (3) write the copies by way of
+//! the double-write area, and unmark the pages. A page that is changed again in between is dirty
+//! again, with a recovery LSN of its own.
 //!
-//! A failure leaves the batch's pages marked: they stay dirty for checkpoints and are never
-//! evicted. The device's gate is shut by then; the error goes to the caller.
+//! After a failure the batch's pages stay marked: they are dirty for checkpoints and are never
+//! evicted. The device's gate has shut by then, and the caller gets the error.
 
 use super::Pool;
 use crate::Lsn;
@@ -32,8 +33,8 @@ impl Flusher {
 }
 
 impl Pool {
-    /// The dirty pages whose recovery LSN is below `older_than`, in the order of their places in
-    /// the file. One walk over all frames.
+    /// Returns the dirty pages whose recovery LSN is below `older_than`, in the order of their
+    /// places in the file. Walks over all frames once.
     pub(crate) fn dirty_before(&self, older_than: Lsn) -> Vec<PageId> {
         let mut dirty = Vec::new();
         for shard in &self.shards {
@@ -47,19 +48,19 @@ impl Pool {
         dirty
     }
 
-    /// Writes back the dirty pages whose recovery LSN is below `older_than`. Returns how many were
-    /// written: a page whose latch is held exclusively is left out.
+    /// Writes back the dirty pages whose recovery LSN is below `older_than`, except those whose
+    /// latch is held exclusively. Returns how many were written.
     pub(crate) fn flush_older(&self, older_than: Lsn) -> Result<usize> {
         self.flush_pages(self.dirty_before(older_than))
     }
 
-    /// Writes back every page that is dirty now; the number of pages written. Waits for page
-    /// latches: the caller holds none.
+    /// Writes back every page that is dirty now. Returns the number of pages written. Waits for
+    /// page latches, so the caller must hold none.
     ///
     /// With the `chunked` inserter a page may be written more than once: a change made meanwhile
     /// may go to a chunk that was opened before, so its recovery LSN lies below the limit. Each
-    /// session has at most one such chunk (`chunk_bytes`), so this ends. A checkpoint beside three
-    /// writers took two to three times as long as with the `mutex` inserter.
+    /// session has at most one such chunk (`chunk_bytes`), so the loop ends. A checkpoint beside
+    /// three writers took two to three times as long as with the `mutex` inserter.
     pub(crate) fn flush_all(&self) -> Result<usize> {
         // Every page dirtied so far has a recovery LSN of at most `reserved`.
         let reserved = self.shared.wal.reserved();
@@ -79,8 +80,8 @@ impl Pool {
         }
     }
 
-    /// Writes those of `pages` back that are in memory, dirty, and not latched exclusively. Returns
-    /// how many.
+    /// Writes back those of `pages` that are in memory, dirty, and not latched exclusively. Returns
+    /// how many were written.
     pub(crate) fn flush_pages(&self, mut pages: Vec<PageId>) -> Result<usize> {
         pages.sort_unstable();
         pages.dedup();
@@ -92,7 +93,7 @@ impl Pool {
         Ok(written)
     }
 
-    /// One batch. The pages come sorted.
+    /// Writes one batch from `pages`, which are sorted.
     fn flush_some(&self, pages: &mut impl Iterator<Item = PageId>) -> Result<usize> {
         let mut flusher = self.flusher.lock();
         let Flusher { double_write, batch } = &mut *flusher;
@@ -127,7 +128,7 @@ impl Pool {
         }
         self.counters.written.fetch_add(marked.len() as u64, Ordering::Relaxed);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        // Eviction leaves out those that were used meanwhile.
+        // Eviction leaves out pages that were used meanwhile.
         let mut ready = self.ready.lock();
         let room = self.capacity.saturating_sub(ready.len());
         ready.extend(marked.iter().take(room).map(|meta| PageId::new(meta.page())));

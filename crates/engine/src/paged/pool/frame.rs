@@ -1,4 +1,4 @@
-//! A frame: room for one page in memory, its latch, and what is known of it without the latch.
+//! A frame: memory for one page, its latch, and what is known of the page without the latch.
 //!
 //! Accesses:
 //!
@@ -6,15 +6,15 @@
 //! |---|---|---|---|
 //! | `Body` | holder of the exclusive latch | holder of the latch | the latch |
 //! | `PageMeta` | see [`page_meta`](katydid_kernels::page_meta) | see there | see there |
-//! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. In the table's entry: a hit touches no other line for it |
+//! | `Frame::referenced` | every access: true; the clock: false | the clock | Relaxed: a hint. It lies in the table's entry, so a hit touches no other cache line for it |
 //!
 //! Invariants:
 //!
 //! 1. A page whose bytes differ from the device's is dirty or being written back (`PageMeta`).
 //! 2. A page is dirty before the record of its first change is appended.
-//! 3. A frame is pinned while a thread besides its table entry holds its latch's `Arc`; only
-//!    unpinned frames are evicted, under the shard's exclusive latch, which every thread needs to
-//!    get at the `Arc`.
+//! 3. A frame is pinned while a thread holds the `Arc` of its latch, besides the table's entry.
+//!    Only unpinned frames are evicted, with the shard's latch held exclusively. A thread gets the
+//!    `Arc` only with the shard's latch held.
 
 use super::barrier::WalBarrier;
 use crate::Lsn;
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub(super) struct FrameShared {
     pub(super) wal: Arc<dyn WalBarrier>,
-    /// Frames with `rec_lsn` set. Relaxed: a gauge.
+    /// Number of dirty frames. Relaxed: a gauge.
     pub(super) dirty: AtomicUsize,
 }
 
@@ -40,11 +40,11 @@ pub(super) struct Body {
     pub(super) bytes: AlignedBuffer,
     /// The exclusive end of the last record that changed the page since it was loaded.
     pub(super) change_end: Lsn,
-    /// True if `bytes` are the page. False while it is being read from the device or made anew,
-    /// after that failed, and if it is `torn`.
+    /// True if `bytes` are the page. False while the page is being read from the device or made
+    /// anew, after reading it failed, and if it is `torn`.
     pub(super) loaded: bool,
-    /// A thread panicked in the middle of a change: `bytes` are neither what they were nor what the
-    /// log says. Never unset.
+    /// True after a thread panicked in the middle of a change: `bytes` are neither the former page
+    /// nor what the log says. Never unset.
     pub(super) torn: bool,
     pub(super) meta: Arc<PageMeta>,
     pub(super) shared: Arc<FrameShared>,
@@ -54,7 +54,8 @@ pub(super) struct Body {
 pub(super) const TORN: &str = "a panic in the middle of a change of a page";
 
 impl Body {
-    /// The holder of the exclusive latch is about to append a record that changes the page.
+    /// Notes that the holder of the exclusive latch is about to append a record that changes the
+    /// page.
     #[inline]
     pub(super) fn begin_change(&self) {
         if self.meta.begin_change(|| self.shared.wal.floor()) {
@@ -62,15 +63,15 @@ impl Body {
         }
     }
 
-    /// The flusher has copied the page, and holds its latch.
+    /// Notes that the flusher, which holds the page's latch, has copied the page.
     pub(super) fn begin_flush(&self) {
         if self.meta.begin_flush(|| pause::at(PausePoint::FlushBegun)) {
             self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// The holder of the exclusive latch has changed nothing after `begin_change`, and takes the
-    /// frame out of its table: the page is what it is on the device.
+    /// Takes `begin_change` back, because the holder of the exclusive latch has changed nothing.
+    /// The holder takes the frame out of its table: the page is what it is on the device.
     pub(super) fn forget_change(&self) {
         if self.meta.forget_change() {
             self.shared.dirty.fetch_sub(1, Ordering::Relaxed);
@@ -82,8 +83,8 @@ impl Body {
         if self.torn { Err(self.shared.wal.poison(TORN)) } else { Ok(()) }
     }
 
-    /// The holder of the exclusive latch panicked in the middle of a change. The page may be
-    /// neither read nor written back.
+    /// Marks the page as torn, because the holder of the exclusive latch panicked in the middle of
+    /// a change. A torn page may be neither read nor written back.
     #[cold]
     pub(super) fn tear(&mut self) {
         self.torn = true;
@@ -117,7 +118,8 @@ impl Frame {
 
     #[inline]
     pub(super) fn touch(&self) {
-        // Load first: the line stays shared between cores when the bit is set already.
+        // The load comes first, so that the cache line stays shared between cores if the bit is set
+        // already.
         if !self.referenced.load(Ordering::Relaxed) {
             self.referenced.store(true, Ordering::Relaxed);
         }
@@ -136,9 +138,9 @@ impl Frame {
         self.referenced.load(Ordering::Relaxed)
     }
 
-    /// Returns whether only this table entry can reach the frame. Synchronises with the release of
-    /// the last guard (`Arc::get_mut` acquires), so that its changes to `PageMeta` are seen after
-    /// this returned true.
+    /// Returns whether only this table entry can reach the frame. If so, this synchronizes with the
+    /// release of the last guard (`Arc::get_mut` acquires), so that the guard's changes to
+    /// `PageMeta` are seen.
     pub(super) fn is_unpinned(&mut self) -> bool {
         Arc::get_mut(&mut self.latch).is_some()
     }

@@ -1,4 +1,4 @@
-//! A page in memory with its latch held. The guard owns what it needs: it borrows nothing, and may
+//! A page in memory with its latch held. The guard owns all that it needs, borrows nothing, and may
 //! outlive the pool.
 
 use super::Pool;
@@ -10,24 +10,24 @@ use parking_lot::{ArcRwLockReadGuard, RawRwLock};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// A page, its latch held shared. Derefs to the page's bytes.
+/// A page with its latch held shared. Derefs to the page's bytes.
 pub(crate) struct PageRead {
     pub(super) body: ArcRwLockReadGuard<RawRwLock, Body>,
 }
 
-/// A page, its latch held exclusively. Derefs to the page's bytes.
+/// A page with its latch held exclusively. Derefs to the page's bytes.
 ///
-/// To change the page: [`PageWrite::begin_change`], append the log record, edit,
-/// [`PageWrite::finish_change`]. Nothing may be edited if the append failed. A panic in between
-/// shuts the engine off: the page may be half changed.
+/// The steps of a change: [`PageWrite::begin_change`], append the log record, edit,
+/// [`PageWrite::finish_change`]. The page must not be edited if the append failed. A panic between
+/// the first step and the last shuts the engine off, because the page may be half changed.
 pub(crate) struct PageWrite {
     body: Exclusive,
-    /// Between `begin_change` and `finish_change`.
+    /// True between `begin_change` and `finish_change`.
     changing: bool,
 }
 
-/// A page about to be made anew, its latch held exclusively: what [`Pool::create`] gives. Dropped
-/// before [`PageWrite::finish_change`], it leaves the page as it was before.
+/// A page that is about to be made anew, with its latch held exclusively. [`Pool::create`] returns
+/// it. If it is dropped before [`PageWrite::finish_change`], the page stays as it was before.
 #[derive(Debug)]
 pub(crate) struct NewPage<'p> {
     pool: &'p Pool,
@@ -65,7 +65,7 @@ macro_rules! reading {
                 header::page_lsn(&self.body.bytes)
             }
 
-            /// The page's kind; `None` cannot happen to a page that was read.
+            /// The page's kind. A page that was read always has one.
             pub(crate) fn kind(&self) -> Option<Kind> {
                 header::kind(&self.body.bytes)
             }
@@ -107,27 +107,28 @@ impl PageWrite {
         PageWrite { body, changing: false }
     }
 
-    /// Says that a record which changes this page is about to be appended. Before the append, or a
-    /// checkpoint that begins between the two would not see the page as dirty.
+    /// Announces that a record which changes this page is about to be appended. Must come before
+    /// the append, because a checkpoint that begins between the two would not see the page as
+    /// dirty.
     #[inline]
     pub(crate) fn begin_change(&mut self) {
         self.changing = true;
         self.body.begin_change();
     }
 
-    /// Begins a change like [`PageWrite::begin_change`], for a record that is in the log already
-    /// and begins (with its first fragment) at `first`: redo. The log's floor is no lower bound
-    /// then.
+    /// Begins a change like [`PageWrite::begin_change`], for redo of a record that is in the log
+    /// already and begins (with its first fragment) at `first`. The log's floor is no lower bound
+    /// of such a record.
     pub(crate) fn begin_redo(&mut self, first: Lsn) {
         self.begin_change();
         self.body.meta.lower_recovery_lsn(first);
     }
 
-    /// Says that the page contains the change of the record at `lsn` that ends at `end`: sets the
-    /// page LSN. Follows `begin_change` or `begin_redo`.
+    /// Notes that the page contains the change of the record at `lsn` that ends at `end`, and sets
+    /// the page LSN. Follows `begin_change` or `begin_redo`.
     #[inline]
     pub(crate) fn finish_change(&mut self, lsn: Lsn, end: Lsn) {
-        // For redo that called `begin_change`: a checkpoint must not trim the record away.
+        // Needed if redo has called `begin_change`: a checkpoint must not trim the record away.
         self.body.meta.lower_recovery_lsn(lsn);
         header::set_page_lsn(&mut self.body.bytes, lsn);
         self.body.change_end = self.body.change_end.max(end);
@@ -135,7 +136,7 @@ impl PageWrite {
         self.changing = false;
     }
 
-    /// The page's bytes, between `begin_change` and `finish_change`.
+    /// The page's bytes, which may be changed between `begin_change` and `finish_change`.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.body.bytes
@@ -144,7 +145,7 @@ impl PageWrite {
 
 impl Drop for PageWrite {
     fn drop(&mut self) {
-        // The latch does not remember that its holder panicked.
+        // The latch does not record that its holder panicked.
         if self.changing && std::thread::panicking() {
             self.body.tear();
         }

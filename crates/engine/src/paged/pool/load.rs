@@ -1,9 +1,9 @@
-//! Bringing pages in from the device.
+//! Reading pages from the device into the pool.
 //!
-//! A page's frame enters the table with its latch held exclusively and `loaded` unset, then the
-//! page is read: others that want it wait for the latch. If reading fails the frame leaves the
-//! table before its latch is released; a thread that waited finds `loaded` unset and tries again by
-//! itself, so that each thread gets an error of its own.
+//! A page's frame enters the table with its latch held exclusively and `loaded` unset; then the
+//! page is read. Other threads that want the page wait for the latch. If reading fails, the frame
+//! leaves the table before its latch is released. A thread that waited finds `loaded` unset and
+//! tries again itself, so that each thread gets an error of its own.
 
 use super::Pool;
 use super::evict::Need;
@@ -16,12 +16,13 @@ use parking_lot::{ArcRwLockWriteGuard, RawRwLock};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes that one read of `prefetch` asks for at most.
+/// Maximum bytes of one read of `prefetch`.
 const RUN_BYTES_MAX: usize = 1 << 20;
-/// Pages not asked for that one read may pass over: cheaper than another read.
+/// Maximum distance, in pages, between two wanted pages of one read. Reading the pages between them
+/// is cheaper than another read.
 const RUN_GAP_MAX: u64 = 4;
 
-/// Reads of `prefetch` that the system is told of at once.
+/// Maximum number of reads of `prefetch` that are announced to the system at once.
 const RUNS_MAX: usize = 32;
 
 pub(super) type Exclusive = ArcRwLockWriteGuard<RawRwLock, Body>;
@@ -30,8 +31,9 @@ pub(super) type Exclusive = ArcRwLockWriteGuard<RawRwLock, Body>;
 type Frames = Vec<(PageId, Exclusive)>;
 
 impl Pool {
-    /// A frame for `page`, in its table, latched exclusively, not loaded. `None` if the page got a
-    /// frame from another thread in the meantime, or, with [`Need::IfRoom`], if there is no room.
+    /// Puts a frame for `page` into its table, latched exclusively and not loaded, and returns it.
+    /// Returns `None` if the page got a frame from another thread in the meantime, or, with
+    /// [`Need::IfRoom`], if there is no room.
     pub(super) fn admit(&self, page: PageId, need: Need) -> Result<Option<Exclusive>> {
         let Some(frame) = self.take_frame(need)? else { return Ok(None) };
         frame.meta.reassign(page.get());
@@ -56,17 +58,19 @@ impl Pool {
         self.shard(page).with(page, |frame| Arc::ptr_eq(&frame.meta, &body.meta)).unwrap_or(false)
     }
 
-    /// Takes a frame that has not got its page out of its table. The caller holds its latch, and
-    /// lets it go afterwards.
+    /// Takes the frame of a page that could not be loaded out of its table. The caller holds the
+    /// frame's latch, and releases it afterwards.
     pub(super) fn reject(&self, page: PageId, body: &Exclusive) {
         let latch = ArcRwLockWriteGuard::rwlock(body);
-        // Others may wait for its latch: the frame is theirs to drop, not ours to use again.
+        // Other threads may wait for its latch, so the last of them drops the frame, and the pool
+        // does not reuse it.
         if self.shard(page).remove(page, latch).is_some() {
             self.resident.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Reads a page from the device. `None` if another thread did, or does, at the same time.
+    /// Reads a page from the device. Returns `None` if another thread did, or does, at the same
+    /// time.
     #[cold]
     pub(super) fn load(&self, page: PageId) -> Result<Option<Exclusive>> {
         let _visit = self.shared.wal.visit()?;
@@ -84,7 +88,7 @@ impl Pool {
         }
     }
 
-    /// Reads a page from the device, past the pool, and checks it.
+    /// Reads a page from the device into `bytes`, without the pool, and checks it.
     fn read_page(&self, page: PageId, bytes: &mut [u8]) -> Result<()> {
         let Some(offset) = page.offset(self.page_bytes) else {
             return Err(PageFault { page, reason: FaultReason::Short(0) }.into());
@@ -98,18 +102,18 @@ impl Pool {
     }
 
     /// Reads those of `pages` that are not in memory, neighbours with one read, as far as there is
-    /// room for them without writing anything back. Returns how many. The system is told of several
-    /// reads before the first is made, so that it has them under way together. A page that cannot
-    /// be read here, or is corrupt, is left out, and `read` will say so.
+    /// room without writing anything back. Returns how many were read. Announces several reads to
+    /// the system before the first is made, so that they are under way together. Leaves out a page
+    /// that cannot be read or is corrupt; `read` will report it.
     ///
-    /// Waits for the device, and for no latch. The caller best holds none.
+    /// Waits for the device, and for no latch. The caller should hold none.
     pub(crate) fn prefetch(&self, pages: &[PageId]) -> Result<usize> {
         let _visit = self.shared.wal.visit()?;
         let mut wanted = pages.to_vec();
         wanted.sort_unstable();
         wanted.dedup();
-        // Made when there is something to read, and not larger than needed: zeroing it is most of a
-        // call's cost.
+        // Allocated when there is something to read, and not larger than needed, because zeroing it
+        // is most of a call's cost.
         let mut buffer = AlignedBuffer::new_zeroed(0);
         let (mut rest, mut loaded, mut is_full) = (wanted.as_slice(), 0, false);
         while !rest.is_empty() && !is_full {
@@ -135,7 +139,7 @@ impl Pool {
         Ok(loaded)
     }
 
-    /// Number of these pages, which are sorted, that one read takes.
+    /// Number of pages, from the first of these sorted pages on, that one read takes.
     fn run_length(&self, pages: &[PageId]) -> usize {
         let run_pages = (RUN_BYTES_MAX / self.page_bytes).max(1) as u64;
         let Some(first) = pages.first().copied() else { return 0 };
@@ -148,7 +152,7 @@ impl Pool {
         near.count()
     }
 
-    /// Adds frames for those pages of a run that are not in memory. Returns whether there was no
+    /// Adds frames for those pages of a run that are not in memory. Returns true if there was no
     /// room for one.
     fn admit_run(&self, run: &[PageId], frames: &mut Frames) -> Result<bool> {
         for page in run.iter().copied() {
@@ -164,15 +168,15 @@ impl Pool {
         Ok(false)
     }
 
-    /// Place in the file and length in bytes of the pages of `frames`, which are neighbours.
+    /// Place in the file and length in bytes of a read from the first to the last page of `frames`.
     fn place_of(&self, frames: &[(PageId, Exclusive)]) -> Option<(u64, usize)> {
         let ((first, _), (last, _)) = (frames.first()?, frames.last()?);
         let span = (last.get() - first.get() + 1) as usize * self.page_bytes;
         Some((first.offset(self.page_bytes)?, span))
     }
 
-    /// Reads the pages of `frames`, neighbours, with one read: into `buffer`, which grows to hold
-    /// them, if there are several. Returns how many.
+    /// Reads the pages of `frames`, which are near each other, with one read. Several pages are
+    /// read into `buffer`, which grows to hold them. Returns how many were loaded.
     fn fill_run(&self, buffer: &mut AlignedBuffer, mut frames: Frames) -> usize {
         let mut loaded = 0;
         if let [(page, body)] = frames.as_mut_slice() {
@@ -184,8 +188,8 @@ impl Pool {
                 Err(_) => self.reject(*page, body),
             }
         } else {
-            // A failure leaves `read` at 0: each page is then refused here and reported by the
-            // thread that asks for it by itself.
+            // A failure leaves `read` at 0. Each page is then refused here, and the thread that
+            // asks for it by itself gets the error.
             let (mut read, first) = (0, frames.first().map_or(0, |(page, _)| page.get()));
             if let Some((offset, span)) = self.place_of(&frames) {
                 if buffer.len() < span {

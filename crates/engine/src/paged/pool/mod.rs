@@ -1,15 +1,15 @@
-//! The buffer pool: a bounded number of pages in memory, written back by the write-ahead rule.
+//! The buffer pool: a bounded number of pages in memory, written back under the write-ahead rule.
 //!
 //! Threads: every caller of the store reads and changes pages here. A thread that needs room, the
-//! page writer and the checkpointer write them back, one batch at a time. Parts: `frame` (room for
-//! a page), `guard` (a latched page), `shard` (page tables and clock), `load` (from the device),
-//! `evict` (making room), `flush` (to the device).
+//! page writer and the checkpointer write pages back, one batch at a time. Modules: `frame` (room
+//! for a page), `guard` (a latched page), `shard` (page tables and clock), `load` (from the
+//! device), `evict` (making room), `flush` (to the device).
 //!
 //! Invariants:
 //!
-//! 1. A page is in at most one frame, and a frame is in its shard's table from before its page is
-//!    read from the device until it is evicted: no thread can read a page from the device while
-//!    another thread has, or writes, a newer version.
+//! 1. A page is in at most one frame. A frame is in its shard's table from before its page is read
+//!    from the device until the frame is evicted. So no thread can read a page from the device
+//!    while another thread has, or writes, a newer version.
 //! 2. Only a clean, unpinned frame is evicted; a frame is clean when its bytes are durable in place
 //!    (`frame`, rule 1).
 //! 3. Before any page goes to the device, the log is durable up to the end of the last record that
@@ -17,13 +17,13 @@
 //!    [`WalBarrier::make_durable`].
 //! 4. No latch is held across I/O, except the exclusive latch of the very page that is being read
 //!    in.
-//! 5. The thread that makes room may hold page latches; so flushing never waits for a page latch:
-//!    it tries, and leaves the page out. Rank: page latches, then the flusher mutex, then shard
-//!    latches.
-//! 6. When all frames are pinned or cannot be written, one more is allocated: the pool is over its
-//!    limit for as long as that lasts, rather than in a deadlock.
+//! 5. The thread that makes room may hold page latches. So flushing never waits for a page latch:
+//!    it tries the latch, and leaves the page out if another thread holds it. Rank: page latches,
+//!    then the flusher mutex, then shard latches.
+//! 6. When all frames are pinned or cannot be written back, the pool allocates one more. It exceeds
+//!    its limit for that time, because waiting could deadlock.
 //!
-//! What a crash leaves is the business of `double_write`.
+//! What a crash leaves is described in `double_write`.
 
 mod barrier;
 mod evict;
@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const SHARDS: usize = 64;
 
-/// The fewest frames a pool has.
+/// Minimum number of frames in a pool.
 pub(crate) const PAGES_MIN: usize = 16;
 
 /// The buffer pool of one database file.
@@ -65,21 +65,22 @@ pub(crate) struct Pool {
     capacity: usize,
     shards: Box<[CachePadded<Shard>]>,
     shared: Arc<FrameShared>,
-    /// Frames allocated. Relaxed: each change is a read-modify-write, and it orders nothing.
+    /// Number of frames allocated. Relaxed: each change is a read-modify-write, and it orders
+    /// nothing.
     resident: AtomicUsize,
-    /// The memory of frames that are not over the limit.
+    /// Memory of the frames within the limit.
     slab: Mutex<Slab>,
-    /// Frames that belong to no page.
+    /// Frames that hold no page.
     spare: Mutex<Vec<Frame>>,
-    /// Pages just written back because they were cold: where eviction looks first.
+    /// Pages that were just written back because they were cold. Eviction tries them first.
     ready: Mutex<VecDeque<PageId>>,
-    /// The shard whose turn it is.
+    /// Number of clock steps; modulo `SHARDS` it is the next shard.
     turn: AtomicUsize,
     flusher: Mutex<flush::Flusher>,
     counters: Counters,
 }
 
-/// Relaxed throughout: they are reported, nothing depends on them.
+/// Counters for reports. Relaxed, because nothing depends on them.
 #[derive(Debug, Default)]
 struct Counters {
     loaded: AtomicU64,
@@ -92,26 +93,26 @@ struct Counters {
 /// Size of the pool, and its counters since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PoolStat {
-    /// Frames it may have.
+    /// Number of frames that the pool may have.
     pub(crate) capacity: usize,
-    /// Frames it has.
+    /// Number of frames that the pool has.
     pub(crate) resident: usize,
-    /// Pages changed since they were last copied to the device.
+    /// Number of pages changed since they were last copied to the device.
     pub(crate) dirty: usize,
-    /// Pages read from the device.
+    /// Number of pages read from the device.
     pub(crate) loaded: u64,
-    /// Pages given up for others.
+    /// Number of pages evicted for others.
     pub(crate) evicted: u64,
-    /// Pages written to the device (counted once, though each is written twice).
+    /// Number of pages written to the device. A page counts once, though it is written twice.
     pub(crate) written: u64,
-    /// Batches they were written in.
+    /// Number of batches in which they were written.
     pub(crate) batches: u64,
-    /// Batches that a thread in need of room had to write itself.
+    /// Number of batches that a thread in need of room had to write itself.
     pub(crate) forced: u64,
 }
 
 impl Pool {
-    /// A pool of `cache_bytes` (at least 16 pages) over the database file.
+    /// Creates a pool of `cache_bytes` (at least 16 pages) over the database file.
     pub(crate) fn new(
         file: Arc<dyn File>,
         double_write: DoubleWrite,
@@ -136,13 +137,14 @@ impl Pool {
         }
     }
 
-    /// Bytes in a page.
+    /// Number of bytes in a page.
     pub(crate) fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Pages that are worth reading ahead at once: more would push each other out. None past the
-    /// page cache, where the reads would follow each other as they do anyway.
+    /// Maximum number of pages that are worth reading ahead at once, because more would evict each
+    /// other. It is 0 for methods that bypass the system's page cache, where the reads would run
+    /// one after another anyway.
     pub(crate) fn ahead_max(&self) -> usize {
         match self.file.method() {
             Method::Buffered => self.capacity / 4,
@@ -157,13 +159,13 @@ impl Pool {
 
     #[inline]
     fn shard(&self, page: PageId) -> &Shard {
-        // Bits that the table inside the shard uses for neither bucket nor tag.
+        // These are bits that the table inside the shard uses for neither bucket nor tag.
         &self.shards[(shard::hash(page.get()) >> 40) as usize % SHARDS]
     }
 
-    /// The page with its latch held shared; read from the device if it is not in memory. Waits for
-    /// the latch. A page that cannot be read, or is not what was written, is an error that names
-    /// it.
+    /// Returns the page with its latch held shared. Waits for the latch. Reads the page from the
+    /// device if it is not in memory. If the page cannot be read, or is not what was written, the
+    /// error names it.
     #[inline]
     pub(crate) fn read(&self, page: PageId) -> Result<PageRead> {
         loop {
@@ -186,7 +188,7 @@ impl Pool {
         }
     }
 
-    /// The page with its latch held exclusively; otherwise as [`Pool::read`].
+    /// Returns the page with its latch held exclusively. In all else it works like [`Pool::read`].
     #[inline]
     pub(crate) fn write(&self, page: PageId) -> Result<PageWrite> {
         loop {
@@ -209,12 +211,13 @@ impl Pool {
         }
     }
 
-    /// True if the page has a frame at the moment.
+    /// Returns whether the page has a frame at the moment.
     pub(crate) fn is_in_memory(&self, page: PageId) -> bool {
         self.shard(page).with(page, |_| ()).is_some()
     }
 
-    /// The page with its latch held shared, if it is in memory and that takes no waiting.
+    /// Returns the page with its latch held shared, if it is in memory and its latch needs no
+    /// waiting.
     #[inline]
     pub(crate) fn try_read(&self, page: PageId) -> Option<PageRead> {
         let body = self.shard(page).with(page, |frame| {
@@ -224,7 +227,8 @@ impl Pool {
         body.loaded.then_some(PageRead { body })
     }
 
-    /// The page with its latch held exclusively, if it is in memory and that takes no waiting.
+    /// Returns the page with its latch held exclusively, if it is in memory and its latch needs no
+    /// waiting.
     #[inline]
     pub(crate) fn try_write(&self, page: PageId) -> Option<PageWrite> {
         let body = self.shard(page).with(page, |frame| {
@@ -234,10 +238,10 @@ impl Pool {
         body.loaded.then(|| PageWrite::new(body))
     }
 
-    /// A page about to be made anew, its latch held exclusively: not read from the device, whatever
-    /// is there. The caller sets all of its bytes, between `begin_change` and `finish_change`.
-    /// Until then the page keeps what it held: what freed it may not be durable yet, and after a
-    /// crash those bytes are wanted again.
+    /// Returns a page that is about to be made anew, with its latch held exclusively. It is not
+    /// read from the device, whatever is there. The caller sets all of its bytes between
+    /// `begin_change` and `finish_change`. Until then the page keeps its former bytes: the record
+    /// that freed it may not be durable yet, and after a crash those bytes are needed again.
     pub(crate) fn create(&self, page: PageId) -> Result<NewPage<'_>> {
         loop {
             let found = self.shard(page).with(page, |frame| {
@@ -251,7 +255,7 @@ impl Pool {
                         return Ok(NewPage::new(self, body));
                     }
                     body.check_whole()?;
-                    // A frame whose load failed is out of the table: what is done to it would be
+                    // A frame whose load failed is out of the table, so changes to it would be
                     // lost.
                     if !self.holds(page, &body) {
                         continue;
@@ -263,20 +267,20 @@ impl Pool {
                     None => continue,
                 },
             };
-            // For a caller that asks for its LSN and kind. Not `loaded`: so it is not written back,
-            // and `NewPage` drops the frame.
+            // Gives the page an LSN and a kind, for callers that ask. It is not `loaded`, so it is
+            // not written back, and `NewPage` drops the frame.
             super::page::header::format_free(&mut body.bytes, page);
             return Ok(NewPage::new(self, body));
         }
     }
 
-    /// The dirty pages, each with a lower bound of the LSN of its first change that may not be
-    /// durable in place. For a checkpoint: call it after the checkpoint's begin record was appended
-    /// and a barrier of the log was passed; then every page changed by a record before that, and
-    /// not durable in place, is among them.
+    /// Returns the dirty pages, each with a lower bound of the LSN of its first change that may not
+    /// be durable in place. A checkpoint calls it after its begin record was appended and a barrier
+    /// of the log was passed. Then every page is among them that a record before the begin record
+    /// changed and that is not durable in place.
     pub(crate) fn dirty_pages(&self) -> Vec<(PageId, Lsn)> {
         // Acquires the appends of all records below the reserved frontier, hence the `begin_change`
-        // before each; where records are appended below it, the barrier did.
+        // before each. If records are appended below that frontier, the barrier has acquired them.
         self.shared.wal.reserved();
         let mut dirty = Vec::new();
         for shard in &self.shards {
@@ -289,13 +293,13 @@ impl Pool {
         dirty
     }
 
-    /// Shuts the engine off: the calling thread panics in the middle of a change.
+    /// Shuts the engine off, because the calling thread panics in the middle of a change.
     #[cold]
     pub(crate) fn poison_torn(&self) {
         let _told = self.shared.wal.poison(frame::TORN);
     }
 
-    /// Size and counters of the pool.
+    /// Returns the size and the counters of the pool.
     pub(crate) fn stat(&self) -> PoolStat {
         let counters = &self.counters;
         PoolStat {

@@ -1,8 +1,8 @@
-//! One of the pool's page tables: which frame holds which page, and the clock that picks a frame to
-//! give up.
+//! One of the pool's page tables: the frame of each page, and the clock that picks a frame to give
+//! up.
 //!
-//! Its latch (rank: after page latches) is held for a lookup or one clock step, never across I/O or
-//! a wait.
+//! The shard's latch (rank: after page latches) is held for a lookup or one clock step, never
+//! across I/O or a wait.
 
 use super::frame::{Frame, Latch};
 use crate::latch::RwLock;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// A folded multiplication: ids are small and dense, no attacker picks them.
+/// Hashes by a folded multiplication, because ids are small and dense, and no attacker picks them.
 #[derive(Default, Clone, Copy)]
 pub(super) struct PageHasher(u64);
 
@@ -50,9 +50,9 @@ struct Table {
 /// Result of a clock step.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
-    /// A frame taken out of the table.
+    /// The frame that was taken out of the table.
     pub(super) victim: Option<Frame>,
-    /// Frames looked at.
+    /// Number of frames examined.
     pub(super) examined: usize,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// Runs `take` on the frame of a page, under the shard's latch: it must not wait.
+    /// Runs `take` on the frame of a page, under the shard's latch. `take` must not wait.
     #[inline]
     pub(super) fn with<R>(&self, page: PageId, take: impl FnOnce(&Frame) -> R) -> Option<R> {
         let table = self.table.read();
@@ -70,7 +70,7 @@ impl Shard {
         Some(take(&table.frames[index]))
     }
 
-    /// Puts a frame in for its page, or gives it back if the page has one.
+    /// Inserts a frame for its page. Returns the frame if the page has one already.
     pub(super) fn insert(&self, page: PageId, frame: Frame) -> Result<(), Frame> {
         let mut table = self.table.write();
         if table.index.contains_key(&page.get()) {
@@ -82,15 +82,15 @@ impl Shard {
         Ok(())
     }
 
-    /// Takes the frame with this latch out, if it is still there.
+    /// Removes the frame with this latch, if it is still in the table.
     pub(super) fn remove(&self, page: PageId, latch: &Latch) -> Option<Frame> {
         let mut table = self.table.write();
         let index = *table.index.get(&page.get())?;
         Arc::ptr_eq(&table.frames[index].latch, latch).then(|| table.take(index))
     }
 
-    /// Takes the frame of a page out if it is clean, unpinned and not referenced since the clock
-    /// passed.
+    /// Removes the frame of a page if it is clean, unpinned and not referenced since the clock
+    /// passed it.
     pub(super) fn evict(&self, page: PageId) -> Option<Frame> {
         let mut table = self.table.write();
         let index = *table.index.get(&page.get())?;
@@ -99,9 +99,9 @@ impl Shard {
         free.then(|| table.take(index))
     }
 
-    /// Looks at up to `steps` frames from the clock's hand on, each at most once. A referenced one
-    /// loses its mark; the first clean, unpinned, unreferenced one is taken; dirty ones in that
-    /// state are added to `dirty`.
+    /// Examines up to `steps` frames from the clock's hand on, each at most once. A referenced
+    /// frame loses its mark. The first clean, unpinned, unreferenced frame is taken. Dirty frames
+    /// that are unpinned and unreferenced are added to `dirty`.
     pub(super) fn sweep(&self, steps: usize, dirty: &mut Vec<PageId>) -> Sweep {
         let mut sweep = Sweep::default();
         let mut table = self.table.write();
@@ -125,7 +125,7 @@ impl Shard {
     }
 
     /// Adds the dirty pages among up to `steps` frames after the clock's hand that were not
-    /// referenced since it passed; moves nothing and takes no mark away.
+    /// referenced since the hand passed them. Moves no hand and clears no mark.
     pub(super) fn collect_cold(&self, steps: usize, dirty: &mut Vec<PageId>) {
         let table = self.table.read();
         let count = table.frames.len();
@@ -137,7 +137,7 @@ impl Shard {
         }
     }
 
-    /// Shows every frame's `PageMeta`.
+    /// Calls `see` with every frame's `PageMeta`.
     pub(super) fn each(&self, mut see: impl FnMut(&PageMeta)) {
         for frame in &self.table.read().frames {
             see(&frame.meta);

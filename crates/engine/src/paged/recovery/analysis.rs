@@ -10,12 +10,13 @@
 //! | chain freed | the chain leaves |
 //! | part of the checkpoint | enters, if no record since the begin record says that it ended |
 //!
-//! Parts of other checkpoints (unfinished ones after this) say nothing: what they captured follows
-//! from the records.
+//! Parts of other checkpoints (unfinished ones after this one) are ignored, because what they
+//! captured follows from the records.
 //!
-//! Analysis and redo read the log together: every page that a record after the begin record changes
-//! is dirty from that record on, so redo need not know the rest of the log to decide about it. Only
-//! the checkpoint itself is read before, for the pages that were dirty then.
+//! Analysis and redo read the log together. Every page that a record after the begin record changes
+//! is dirty from that record on, so redo need not know the rest of the log to decide about the
+//! record. Only the checkpoint itself is read before, for the pages that were dirty when it was
+//! taken.
 
 use super::Progress;
 use crate::error::{Error, Result};
@@ -33,11 +34,12 @@ use katydid_wal::{RecordRef, Stream};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// For numbers of pages and transactions: small and dense, and no attacker picks them.
+/// Hashes numbers of pages and transactions, which are small and dense, and which no attacker
+/// picks.
 #[derive(Default, Clone, Copy)]
 pub(crate) struct NumberHasher(u64);
 
-/// Hash function of such numbers.
+/// Hash function of numbers of pages and transactions.
 pub(crate) type ByNumber = BuildHasherDefault<NumberHasher>;
 
 impl Hasher for NumberHasher {
@@ -58,47 +60,48 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// Pages and the position from which their changes may be missing.
+/// Pages, each with the position from which its changes may be missing.
 pub(crate) type DirtyPages = HashMap<u64, Lsn, ByNumber>;
 
-/// The state at the crash, as the log says.
+/// State of the transactions at the crash, as the log says.
 #[derive(Debug, Default)]
 pub(crate) struct Analysis {
     /// Transactions that had not ended.
     pub(crate) active: HashMap<u64, ActiveEntry, ByNumber>,
-    /// For those of them that logged much: starts of some of their records, ascending.
+    /// Starts of some records, ascending, of each transaction in `active` that logged much.
     marks: HashMap<u64, Vec<Lsn>, ByNumber>,
-    /// Chains freed since the begin record, with their transactions; only until the checkpoint is
-    /// complete.
+    /// Chains freed since the begin record, with their transactions. Needed only until the
+    /// checkpoint is complete.
     freed: HashSet<(u64, u64)>,
-    /// Every transaction id in the log is below this.
+    /// A number above every transaction id in the log.
     pub(crate) next_txn: u64,
-    /// Begin of the checkpoint.
+    /// LSN of the checkpoint's begin record.
     begin: Lsn,
-    /// True if the checkpoint's end was met, or there is none.
+    /// True if the checkpoint's end was met, or there is no checkpoint.
     complete: bool,
     ended: HashSet<u64, ByNumber>,
 }
 
-/// Pages in a checkpoint.
+/// The dirty pages of a checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
-    /// Its begin record; the log's start if there is none.
+    /// LSN of the begin record, or the log's start if there is no checkpoint.
     pub(crate) begin: Lsn,
-    /// Pages that were dirty.
+    /// Pages that were dirty at the checkpoint.
     pub(crate) dirty: DirtyPages,
     /// Position at which redo has to begin.
     pub(crate) redo_from: Lsn,
 }
 
 impl Malformed {
-    /// The error, of the record at `lsn`.
+    /// The error for the record at `lsn`.
     pub(crate) fn at(self, lsn: Lsn) -> Error {
         Error::Corrupt { place: format!("log record at {lsn}"), page: None, finding: self.0.to_owned() }
     }
 }
 
-/// Reads the checkpoint that begins at `begin`; zero: there is none, everything is in the log.
+/// Reads the checkpoint that begins at `begin`. Zero means that there is no checkpoint and
+/// everything is in the log.
 pub(crate) fn read_checkpoint(log: &Stream, begin: Lsn, progress: &Progress) -> Result<Checkpoint> {
     if begin == Lsn::ZERO {
         let start = log.start();
@@ -144,12 +147,14 @@ impl Checkpoint {
 }
 
 impl Analysis {
-    /// Analysis of the log from the checkpoint that begins at `begin` on; zero: there is none.
+    /// Begins the analysis of the log from the checkpoint at `begin` on. Zero means that there is
+    /// no checkpoint.
     pub(crate) fn new(begin: Lsn) -> Self {
         Analysis { begin, complete: begin == Lsn::ZERO, ..Analysis::default() }
     }
 
-    /// Takes a record into account; all from the begin record on, in order.
+    /// Takes a record into account. The caller passes all records from the begin record on, in
+    /// order.
     pub(crate) fn see(&mut self, record: &RecordRef<'_>) -> Result<()> {
         let failed = |fault: Malformed| fault.at(record.lsn);
         let previous = previous(record.chain).map_err(failed)?;
@@ -211,15 +216,15 @@ impl Analysis {
             last: record.lsn,
             chains: Vec::new(),
         });
-        // Small transactions, nearly all, stay out of the map.
+        // Small transactions, which are nearly all, stay out of the map.
         if record.lsn.since(entry.first) >= MARK_BYTES {
             mark(self.marks.entry(record.txn).or_default(), record.first);
         }
         entry.last = record.lsn;
     }
 
-    /// The transactions that had not ended, the last to write first, each with starts of some of
-    /// its records.
+    /// Returns the transactions that had not ended, the last to write first, each with the starts
+    /// of some of its records.
     pub(crate) fn unfinished(mut self) -> Vec<(ActiveEntry, Vec<Lsn>)> {
         let mut entries: Vec<ActiveEntry> = self.active.into_values().collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.last));
@@ -241,8 +246,8 @@ impl Analysis {
         }
     }
 
-    /// A transaction as the checkpoint captured it, which was after its begin record and before
-    /// this one.
+    /// Merges a transaction as the checkpoint captured it. The capture came after the checkpoint's
+    /// begin record and before this record.
     fn merge(&mut self, captured: ActiveEntry) {
         let txn = captured.txn.get();
         if self.ended.contains(&txn) {

@@ -1,19 +1,20 @@
 //! Restart: analysis, redo, undo.
 //!
-//! Runs on the thread that opens the database, before any other thread sees it; redo uses some
-//! threads more. The argument why the outcome is right is in `docs/recovery.md`. Invariants:
+//! Runs on the thread that opens the database, before any other thread sees it; redo starts more
+//! threads. `docs/recovery.md` argues why the outcome is right. Invariants:
 //!
 //! 1. Reading the checkpoint changes nothing. Redo changes pages in memory as the log says and
 //!    appends nothing. Undo appends compensation records before it changes pages, like any
 //!    transaction.
-//! 2. Redo repeats every change of every transaction, losers included, to every page that may lack
-//!    it; after it the pages are as they were when the last record of the log was appended.
-//! 3. Undo goes on where compensation records say that an earlier undo stopped, so it undoes
+//! 2. Redo repeats every change of every transaction, losers included, on every page that may lack
+//!    the change. After redo the pages are as they were when the last record of the log was
+//!    appended.
+//! 3. Undo continues where compensation records say that an earlier undo stopped, so it undoes
 //!    nothing twice.
 //!
-//! A crash during recovery leaves the log with some compensation records more and some pages newer:
-//! the next recovery begins at the same checkpoint (or at the new one, when it is complete) and
-//! arrives at the same state.
+//! A crash during recovery leaves more compensation records in the log and some newer pages. The
+//! next recovery begins at the same checkpoint (or at the new one, if that is complete) and arrives
+//! at the same state.
 
 mod analysis;
 #[cfg(test)]
@@ -45,7 +46,7 @@ impl Progress {
         }
     }
 
-    /// A counter of bytes of log from `from` to `to`.
+    /// Counts bytes of log from `from` to `to`.
     fn over(&self, phase: Phase, from: Lsn, to: Lsn) -> Walk<'_> {
         self.tell(phase, 0, to.since(from));
         Walk { progress: self, phase, from, to, told: from }

@@ -1,17 +1,19 @@
-//! Redo: repeating history, and on the way finding out which transactions had not ended.
+//! Redo: repeats history, and finds out on the way which transactions had not ended.
 //!
-//! One thread reads the log, checks its sums, keeps the table of transactions, and deals batches of
-//! records to appliers. Each of these applies the records of the pages that are its own, by page
-//! number, so the changes of one page stay in log order and no two threads wait for a page. Before
-//! it applies a batch it reads the pages it meets there for the first time, in page order, and
-//! while it waits for the device another one runs: so there are more appliers than cores.
+//! One thread reads the log, verifies its checksums, keeps the table of transactions, and deals
+//! batches of records to appliers. Pages are divided among the appliers by page number, and each
+//! applier applies the records of its own pages. So the changes of one page stay in log order, and
+//! no two threads wait for a page. Before an applier applies a batch, it reads the pages that it
+//! meets there for the first time, in page order. While it waits for the device another applier
+//! runs, so there are more appliers than cores.
 //!
-//! Which pages are wanted: records before the checkpoint's begin record only for pages that were
-//! dirty at the checkpoint, from their recovery LSNs on; records after it for all of their pages (a
-//! page that is newer has a higher page LSN, and a record that overwrites its page is followed by
-//! all later changes of it).
+//! The records that are applied: before the checkpoint's begin record, those of pages that were
+//! dirty at the checkpoint, from their recovery LSNs on; after it, those of all pages. A page that
+//! is newer than a record has a higher page LSN. A record that overwrites its page is followed by
+//! all later changes of the page.
 //!
-//! A page that cannot be read fails recovery: it names itself, and nothing was appended.
+//! A page that cannot be read fails recovery. The error names the page, and recovery has appended
+//! nothing.
 
 use super::Progress;
 use super::analysis::{Analysis, ByNumber, Checkpoint};
@@ -27,18 +29,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-/// Payload in a batch, for small caches and for large ones. Much of it makes the pages that are
-/// read for it neighbours.
+/// Bytes of payload in a batch, for small caches and for large ones. In a large batch more of the
+/// pages that are read for it are neighbours.
 const BATCH_BYTES_MIN: usize = 16 << 10;
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// Part of the cache's size that a batch may have. There are about five at a time.
+/// A batch has at most one part in `BATCH_PART` of the cache's size. There are about five batches
+/// at a time.
 const BATCH_PART: usize = 16;
 const BATCHES_AHEAD: usize = 2;
 const THREADS_MAX: usize = 16;
-/// Neighbouring pages that one applier has, so that it reads them with one call.
+/// Number of neighbouring pages that belong to one applier, so that it reads them with one call.
 const NEIGHBOURS: u64 = 16;
 
-/// For which applier a record is.
+/// Value of `Deal::whose` for a record that concerns every applier.
 const EVERYBODY: u32 = u32::MAX;
 
 struct Deal {
@@ -53,7 +56,7 @@ struct Deal {
 struct Batch {
     bytes: Vec<u8>,
     deals: Vec<Deal>,
-    /// Pages that no batch before had, and that have to be read.
+    /// Pages that no earlier batch had, and that have to be read.
     fresh: Vec<PageId>,
 }
 
@@ -61,7 +64,7 @@ fn owner(page: PageId, appliers: u32) -> u32 {
     (page.get() / NEIGHBOURS % u64::from(appliers)) as u32
 }
 
-/// Applies what pages may lack. Returns what the log says about transactions.
+/// Applies the changes that pages may lack. Returns what the log says about transactions.
 pub(crate) fn repeat(
     log: &Stream,
     pool: &Pool,
@@ -72,7 +75,8 @@ pub(crate) fn repeat(
 ) -> Result<Analysis> {
     let appliers = match background {
         Background::Threads => thread::available_parallelism().map_or(1, usize::from) * 2,
-        // The order in which pages are written back to make room must be the same in every run.
+        // One applier only, because the order in which pages are written back to make room must not
+        // differ between runs.
         Background::Caller => 1,
     };
     let appliers = appliers.min(THREADS_MAX) as u32;
@@ -118,8 +122,8 @@ struct Dealer<'a> {
     seen: HashSet<u64, ByNumber>,
     batch: Batch,
     batch_bytes: usize,
-    /// Batches sent, the oldest first. One that no applier has any more is used again: fresh memory
-    /// for each would cost more than filling it.
+    /// Batches that were sent, the oldest first. A batch that no applier has any more is reused,
+    /// because fresh memory for each batch would cost more than filling it.
     dealt: VecDeque<Arc<Batch>>,
 }
 
@@ -135,7 +139,7 @@ impl Dealer<'_> {
             }
             self.deal(&record)?;
             if self.batch.bytes.len() >= self.batch_bytes && !self.send() {
-                // An applier failed; its error is the one to report.
+                // An applier failed, and its error is the one to report.
                 return Ok(self.analysis);
             }
         }
@@ -144,7 +148,7 @@ impl Dealer<'_> {
         Ok(self.analysis)
     }
 
-    /// Sends the batch to the appliers; `false` if all of them are gone.
+    /// Sends the batch to the appliers. Returns `false` if an applier has ended.
     fn send(&mut self) -> bool {
         let next = self.empty_batch();
         let batch = Arc::new(std::mem::replace(&mut self.batch, next));
@@ -182,7 +186,7 @@ impl Dealer<'_> {
                 None => return Ok(()),
             },
         };
-        // What fills or frees whole pages does not read them.
+        // A record that fills or frees whole pages does not read them.
         let reads = matches!(kind, ChangeKind::LeafInsert | ChangeKind::LeafDelete | ChangeKind::LeafUpdate);
         let appliers = self.senders.len() as u32;
         let mut whose = None;
@@ -218,7 +222,7 @@ fn apply(
     while let Ok(batch) = batches.recv() {
         fresh.clear();
         fresh.extend(batch.fresh.iter().copied().filter(|page| owner(*page, appliers) == number));
-        // More than there is room for would push out what was just read.
+        // More pages than there is room for would evict those that were just read.
         fresh.truncate(pool.stat().capacity / 2);
         pool.prefetch(&fresh)?;
         for deal in batch.deals.iter().filter(|deal| deal.whose == number || deal.whose == EVERYBODY) {

@@ -1,8 +1,8 @@
-//! The log of a damaged database: how far it can be used, redo page by page, and what unfinished
-//! transactions have changed.
+//! The log of a damaged database: its usable part, redo page by page, and the changes of unfinished
+//! transactions.
 //!
-//! The log is read from its start, in up to three passes. It is not opened: nothing of it is
-//! believed that its own checks refuse.
+//! The log is read from its start, in up to three passes. It is not opened, and nothing of it is
+//! used that its own checks refuse.
 
 use crate::error::{Error, Result};
 use crate::ids::TableId;
@@ -22,15 +22,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The usable part of the log.
 pub(super) enum History {
-    /// It has everything that pages may lack.
+    /// The log has everything that pages may lack.
     Whole { checkpoint: Begun },
-    /// A prefix: what came after its end is lost.
+    /// The log is a prefix. The records after its end are lost.
     Prefix { checkpoint: Begun },
-    /// It does not reach back to where redo has to begin.
+    /// The log does not reach back to the place where redo has to begin.
     Unusable,
 }
 
-/// Begin of redo, and the checkpoint's begin record; zero: there is none.
+/// The checkpoint from which redo begins, and the LSN of its begin record; zero if there is no
+/// checkpoint.
 pub(super) struct Begun {
     checkpoint: Checkpoint,
     analysis_from: Lsn,
@@ -45,12 +46,13 @@ pub(super) struct Step {
 /// Changes of unfinished transactions by key, the newest first.
 pub(super) type Undo = HashMap<TableId, BTreeMap<Vec<u8>, Vec<Step>>>;
 
-/// Result of replaying the log on the pages, and the changes of rows that remain.
+/// Result of replaying the log on the pages, and the changes of rows that are still to be taken
+/// back.
 pub(super) struct Replayed {
     pub(super) undo: Undo,
-    /// Pages that do not go with a record of the log: their rows are not what was written.
+    /// Pages that do not match a record of the log, so that their rows are not what was written.
     pub(super) unfit: HashSet<PageId>,
-    /// All pages that the log names are below this.
+    /// A number above all pages that the log names.
     pub(super) pages: u64,
     /// End of the log.
     pub(super) end: Lsn,
@@ -59,18 +61,18 @@ pub(super) struct Replayed {
 }
 
 impl Replayed {
-    /// Pages are taken as they lie there.
+    /// Result without a log: the pages are taken as they are.
     pub(super) fn nothing() -> Replayed {
         Replayed { undo: Undo::new(), unfit: HashSet::new(), pages: 0, end: Lsn::LIMIT, is_short: false }
     }
 
-    /// Returns whether it is known what unfinished transactions did to a page with this LSN.
+    /// Returns whether the log says what unfinished transactions did to a page with this LSN.
     pub(super) fn knows(&self, lsn: Lsn) -> bool {
         !self.is_short || lsn < self.end
     }
 }
 
-/// Calls `see` with each record of the engine that can be read, until it says `false`.
+/// Calls `see` with each record of the engine that can be read, until `see` returns `false`.
 fn each(log: &StreamInspection, mut see: impl FnMut(&RecordRef<'_>) -> Result<bool>) -> Result<()> {
     let mut reader = log.records()?;
     loop {
@@ -91,7 +93,7 @@ fn each(log: &StreamInspection, mut see: impl FnMut(&RecordRef<'_>) -> Result<bo
 }
 
 impl History {
-    /// Looks for the last complete checkpoint. Pages may need the log up to `needed`.
+    /// Finds the last complete checkpoint. Pages may need the log up to `needed`.
     pub(super) fn of(log: &StreamInspection, needed: Lsn) -> Result<History> {
         let mut last = None;
         let mut current: Option<Checkpoint> = None;
@@ -133,7 +135,7 @@ impl History {
     }
 }
 
-/// Redoes what pages lack, and finds out what is to be taken back.
+/// Redoes the changes that pages lack, and finds the changes that are to be taken back.
 pub(super) fn replay(log: &StreamInspection, pool: &Pool, begun: Begun, is_short: bool) -> Result<Replayed> {
     let Begun { checkpoint, analysis_from } = begun;
     let mut analysis = Analysis::new(analysis_from);
@@ -145,7 +147,7 @@ pub(super) fn replay(log: &StreamInspection, pool: &Pool, begun: Begun, is_short
         let seen = if record.lsn >= checkpoint.begin { analysis.see(record) } else { Ok(()) };
         match seen.and_then(|()| redo(pool, &checkpoint, record, &mut replayed)) {
             Ok(()) => Ok(true),
-            // A record that is not what this engine writes: nothing behind it is used.
+            // This engine does not write such a record. Nothing behind it is used.
             Err(Error::Corrupt { .. }) => {
                 (replayed.end, replayed.is_short) = (record.lsn, true);
                 Ok(false)
@@ -185,7 +187,7 @@ fn redo(pool: &Pool, checkpoint: &Checkpoint, record: &RecordRef<'_>, replayed: 
             Ok(_) => break,
             Err(Error::Corrupt { page: Some(page), .. }) if passed_over.insert(PageId::new(page)) => {
                 let page = PageId::new(page);
-                // Readable, and not what the record was made for.
+                // The page can be read, and does not match the record.
                 if pool.read(page).is_ok() {
                     replayed.unfit.insert(page);
                 }
@@ -199,7 +201,7 @@ fn redo(pool: &Pool, checkpoint: &Checkpoint, record: &RecordRef<'_>, replayed: 
     Ok(())
 }
 
-/// The pages that a record sets whole.
+/// Returns the pages that a record sets whole.
 fn overwritten(kind: ChangeKind, payload: &[u8]) -> impl Iterator<Item = PageId> + '_ {
     let parts = match kind {
         ChangeKind::ChainWrite | ChangeKind::Structure => payload,
@@ -212,10 +214,11 @@ fn overwritten(kind: ChangeKind, payload: &[u8]) -> impl Iterator<Item = PageId>
         .map(|part| part.page)
 }
 
-/// The record that comes before one in its transaction, its kind and its payload.
+/// A record of a transaction: the record before it, its kind and its payload.
 type Link = (Lsn, u8, Vec<u8>);
 
-/// The changes of these transactions that nothing has taken back, given the last record of each.
+/// Returns the changes of these transactions that nothing has taken back. `unfinished` has the last
+/// record of each.
 fn to_take_back(log: &StreamInspection, unfinished: &HashMap<u64, Lsn>) -> Result<Undo> {
     let mut records: HashMap<Lsn, Link> = HashMap::new();
     each(log, |record| {

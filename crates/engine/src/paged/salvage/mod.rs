@@ -1,21 +1,21 @@
-//! Reading what is sound out of a damaged database.
+//! Reading the sound parts of a damaged database.
 //!
-//! Runs on the thread that repairs, with the directory's lock, on an overlay: nothing beneath is
-//! changed. Parts: `history` (the log: redo, and what unfinished transactions have changed),
-//! `survey` (which pages hold which keys), `rows` (rows of a table, and what of it is lost).
+//! Runs on the thread that repairs, with the directory's lock, on an overlay, so nothing beneath is
+//! changed. Modules: `history` (the log: redo, and the changes of unfinished transactions),
+//! `survey` (the keys of each leaf), `rows` (rows of a table, and its losses). Rules:
 //!
-//! 1. Each page stands by itself. Redo passes over a page that cannot be read; a later record that
-//!    overwrites it whole makes it readable again.
+//! 1. Each page stands by itself. Redo passes over a page that cannot be read. A later record that
+//!    overwrites the whole page makes it readable again.
 //! 2. Keys are found by the fences of leaves, not through inner pages: a leaf counts if its map has
-//!    it in use. So the loss of an inner page is no loss.
-//! 3. What no sound leaf of a table covers is a loss. So losses and rows together cover all keys of
-//!    every table that the catalog names.
-//! 4. Unfinished transactions are taken back by key, on rows: their keys are theirs alone, and the
-//!    log says what was there before.
+//!    it in use. So the loss of an inner page loses no row.
+//! 3. Keys that no sound leaf of a table covers are a loss. So losses and rows together cover all
+//!    keys of every table that the catalog names.
+//! 4. Changes of unfinished transactions are taken back by key, on rows. No other transaction has
+//!    changed their keys since, and the log has the values before.
 //!
-//! Where the log cannot be read as far as pages have got (`History::Prefix`), pages with later
-//! changes are taken as they are, and what unfinished transactions have done there is not taken
-//! back. A database that was closed cleanly needs no log: its pages hold everything.
+//! If the log cannot be read as far as the pages have got (`History::Prefix`), pages with later
+//! changes are taken as they are, and the changes of unfinished transactions in these pages are not
+//! taken back. A database that was closed cleanly needs no log, because its pages hold everything.
 
 mod history;
 mod rows;
@@ -43,7 +43,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use survey::Survey;
 
-/// Gives `rows` everything of the database in `source` that is sound.
+/// Passes everything in the database in `source` that is sound to `rows`.
 ///
 /// # Errors
 /// `Error::Foreign` if files are of different databases or of a newer version; `Error::Corrupt` if
@@ -67,7 +67,7 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     for (name, table) in &tables.names {
         rows.table(name)?;
         if tables.loading.contains(table) {
-            // All of its leaves are those of a load that was not committed.
+            // All leaves of the table are those of a load that was not committed.
             salvage.notes.push(format!("a bulk load into table {name:?} was under way: the table is empty"));
             continue;
         }
@@ -85,13 +85,13 @@ pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) 
     Ok(salvage)
 }
 
-/// Bytes in a page of a damaged database. Errors as [`salvage`].
+/// Returns the bytes in a page of a damaged database. Fails like [`salvage`].
 pub(crate) fn page_bytes(source: &Arc<dyn Directory>) -> Result<usize> {
     let overlay = OverlayDirectory::over(source.clone());
     Ok(Found::look(&overlay, &mut Salvage::default())?.page_bytes)
 }
 
-/// The tables that the catalog names, as far as it can be read.
+/// The tables that the readable part of the catalog names.
 #[derive(Default)]
 struct Tables {
     names: BTreeMap<String, TableId>,
@@ -99,7 +99,7 @@ struct Tables {
     loading: HashSet<TableId>,
 }
 
-/// The tables that the catalog names, as far as it can be read.
+/// Returns the tables that the readable part of the catalog names.
 fn tables(pool: &Pool, survey: &Survey, replayed: &Replayed, salvage: &mut Salvage) -> Result<Tables> {
     let (mut tables, mut losses) = (Tables::default(), Vec::new());
     let catalog = Rows { pool, table: TableId::CATALOG, leaves: survey.leaves(TableId::CATALOG), replayed };
@@ -124,7 +124,7 @@ fn tables(pool: &Pool, survey: &Survey, replayed: &Replayed, salvage: &mut Salva
     Ok(tables)
 }
 
-/// A name for a table that has lost its own.
+/// Returns a name for a table that has lost its own.
 fn unused_name(tables: &BTreeMap<String, TableId>, table: TableId) -> String {
     let mut name = format!("recovered-{table}");
     while tables.contains_key(&name) {
@@ -180,14 +180,15 @@ impl Found {
             is_own
         });
         if is_missing && log.as_ref().is_some_and(|log| log.start == Lsn::ZERO) {
-            // The log has everything since then.
+            // The log has everything since the creation of the file.
             first_pages::create(pages.as_ref(), database, page_bytes)?;
         }
         let log_needed = restore(directory, pages.as_ref(), database, page_bytes, salvage)?;
         Ok(Found { control, page_bytes, database, pages, log_needed, log })
     }
 
-    /// The pages, as they will be after redo. What is written back goes to the overlay.
+    /// Returns a pool of the pages, as they will be after redo. Pages that are written back go to
+    /// the overlay.
     fn pool(&self) -> Result<Pool> {
         let area = MemoryDirectory::new();
         let double_write = DoubleWrite::open(&area, Method::Buffered, self.database, self.page_bytes)?;
@@ -195,7 +196,7 @@ impl Found {
         Ok(Pool::new(self.pages.clone(), double_write, self.page_bytes, VERIFY_CACHE_BYTES, barrier))
     }
 
-    /// Brings the pages as far as the log goes, if it is needed and can be used.
+    /// Redoes the log on the pages, if the log is needed and can be used.
     fn replay(&self, pool: &Pool, salvage: &mut Salvage) -> Result<Replayed> {
         let named = self.control.map_or(Lsn::ZERO, |control| control.checkpoint);
         let is_clean = self.control.is_some_and(|control| control.shutdown == Shutdown::Clean);
@@ -228,7 +229,7 @@ impl Found {
     }
 }
 
-/// Puts back torn pages. How far pages need the log.
+/// Puts torn pages back. Returns the position up to which pages need the log.
 fn restore(
     directory: &OverlayDirectory,
     pages: &dyn File,
@@ -265,7 +266,7 @@ fn look_at_log(directory: &dyn Directory, salvage: &mut Salvage) -> Result<Optio
     }
 }
 
-/// The content of page 0; none if it is damaged.
+/// Returns the content of page 0, or `None` if it is damaged.
 fn first_page(file: &dyn File, place: &str) -> Result<Option<FilePage>> {
     let mut bytes = AlignedBuffer::new_zeroed(PAGE_BYTES_MAX);
     let read = file.read_at(&mut bytes, 0)?;
@@ -284,7 +285,7 @@ fn first_page(file: &dyn File, place: &str) -> Result<Option<FilePage>> {
     Ok(None)
 }
 
-/// The page size with which most of the first pages are valid.
+/// Returns the page size with which most of the first pages are valid.
 fn likely_page_bytes(file: &dyn File) -> Result<usize> {
     let mut bytes = AlignedBuffer::new_zeroed(64 * PAGE_BYTES_MAX);
     let read = file.read_at(&mut bytes, 0)?;
@@ -301,7 +302,7 @@ fn likely_page_bytes(file: &dyn File) -> Result<usize> {
     })
 }
 
-/// A barrier of a log that nothing is appended to; what is written back goes to memory.
+/// A barrier of a log to which nothing is appended. Pages that are written back go to memory.
 #[derive(Debug)]
 struct NothingToWaitFor;
 

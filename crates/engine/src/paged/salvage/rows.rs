@@ -1,4 +1,4 @@
-//! The rows of one table, out of its sound leaves, with what unfinished transactions have changed
+//! The rows of one table, read from its sound leaves, with the changes of unfinished transactions
 //! taken back.
 
 use super::history::{Replayed, Step};
@@ -17,17 +17,17 @@ use std::ops::Bound;
 pub(super) struct Rows<'a> {
     pub(super) pool: &'a Pool,
     pub(super) table: TableId,
-    /// In the order of their keys.
+    /// Leaves in the order of their keys.
     pub(super) leaves: &'a [Leaf],
     pub(super) replayed: &'a Replayed,
 }
 
-/// Value of a key after everything unfinished was taken back.
+/// Value of a key after the changes of unfinished transactions were taken back.
 #[derive(Debug, PartialEq, Eq)]
 enum Before {
     Value(Vec<u8>),
     Nothing,
-    /// The value before is in no record and no page that can be read.
+    /// The former value is in no record and in no page that can be read.
     Lost,
 }
 
@@ -35,7 +35,8 @@ enum Before {
 type Give<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 impl Rows<'_> {
-    /// Gives every row that is there, and adds what is not, in the table called `name`.
+    /// Passes every row that is found to `give`, and adds the keys that are lost to `losses`.
+    /// `name` is the table's name.
     pub(super) fn give(&self, name: &str, losses: &mut Vec<Loss>, give: &mut Give<'_>) -> Result<()> {
         let range = |from, to| Loss::Keys { table: name.to_owned(), from, to };
         losses.extend(gaps(self.leaves).into_iter().map(|(from, to)| range(from, to)));
@@ -69,14 +70,14 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The leaf that covers a key, if it can be read.
+    /// Returns the leaf that covers a key, if it can be read.
     fn leaf_of(&self, key: &[u8]) -> Option<&Leaf> {
         let at = self.leaves.partition_point(|leaf| leaf.lower.as_slice() <= key).checked_sub(1)?;
         let leaf = &self.leaves[at];
         leaf.upper.as_ref().is_none_or(|upper| key < upper.as_slice()).then_some(leaf)
     }
 
-    /// A value as a leaf keeps it; none if its pages are damaged.
+    /// Returns the value that a leaf stores, or `None` if its pages are damaged.
     fn value(&self, value: Value<'_>) -> Result<Option<Vec<u8>>> {
         match value {
             Value::Inline(bytes) => Ok(Some(bytes.to_vec())),
@@ -90,8 +91,8 @@ impl Rows<'_> {
         }
     }
 
-    /// Value of a key before unfinished transactions changed it; `steps` are their changes, the
-    /// newest first.
+    /// Returns the value of a key before unfinished transactions changed it. `steps` are their
+    /// changes, the newest first.
     fn before(&self, key: &[u8], leaf: Option<&Leaf>, steps: &[Step]) -> Result<Before> {
         let mut now = match leaf {
             None => Before::Lost,

@@ -1,11 +1,11 @@
 //! Survey of the leaves of all tables.
 //!
-//! Reads every page once. A leaf counts if its map has it in use; where the map cannot be read, if
-//! a sound inner page leads to it with the fences that it has. Freed pages keep their bytes:
-//! without this rule deleted rows would come back.
+//! Reads every page once. A leaf counts if its map has it in use. If the map cannot be read, a leaf
+//! counts if a sound inner page leads to it with the fences that the leaf has. Freed pages keep
+//! their bytes, so without this rule deleted rows would come back.
 //!
-//! Two leaves of a table never cover the same key. If they do, an older version of one of them came
-//! back from the device: the one with the lower LSN does not count.
+//! Two leaves of a table never cover the same key. If two do, the device has returned an older
+//! version of one of them, and the leaf with the lower LSN does not count.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
@@ -27,13 +27,13 @@ pub(super) struct Leaf {
 /// A range of keys.
 pub(super) type KeysBetween = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// See the head of this file.
+/// The leaves that count, of all tables.
 pub(super) struct Survey {
     leaves: BTreeMap<TableId, Vec<Leaf>>,
 }
 
 impl Survey {
-    /// Reads pages 0 to `pages`, without those that are `unfit`.
+    /// Reads the pages below `pages`, except those that are `unfit`.
     pub(super) fn of(pool: &Pool, pages: u64, unfit: &HashSet<PageId>) -> Result<Survey> {
         let used = InUse::read(pool, pages)?;
         let (mut leaves, mut unsure): (Vec<(TableId, Leaf)>, _) = (Vec::new(), Vec::new());
@@ -68,7 +68,7 @@ impl Survey {
                 _ => {}
             }
         }
-        // A root that is a leaf has no page above it; it is the only one of its table, and covers
+        // A root that is a leaf has no page above it. It is the only leaf of its table, and covers
         // every key.
         let is_led_to = |(table, leaf): &(TableId, Leaf)| {
             leaf.lower.is_empty() && leaf.upper.is_none()
@@ -83,7 +83,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Tables of which there is a leaf.
+    /// Tables that have a leaf.
     pub(super) fn tables(&self) -> impl Iterator<Item = TableId> + '_ {
         self.leaves.keys().copied()
     }
@@ -99,7 +99,7 @@ impl Survey {
     }
 }
 
-/// The maps, as far as they can be read.
+/// The maps that can be read.
 struct InUse {
     page_bytes: usize,
     maps: Vec<Option<Vec<u8>>>,
@@ -120,7 +120,7 @@ impl InUse {
         Ok(InUse { page_bytes, maps })
     }
 
-    /// Returns whether a page is in use; none if its map cannot be read.
+    /// Returns whether a page is in use, or `None` if its map cannot be read.
     fn says(&self, page: PageId) -> Option<bool> {
         let number = (page.get() / map::bits_per_map(self.page_bytes)) as usize;
         let Some(bits) = self.maps.get(number) else { return Some(false) };
@@ -129,8 +129,8 @@ impl InUse {
     }
 }
 
-/// The leaves in the order of their keys; of two that cover the same key only that with the higher
-/// LSN.
+/// Returns the leaves in the order of their keys. If two cover the same key, returns only the one
+/// with the higher LSN.
 fn without_overlaps(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     leaves.sort_unstable_by(|a, b| a.lower.cmp(&b.lower).then(b.lsn.cmp(&a.lsn)));
     let mut kept: Vec<Leaf> = Vec::with_capacity(leaves.len());
@@ -149,7 +149,7 @@ fn without_overlaps(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     kept
 }
 
-/// The keys that none of these leaves covers, which are in the order of their keys.
+/// Returns the keys that none of these leaves covers. The leaves are in the order of their keys.
 pub(super) fn gaps(leaves: &[Leaf]) -> Vec<KeysBetween> {
     let mut gaps = Vec::new();
     let mut from: Option<&[u8]> = Some(&[]);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn of_two_leaves_with_the_same_keys_the_newer_one_counts() {
-        // The older version of a leaf that was split since.
+        // An older version of a leaf that was split since.
         let kept = without_overlaps(vec![leaf("c", "", 9), leaf("", "", 3)]);
         assert_eq!(kept, [leaf("c", "", 9)]);
         let kept = without_overlaps(vec![leaf("", "b", 5), leaf("b", "d", 7), leaf("c", "d", 6)]);

@@ -1,7 +1,7 @@
-//! Entries that a scan has copied out of the leaves, and which leaves these were.
+//! Entries that a scan has copied out of the leaves, and the leaves that it has read.
 //!
-//! Keys and values lie behind one another in one piece of memory. A thread keeps the piece that its
-//! last scan is done with for the next one, so that short scans allocate nothing.
+//! Keys and values lie behind one another in one piece of memory. A thread retains the memory of a
+//! finished scan for its next scan, so that short scans allocate nothing.
 
 use super::chain::Chain;
 use crate::Lsn;
@@ -10,7 +10,7 @@ use crate::paged::pool::PageRead;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// A batch that has grown larger than this is not kept.
+/// Maximum capacity, in bytes, of a batch that a thread retains.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
 thread_local! {
@@ -20,9 +20,9 @@ thread_local! {
 /// A value in a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchValue<'b> {
-    /// The value.
+    /// The bytes of the value.
     Inline(&'b [u8]),
-    /// To be read with [`super::read_chain`].
+    /// A long value, to be read with [`super::read_chain`].
     Chain(Chain),
 }
 
@@ -37,9 +37,9 @@ enum Stored {
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     entries: Vec<(Range<usize>, Stored)>,
-    /// Bytes of keys and values, those in chains included.
+    /// Bytes of keys and values, including values in chains.
     weight: usize,
-    /// The leaves that the scan came to, and their page LSNs then.
+    /// The leaves that the scan has read, and their page LSNs at that time.
     leaves: Vec<(PageId, Lsn)>,
 }
 
@@ -48,42 +48,42 @@ impl Batch {
     pub(crate) const EMPTY: Batch =
         Batch { bytes: Vec::new(), entries: Vec::new(), weight: 0, leaves: Vec::new() };
 
-    /// An empty one, which may have room already.
+    /// Returns an empty batch, which may have memory already.
     pub(crate) fn spare() -> Self {
-        // While a thread's locals are being destroyed there is none.
+        // A thread whose locals are being destroyed has no spare batch.
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
-    /// Keeps it for this thread's next scan.
+    /// Retains the batch for this thread's next scan.
     pub(crate) fn keep(mut self) {
         if (1..=SPARE_BYTES_MAX).contains(&self.bytes.capacity()) {
             self.clear();
-            // While a thread's locals are being destroyed no scan needs it.
+            // A thread whose locals are being destroyed scans no more.
             drop(SPARE.try_with(|spare| spare.replace(Some(self))));
         }
     }
 
-    /// Entries in it.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Returns whether it has no entry: then the scan has seen everything.
+    /// Returns whether the batch has no entry. If so, the scan has seen everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Bytes of its keys and values, long ones included, which it does not have itself.
+    /// Bytes of the keys and values, including long values, which are not in the batch itself.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Key number `index`; panics if there are fewer.
+    /// Returns key number `index`. Panics if there are fewer.
     pub(crate) fn key(&self, index: usize) -> &[u8] {
         &self.bytes[self.entries[index].0.clone()]
     }
 
-    /// Value number `index`; panics if there are fewer.
+    /// Returns value number `index`. Panics if there are fewer.
     pub(crate) fn value(&self, index: usize) -> BatchValue<'_> {
         match &self.entries[index].1 {
             Stored::Inline(range) => BatchValue::Inline(&self.bytes[range.clone()]),
@@ -91,7 +91,7 @@ impl Batch {
         }
     }
 
-    /// All entries.
+    /// Iterates over all entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], BatchValue<'_>)> {
         (0..self.len()).map(|index| (self.key(index), self.value(index)))
     }
@@ -101,7 +101,7 @@ impl Batch {
         self.len().checked_sub(1).map(|last| self.key(last))
     }
 
-    /// The leaves that the scan came to, and their page LSNs then.
+    /// The leaves that the scan has read, and their page LSNs at that time.
     pub(super) fn leaves(&self) -> &[(PageId, Lsn)] {
         &self.leaves
     }

@@ -1,9 +1,10 @@
-//! Long values: chains of overflow pages, written before the leaf points to them, freed after the transaction that let go of
-//! them committed.
+//! Long values: chains of overflow pages. They are written before the leaf points to them, and
+//! freed after the commit of the transaction that no longer uses them.
 //!
-//! Written from the end to the front, so that each page is filled once, with the link to the next already known. A group of pages
-//! is one record, which marks them as in use and has their contents; it belongs to the transaction and is undone by freeing them.
-//! Read without latches on the leaf: the caller's lock on the key keeps the chain.
+//! A chain is written from its end to its front, so that each page is filled once, with the link to
+//! the next page already known. One record marks a group of pages as in use and has their contents.
+//! The record belongs to the transaction and is undone by freeing the pages. A chain is read
+//! without a latch on the leaf, because the caller's lock on the key keeps the chain.
 
 use super::handle::{Pages, Tree, corrupt};
 use super::structure::{RecordFor, Structure};
@@ -13,10 +14,10 @@ use crate::paged::pool::Pool;
 use crate::paged::space::AllocClass;
 use crate::{Result, TableId, VALUE_BYTES_MAX};
 
-/// Bytes of pages that one record fills at most.
+/// Maximum bytes of pages that one record fills.
 const GROUP_BYTES: usize = 128 << 10;
 
-/// A long value's place.
+/// The place of a long value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// The first page.
@@ -26,7 +27,8 @@ pub(crate) struct Chain {
 }
 
 impl Tree {
-    /// Writes a value into pages of its own. If it fails half-way, undoing the transaction's records frees what was written.
+    /// Writes a value into pages of its own. If this fails half-way, undoing the transaction's
+    /// records frees the pages that were written.
     pub(super) fn write_chain(
         &self,
         pages: Pages<'_>,
@@ -44,8 +46,8 @@ impl Tree {
 }
 
 /// Fills the pages of a value, group by group, the last group first. `commit` gets each group as a
-/// change to be logged, and what it and the groups before it make: the end of the value. The last
-/// time that is the whole value.
+/// change to be logged, and the chain of this group and the groups before it, which is the end of
+/// the value. At the last call that is the whole value.
 pub(super) fn write_groups<'p>(
     pages: Pages<'p>,
     table: TableId,
@@ -78,8 +80,8 @@ pub(super) fn write_groups<'p>(
     Ok(())
 }
 
-/// Calls `see` with each page of the chain that begins at `head`: its id and piece. Fails if the chain is longer than a value may
-/// be, hence also if it is a ring.
+/// Calls `see` with the id and the piece of each page of the chain that begins at `head`. Fails if
+/// the chain is longer than a value may be, and therefore also if it is a ring.
 pub(super) fn walk(
     pool: &Pool,
     table: TableId,
@@ -106,7 +108,7 @@ pub(super) fn walk(
     Ok(())
 }
 
-/// The value in a chain. The pages must add up to the length that the leaf says.
+/// Reads the value in a chain. The pages must add up to the length that the leaf has.
 pub(crate) fn read_chain(pool: &Pool, table: TableId, chain: Chain) -> Result<Vec<u8>> {
     let length = chain.length as usize;
     if length > VALUE_BYTES_MAX {
@@ -127,7 +129,7 @@ pub(crate) fn read_chain(pool: &Pool, table: TableId, chain: Chain) -> Result<Ve
     Ok(value)
 }
 
-/// The pages of the chain that begins at `head`.
+/// Returns the pages of the chain that begins at `head`.
 pub(super) fn pages_of_chain(pool: &Pool, table: TableId, head: PageId) -> Result<Vec<PageId>> {
     let mut ids = Vec::new();
     walk(pool, table, head, |id, _| {

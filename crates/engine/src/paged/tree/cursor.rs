@@ -1,25 +1,26 @@
-//! Scanning in both directions: a batch of entries of some leaves at a time, copied under their
-//! latches, and the bound to go on from.
+//! Scanning in both directions. A scan copies a batch of entries of some leaves at a time, under
+//! their latches, and returns the bound from which to continue.
 //!
-//! A scan goes down from the root once and then along the leaves of one parent, whose latch it
-//! holds meanwhile, so that they are each other's neighbours. It waits for none of them but the
-//! first: what is not in memory or is being changed is found again from the root, by the fence. No
-//! latch is held between two batches. What happens to the pages meanwhile does not matter: the next
-//! batch is found from the root, by the last key or the leaf's fence. Keys that come or go between
-//! two batches are the business of locks.
+//! A scan descends from the root once and then walks along the leaves of one parent. It holds the
+//! parent's latch meanwhile, so that these leaves are neighbours. It waits only for the first leaf:
+//! a leaf that is not in memory or is being changed is found again from the root, by the fence. No
+//! latch is held between two batches. Changes of the pages meanwhile do not matter, because the
+//! next batch is found from the root, by the last key or the leaf's fence. Keys that are inserted
+//! or deleted between two batches are the business of locks.
 //!
-//! If the next leaf is not in memory, the scan asks for it together with those behind it that it is
-//! likely to need (`Pool::prefetch`), holding no latch, and then goes on from the root.
+//! If the next leaf is not in memory, the scan asks for it together with the leaves behind it that
+//! it is likely to need (`Pool::prefetch`). It holds no latch meanwhile, and then continues from
+//! the root.
 //!
-//! A transaction that has locked what a batch covers has to know that the batch is still right.
+//! A transaction that has locked the keys of a batch has to know whether the batch is still right.
 //! Every change of a leaf raises its page LSN, under its latch, and a leaf that is merged away is
-//! formatted as a free page. So a leaf of the same LSN has the same entries, and is the leaf of its
-//! keys. Leaves may be looked at one after the other: what is locked no longer changes, only where
-//! it lies.
+//! formatted as a free page. So a leaf with an unchanged LSN has the same entries, and is the leaf
+//! of its keys. The leaves may be checked one after the other, because entries that are locked no
+//! longer change; only their places do.
 //!
 //! Fences prove that a leaf is in its place: the first leaf of a scan has the scan's beginning
 //! between its fences, and leaves under one parent adjoin. A leaf that is not in its place is
-//! corrupt. So a scan of a damaged tree gets on with each leaf, and ends.
+//! corrupt. So a scan of a damaged tree advances with each leaf, and ends.
 
 use super::batch::Batch;
 use super::descend::{Target, expect_node};
@@ -30,7 +31,7 @@ use crate::paged::page::{InnerRef, LeafRef, PageId, Value, header};
 use crate::paged::pool::Pool;
 use std::ops::Bound;
 
-/// Leaves that a scan reads ahead at once.
+/// Maximum number of leaves that a scan reads ahead at once.
 const AHEAD_MAX: usize = 32;
 
 /// The range of a scan, and the size of its batches.
@@ -38,30 +39,30 @@ const AHEAD_MAX: usize = 32;
 pub(crate) struct ScanRequest<'a> {
     pub(crate) low: Bound<&'a [u8]>,
     pub(crate) high: Bound<&'a [u8]>,
-    /// From `low` or from `high`.
+    /// The end from which the scan begins: `low` or `high`.
     pub(crate) direction: Direction,
-    /// Entries at most; at least one.
+    /// Maximum number of entries in a batch; at least one.
     pub(crate) entries: usize,
-    /// Bytes behind which no further entry is copied.
+    /// Bytes of entries after which a batch ends.
     pub(crate) bytes: usize,
 }
 
 /// Entries of a leaf, in the order of a scan.
 pub(crate) type LeafEntries<'i, 'l> = &'i mut dyn Iterator<Item = (&'l [u8], Value<'l>)>;
 
-/// Shows the entries of leaves as a reader is to see them, whatever the leaves hold by now.
+/// Shows the entries of leaves as a reader must see them, whatever the leaves hold by now.
 pub(crate) trait Lens {
-    /// Returns whether it shows every leaf as it is, at the moment. Asked with the leaf's latch
-    /// held.
+    /// Returns whether the lens shows every leaf as it is, at the moment. Called with the leaf's
+    /// latch held.
     fn is_clear(&self) -> bool;
 
-    /// Returns whether it shows the entries between the bounds as the leaf has them. The leaf's
-    /// latch is held; the bounds lie between its fences.
+    /// Returns whether the lens shows the entries between the bounds as the leaf has them. Called
+    /// with the leaf's latch held; the bounds lie between the leaf's fences.
     fn is_clear_between(&self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool;
 
     /// Shows to `see` the entries between the bounds, in the order of the scan, until `see` returns
-    /// false. Returns whether it has shown all of them. `leaf` has those of the leaf in that order,
-    /// and its latch is held; the bounds lie between its fences.
+    /// false. `leaf` has the leaf's entries in that order. Called with the leaf's latch held; the
+    /// bounds lie between the leaf's fences. Returns whether `see` was shown all entries.
     fn show(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -71,14 +72,14 @@ pub(crate) trait Lens {
     ) -> bool;
 }
 
-/// Position of a scan, behind a leaf or inside it.
+/// Place where copying from a leaf has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CopyEnd {
-    /// The batch is full; more of the request may be in the leaf.
+    /// The batch is full. The leaf may have more entries of the request.
     Full,
-    /// The leaf has no more of it.
+    /// The leaf has no more entries of the request.
     Behind,
-    /// No leaf has more of it.
+    /// No leaf has more entries of the request.
     Over,
 }
 
@@ -108,7 +109,7 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// Bound at which it begins, in the direction of the scan.
+    /// Bound at which the scan begins.
     #[cfg(test)]
     pub(super) fn begin(&self) -> Bound<&'a [u8]> {
         match self.direction {
@@ -117,7 +118,7 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// The request from here on.
+    /// Returns the rest of the request, from `bound` on.
     pub(super) fn from(mut self, bound: Bound<&'a [u8]>) -> Self {
         match self.direction {
             Direction::Up => self.low = bound,
@@ -126,7 +127,7 @@ impl<'a> ScanRequest<'a> {
         self
     }
 
-    /// Returns whether it ends in this leaf or before it.
+    /// Returns whether the request ends in this leaf or before it.
     fn ends_in(&self, leaf: LeafRef<'_>) -> bool {
         match self.direction {
             Direction::Up => match (leaf.upper_fence(), self.high) {
@@ -143,7 +144,8 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// Copies what `leaf` has of it, as the lens shows it, while there is room.
+    /// Copies the entries of the request that `leaf` has, as the lens shows them, while the batch
+    /// has room.
     fn copy(&self, leaf: LeafRef<'_>, lens: Option<&dyn Lens>, batch: &mut Batch) -> CopyEnd {
         match lens {
             Some(lens) if !lens.is_clear() => self.copy_through(leaf, lens, batch),
@@ -151,7 +153,7 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// The request's bounds, or the leaf's fences where those are nearer.
+    /// Returns the request's bounds, or the leaf's fences where these are nearer.
     fn bounds_in<'l>(&'l self, leaf: LeafRef<'l>) -> (Bound<&'l [u8]>, Bound<&'l [u8]>) {
         let low = match self.low {
             Bound::Included(key) | Bound::Excluded(key) if key >= leaf.lower_fence() => self.low,
@@ -166,7 +168,7 @@ impl<'a> ScanRequest<'a> {
         (low, high)
     }
 
-    /// Copies what the lens shows: it may show keys that the leaf does not have.
+    /// Copies the entries that the lens shows, which may have keys that the leaf does not have.
     fn copy_through(&self, leaf: LeafRef<'_>, lens: &dyn Lens, batch: &mut Batch) -> CopyEnd {
         let (low, high) = self.bounds_in(leaf);
         if lens.is_clear_between(low, high) {
@@ -218,15 +220,15 @@ impl<'a> ScanRequest<'a> {
         !batch.is_empty() && (batch.len() >= self.entries || batch.weight() >= self.bytes)
     }
 
-    /// About how many further leaves will fill the batch, if each has `entries` entries.
+    /// Estimates how many further leaves will fill the batch, if each has `entries` entries.
     fn leaves_wanted(&self, entries: usize, page_bytes: usize, batch: &Batch) -> usize {
         let by_entries = self.entries.saturating_sub(batch.len()).div_ceil(entries.max(1));
         let by_bytes = self.bytes.saturating_sub(batch.weight()).div_ceil(page_bytes);
         by_entries.min(by_bytes).min(AHEAD_MAX)
     }
 
-    /// The children from number `at` on, in the direction of the request, that may have something
-    /// of it; at most `most`.
+    /// Returns the children from number `at` on, in the direction of the request, that may have
+    /// entries of the request; at most `most`.
     fn leaves_from(&self, inner: InnerRef<'_>, at: usize, most: usize) -> Vec<PageId> {
         let is_within = |index: &usize| match self.direction {
             Direction::Up => match (inner.child_fences(*index).0, self.high) {
@@ -264,7 +266,7 @@ impl<'a> ScanRequest<'a> {
         }
     }
 
-    /// The bound to go on from, behind the last leaf the scan came to.
+    /// Returns the bound from which to continue, behind the last leaf that the scan has read.
     fn onward(&self, stand: CopyEnd, leaf: LeafRef<'_>, batch: &Batch) -> Option<Bound<Vec<u8>>> {
         match (stand, self.direction) {
             (CopyEnd::Over, _) => None,
@@ -283,8 +285,8 @@ fn misplaced(page: &[u8]) -> Error {
 }
 
 impl Tree {
-    /// Fills `batch` with entries of `request`. Returns the bound to go on from; `None` if all was
-    /// seen. A batch is empty only then.
+    /// Fills `batch` with entries of `request`. Returns the bound from which to continue, or `None`
+    /// if the scan has seen everything. Only then can the batch be empty.
     pub(crate) fn scan(
         &self,
         pool: &Pool,
@@ -313,7 +315,7 @@ impl Tree {
         Ok(onward)
     }
 
-    /// Copies what the leaves of one parent have of `request`, from its beginning on.
+    /// Copies the entries of `request`, from its beginning on, that the leaves of one parent have.
     fn scan_siblings(
         &self,
         pool: &Pool,
@@ -363,7 +365,8 @@ impl Tree {
                     }
                     _ => Vec::new(),
                 };
-                // No thread has to wait for a latch until the device has read.
+                // The latches are released, so that no thread waits for one until the device has
+                // read.
                 drop((page, parent));
                 if !ahead.is_empty() {
                     pool.prefetch(&ahead)?;
@@ -379,13 +382,13 @@ impl Tree {
                 return Err(misplaced(&next));
             }
             page = next;
-            // All of it lies behind the request's beginning.
+            // The whole next leaf lies behind the request's beginning.
             rest = request.from(Bound::Unbounded);
         }
     }
 
-    /// Returns whether the scan that filled `batch` would do so again; false also where that is not
-    /// seen at once.
+    /// Returns whether the scan that filled `batch` would fill it so again. Returns false also if
+    /// that cannot be seen without waiting.
     pub(crate) fn is_unchanged(&self, pool: &Pool, batch: &Batch) -> bool {
         let same = |leaf, lsn| {
             pool.try_read(leaf)

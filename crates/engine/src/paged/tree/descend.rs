@@ -1,4 +1,4 @@
-//! From the root to a leaf, latching each page before letting go of the one above.
+//! Descending from the root to a leaf. Each page is latched before the latch above it is released.
 
 use super::handle::{Tree, corrupt};
 use crate::paged::page::{InnerRef, Kind, PageId, header};
@@ -35,7 +35,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// The number of the child to go to.
+    /// Returns the number of the child to descend to.
     #[inline]
     pub(super) fn child_index(self, inner: InnerRef<'_>) -> usize {
         match self {
@@ -48,8 +48,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Checks that a page is one of this tree's, at this level. Levels descend by one, so no descent is
-/// endless.
+/// Checks that a page belongs to this tree and this level. Levels descend by one, so every descent
+/// ends.
 #[inline]
 pub(super) fn expect_node(page: &[u8], table: TableId, level: u8) -> Result<()> {
     if header::level(page) == level && header::table(page) == table {
@@ -88,7 +88,8 @@ impl Tree {
         Ok(page)
     }
 
-    /// The child, which is at this level, latched exclusively. The caller holds the parent's latch.
+    /// Returns the child, which is at this level, latched exclusively. The caller holds the
+    /// parent's latch.
     pub(super) fn write_child(&self, pool: &Pool, child: PageId, level: u8) -> Result<PageWrite> {
         let page = pool.write(child)?;
         expect_node(&page, self.table, level)?;
@@ -101,7 +102,8 @@ impl Tree {
         self.page_for_read(pool, target, 0)
     }
 
-    /// The page on the way to `target` at this level, or the root if that is lower; latched shared.
+    /// Returns the page on the way to `target` at level `above`, or the root if that is lower;
+    /// latched shared.
     #[inline]
     pub(super) fn page_for_read(&self, pool: &Pool, target: Target<'_>, above: u8) -> Result<PageRead> {
         let mut page = self.read_root(pool)?;
@@ -117,7 +119,7 @@ impl Tree {
         Ok(page)
     }
 
-    /// The leaf of `key`, latched exclusively; the pages above were latched shared.
+    /// Returns the leaf of `key`, latched exclusively. The pages above it were latched shared.
     #[inline]
     pub(super) fn leaf_for_write(&self, pool: &Pool, key: &[u8]) -> Result<PageWrite> {
         loop {
@@ -126,7 +128,7 @@ impl Tree {
             if level == 0 {
                 drop(page);
                 let page = self.write_root(pool)?;
-                // It may have grown while no thread held its latch.
+                // The root may have grown while no thread held its latch.
                 if header::level(&page) == 0 {
                     return Ok(page);
                 }

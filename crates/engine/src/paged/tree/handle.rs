@@ -1,6 +1,6 @@
-//! The handle of a table's tree, and where its pages are.
+//! The handle of a table's tree, and access to its pages.
 //!
-//! Pure; any thread.
+//! Plain values, for any thread.
 
 use super::hint::LeafHint;
 use crate::paged::page::PageId;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Pages<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) space: &'a Arc<Space>,
-    /// Leaf in which the caller's thread last changed this table, if that is worth a try.
+    /// Leaf in which the caller's thread last changed this table, if it is worth a try.
     pub(crate) hint: Option<&'a LeafHint>,
 }
 
@@ -23,18 +23,18 @@ pub(crate) struct Pages<'a> {
 pub(crate) struct Tree {
     /// The table.
     pub(crate) table: TableId,
-    /// The root, the same for the life of the tree.
+    /// The root, which does not change during the life of the tree.
     pub(crate) root: PageId,
 }
 
 impl Tree {
-    /// The tree of `table` with this root.
+    /// Returns the tree of `table` with this root.
     pub(crate) const fn new(table: TableId, root: PageId) -> Self {
         Tree { table, root }
     }
 }
 
-/// A page of a tree that contradicts its neighbours.
+/// The error of a page of a tree that contradicts its neighbours.
 pub(super) fn corrupt(page: PageId, finding: impl Into<String>) -> Error {
     Error::Corrupt { place: format!("page {page}"), page: Some(page.get()), finding: finding.into() }
 }

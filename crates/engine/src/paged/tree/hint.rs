@@ -1,13 +1,12 @@
-//! The leaf in which a thread last changed a table: tried before the descent from the root.
+//! The leaf in which a thread last changed a table. It is tried before the descent from the root.
 //!
-//! A table keeps one hint for each of the shards that threads are spread over. A hint is used only
-//! after two descents in a row led to its leaf, so that changes all over the table hardly ever try
-//! one in vain.
+//! A table has one hint for each shard of threads. A hint is used only after two descents in a row
+//! led to its leaf, so that changes all over the table seldom try a hint in vain.
 //!
-//! Why a stale hint does no harm: the page is taken only if, its latch held exclusively, it is a
-//! leaf of this table whose fences are around the key. Such a page is the leaf of the key: the
+//! Why a stale hint does no harm: the page is taken only if, with its latch held exclusively, it is
+//! a leaf of this table whose fences are around the key. Such a page is the leaf of the key: the
 //! fences of a table's leaves do not overlap, a leaf that is merged away is formatted as a free
-//! page under its latch, and table ids are never used again. A page that is not in memory, or whose
+//! page under its latch, and table ids are never reused. A page that is not in memory, or whose
 //! latch is held, is left to the descent.
 //!
 //! A crash loses the hints.
@@ -21,11 +20,11 @@ use crossbeam_utils::CachePadded;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Set when two descents in a row led to the page.
+/// The bit that is set when two descents in a row led to the page.
 const CONFIRMED: u64 = 1;
 
-/// A page number, shifted by one, and [`CONFIRMED`]; zero is none. Relaxed: see the head of this
-/// file.
+/// A page number, shifted left by one bit, and [`CONFIRMED`]; zero is no hint. Relaxed: see the
+/// head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct LeafHint(AtomicU64);
 
@@ -37,7 +36,7 @@ impl LeafHints {
         LeafHints((0..SHARDS).map(|_| CachePadded::default()).collect())
     }
 
-    /// The calling thread's.
+    /// Returns the calling thread's hint.
     #[inline]
     pub(crate) fn mine(&self) -> &LeafHint {
         &self.0[shard_of_thread()]
@@ -51,7 +50,7 @@ impl fmt::Debug for LeafHints {
 }
 
 impl LeafHint {
-    /// Remembers where a descent led.
+    /// Remembers the leaf to which a descent led.
     #[inline]
     fn note(&self, leaf: PageId) {
         let before = self.0.load(Ordering::Relaxed);
@@ -70,7 +69,8 @@ impl LeafHint {
 }
 
 impl Tree {
-    /// The leaf of `key`, latched exclusively: the hint's if it is that, else by descent.
+    /// Returns the leaf of `key`, latched exclusively. The hint's page is taken if it is that leaf;
+    /// otherwise the thread descends from the root.
     #[inline]
     pub(super) fn leaf_by_hint(
         &self,

@@ -1,10 +1,10 @@
-//! Creating a tree, and freeing what a committed transaction let go of: a long value, or the whole
-//! tree of a dropped table.
+//! Creating a tree, and making the deferred frees of a committed transaction: a long value, or the
+//! whole tree of a dropped table.
 //!
-//! Freeing a tree takes many records. Each leaves a smaller tree that can be freed again from its
-//! root, so after a crash it is simply called again. The page that names it, the root or the
-//! chain's first page, is freed by the last record, a `ChainFree` that says which page it was:
-//! recovery knows by it that nothing is left to do.
+//! Freeing a tree takes many records. Each record leaves a smaller tree that can be freed again
+//! from its root, so after a crash the call is repeated. The page that names the tree or chain,
+//! which is the root or the chain's first page, is freed by the last record. That record is a
+//! `ChainFree` and says which page it was, so that recovery knows that nothing is left to do.
 
 use super::chain::pages_of_chain;
 use super::handle::{Pages, Tree, corrupt};
@@ -15,12 +15,12 @@ use crate::paged::page::{InnerMut, Kind, LeafMut, PageId, Value, header, image};
 use crate::paged::pool::PageWrite;
 use crate::{Result, TableId};
 
-/// Leaves freed by one record at most.
+/// Maximum number of leaves freed by one record.
 const LEAVES_PER_RECORD: usize = 256;
 
 impl Tree {
-    /// Makes an empty tree for `table`. The record is the transaction's own: undone, the page is
-    /// free again.
+    /// Creates an empty tree for `table`. The record belongs to the transaction; its undo frees the
+    /// page.
     pub(crate) fn create(pages: Pages<'_>, table: TableId, writer: &mut dyn ChangeWriter) -> Result<Tree> {
         let mut change = Structure::new(pages);
         let root = change.add_new(pages.space.reserve(writer.alloc_class())?, &[])?;
@@ -31,14 +31,15 @@ impl Tree {
         Ok(Tree { table, root })
     }
 
-    /// Frees all pages but the root, and leaves that an empty leaf. No other transaction uses the
-    /// tree any more. Its fences are not kept up.
+    /// Frees all pages but the root, and makes the root an empty leaf. No other transaction uses
+    /// the tree any more, so the fences of the remaining pages are not kept up.
     pub(super) fn clear(&self, pages: Pages<'_>, writer: &mut dyn ChangeWriter) -> Result<()> {
         while self.clear_some(pages, writer)? {}
         Ok(())
     }
 
-    /// One step of `clear`, at the right edge of the tree. `false` if nothing is left to do.
+    /// Makes one step of `clear`, at the right edge of the tree. Returns `false` if nothing is left
+    /// to do.
     fn clear_some(&self, pages: Pages<'_>, writer: &mut dyn ChangeWriter) -> Result<bool> {
         let root = self.write_root(pages.pool)?;
         if header::level(&root) == 0 {
@@ -46,7 +47,7 @@ impl Tree {
             self.empty_root(pages, root, Vec::new(), writer)?;
             return Ok(false);
         }
-        // From the root down to the parent of the last leaves.
+        // Descends from the root to the parent of the last leaves.
         let mut path = Vec::new();
         let mut page = root;
         for level in (1..header::level(&page)).rev() {
@@ -73,7 +74,7 @@ impl Tree {
             self.keep_children(pages, page, keep, freed, writer)?;
             return Ok(true);
         }
-        // Pages that lose their only child go with it.
+        // A page that loses its only child is freed, too.
         while let Some(above) = path.pop() {
             freed.push(page.id());
             page = above;
@@ -87,8 +88,8 @@ impl Tree {
         Ok(true)
     }
 
-    /// Frees the last long value of a leaf, with the keys behind it. Gives the leaf back if it has
-    /// none.
+    /// Frees the last long value of a leaf, with the keys behind it. Returns the leaf if it has no
+    /// long value.
     fn clear_leaf(
         &self,
         pages: Pages<'_>,
@@ -110,7 +111,8 @@ impl Tree {
         Ok(None)
     }
 
-    /// An inner page keeps its first children; those behind, and what was below them, are `freed`.
+    /// Keeps the first children of an inner page. `freed` are the other children and the pages
+    /// below them.
     fn keep_children(
         &self,
         pages: Pages<'_>,
@@ -128,7 +130,7 @@ impl Tree {
         self.replace_and_free(pages, page, &scratch, freed, writer)
     }
 
-    /// Makes the root an empty leaf; what was below it is `freed`.
+    /// Makes the root an empty leaf. `freed` are the pages below it.
     fn empty_root(
         &self,
         pages: Pages<'_>,
@@ -160,14 +162,14 @@ impl Tree {
     }
 }
 
-/// Frees what begins at `head`: the chain of a long value, or all of a tree whose root it is. For
-/// what a transaction let go of, after its commit record is in the log. After a crash, called again
-/// unless the log has a `ChainFree` of `head` by that transaction.
+/// Frees the chain of a long value that begins at `head`, or the tree whose root is `head`. Called
+/// for a deferred free, after the transaction's commit record is in the log. After a crash it is
+/// called again, unless the log has a `ChainFree` of `head` by that transaction.
 pub(crate) fn free_after_commit(pages: Pages<'_>, head: PageId, writer: &mut dyn ChangeWriter) -> Result<()> {
     free(pages, head, RecordFor::ChainFree(head), writer)
 }
 
-/// Frees what begins at `head`, the last step by a record of this kind.
+/// Frees the chain or tree that begins at `head`. The last step is a record of this kind.
 pub(super) fn free(
     pages: Pages<'_>,
     head: PageId,

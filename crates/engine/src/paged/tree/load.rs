@@ -1,16 +1,17 @@
 //! Building a tree from keys that come in order: bottom-up, with full pages.
 //!
-//! A [`TreeLoad`] keeps the rightmost page of each level in memory, and full pages that are not
-//! logged yet. Once there are enough of these, one record has their images and those of the
+//! A [`TreeLoad`] has in memory the rightmost page of each level, and the full pages that are not
+//! logged yet. Once there are enough full pages, one record gets their images and those of the
 //! rightmost pages. No other thread has the tree meanwhile. Invariants:
 //!
 //! 1. After each record the tree is whole: the rightmost page of each level has no upper fence, and
-//!    every page but the root has a parent. So a crash at any place leaves a tree that can be freed
-//!    from its root, and no page that nothing leads to.
-//! 2. The records are `Structure`: nothing of a load is undone, and a load keeps no log.
-//! 3. A long value is logged from its end to its front. Until its first page is, the leaf has the
-//!    part that is: a shorter value, in a tree that no thread reads.
-//! 4. After a call that failed the load goes no further; the tree is what the last record left.
+//!    every page but the root has a parent. So a crash at any time leaves a tree that can be freed
+//!    from its root, and no page to which nothing leads.
+//! 2. The records are `Structure`: no part of a load is undone, and a load keeps no log from being
+//!    trimmed.
+//! 3. A long value is logged from its end to its front. Until its first page is logged, the leaf
+//!    names the part that is logged, which is a shorter value in a tree that no thread reads.
+//! 4. After a call that failed the load cannot continue. The tree is as the last record left it.
 
 use super::chain::{Chain, write_groups};
 use super::handle::{Pages, Tree, corrupt};
@@ -29,16 +30,17 @@ use crate::{Error, Result, VALUE_BYTES_MAX};
 use std::mem;
 use std::ops::{Bound, Range};
 
-/// Bytes of full pages in one record, about.
+/// Approximate bytes of full pages in one record.
 const GROUP_BYTES: usize = 256 << 10;
 
-/// Part of the cache that the pages of one record may take: they are latched together.
+/// The pages of one record may take one part in `GROUP_PART` of the cache, because they are latched
+/// together.
 const GROUP_PART: usize = 4;
 
-/// The place of a page.
+/// The place of a page, and whether the log has the page.
 #[derive(Debug)]
 enum Place {
-    /// No record has it yet.
+    /// No record has the page yet.
     New(Reserved),
     Logged(PageId),
 }
@@ -64,7 +66,7 @@ impl Place {
     }
 }
 
-/// A page to which nothing is added any more.
+/// A page to which nothing more is added.
 #[derive(Debug)]
 struct FullPage {
     place: Place,
@@ -124,7 +126,7 @@ impl OpenLeaf {
         self.entries.push((key, value));
     }
 
-    /// Bytes that entries and an upper fence may take.
+    /// Bytes that the entries and an upper fence may take.
     fn room(&self, page_bytes: usize) -> usize {
         page_bytes - header::BYTES - self.lower.len()
     }
@@ -138,7 +140,7 @@ struct OpenInner {
     first: PageId,
     entries: Vec<(Vec<u8>, PageId)>,
     used: usize,
-    /// The log does not have it as it is.
+    /// True if the log does not have the page as it is.
     is_changed: bool,
 }
 
@@ -162,23 +164,23 @@ impl OpenInner {
     }
 }
 
-/// A tree in the making. See the head of this file.
+/// A tree that is being built. See the head of this file.
 #[derive(Debug)]
 pub(crate) struct TreeLoad {
     tree: Tree,
     page_bytes: usize,
     leaf: OpenLeaf,
-    /// From the parents of leaves up; the last one is the root.
+    /// The rightmost inner pages, from the parents of leaves up. The last one is the root.
     inner: Vec<OpenInner>,
     full: Vec<FullPage>,
-    /// Full pages of one record.
+    /// Number of full pages in one record.
     group: usize,
     spare: Vec<Vec<u8>>,
     scratch: Vec<u8>,
 }
 
 impl Tree {
-    /// Returns true if no key is in the tree.
+    /// Returns whether the tree has no key.
     pub(crate) fn is_empty(&self, pool: &Pool) -> Result<bool> {
         let (low, high) = (Bound::Unbounded, Bound::Unbounded);
         let request = ScanRequest { low, high, direction: Direction::Up, entries: 1, bytes: usize::MAX };
@@ -187,9 +189,9 @@ impl Tree {
         Ok(batch.is_empty())
     }
 
-    /// Exchanges the contents of the tree with those of another one of its table, whose root is
-    /// `other`, by one record. Both keep their roots. No other thread changes
-    /// either meanwhile.
+    /// Exchanges the contents of this tree with those of another tree of its table, whose root is
+    /// `other`, by one record. Both trees keep their roots. No other thread changes either tree
+    /// meanwhile.
     pub(crate) fn exchange(
         &self,
         pages: Pages<'_>,
@@ -226,11 +228,12 @@ impl TreeLoad {
         }
     }
 
-    /// Adds a key above all that were added, and its value. Returns the last record, if it took
-    /// one.
+    /// Adds a key above all keys that were added, and its value. Returns the last record, if the
+    /// call appended one.
     ///
     /// # Errors
-    /// `Error::KeyTooLong`, `Error::ValueTooLong`; those of the log and of growing the file.
+    /// `Error::KeyTooLong`, `Error::ValueTooLong`, and the errors of the log and of growing the
+    /// file.
     pub(crate) fn push(
         &mut self,
         pages: Pages<'_>,
@@ -248,7 +251,7 @@ impl TreeLoad {
         let is_inline = fits_inline(self.page_bytes, key.len(), value.len());
         let cell = match is_inline {
             true => Value::Inline(value),
-            // Its place is not known yet, and takes the same room.
+            // The place of the value is not known yet. Every place takes as many bytes.
             false => Value::Overflow { head: PageId::NONE, length: 0 },
         };
         let mut logged = None;
@@ -265,7 +268,7 @@ impl TreeLoad {
         Ok(logged)
     }
 
-    /// Logs what is not logged yet.
+    /// Logs all pages that are not logged as they are.
     pub(crate) fn finish(&mut self, pages: Pages<'_>, writer: &mut dyn ChangeWriter) -> Result<Logged> {
         self.log(pages, writer)
     }
@@ -295,7 +298,7 @@ impl TreeLoad {
         Ok(logged)
     }
 
-    /// Adds all pages that the log does not have as they are.
+    /// Adds to `change` all pages that the log does not have as they are.
     fn add_pages(&mut self, change: &mut Structure<'_>, pages: Pages<'_>) -> Result<()> {
         for FullPage { mut place, bytes } in self.full.drain(..) {
             let page = place.add(change, pages)?;
@@ -317,12 +320,12 @@ impl TreeLoad {
         Ok(())
     }
 
-    /// A page's room in memory.
+    /// Returns memory for a page.
     fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_else(|| vec![0; self.page_bytes])
     }
 
-    /// Gives the leaf its upper fence, and begins the next one, for `next`.
+    /// Gives the leaf its upper fence, and begins the next leaf, for `next`.
     fn close_leaf(&mut self, pages: Pages<'_>, next: &[u8], class: AllocClass) -> Result<()> {
         let leaf = &self.leaf;
         let count = leaf.entries.len();
@@ -332,7 +335,7 @@ impl TreeLoad {
         let mut upper = separator(leaf.key(last), next);
         let mut keep = count;
         if leaf.used + upper.len() > leaf.room(self.page_bytes) && last > 0 {
-            // Without its last entry it has room for any fence at or below that one's key.
+            // Without its last entry the leaf has room for any fence at or below that entry's key.
             upper = separator(leaf.key(last - 1), leaf.key(last));
             keep = last;
         }
@@ -372,8 +375,9 @@ impl TreeLoad {
         Ok(())
     }
 
-    /// Adds a leaf to its parent. A page without room for a separator gives its last one to its own
-    /// parent, and the two children around the new one become the next page's.
+    /// Adds a leaf to its parent. A page without room for the separator gives its last separator to
+    /// its own parent, and the two children around the new separator become the children of the
+    /// next page.
     fn add_child(
         &mut self,
         pages: Pages<'_>,

@@ -8,8 +8,8 @@ use crate::paged::page::Value;
 use crate::paged::pool::Pool;
 
 impl Tree {
-    /// Shows the value of `key`, as its leaf has it, to `see`; the leaf's latch is held meanwhile.
-    /// `None` if there is no such key.
+    /// Calls `see` with the value of `key`, as its leaf has it, while it holds the leaf's latch.
+    /// Returns `None` if there is no such key.
     #[inline]
     pub(crate) fn get<R>(
         &self,
@@ -21,8 +21,8 @@ impl Tree {
         Ok(page.leaf()?.get(key).map(see))
     }
 
-    /// Shows the value of `key`, as its leaf has it, to `see`, or none if there is no such key; the
-    /// leaf's latch is held meanwhile.
+    /// Calls `see` with the value of `key`, as its leaf has it, or with `None` if there is no such
+    /// key. Holds the leaf's latch meanwhile.
     #[inline]
     pub(crate) fn look<R>(
         &self,
@@ -34,8 +34,8 @@ impl Tree {
         Ok(see(page.leaf()?.get(key)))
     }
 
-    /// A copy of the value of `key`, read from its chain if it is long. The caller's lock on the
-    /// key keeps the chain from being freed.
+    /// Returns a copy of the value of `key`, read from its chain if it is long. The caller's lock
+    /// on the key keeps the chain from being freed.
     pub(crate) fn get_copy(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.get(pool, key, |value| match value {
             Value::Inline(bytes) => Ok(bytes.to_vec()),
@@ -48,7 +48,7 @@ impl Tree {
         }
     }
 
-    /// Returns whether there is such a key.
+    /// Returns whether the tree has `key`.
     pub(crate) fn contains(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
         Ok(self.get(pool, key, |_| ())?.is_some())
     }

@@ -1,13 +1,13 @@
-//! Making room: splitting a page whose leaf or separator does not fit, and letting the tree grow at
-//! its root.
+//! Making room: splits a page in which an entry or a separator does not fit, and lets the tree grow
+//! at its root.
 //!
-//! Goes down with exclusive latches, at most a parent and its child at a time. An inner page that
-//! may not take one more separator is split on the way, so the parent of a page to be split always
-//! has room: no split goes up. Each call makes one change of structure and lets the caller try
-//! again.
+//! Descends with exclusive latches, on at most a parent and its child at a time. An inner page that
+//! may have no room for one more separator is split on the way, so the parent of a page to be split
+//! always has room, and no split propagates upwards. Each call makes one change of structure and
+//! lets the caller try again.
 //!
-//! The root never moves. When it has to be split its contents go down into a new child first, and
-//! the root is left with that one child.
+//! The root never moves. If the root has to be split, its contents go into a new child first, which
+//! is then its only child.
 
 use super::descend::Target;
 use super::handle::{Pages, Tree};
@@ -20,8 +20,8 @@ use crate::paged::page::{
 use crate::paged::pool::PageWrite;
 use crate::{Error, Result};
 
-/// Bytes a key and its value take in a leaf beside themselves: slot and cell header. A test holds
-/// it to the page format.
+/// Bytes that an entry takes in a leaf besides its key and value: slot and cell header. A test
+/// compares the number with the page format.
 pub(super) const LEAF_ENTRY_OVERHEAD: usize = 12;
 
 pub(super) fn does_not_fit(_: Full) -> Error {
@@ -31,13 +31,13 @@ pub(super) fn does_not_fit(_: Full) -> Error {
 /// Point at which a leaf is split.
 #[derive(Debug, PartialEq, Eq)]
 struct LeafSplit {
-    /// Keys that stay.
+    /// Number of keys that stay.
     keep: usize,
     /// The first key that may be in the right half.
     separator: Vec<u8>,
 }
 
-/// The entries of a leaf as they would be with one more, or with one of another size.
+/// The entries of a leaf as they would be with one more entry, or with an entry of another size.
 struct Entries<'a> {
     leaf: LeafRef<'a>,
     key: &'a [u8],
@@ -51,7 +51,7 @@ impl<'a> Entries<'a> {
         self.leaf.len() + usize::from(self.place.is_err())
     }
 
-    /// The slot of entry `index`, if it is one that the leaf has as it is.
+    /// Returns the slot of entry `index`, if the leaf has this entry as it is.
     fn slot(&self, index: usize) -> Option<usize> {
         match self.place {
             Ok(slot) | Err(slot) if slot == index => None,
@@ -73,7 +73,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    /// Keys the leaf keeps if entry `index` is the first of the right half.
+    /// Returns how many keys the leaf keeps, if entry `index` is the first of the right half.
     fn kept(&self, index: usize) -> usize {
         match self.place {
             Err(slot) if index > slot => index - 1,
@@ -82,10 +82,11 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Decides where to split so that both halves have room, also with the key that is to come: as
-/// evenly as possible. But if it is the last one, it goes to the new page alone: ascending keys
-/// fill their pages, and nothing moves. There is always such a place, as four of the longest
-/// entries fit a page with the longest fences; `None` says that this is not so.
+/// Decides where to split so that both halves have room, with the new entry included. The split is
+/// as even as possible. But if the new entry is the last one, it goes to the new page alone, so
+/// that ascending keys fill their pages and no entry moves. There is always a place to split,
+/// because four of the longest entries fit a page with the longest fences; `None` says that this is
+/// not so.
 fn choose_split(entries: &Entries<'_>, page_bytes: usize) -> Option<LeafSplit> {
     let count = entries.len();
     let total: usize = (0..count).map(|index| entries.bytes(index)).sum();
@@ -112,14 +113,14 @@ fn choose_split(entries: &Entries<'_>, page_bytes: usize) -> Option<LeafSplit> {
     best.map(|index| LeafSplit { keep: entries.kept(index), separator: border(index).to_vec() })
 }
 
-/// Returns whether an inner page takes whatever separator a split below it may add.
+/// Returns whether an inner page has room for any separator that a split below it may add.
 fn is_safe(inner: InnerRef<'_>, page_bytes: usize) -> bool {
     InnerRef::entry_bytes(&[]) + key_bytes_max(page_bytes) <= inner.free_space()
 }
 
 impl Tree {
-    /// Makes one change of structure on the way to a leaf of `key` with room for `value`. Does
-    /// nothing if it has room.
+    /// Makes one change of structure on the way to a leaf of `key` that has room for `value`. Does
+    /// nothing if the leaf has room.
     pub(super) fn make_room(
         &self,
         pages: Pages<'_>,
@@ -154,7 +155,7 @@ impl Tree {
         }
     }
 
-    /// Moves all that the root has into a new page, the root's only child.
+    /// Moves the contents of the root into a new page, which becomes the root's only child.
     fn grow(&self, pages: Pages<'_>, root: PageWrite, writer: &mut dyn ChangeWriter) -> Result<()> {
         let level = header::level(&root);
         if level == u8::MAX {
@@ -172,7 +173,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes `scratch` a page with the contents of `page` and another id.
+    /// Fills `scratch` with a page that has the contents of `page` and another id.
     pub(super) fn copy_as(&self, page: &PageWrite, id: PageId, scratch: &mut [u8]) -> Result<()> {
         if header::level(page) == 0 {
             let leaf = page.leaf()?;
@@ -219,7 +220,7 @@ impl Tree {
     }
 
     /// Splits the inner page `left`, child `index` of `parent`, which has room for a separator.
-    /// `left` has at least three separators, or it would have room for another
+    /// `left` has at least three separators, because with fewer it would have room for another
     /// (`page::key_bytes_max`).
     fn split_inner(
         &self,
@@ -239,7 +240,7 @@ impl Tree {
         }
         let mut change = Structure::new(pages);
         let right = change.add_new(pages.space.reserve(writer.alloc_class())?, &[&parent, &left])?;
-        // Ascending keys: what is left of the key will not change again, leave it full.
+        // With ascending keys the left page will not change again, so it is left full.
         let ascending = inner.child_index(key) == inner.len() && inner.upper_fence().is_none();
         let up = if ascending { inner.len() - 1 } else { inner.split_point() };
         let separator = inner.separator(up);

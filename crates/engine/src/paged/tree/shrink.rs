@@ -1,8 +1,8 @@
-//! Giving pages back: merging a page that has become nearly empty with its neighbour under the same
-//! parent, and letting the tree lose height at its root.
+//! Giving pages back: merges a page that has become nearly empty with its neighbour under one
+//! parent, and lets the tree lose height at its root.
 //!
-//! Runs after a key was taken away, on the same thread, with no latch held before. Each merge is
-//! one change of structure. A page that does not fit its neighbours stays as it is, also when it is
+//! Runs on the thread that has removed a key, which held no latch before. Each merge is one change
+//! of structure. A page that does not fit together with a neighbour stays as it is, even if it is
 //! empty: that costs room, not correctness.
 
 use super::descend::Target;
@@ -19,7 +19,7 @@ fn room(page_bytes: usize) -> usize {
     page_bytes - header::BYTES
 }
 
-/// A page that uses less than this is merged if it fits its neighbour.
+/// Used bytes below which a page is merged, if it fits together with its neighbour.
 fn underfull_below(page_bytes: usize) -> usize {
     room(page_bytes) / 4
 }
@@ -29,22 +29,22 @@ fn underfull_below(page_bytes: usize) -> usize {
 enum Parent {
     /// Nothing was merged, or the parent is full enough.
     Stays,
-    /// It should itself be merged, or is a root with a single child.
+    /// The parent should itself be merged, or is a root with a single child.
     Underfull,
 }
 
 impl Tree {
-    /// Returns whether taking a key away brought its leaf below a quarter, or an eighth, or to
-    /// nothing: not at every key, since a leaf that does not fit its neighbours would be tried in
-    /// vain each time.
+    /// Returns whether the removal of a key brought its leaf below a quarter of its room, or an
+    /// eighth, or to nothing. Other removals do not count, because a leaf that does not fit
+    /// together with its neighbours would be tried in vain each time.
     pub(super) fn is_worth_shrinking(&self, pages: Pages<'_>, before: usize, after: usize) -> bool {
         let quarter = underfull_below(pages.pool.page_bytes());
         let crossed = |border: usize| before >= border && after < border;
         after == 0 || crossed(quarter) || crossed(quarter / 2)
     }
 
-    /// Merges the leaf of `key` with a neighbour if it is underfull, then the pages above as far as
-    /// that makes them underfull.
+    /// Merges the leaf of `key` with a neighbour if it is underfull. Then merges the pages above
+    /// it, as far as each merge leaves the next page underfull.
     pub(super) fn shrink(&self, pages: Pages<'_>, key: &[u8], writer: &mut dyn ChangeWriter) -> Result<()> {
         for level in 0..u8::MAX {
             let mut page = self.write_root(pages.pool)?;
@@ -64,7 +64,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Merges the child of `parent` that holds `key` with a neighbour, if it is underfull and fits.
+    /// Merges the child of `parent` that holds `key` with a neighbour, if the child is underfull
+    /// and the two fit together.
     fn merge_below(
         &self,
         pages: Pages<'_>,
@@ -94,7 +95,8 @@ impl Tree {
         Ok(Parent::Stays)
     }
 
-    /// Moves what `right` has to `left`, child `left_index` of `parent`, and frees `right`.
+    /// Moves the contents of `right` to `left`, which is child `left_index` of `parent`, and frees
+    /// `right`.
     fn merge(
         &self,
         pages: Pages<'_>,
@@ -142,7 +144,7 @@ impl Tree {
         Ok(if small { Parent::Underfull } else { Parent::Stays })
     }
 
-    /// While the root has a single child, makes it what that child is.
+    /// While the root has a single child, copies that child into the root and frees it.
     fn collapse(&self, pages: Pages<'_>, page: PageWrite, writer: &mut dyn ChangeWriter) -> Result<Parent> {
         if page.id() != self.root {
             return Ok(Parent::Stays);
@@ -170,8 +172,8 @@ fn used(page: &PageWrite) -> Result<usize> {
     Ok(if header::level(page) == 0 { page.leaf()?.used_bytes() } else { page.inner()?.used_bytes() })
 }
 
-/// Returns whether one page holds both, with room left so that it is not split again at the next
-/// key; or one of them is empty.
+/// Returns whether one page holds the contents of both and has room left, so that it is not split
+/// again at the next key. If one of them is empty, no room need be left.
 fn fits_together(left: &PageWrite, right: &PageWrite, separator: &[u8]) -> Result<bool> {
     let (fences, between, empty) = if header::level(left) == 0 {
         let (left, right) = (left.leaf()?, right.leaf()?);

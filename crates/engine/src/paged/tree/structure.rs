@@ -1,7 +1,9 @@
-//! One record that changes several pages: collecting latched pages and parts, logging, applying.
+//! One record that changes several pages: collects latched pages and parts, logs them, and applies
+//! them.
 //!
-//! The thread that builds a change has checked that each part fits its page: after the record is in
-//! the log there is no way back. If one does not fit, the database shuts itself off.
+//! The thread that builds a change has checked that each part fits its page, because a change that
+//! is in the log cannot be taken back. If a part does not fit its page then, the database shuts
+//! itself off.
 
 use super::handle::Pages;
 use super::writer::{ChangeWriter, LOGGED_BELOW, Logged};
@@ -12,21 +14,21 @@ use crate::paged::space::Reserved;
 use crate::pause::{self, PausePoint};
 use crate::{Error, Lsn, Result};
 
-/// Kind of record by which the pages are changed.
+/// Kind of record that changes the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordFor {
-    /// A change of structure, never undone.
+    /// A change of structure, which is never undone.
     Structure,
-    /// The transaction's own: undone by freeing the pages it fills.
+    /// A record of the transaction. Its undo frees the pages that it fills.
     Owner,
-    /// The freeing of what begins at this page, never undone.
+    /// The freeing of the chain or tree that begins at this page. It is never undone.
     ChainFree(PageId),
-    /// The undoing of `Owner`.
+    /// The undo of an `Owner` record whose pages begin at this page.
     Compensation(PageId),
 }
 
-/// A change of several pages in the making. Dropped before `commit`, it leaves nothing: reserved
-/// pages are free again.
+/// A change of several pages that is being built. If it is dropped before `commit` it leaves
+/// nothing: reserved pages are free again.
 pub(super) struct Structure<'p> {
     pages: Pages<'p>,
     parts: PartsWriter,
@@ -34,7 +36,7 @@ pub(super) struct Structure<'p> {
     created: Vec<NewPage<'p>>,
     reserved: Vec<Reserved>,
     freed: Vec<PageId>,
-    /// The record is in the log, and what it says is not made yet.
+    /// True while the record is in the log and its change is not made.
     is_due: bool,
 }
 
@@ -51,25 +53,25 @@ impl<'p> Structure<'p> {
         }
     }
 
-    /// Adds a page, latched exclusively, that one of the parts is for.
+    /// Adds a page, latched exclusively, for which there is a part.
     pub(super) fn add(&mut self, page: PageWrite) {
         debug_assert!(self.latched.iter().all(|other| other.id() != page.id()));
         self.latched.push(page);
     }
 
-    /// Adds a reserved page: the record marks it as in use. A part must set all of its bytes.
+    /// Adds a reserved page, which the record marks as in use. A part must set all of its bytes.
     /// `held` are the pages that the caller has latched and not added yet.
     ///
     /// # Errors
-    /// `Error::Corrupt` if the page is one that is latched for this change: a damaged map has it as
-    /// free. Its latch would be waited for for ever.
+    /// `Error::Corrupt` if the page is already latched for this change, because a damaged map has
+    /// it as free. Waiting for its latch would never end.
     pub(super) fn add_new(&mut self, reserved: Reserved, held: &[&PageWrite]) -> Result<PageId> {
         let id = reserved.page();
         let created = self.created.iter().map(|page| page.id());
         let latched = self.latched.iter().chain(held.iter().copied()).map(|page| page.id());
         if created.chain(latched).any(|other| other == id) {
             let map = map::map_of(id, self.pages.pool.page_bytes());
-            // It stays reserved, so that the next change is given another page.
+            // The page stays reserved, so that the next change is given another page.
             reserved.keep();
             return Err(super::handle::corrupt(map, format!("page {id} is marked as free, and is in use")));
         }
@@ -78,12 +80,12 @@ impl<'p> Structure<'p> {
         Ok(id)
     }
 
-    /// The record marks this page as free.
+    /// Notes that the record marks this page as free.
     pub(super) fn mark_free(&mut self, page: PageId) {
         self.freed.push(page);
     }
 
-    /// The parts, to be added to.
+    /// Returns the parts, so that the caller can add more.
     pub(super) fn parts(&mut self) -> &mut PartsWriter {
         &mut self.parts
     }
@@ -152,8 +154,8 @@ impl<'p> Structure<'p> {
         }
     }
 
-    /// Makes the change, which is in the log. The latches are kept: if it fails no thread may look
-    /// before all is shut off.
+    /// Makes the change, which is in the log. The latches stay held: if this fails, no thread may
+    /// look at the pages before the database is shut off.
     fn make(&mut self, logged: Logged) -> std::result::Result<(), &'static str> {
         pause::at(PausePoint::Logged);
         for part in decode_parts(self.parts.payload()) {
@@ -184,7 +186,7 @@ impl<'p> Structure<'p> {
 
 impl Drop for Structure<'_> {
     fn drop(&mut self) {
-        // The pages may all be changed, and the map of free pages in memory not.
+        // All pages may be changed while the map of free pages in memory is not.
         if self.is_due && std::thread::panicking() {
             self.pages.pool.poison_torn();
         }

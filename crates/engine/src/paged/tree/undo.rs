@@ -1,9 +1,8 @@
-//! Undoing one record: finding its key again, from the root, and changing it back.
+//! Undoing one record: finds its key again, from the root, and changes it back.
 //!
-//! Runs where a transaction is rolled back, and on the recovery thread. Exactly one record goes
-//! through `ChangeWriter::append`: the compensation. Changes of structure before and after it are
-//! never undone; if undo is interrupted before the compensation is in the log, it is simply done
-//! again.
+//! Runs on the thread that rolls a transaction back, and on the recovery thread. Exactly one record
+//! goes through `ChangeWriter::append`: the compensation. Changes of structure before and after it
+//! are never undone. If undo is interrupted before the compensation is in the log, it is repeated.
 
 use super::handle::{Pages, Tree};
 use super::lifecycle::free;
@@ -48,7 +47,7 @@ fn put_back(
     }
 }
 
-/// Frees a group of pages of a long value, or a tree that was created.
+/// Frees a group of pages of a long value, or a tree that the transaction created.
 fn free_pages(pages: Pages<'_>, ids: &[PageId], writer: &mut dyn ChangeWriter) -> Result<()> {
     let Some(head) = ids.first().copied() else { return Ok(()) };
     let kind = RecordFor::Compensation(head);

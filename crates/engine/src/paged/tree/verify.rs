@@ -1,8 +1,8 @@
-//! Checking trees and maps: every page well formed, in its place and reachable once, and the maps
-//! in accord with that.
+//! Checking trees and maps: every page is well formed, in its place and reachable once, and the
+//! maps agree with that.
 //!
-//! Runs while no thread changes anything. A fault is reported and what lies behind it left out;
-//! only a failure to read at all (not of a page that is corrupt) ends the check.
+//! Runs while no thread changes anything. A fault is reported, and the pages behind it are left
+//! out. A corrupt page does not end the check; another failure to read does.
 
 use super::chain::{Chain, walk};
 use super::descend::expect_node;
@@ -12,7 +12,7 @@ use crate::paged::pool::{PageRead, Pool};
 use crate::report::Fault;
 use crate::{Error, Result, TableId, VerifyReport};
 
-/// Faults listed at most.
+/// Maximum number of faults listed.
 const FAULTS_MAX: usize = 1000;
 
 /// Pages of the file that something leads to.
@@ -23,12 +23,12 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
-    /// None, in a file of `pages` pages.
+    /// Begins with no page, in a file of `pages` pages.
     pub(crate) fn new(pages: u64) -> Self {
         Reached { words: vec![0; pages.div_ceil(64) as usize], pages }
     }
 
-    /// Notes that something leads to a page.
+    /// Notes that something leads to a page. Fails if something else leads there, too.
     pub(crate) fn note(&mut self, page: PageId) -> Result<()> {
         if page.get() >= self.pages {
             return Err(corrupt(page, "something leads to it, and the file ends before it"));
@@ -47,7 +47,7 @@ impl Reached {
     }
 }
 
-/// Reports what is corrupt; passes every other failure on.
+/// Adds a finding of corruption to the report, and returns every other failure.
 fn note<T>(report: &mut VerifyReport, result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -61,7 +61,7 @@ fn note<T>(report: &mut VerifyReport, result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A page to be visited, and what its parent says of it.
+/// A page to be visited, and the level and fences that its parent says it has.
 struct Expected {
     page: PageId,
     level: Option<u8>,
@@ -70,7 +70,7 @@ struct Expected {
 }
 
 impl Tree {
-    /// Checks all pages of the tree, long values included; counts them and the keys.
+    /// Checks all pages of the tree, long values included. Counts the pages and the keys.
     pub(crate) fn verify(&self, pool: &Pool, reached: &mut Reached, report: &mut VerifyReport) -> Result<()> {
         let mut stack = vec![Expected { page: self.root, level: None, lower: Vec::new(), upper: None }];
         while let Some(expected) = stack.pop() {
@@ -141,8 +141,8 @@ fn verify_chain(
     Ok(())
 }
 
-/// Checks the maps against what was reached from all trees: a page is in use exactly if something
-/// leads to it.
+/// Checks the maps against the pages that were reached from all trees: a page is in use exactly if
+/// something leads to it.
 pub(crate) fn verify_maps(pool: &Pool, reached: &Reached, report: &mut VerifyReport) -> Result<()> {
     let page_bytes = pool.page_bytes();
     let per_map = map::bits_per_map(page_bytes);

@@ -1,7 +1,7 @@
-//! Changing one key: log the change of its leaf, then make it.
+//! Changing one key: logs the change of its leaf, then makes it.
 //!
-//! Optimistic: only the leaf is latched exclusively. If it has no room the latch is given up,
-//! `room` splits it, and the change begins anew.
+//! Optimistic: only the leaf is latched exclusively. If the leaf has no room, its latch is
+//! released, `room` splits it, and the change begins anew.
 
 use super::chain::Chain;
 use super::handle::{Pages, Tree};
@@ -15,10 +15,10 @@ use crate::{Error, Lsn, Result, VALUE_BYTES_MAX};
 /// State of a key before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Previous {
-    /// True if it was there.
+    /// True if the key was there.
     pub(crate) existed: bool,
-    /// Its long value, if it had one: to be freed, with [`super::free_after_commit`], once the
-    /// change is committed.
+    /// The key's long value, if it had one. The caller frees it with [`super::free_after_commit`],
+    /// once the change is committed.
     pub(crate) chain: Option<Chain>,
 }
 
@@ -32,12 +32,12 @@ impl Previous {
     }
 }
 
-/// Behaviour if the key is there already, or is not.
+/// Condition on the key for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// Put it in any case.
+    /// Write whether the key is there or not.
     Any,
-    /// Fail with `KeyExists` if it is there.
+    /// Fail with `KeyExists` if the key is there.
     Absent,
 }
 
@@ -50,9 +50,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Gives `key` this value, whether it was there or not. The caller holds the key's exclusive
-    /// lock. If it fails, pages of a long value may have been written: they go when the
-    /// transaction's records are undone.
+    /// Gives `key` this value, whether the key was there or not. The caller holds the key's
+    /// exclusive lock. If this fails, pages of a long value may have been written; undoing the
+    /// transaction's records frees them.
     pub(crate) fn put(
         &self,
         pages: Pages<'_>,
@@ -64,8 +64,8 @@ impl Tree {
         self.put_bytes(pages, key, value, Presence::Any, writer)
     }
 
-    /// Adds `key` with this value; `KeyExists`, and nothing is changed, if it is there. Otherwise
-    /// as [`Tree::put`].
+    /// Adds `key` with this value. If the key is there, fails with `KeyExists` and changes nothing.
+    /// In all else it works like [`Tree::put`].
     pub(crate) fn insert(
         &self,
         pages: Pages<'_>,
@@ -99,7 +99,7 @@ impl Tree {
         self.put_value(pages, key, &value, presence, UndoPart::Keep, writer)
     }
 
-    /// Gives `key` a value that is already where it belongs.
+    /// Gives `key` a value whose pages, if it is a long one, are written already.
     pub(super) fn put_value(
         &self,
         pages: Pages<'_>,
@@ -151,7 +151,7 @@ impl Tree {
         undo: UndoPart,
         writer: &mut dyn ChangeWriter,
     ) -> Result<()> {
-        // An undo always leaves its compensation record.
+        // An undo always appends its compensation record.
         if undo == UndoPart::Keep && page.leaf()?.value(slot) == *value {
             return Ok(());
         }
@@ -210,7 +210,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes `key` away. The caller holds its exclusive lock. If it fails nothing is changed.
+    /// Removes `key`. The caller holds the key's exclusive lock. If this fails, nothing is changed.
     pub(crate) fn delete(
         &self,
         pages: Pages<'_>,
@@ -241,9 +241,9 @@ impl Tree {
         let after = page.leaf()?.used_bytes();
         drop(page);
         if self.is_worth_shrinking(pages, before, after) {
-            // The key is gone, as the caller wanted and the log says: to report a failure to tidy
-            // up would have it undone twice. A thread that needs those pages or the log next meets
-            // its cause. A bug is no such cause.
+            // The key is gone, as the caller wanted and the log says. If a failure to shrink were
+            // returned, the removal would be undone twice. A thread that next needs those pages or
+            // the log meets the cause of the failure. A bug has no such cause, so it is returned.
             if let Err(bug @ Error::Internal(_)) = self.shrink(pages, key, writer) {
                 return Err(bug);
             }
@@ -257,7 +257,7 @@ fn append(change: &LeafChange<'_>, after: Lsn, writer: &mut dyn ChangeWriter) ->
     change.encode(|payload| writer.append(change.kind(), after, payload))
 }
 
-/// Makes a change that is in the log.
+/// Makes a change whose record is in the log.
 fn finish(
     page: &mut PageWrite,
     change: &LeafChange<'_>,

@@ -1,6 +1,6 @@
 //! Logging of the tree's changes: a trait that running transactions and rollbacks implement.
 //!
-//! Called with page latches held.
+//! The trait's functions are called with page latches held.
 
 use crate::paged::change::ChangeKind;
 use crate::paged::page::Value;
@@ -14,12 +14,11 @@ pub(crate) struct Logged {
     pub(crate) end: Lsn,
 }
 
-/// Puts the tree's records into the log. The implementation decides whose records they are: a
-/// running transaction's, or those of a rollback, where `append` writes compensation records. Every
-/// record is put above `after`, the highest LSN of the pages it changes.
+/// Appends the tree's records to the log. The implementation decides to whom the records belong: to
+/// a running transaction, or to a rollback, where `append` writes compensation records. Every
+/// record is put above `after`, the highest LSN of the pages that it changes.
 pub(crate) trait ChangeWriter {
-    /// Appends a record that the transaction owns. Called with page latches held. If it fails
-    /// nothing is changed.
+    /// Appends a record that the transaction owns. If this fails, nothing is changed.
     fn append(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
     /// Appends a record that is never undone, whatever becomes of the transaction: `Structure` or
@@ -27,25 +26,24 @@ pub(crate) trait ChangeWriter {
     fn append_structure(&mut self, kind: ChangeKind, after: Lsn, payload: &[&[u8]]) -> Result<Logged>;
 
     /// Keeps the value that `key` has before a change that the transaction may still take back, for
-    /// those who must not see the change. Called with the leaf's latch held, before
+    /// views that must not see the change. Called with the leaf's latch held, before
     /// [`ChangeWriter::append`].
     fn keep_before(&mut self, _key: &[u8], _before: Option<Value<'_>>) {}
 
-    /// For whom pages are reserved.
+    /// The class in which pages are reserved.
     fn alloc_class(&self) -> AllocClass;
 
-    /// Returns whether records of updates are to have whole values, which redo and undo do not
-    /// need.
+    /// Returns whether records of updates must have whole values, which redo and undo do not need.
     fn wants_values(&self) -> bool {
         false
     }
 
-    /// Handles a change that is in the log and could not be made, which is a bug: the pages in
-    /// memory are not what the log says, so no caller may be told of them or of anything after it.
-    /// Returns the error to fail with.
+    /// Handles a change that is in the log and could not be made, which is a bug. The pages in
+    /// memory are not what the log says, so no caller may see them or anything after the change.
+    /// Returns the error with which the call fails.
     fn half_made(&mut self, what: &'static str) -> Error;
 }
 
-/// The fault of a record that did not get above the LSN of a page it changes: redo would leave it
-/// out.
+/// Fault of a record that is not above the LSN of a page that it changes. Redo would leave such a
+/// record out.
 pub(super) const LOGGED_BELOW: &str = "a change was logged below the one before it";

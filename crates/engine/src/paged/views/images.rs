@@ -1,17 +1,20 @@
-//! The before-images of one writing transaction: what each key was before its first change.
+//! The before-images of one writing transaction: the value of each key before the transaction's
+//! first change of it.
 //!
 //! Images are in memory of the transaction's own until a view needs them; then they are published
-//! ([`Versions`]). Threads: the transaction's own; a thread that opens a view publishes them for
-//! it. Invariants, all of them under the latch `kept`:
+//! ([`Versions`]). The transaction's own thread keeps images; a thread that opens a view publishes
+//! them. Invariants, all of them under the latch `kept`:
 //!
-//! 1. An image is kept before the transaction changes the leaf, while it holds the leaf's latch.
-//! 2. Images that are not published are needed by none of the views with stamps up to `flushed`.
+//! 1. An image is kept before the transaction changes the leaf, while its thread holds the leaf's
+//!    latch.
+//! 2. No view with a stamp up to `flushed` needs an image that is not published.
 //! 3. `phase` is [`Phase::Active`] from the first image until the transaction has committed, then
-//!    [`Phase::Committed`] until the first image of the next one. `state` says `ENDED` from the
-//!    release of the locks, or the undoing of all changes, until then.
-//! 4. While the images take more bytes than there may be, even without a view, the transaction
-//!    keeps none: it names its tables to the views that open before it ends (`forgotten`), and they
-//!    cannot read these.
+//!    [`Phase::Committed`] until the first image of the next transaction. `state` is `ENDED` from
+//!    the release of the locks, or the undoing of all changes, until the first image of the next
+//!    transaction.
+//! 4. If the images take more bytes than allowed and no view is left to give up, the transaction
+//!    keeps none. It names its tables to the views that open before it ends (`forgotten`), and
+//!    those views cannot read the tables.
 
 use super::versions::{Before, Outcome, Publishing, Stamp, Versions};
 use crate::Lsn;
@@ -24,18 +27,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Capacity in bytes that is kept for the next transaction.
+/// Capacity, in bytes, that is retained for the next transaction.
 const KEPT_BYTES: usize = 64 << 10;
-/// Likewise, in tables.
+/// Number of tables that are retained for the next transaction.
 const KEPT_TABLES: usize = 8;
 
 /// Phase of a transaction that has kept images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Phase {
-    /// It has not committed, or is undone.
+    /// The transaction has not committed, or is undone.
     #[default]
     Active,
-    /// It has committed, and may hold locks or have ended. Its commit record ends at `end`.
+    /// The transaction has committed, and may hold locks or have ended. Its commit record ends at
+    /// `end`.
     Committed { stamp: Stamp, end: Lsn },
 }
 
@@ -46,24 +50,25 @@ pub(super) struct KeyPlace {
     pub(super) key: Box<[u8]>,
 }
 
-/// Tables whose images a transaction has not kept.
+/// Tables for which a transaction has not kept images.
 pub(super) type Forgotten = Arc<Mutex<Vec<TableId>>>;
 
 const ENDED: u8 = 0;
 const ACTIVE: u8 = 1;
 const COMMITTED: u8 = 2;
 
-/// The images of one transaction, then those of another one.
+/// The images of one transaction, and later those of another one.
 #[derive(Debug, Default)]
 pub(crate) struct TxnImages {
-    /// Phase of the transaction: `ENDED`, `ACTIVE` or `COMMITTED`. Its thread stores `ACTIVE`
-    /// before it asks whether views are open, and a thread that has opened a view loads the state,
-    /// all of it SeqCst: one of the two learns of the other. `ENDED` is stored with Release after
-    /// the locks are released. `COMMITTED` is for the thread that ends the transaction, and
-    /// relaxed. While this is `ENDED`, what is under the latch is of an earlier transaction.
+    /// Phase of the transaction: `ENDED`, `ACTIVE` or `COMMITTED`. The transaction's thread stores
+    /// `ACTIVE` before it asks whether views are open, and a thread that has opened a view loads
+    /// the state. All of this is SeqCst, so one of the two threads learns of the other. `ENDED` is
+    /// stored with Release after the locks are released. `COMMITTED` is for the thread that ends
+    /// the transaction, and relaxed. While the state is `ENDED`, the contents under the latch
+    /// belong to an earlier transaction.
     state: AtomicU8,
-    /// True if there are long values among the images. Relaxed: the transaction's thread asks what
-    /// it has stored itself.
+    /// True if there are long values among the images. Relaxed, because the transaction's thread
+    /// reads only its own stores.
     has_long: AtomicBool,
     pub(super) kept: Mutex<ImageState>,
 }
@@ -81,13 +86,13 @@ impl TxnImages {
         self.has_long.load(Ordering::Relaxed)
     }
 
-    /// Takes the long values among the images, whose pages are about to be freed.
+    /// Takes the list of long values among the images, whose pages are about to be freed.
     pub(super) fn take_long(&self, kept: &mut ImageState) -> Vec<(KeyPlace, Chain)> {
         self.has_long.store(false, Ordering::Relaxed);
         std::mem::take(&mut kept.long)
     }
 
-    /// Keeps what a key is before a change.
+    /// Keeps the value of a key before a change.
     pub(super) fn remember(
         &self,
         kept: &mut ImageState,
@@ -101,34 +106,34 @@ impl TxnImages {
         }
     }
 
-    /// The first image is about to be kept.
+    /// Begins the images of a transaction, before the first image is kept.
     pub(super) fn begin(&self, kept: &mut ImageState) {
         kept.reset();
         self.has_long.store(false, Ordering::Relaxed);
         self.state.store(ACTIVE, Ordering::SeqCst);
     }
 
-    /// The transaction has committed.
+    /// Notes that the transaction has committed.
     pub(super) fn commit(&self, kept: &mut ImageState, stamp: Stamp, end: Lsn) {
         kept.commit(stamp, end);
         self.state.store(COMMITTED, Ordering::Relaxed);
     }
 
-    /// Returns whether the transaction has committed and holds locks. Its images, as far as it has
-    /// any, are in the lists of views.
+    /// Returns whether the transaction has committed and holds locks. Its images, if it has any,
+    /// are in the lists of views.
     #[inline]
     pub(super) fn is_committed(&self) -> bool {
         self.state.load(Ordering::Relaxed) == COMMITTED
     }
 
-    /// The transaction needs the images no more.
+    /// Notes that the transaction needs the images no more.
     #[inline]
     pub(super) fn end(&self) {
         self.state.store(ENDED, Ordering::Release);
     }
 }
 
-/// A value that only the transaction has kept.
+/// A former value in an image that is not published.
 #[derive(Debug)]
 enum OwnValue {
     Absent,
@@ -139,13 +144,13 @@ enum OwnValue {
 /// An image that is not published.
 #[derive(Debug)]
 struct Private {
-    /// Its number in `tables`.
+    /// Index of the table in `tables`.
     table: usize,
     key: Range<usize>,
     before: OwnValue,
 }
 
-/// A long value of an image that was read.
+/// A long value of an image, after it was read.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) place: KeyPlace,
@@ -157,7 +162,8 @@ pub(super) struct Settled {
 #[derive(Debug, Default)]
 pub(super) struct ImageState {
     pub(super) phase: Phase,
-    /// Tables it has met, also in transactions before: no reference is counted for each.
+    /// Tables of this and of earlier transactions. An image has an index into this list, so that no
+    /// reference is counted for it.
     tables: Vec<Arc<Versions>>,
     private: Vec<Private>,
     /// Keys and values of `private`.
@@ -168,7 +174,7 @@ pub(super) struct ImageState {
     outcome: Option<Arc<Outcome>>,
     flushed: Stamp,
     pub(super) forgotten: Option<Forgotten>,
-    /// Bytes of `private` that are counted in the sum of all.
+    /// Bytes of `private` that are counted in the sum of all images.
     pub(super) charged: usize,
 }
 
@@ -211,7 +217,7 @@ impl ImageState {
         from..self.bytes.len()
     }
 
-    /// Keeps an image, unless the one before it is of the same key.
+    /// Keeps an image, unless the last image kept is of the same key.
     fn remember(&mut self, versions: &Arc<Versions>, key: &[u8], before: Option<Value<'_>>) {
         let table = match self.tables.iter().position(|known| Arc::ptr_eq(known, versions)) {
             Some(table) => table,
@@ -254,8 +260,8 @@ impl ImageState {
             .clone()
     }
 
-    /// Publishes those images that an open view needs, of which `newest` is the stamp of the newest
-    /// one (invariant 2). Returns the bytes that they take.
+    /// Publishes the images that an open view needs (invariant 2). `newest` is the stamp of the
+    /// newest open view. Returns the bytes that they take.
     pub(super) fn publish(&mut self, newest: Stamp) -> usize {
         if self.private.is_empty() {
             self.flushed = self.flushed.max(newest);
@@ -293,8 +299,8 @@ impl ImageState {
         published
     }
 
-    /// The transaction has committed. Its images that are published are returned; the others no
-    /// view needs.
+    /// Notes that the transaction has committed with `stamp`, and that its commit record ends at
+    /// `end`.
     fn commit(&mut self, stamp: Stamp, end: Lsn) {
         self.phase = Phase::Committed { stamp, end };
         if let Some(outcome) = &self.outcome {
@@ -302,7 +308,8 @@ impl ImageState {
         }
     }
 
-    /// The images that are published, and whose they are, if there are any.
+    /// Takes the published images, with the outcome of their transaction, if there are any. Drops
+    /// the images that are not published, which no view needs.
     #[inline]
     pub(super) fn take_published(&mut self) -> Option<(Arc<Outcome>, Vec<KeyPlace>)> {
         self.clear_private();
@@ -312,7 +319,7 @@ impl ImageState {
         Some((self.outcome(), std::mem::take(&mut self.published)))
     }
 
-    /// From now on the tables of the transaction are named instead of keeping images (invariant 4).
+    /// Stops keeping images: from now on the transaction names its tables instead (invariant 4).
     /// Returns the bytes that were freed.
     pub(super) fn forget(&mut self) -> usize {
         let mut tables: Vec<TableId> = Vec::new();
@@ -329,14 +336,14 @@ impl ImageState {
         freed
     }
 
-    /// Removes what is published. Returns the bytes that were freed.
+    /// Removes the published images. Returns the bytes that were freed.
     pub(super) fn remove_published(&mut self) -> usize {
         let Some(outcome) = &self.outcome else { return 0 };
         self.published.drain(..).map(|place| place.versions.remove(&place.key, outcome)).sum()
     }
 
-    /// Puts the bytes of long values in their places, wherever the images are. Returns by how many
-    /// bytes these have grown.
+    /// Puts the bytes of long values into their images, published or not. Returns the bytes by
+    /// which the images have grown.
     pub(super) fn settle(&mut self, settled: Vec<Settled>) -> usize {
         let (mut grown, mut private) = (0, HashMap::new());
         for Settled { place, chain, before } in settled {

@@ -1,26 +1,27 @@
-//! Read views: a transaction that only reads sees the transactions that had committed when it
+//! Read views. A transaction that only reads sees the transactions that had committed when it
 //! began, takes no locks, and neither waits for writers nor makes them wait (docs/adr/0038).
 //!
-//! Parts: `images` (what a writing transaction keeps for views), `versions` (what of it is
-//! published, by table and key), `view` (reading), `unshown` (commits that wait for the log). Here:
-//! which views are open, what they need, and the order of commits as views tell it.
+//! Modules: `images` (what a writing transaction keeps for views), `versions` (published images, by
+//! table and key), `view` (reading), `unshown` (commits that wait for the log). This file has the
+//! open views, the images that they need, and the order of commits for views.
 //!
-//! Threads: any. Latches, in their order: commits that wait, a transaction's images, then
-//! `registry`, then a table's map; the caller may hold a leaf's latch with the first and the last.
+//! Runs on any thread. Latches, in their order: commits that wait, a transaction's images,
+//! `registry`, a table's map. The caller may hold a leaf's latch with all but the first.
 //! Invariants:
 //!
-//! 1. A transaction commits, for views, at the instant at which it reads `clock`, with its images
-//!    latched and all its locks held. A view opens at the instant at which it raises `clock`. It
-//!    sees those that have read its own stamp or less. A transaction that comes after another one
-//!    in the order of locks reads no less than that one, so a view sees a prefix of that order.
-//! 2. A view that is open has visited all transactions with images, and has waited for none but for
-//!    the length of a latch: what they had kept is published. Those that keep images later find the
-//!    view registered, and publish them.
+//! 1. For views, a transaction commits at the instant at which it reads `clock`, with its images
+//!    latched and all its locks held. A view opens at the instant at which it raises `clock`; its
+//!    stamp is the value before. It sees the transactions that have read its stamp or less. A
+//!    transaction that comes after another one in the order of locks reads no less than that one,
+//!    so a view sees a prefix of that order.
+//! 2. An open view has visited all transactions with images, and has waited for each only as long
+//!    as for a latch. The images that they had kept are published. A transaction that keeps images
+//!    later finds the view registered, and publishes them.
 //! 3. An image of a committed transaction is in the list (`committed`) of the newest view that
-//!    needs it. When that one closes it moves to the newest older one that needs it, or is removed.
-//!    So no image survives the last view that needs it.
-//! 4. Images take at most `bytes_max`, and what was written while others are being removed. The
-//!    oldest view is given up first. When there is none, the transaction that keeps more than fits
+//!    needs it. When that view closes, the image moves to the newest older view that needs it, or
+//!    is removed. So no image survives the last view that needs it.
+//! 4. Images take at most `bytes_max`, plus what is written while others are being removed. The
+//!    oldest view is given up first. When no view is left, the transaction whose images do not fit
 //!    stops keeping any.
 //!
 //! A crash ends all views.
@@ -51,11 +52,11 @@ use std::time::Instant;
 use versions::{Before, Outcome, Stamp};
 use view::Shared;
 
-/// Images that are given back or moved under one latching of the registry.
+/// Number of images that are given back or moved under one latching of the registry.
 const CHUNK: usize = 256;
-/// Images that a writer removes for each one that it keeps, while there are too many.
+/// Number of images that a writer removes for each one that it keeps, while there are too many.
 const RELIEF: usize = 64;
-/// Bytes of a step in which a transaction's own images are counted.
+/// Bytes by which a transaction's own images grow before they are counted again.
 const CHARGE: usize = 64 << 10;
 
 /// Images of one committed transaction.
@@ -71,41 +72,42 @@ struct Entry {
     stamp: Stamp,
     shared: Arc<Shared>,
     opened: Instant,
-    /// Invariant 3.
+    /// Images of committed transactions that this view needs (invariant 3).
     committed: Vec<CommittedImages>,
 }
 
 #[derive(Debug, Default)]
 struct Registry {
-    /// By stamp, the oldest first.
+    /// Open views by their stamps, the oldest first.
     open: VecDeque<Entry>,
-    /// Images that views needed that were given up.
+    /// Images that were needed by views that are given up.
     dead: Vec<CommittedImages>,
     given_up: u64,
 }
 
-/// See the head of this file.
+/// The open views, and the images that they may need.
 #[derive(Debug)]
 pub(crate) struct Views {
-    /// The stamp of transactions that commit now. Raised by each view that opens. SeqCst: see
+    /// The stamp of transactions that commit now. Each view that opens raises it. SeqCst: see
     /// `open`.
     clock: AtomicU64,
-    /// Number of open views, and the stamp of the newest. Stored under `registry`, loaded by
-    /// writers, SeqCst.
+    /// Number of open views. `newest` is the stamp of the newest one. Both are stored under
+    /// `registry` and loaded by writers, SeqCst.
     count: AtomicUsize,
     newest: AtomicU64,
     registry: Mutex<Registry>,
-    /// The images of all transactions that there are or were.
+    /// The images of all transactions, present and past.
     all: RwLock<Vec<Arc<TxnImages>>>,
-    /// Those of `all` that no writer has.
+    /// Members of `all` that no writer has.
     idle: Mutex<Vec<Arc<TxnImages>>>,
-    /// Bytes of all images, those that transactions keep to themselves in steps. Relaxed: a limit,
-    /// not an order. Below zero for a moment if an image goes that has just grown.
+    /// Bytes of all images. Images that are not published are counted in steps. Relaxed, because it
+    /// is a limit and orders nothing. Below zero for a moment if an image is removed that has just
+    /// grown.
     bytes: AtomicI64,
     bytes_max: u64,
 }
 
-/// Views in the report of `stat`.
+/// Numbers about views, for `stat`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ViewsStat {
     pub(crate) open: u64,
@@ -130,7 +132,7 @@ impl Views {
 
     // ---- writers
 
-    /// Room for the images of a transaction.
+    /// Takes a `TxnImages` that no transaction uses, or makes one.
     pub(crate) fn take_images(&self) -> Arc<TxnImages> {
         if let Some(images) = self.idle.lock().pop() {
             return images;
@@ -140,13 +142,13 @@ impl Views {
         images
     }
 
-    /// Gives back room that no transaction uses.
+    /// Gives back a `TxnImages` that no transaction uses any more.
     pub(crate) fn give_images(&self, images: Arc<TxnImages>) {
         self.idle.lock().push(images);
     }
 
-    /// Keeps what a key is before a change. The caller holds the key's exclusive lock and the latch
-    /// of its leaf, which it has not changed yet.
+    /// Keeps the value of a key before a change. The caller holds the key's exclusive lock and the
+    /// latch of its leaf, which it has not changed yet.
     pub(crate) fn keep(
         &self,
         images: &TxnImages,
@@ -184,8 +186,8 @@ impl Views {
         self.charge(published);
     }
 
-    /// The instant at which a transaction commits, for views (invariant 1). It holds all its locks;
-    /// its commit record ends at `end`.
+    /// Commits a transaction, for views (invariant 1). The transaction holds all its locks, and its
+    /// commit record ends at `end`.
     pub(crate) fn committed(&self, images: &TxnImages, end: Lsn) {
         if !images.is_in_use() {
             return;
@@ -194,12 +196,13 @@ impl Views {
         let stamp = Stamp(self.clock.load(Ordering::SeqCst));
         pause::at(PausePoint::Stamped);
         images.commit(&mut kept, stamp, end);
-        // A view that was not open at this load has a stamp above the one loaded before.
+        // A view that was not open at this load has the stamp loaded before or a higher one, so it
+        // sees the transaction.
         if self.count.load(Ordering::SeqCst) != 0 {
             self.publish(&mut kept);
         }
         if images.has_long() && self.count.load(Ordering::SeqCst) == 0 {
-            // No view will need them.
+            // No view will need the long values.
             drop(images.take_long(&mut kept));
         }
         let published = kept.take_published();
@@ -210,14 +213,14 @@ impl Views {
         }
     }
 
-    /// The instant at which a bulk load commits, for views. It has the table's exclusive lock, and
-    /// the tree has its keys.
+    /// Commits a bulk load, for views. The load has the table's exclusive lock, and the tree has
+    /// its keys.
     pub(crate) fn loaded(&self, versions: &Versions) {
         versions.end_load(|| Stamp(self.clock.load(Ordering::SeqCst)));
     }
 
-    /// Puts images into the lists of the newest views below `stamp` that need them, and removes the
-    /// others.
+    /// Puts each image into the list of the newest view below `stamp` that needs it, and removes
+    /// the others.
     fn settle_in(&self, stamp: Stamp, mut committed: Vec<CommittedImages>) {
         while !committed.is_empty() {
             let mut registry = self.registry.lock();
@@ -234,7 +237,8 @@ impl Views {
             return;
         }
         let long = images.take_long(&mut images.kept.lock());
-        // Pages are read with no latch held: a view that opens does not wait for the device.
+        // Pages are read with no latch held, so that a view that opens does not wait for the
+        // device.
         let settled: Vec<Settled> = long
             .into_iter()
             .map(|(place, chain)| {
@@ -250,11 +254,10 @@ impl Views {
         }
     }
 
-    /// The transaction has released its locks, or its changes are undone: it needs its images no
-    /// more.
+    /// Ends the images of a transaction that has released its locks, or whose changes are undone.
     pub(crate) fn ended(&self, images: &TxnImages) {
         if images.is_committed() {
-            // Without a latching, which each transaction would pay for.
+            // No latch is taken, because each transaction would pay for it.
             images.end();
             return;
         }
@@ -269,7 +272,7 @@ impl Views {
             images.end();
             published
         };
-        // Pages have the values of the images again.
+        // The pages have the values of the images again.
         if let Some((writer, places)) = published {
             let freed = places.iter().map(|place| place.versions.remove(&place.key, &writer)).sum();
             self.free(freed);
@@ -296,7 +299,8 @@ impl Views {
         self.bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Invariant 4. The writer whose images these are gives up views, one at a time.
+    /// Makes room for images (invariant 4): removes images of views that are given up, gives up the
+    /// oldest view, or, without a view, makes the writer of `kept` stop keeping images.
     #[cold]
     fn relieve(&self, kept: Option<&mut ImageState>) {
         let mut registry = self.registry.lock();
@@ -307,7 +311,7 @@ impl Views {
             return;
         }
         if let Some(oldest) = registry.open.pop_front() {
-            // Before any image goes, so that a reader that misses one finds this.
+            // Set before any image is removed, so that a reader that misses an image finds it set.
             oldest.shared.give_up(bytes);
             registry.given_up += 1;
             registry.dead = oldest.committed;
@@ -327,25 +331,25 @@ impl Views {
 
     // ---- views
 
-    /// Opens a view of the transactions that have committed. `reserved` is the end of the log,
-    /// asked for after that.
+    /// Opens a view of the transactions that have committed. `reserved` returns the end of the log,
+    /// and is called afterwards.
     ///
-    /// Why a view sees a transaction T whole or not at all: T reads `clock` and stores its outcome
-    /// with its images latched. If the visit below comes after, every read of the view comes after
-    /// the outcome was stored. If it comes before, T reads a stamp above the view's, because the
-    /// view has raised `clock` before: unseen either way. If T is not visited, its `state` was
-    /// `ENDED` after `clock` was raised: T had ended, or keeps its first image later, and then
-    /// reads a higher stamp.
+    /// A view sees a transaction T whole or not at all. T reads `clock` and stores its outcome with
+    /// its images latched. If the visit below comes after that, every read of the view comes after
+    /// the outcome was stored. If the visit comes before, T reads a stamp above the view's, because
+    /// the view has raised `clock` already, and the view never sees T. If T is not visited, its
+    /// `state` was `ENDED` after `clock` was raised. Then T had ended, or T keeps its first image
+    /// later and reads a higher stamp.
     pub(crate) fn open(&self, reserved: impl FnOnce() -> Lsn) -> View {
         let shared = Arc::new(Shared::default());
         let stamp = {
             let mut registry = self.registry.lock();
-            // Raised with the registry latched only.
+            // Raised only with the registry latched.
             let stamp = Stamp(self.clock.load(Ordering::SeqCst));
             let (opened, committed) = (Instant::now(), Vec::new());
             registry.open.push_back(Entry { stamp, shared: shared.clone(), opened, committed });
-            // A transaction that reads a stamp above finds the view, and by its stamp what it
-            // needs.
+            // A transaction that reads a higher stamp finds the view, and by the view's stamp the
+            // images that the view needs.
             self.count_views(&registry);
             pause::at(PausePoint::Stamped);
             self.clock.store(stamp.0 + 1, Ordering::SeqCst);
@@ -360,7 +364,8 @@ impl Views {
                     self.publish(&mut kept);
                     view.forgotten.extend(kept.forgotten.clone());
                 }
-                // Its locks may not tell yet what depends on it.
+                // The transaction may still hold its locks, which tell a dependency only after
+                // their release.
                 Phase::Committed { stamp: of, end } if of <= stamp => view.depends = view.depends.max(end),
                 Phase::Committed { .. } => {}
             }
@@ -369,7 +374,7 @@ impl Views {
         view
     }
 
-    /// Closes a view, and removes the images that no other one needs.
+    /// Closes a view, and removes the images that no other view needs.
     pub(crate) fn close(&self, view: View) {
         let committed = {
             let mut registry = self.registry.lock();
@@ -379,19 +384,19 @@ impl Views {
                     self.count_views(&registry);
                     entry.map_or_else(Vec::new, |entry| entry.committed)
                 }
-                // It was given up.
+                // The view was given up.
                 Err(_) => std::mem::take(&mut registry.dead),
             }
         };
         self.settle_in(view.stamp, committed);
     }
 
-    /// Bytes of images there may be.
+    /// Maximum bytes of images.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Number and age of open views, and what is kept for them.
+    /// Returns the number and age of open views, and the bytes that are kept for them.
     pub(crate) fn stat(&self) -> ViewsStat {
         let registry = self.registry.lock();
         ViewsStat {
@@ -404,8 +409,8 @@ impl Views {
 }
 
 impl Registry {
-    /// Puts the images into the list of the newest view below `stamp`, as far as that one needs
-    /// them, and removes the others. Returns the bytes that were freed.
+    /// Puts the images that the newest view below `stamp` needs into its list, and removes the
+    /// others. Returns the bytes that were freed.
     fn settle_in(&mut self, stamp: Stamp, mut home: CommittedImages) -> usize {
         let below = self.open.partition_point(|entry| entry.stamp < stamp);
         let entry = below.checked_sub(1).and_then(|at| self.open.get_mut(at));
@@ -424,8 +429,7 @@ impl Registry {
         freed
     }
 
-    /// Removes some of the images that views needed that were given up. Returns the bytes that were
-    /// freed.
+    /// Removes up to `most` images of views that are given up. Returns the bytes that were freed.
     fn remove_dead(&mut self, most: usize) -> usize {
         let mut freed = 0;
         for home in take_chunk(&mut self.dead, most) {
@@ -439,7 +443,7 @@ impl Registry {
     }
 }
 
-/// Takes lists of at most `most` images in all from the end.
+/// Takes lists from the end, with at most `most` images in all.
 fn take_chunk(committed: &mut Vec<CommittedImages>, most: usize) -> Vec<CommittedImages> {
     let (mut chunk, mut left) = (Vec::new(), most);
     while left > 0

@@ -1,19 +1,21 @@
-//! Commits that wait for the log before a view may see them, and whose threads do not wait with
-//! them.
+//! Commits that wait for the log before a view may see them, while their threads do not wait.
 //!
-//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future is ended
-//! by the thread of `durability_waiter`, one after another. The program may see the commit
-//! acknowledged before that thread ends the transaction. So a thread that opens a view first shows
-//! to the view all commits that are acknowledged or may be, and does not wait for the other thread.
+//! With `LockRelease::AfterDurable` the thread of `durability_waiter` ends the transactions that
+//! commit with a callback or a future, one after another. The program may see a commit acknowledged
+//! before that thread ends the transaction. So a thread that opens a view first shows to the view
+//! all commits that are or may be acknowledged, and does not wait for the thread of
+//! `durability_waiter`.
 //!
-//! Threads: the committing one adds; that of `durability_waiter` takes; each that opens a view
-//! shows. `waiting` comes before the latch of a transaction's images. Invariants:
+//! Threads: the committing thread adds a commit; the thread of `durability_waiter` takes it; each
+//! thread that opens a view shows it. The latch `waiting` comes before the latch of a transaction's
+//! images. Invariants:
 //!
-//! 1. A transaction is added before its callback is queued or its future is made, and holds all its
+//! 1. A transaction is added before its callback is queued or its future is made. It holds all its
 //!    locks until it is taken.
-//! 2. It is shown to views once, under `waiting`, and its images are its own until it is taken.
+//! 2. A transaction is shown to views once, under `waiting`. Its images are its own until it is
+//!    taken.
 //!
-//! A crash ends all of it.
+//! A crash discards the whole list.
 
 use super::TxnImages;
 use crate::latch::Mutex;
@@ -23,27 +25,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// See the head of this file.
+/// The commits that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Unshown {
-    /// Number of those that wait. Stored (Release) under `waiting`; loaded (Acquire) by a thread
-    /// that opens a view. That thread has learnt of an acknowledgement after the store, or need not
-    /// see the transaction.
+    /// Number of commits that wait. Stored (Release) under `waiting`; loaded (Acquire) by a thread
+    /// that opens a view. If that thread knows that a commit was acknowledged, it has learnt so
+    /// after the store; otherwise it need not see the transaction.
     count: AtomicUsize,
-    /// By the ends of the commit records.
+    /// Commits that wait, by the ends of their records.
     waiting: Mutex<BTreeMap<Lsn, (Durability, Arc<TxnImages>)>>,
 }
 
 impl Unshown {
-    /// A commit is about to wait for the log.
+    /// Adds a commit that is about to wait for the log.
     pub(crate) fn add(&self, committed: &Committed, images: Arc<TxnImages>) {
         let mut waiting = self.waiting.lock();
         waiting.insert(committed.end, (committed.durability, images));
         self.count.store(waiting.len(), Ordering::Release);
     }
 
-    /// The commit that ends at `end` waits no more. Runs `show` with its images if it was not
-    /// shown.
+    /// Removes the commit that ends at `end`, which waits no more. Runs `show` with its images if
+    /// it was not shown.
     pub(crate) fn take(&self, end: Lsn, show: impl FnOnce(&TxnImages)) {
         let mut waiting = self.waiting.lock();
         if let Some((_, images)) = waiting.remove(&end) {
@@ -52,7 +54,8 @@ impl Unshown {
         }
     }
 
-    /// Runs `show` for those that have come as far as they asked, as `is_settled` tells.
+    /// Runs `show` for the commits that have reached the durability that they asked for, as
+    /// `is_settled` tells.
     #[inline]
     pub(crate) fn show_settled(
         &self,

@@ -1,20 +1,20 @@
 //! The before-images of one table that open views may need, in key order.
 //!
-//! An image is the value that a key had before the first change of one transaction. The images of a
-//! key lie in the order in which their transactions wrote it, which is the order of their exclusive
-//! locks and of their stamps. A view reads the image of the first of them that it does not see, or
-//! the leaf if it sees them all.
+//! An image is the value of a key before its first change by one transaction. The images of a key
+//! are in the order in which their transactions wrote the key, which is the order of their
+//! exclusive locks and of their stamps. A view reads the first image whose transaction it does not
+//! see, or the leaf if it sees all of them.
 //!
-//! Threads: writers publish and remove under `map`; readers look under `map` while they hold the
-//! leaf's latch. Invariants:
+//! Writers publish and remove images under `map`. Readers look at them under `map` while they hold
+//! the leaf's latch. Invariants:
 //!
-//! 1. An image is in `map` before its transaction changes the leaf, and until the change is undone
-//!    or no view needs it. So a reader that finds the change in the leaf finds the image.
-//! 2. A key has at most one image of each transaction, the oldest.
-//! 3. `count` is zero only if `map` is empty of everything that was published before (by the leaf's
-//!    latch) and not removed.
+//! 1. An image is in `map` from before its transaction changes the leaf until the change is undone
+//!    or no view needs the image. So a reader that finds the change in the leaf finds the image.
+//! 2. A key has at most one image of each transaction, which is the oldest.
+//! 3. `count` is zero only if every image that was published before, in the order of the leaf's
+//!    latch, was removed from `map`.
 //!
-//! Nothing here survives a crash, and no view does.
+//! Nothing here survives a crash, and neither does a view.
 
 use crate::direction::Direction;
 use crate::ids::TableId;
@@ -27,16 +27,16 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of an image and what belongs to it, without its key and value.
+/// Bytes of an image and its administration, without its key and value.
 const IMAGE_BYTES: usize = 192;
 
-/// A place in the order of commits, as views tell it: a view sees the transactions whose stamps are
-/// not above its own.
+/// A place in the order of commits for views. A view sees the transactions whose stamps are not
+/// above its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Stamp(pub(super) u64);
 
 impl Stamp {
-    /// Below every stamp.
+    /// A stamp below every other.
     pub(super) const NONE: Stamp = Stamp(0);
 }
 
@@ -44,8 +44,8 @@ impl Stamp {
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     /// Stamp of the transaction; zero until it has committed. Stored (Release) once, under the
-    /// latch of the transaction's images; loaded (Acquire) by readers. Every view that is open sees
-    /// it either before and after the store or at no time: see `Views::open`.
+    /// latch of the transaction's images; loaded (Acquire) by readers. The store changes nothing
+    /// for an open view, which sees the transaction always or never: see `Views::open`.
     stamp: AtomicU64,
 }
 
@@ -66,15 +66,15 @@ impl Outcome {
     }
 }
 
-/// A value before a change.
+/// The value of a key before a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Before {
-    /// The key was not there.
+    /// The key had no value.
     Absent,
-    /// The value.
+    /// The bytes of the value.
     Bytes(Box<[u8]>),
-    /// A long value. Its pages are there until its transaction has committed and this is replaced
-    /// by [`Before::Bytes`].
+    /// A long value in its pages. The pages exist until its transaction has committed and this is
+    /// replaced by [`Before::Bytes`].
     Chain(Chain),
     /// A long value that could not be read when its pages were about to be freed.
     Lost,
@@ -100,10 +100,10 @@ impl Before {
 #[derive(Debug)]
 struct BeforeImage {
     writer: Arc<Outcome>,
-    /// Number of bulk loads that came before it.
+    /// Number of bulk loads of the table before this image.
     era: usize,
-    /// Stamp of the transaction that wrote the key before; views below it do not need this image.
-    /// Zero if no image of that one is here: then no view is below it.
+    /// Stamp of the transaction that wrote the key before. Views below this stamp do not need the
+    /// image. Zero if that transaction has no image here, because then no view is below its stamp.
     since: Stamp,
     before: Before,
 }
@@ -118,11 +118,11 @@ fn cost(key: &[u8], before: &Before) -> usize {
 /// Outcome of publishing an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Publishing {
-    /// Published; it takes this number of bytes.
+    /// Published, with this number of bytes.
     Published(usize),
-    /// There is an older one of the same transaction.
+    /// The transaction has an older image of the key.
     Doubled,
-    /// No open view needs it.
+    /// No open view needs the image.
     Unneeded,
 }
 
@@ -130,31 +130,32 @@ pub(super) enum Publishing {
 #[derive(Debug)]
 pub(crate) struct Versions {
     pub(super) table: TableId,
-    /// Invariant 3. Raised and lowered under `map`; loaded (Acquire) by readers under the leaf's
-    /// latch.
+    /// Number of images in `map` (invariant 3). Raised and lowered under `map`; loaded (Acquire) by
+    /// readers under the leaf's latch.
     count: AtomicUsize,
     map: RwLock<BTreeMap<Box<[u8]>, BeforeImages>>,
     loads: Loads,
 }
 
-/// Bulk loads of a table since it was opened. Each found it empty, and had it to itself.
+/// Bulk loads of a table since the database was opened. Each load found the table empty, and had it
+/// to itself.
 ///
-/// A view that is older than the last load reads none of what the leaves hold, and of the images
-/// only those that were made between the last load that it sees and the next one.
+/// A view that is older than the last load reads nothing that the leaves hold. It reads only the
+/// images that were made between the last load that it sees and the next one.
 #[derive(Debug, Default)]
 struct Loads {
-    /// Stamp of the last load: [`UNDECIDED`] from before the tree has its keys until the load has
-    /// read the clock. Stored (Release) by the load; loaded (Acquire) under a leaf's latch.
+    /// Stamp of the last load, or [`UNDECIDED`] from before the tree has its keys until the load
+    /// has read the clock. Stored (Release) by the load; loaded (Acquire) under a leaf's latch.
     last: AtomicU64,
-    /// The stamps of all of them. Latched while the last one reads the clock.
+    /// Stamps of all loads. Latched while the last load reads the clock.
     stamps: RwLock<Vec<Stamp>>,
 }
 
-/// Above every stamp.
+/// A stamp above every other, for a load that has not read the clock yet.
 const UNDECIDED: u64 = u64::MAX;
 
 impl Loads {
-    /// The number of loads that the view sees, if that is not all of them.
+    /// Returns the number of loads that the view sees, or `None` if it sees all of them.
     #[inline]
     fn hidden_from(&self, view: Stamp) -> Option<usize> {
         if self.last.load(Ordering::Acquire) <= view.0 {
@@ -175,14 +176,14 @@ impl Versions {
         self.table
     }
 
-    /// Returns true if the view reads every leaf as it is: no key has an image, and no load is
-    /// newer.
+    /// Returns whether the view reads every leaf as it is: no key has an image, and no load is
+    /// newer than the view.
     #[inline]
     pub(super) fn is_clear(&self, view: Stamp) -> bool {
         self.count.load(Ordering::Acquire) == 0 && self.loads.hidden_from(view).is_none()
     }
 
-    /// The table is about to get the keys of a bulk load, which no open view sees. The load has the
+    /// Begins to give the table the keys of a bulk load, which no open view sees. The load has the
     /// table's exclusive lock.
     pub(crate) fn begin_load(&self) {
         let mut stamps = self.loads.stamps.write();
@@ -190,8 +191,8 @@ impl Versions {
         self.loads.last.store(UNDECIDED, Ordering::Release);
     }
 
-    /// The table has them: views that open from now on see them. A view reads the stamp that
-    /// `clock` gives, or waits for it.
+    /// Ends a bulk load, whose keys the table now has. Views that open from now on see them. A view
+    /// that reads meanwhile waits until `clock` has given the load's stamp.
     pub(super) fn end_load(&self, clock: impl FnOnce() -> Stamp) {
         let mut stamps = self.loads.stamps.write();
         let stamp = clock();
@@ -202,7 +203,7 @@ impl Versions {
     }
 
     /// Returns whether the view reads every key between the bounds as the leaf has it. The caller
-    /// holds the latch of the leaf between whose fences the bounds lie.
+    /// holds the leaf's latch, and the bounds lie between its fences.
     pub(super) fn is_clear_between(&self, view: Stamp, low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
         if is_empty(low, high) {
             return true;
@@ -214,8 +215,9 @@ impl Versions {
         map.range::<[u8], _>((low, high)).all(|(_, images)| unseen(images, view, None).is_none())
     }
 
-    /// Publishes the image of a key, whose exclusive lock the writer holds, unless the newest open
-    /// view sees the key's last writer: then no view needs it.
+    /// Publishes the image of a key whose exclusive lock the writer holds. If even the newest open
+    /// view does not see the key's last writer, all views read older images, so this image is not
+    /// needed and not published.
     pub(super) fn publish(
         &self,
         key: &[u8],
@@ -243,8 +245,8 @@ impl Versions {
         Publishing::Published(bytes)
     }
 
-    /// Removes the writer's image of a key, unless the view needs it. Returns the bytes that were
-    /// freed if it is gone.
+    /// Removes the writer's image of a key, unless `view` needs it. Returns the bytes that were
+    /// freed, or `None` if the image stays.
     pub(super) fn remove_unless_needed(
         &self,
         key: &[u8],
@@ -272,8 +274,8 @@ impl Versions {
         self.remove_unless_needed(key, writer, None).unwrap_or(0)
     }
 
-    /// Puts the bytes of a long value into the writer's image of a key, if that is still what the
-    /// image names. Returns by how many bytes it has grown.
+    /// Puts the bytes of a long value into the writer's image of a key, if the image still names
+    /// `chain`. Returns the bytes by which the image has grown.
     pub(super) fn settle(&self, key: &[u8], writer: &Arc<Outcome>, chain: Chain, before: &Before) -> usize {
         let mut map = self.map.write();
         let Some(images) = map.get_mut(key) else { return 0 };
@@ -285,8 +287,9 @@ impl Versions {
         before.bytes()
     }
 
-    /// Shows what a view has to read in place of the leaf's value of `key`, if anything. The caller
-    /// holds the leaf's latch, or looks again for what became of a long value.
+    /// Calls `see` with the former value that the view reads in place of the leaf's value of `key`,
+    /// or with `None` if it reads the leaf's. The caller holds the leaf's latch, or looks again
+    /// after it has read a long value.
     #[inline]
     pub(super) fn look<R>(&self, key: &[u8], view: Stamp, see: impl FnOnce(Option<&Before>) -> R) -> R {
         if self.is_clear(view) {
@@ -301,8 +304,8 @@ impl Versions {
     }
 
     /// Shows to `see` the entries between the bounds as the view reads them, in order, until `see`
-    /// returns false. `leaf` has those of the leaf, in the same order; the caller holds its latch,
-    /// and the bounds lie between its fences. Returns whether `see` was shown all of them.
+    /// returns false. `leaf` has the leaf's entries in the same order. The caller holds the leaf's
+    /// latch, and the bounds lie between its fences. Returns whether `see` was shown all entries.
     pub(super) fn merge(
         &self,
         view: Stamp,
@@ -334,7 +337,8 @@ impl Versions {
     }
 }
 
-/// The image of the first transaction that the view does not see; in `era` only, if that is given.
+/// Returns the image of the first transaction that the view does not see. With `era`, returns it
+/// only if it is of that era.
 fn unseen(images: &[BeforeImage], view: Stamp, era: Option<usize>) -> Option<&Before> {
     let first = images.iter().find(|image| !image.writer.is_seen_by(view))?;
     era.is_none_or(|era| first.era == era).then_some(&first.before)
@@ -351,7 +355,8 @@ pub(super) fn is_empty(low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
     }
 }
 
-/// Both in one order; an image takes the place of the leaf's entry of the same key.
+/// Merges the leaf's entries and the images in one order. An image takes the place of the leaf's
+/// entry of the same key.
 fn merge<'i>(
     leaf: LeafEntries<'_, '_>,
     images: impl Iterator<Item = (&'i [u8], &'i Before)>,
@@ -370,7 +375,7 @@ fn merge<'i>(
             Before::Absent => continue,
             Before::Bytes(bytes) => Value::Inline(bytes),
             Before::Chain(chain) => Value::Overflow { head: chain.head, length: chain.length },
-            // Found out when the value is read: nothing begins there.
+            // The loss is found when the value is read, because no chain begins at page 0.
             Before::Lost => Value::Overflow { head: crate::paged::page::PageId::NONE, length: 0 },
         };
         if !see(key, value) {

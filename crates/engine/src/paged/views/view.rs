@@ -2,12 +2,13 @@
 //!
 //! Used by the thread of its transaction. A reader looks at a leaf and at the images of its keys
 //! under one latching of the leaf, so it finds the image of each change that it finds in the leaf.
-//! What has become of the view or the table is asked after the read: a table that is dropped is
-//! marked before its pages are freed, and a view that is given up is told before its images go.
+//! After the read the reader checks whether the table was dropped or the view given up: a table is
+//! marked as dropped before its pages are freed, and a view is marked as given up before its images
+//! are removed.
 //!
-//! A long value is read with no latch held. Its pages are freed only after the image of the change
-//! that let go of them has the bytes, so the reader looks for an image again when it has read the
-//! pages.
+//! A long value is read with no latch held. Its pages are freed only after its bytes are in the
+//! image of the change that no longer uses them. So the reader looks for an image again after it
+//! has read the pages.
 
 use super::Views;
 use super::versions::{Before, Stamp, Versions};
@@ -22,11 +23,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// State that a view and the list of open ones share.
+/// State that a view shares with the list of open views.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Bytes of all images when the view was given up; zero: it was not. Stored (Release) before
-    /// its images are removed.
+    /// Bytes of all images when the view was given up; zero if it was not. Stored (Release) before
+    /// the view's images are removed.
     given_up: AtomicU64,
 }
 
@@ -36,16 +37,17 @@ impl Shared {
     }
 }
 
-/// A view. The transaction that has it gives it back with `Views::close`.
+/// A read view. The transaction that has it gives it back with `Views::close`.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(super) stamp: Stamp,
     shared: Arc<Shared>,
-    /// End of the last commit record that what it reads may depend on, as far as no lock tells.
+    /// End of the last commit record on which reads of the view may depend and which no lock tells.
     pub(super) depends: Lsn,
-    /// The end of the log when it had opened: all that it sees has committed below.
+    /// End of the log after the view was opened. Everything that the view sees has committed below
+    /// it.
     pub(super) limit: Lsn,
-    /// Tables that transactions have changed which could not keep the images.
+    /// Tables that transactions have changed without keeping images.
     pub(super) forgotten: Vec<super::images::Forgotten>,
 }
 
@@ -81,18 +83,18 @@ impl View {
         View { stamp, shared, depends: Lsn::ZERO, limit: Lsn::ZERO, forgotten: Vec::new() }
     }
 
-    /// The commits that what was read may depend on, of which `newest` is the last that the locks
-    /// tell of.
+    /// Returns the position on which reads depend. `newest` is the end of the last commit that the
+    /// locks tell.
     pub(crate) fn depends_on(&self, newest: Lsn) -> Lsn {
         self.depends.max(newest.min(self.limit))
     }
 
-    /// All that it sees has committed below.
+    /// Position below which everything that the view sees has committed.
     pub(crate) fn limit(&self) -> Lsn {
         self.limit
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub(crate) fn get(
         &self,
         views: &Views,
@@ -140,7 +142,7 @@ impl View {
         self.judged(views, table, onward)
     }
 
-    /// A long value that a scan has met.
+    /// Reads a long value that a scan has met.
     pub(crate) fn long_value(
         &self,
         views: &Views,
@@ -179,7 +181,7 @@ impl View {
         }
     }
 
-    /// The outcome of a read, unless the read could not be right.
+    /// Returns the outcome of a read, or an error if the read could not be right.
     fn judged<T>(&self, views: &Views, table: &PagedTable, outcome: Result<T>) -> Result<T> {
         table.check()?;
         let bytes = self.shared.given_up.load(Ordering::Acquire);
