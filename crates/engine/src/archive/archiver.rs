@@ -5,9 +5,9 @@
 //! of pages and next table number, so that these two cover the records of the stretch.
 //!
 //! The memory engine's log has several streams, and arbitrary ends of them are no state that a
-//! crash leaves. So its archiver works in rounds. A round takes a stamp below which no record can
-//! be appended any more (the horizon), then a cut of all streams
-//! ([`Log::cut`](katydid_wal::Log::cut)), and gives the log below the cut in stretches of all
+//! crash leaves. So its archiver works in rounds. A round first takes a stamp below which no record
+//! can be appended any more (the horizon), then a cut of all streams
+//! ([`Log::cut`](katydid_wal::Log::cut)). It then gives the log below the cut in stretches of all
 //! streams. The head of the round's last stretch says that the stretch ends at a cut, and names the
 //! stamp up to which the cut has every commit. The stamp is below the horizon and at most the
 //! greatest archived stamp, because the clock of a restored database continues from the greatest
@@ -524,8 +524,9 @@ enum ResumeFailure {
     Failed(wal::Error),
 }
 
-/// The position from which on the log of a stream is kept for an archive that ends with `part`:
-/// that of the part's last record, or the end of the part if the log no longer has that record.
+/// Returns the position from which on a stream's log is kept for an archive that ends with `part`.
+/// It is the position of the part's last record, or the end of the part if the log no longer has
+/// that record.
 fn kept_from(stream: &wal::Stream, part: &StreamPart) -> std::result::Result<Lsn, ResumeFailure> {
     let Some(last) = part.last else {
         return match (part.to <= stream.durable(), part.to >= stream.start()) {

@@ -26,19 +26,19 @@
 //! comes after it, and by 1 the value that R reads is at least e. R waits until the log is durable
 //! up to that value before it is acknowledged, so no program learns k's new value before it is
 //! durable. If e were published after the removal, R could be granted in between, read the bucket's
-//! old value, and be acknowledged as a read-only transaction; a crash would then undo the value
+//! old value, and be acknowledged as a read-only transaction. A crash would then undo the value
 //! that R has reported. W's own dependencies are not recorded here: W's records lie above the
 //! commit records on which W depended when it appended them (`Writer::depend_on`), so a log that is
 //! durable up to e includes those commit records.
 //!
 //! A table's newest commit end is far above what most intervals depend on. After the holder of an
-//! interval has read the keys in it, the holder may replace this value by the greatest of two
-//! others: the buckets of the keys that it has found, and the newest commit that has removed a key
-//! of the table (`LockSpace::dependence_of`). This value suffices, because a reader sees W's change
-//! of k as k's value or as k's absence. If k is present, W published k's bucket before it released
-//! k. If k is absent, a transaction W' has removed it, where W' is W or later than W. W' published
-//! the removal before it released k, and its commit end is not below that of W, on which W'
-//! depended.
+//! interval has read its keys, the holder may use a nearer value instead
+//! (`LockSpace::dependence_of`): the greatest of the buckets of the keys that it has found, and of
+//! the newest commit that has removed a key of the table. The nearer value suffices, because a
+//! reader sees W's change of k as k's value or as k's absence. If k is present, W published k's
+//! bucket before it released k. If k is absent, a transaction W' has removed it, where W' is W or
+//! later than W. W' published the removal before it released k, and its commit end is not below
+//! that of W, on which W' depended.
 //!
 //! Dependencies are not stored on the device, and need not be: after recovery everything visible is
 //! durable.

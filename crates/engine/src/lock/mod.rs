@@ -33,10 +33,10 @@
 //! 2. All locks of a transaction are released together, by [`Locks::release_all`]; rolling back to
 //!    a savepoint keeps them. So an ended transaction never waits again, and the graph may keep
 //!    edges to it.
-//! 3. Waits are first come, first served, also between points and ranges: a range that waits blocks
-//!    later writers inside it, and a writer that waits blocks later ranges around its key. A
-//!    request does not begin such a wait for another waiter if the wait would close a cycle; the
-//!    request then goes before that waiter. So fairness alone makes no deadlock.
+//! 3. Waits are first come, first served, also between points and ranges: a waiting range blocks
+//!    later writers inside it, and a waiting writer blocks later ranges around its key. A request
+//!    does not begin such a wait for another waiter if the wait would close a cycle; the request
+//!    then goes before that waiter. So fairness alone makes no deadlock.
 //! 4. Every wait is in the waits-for graph. So every deadlock is found, and ends with exactly one
 //!    victim (rule 4 of `wait`).
 //! 5. Memory is bounded by the number of locks held and waited for, plus about 4 KiB per table

@@ -2,9 +2,9 @@
 //!
 //! A transaction is one record of one stream. The order is that of the stamps, and a transaction
 //! takes its stamp when it begins. So a record with a lower stamp may still be appended after a
-//! durable one, in the same stream or in another. The feed works in rounds: it finds a stamp below
-//! which no record can be appended any more (a *horizon*), then notes the end of each stream, and
-//! gives the records below the horizon when all streams are durable up to the noted ends.
+//! durable one, in the same stream or in another. The feed works in rounds. A round finds a stamp
+//! below which no record can be appended any more (a *horizon*), then notes the end of each stream.
+//! It gives the records below the horizon when all streams are durable up to the noted ends.
 //! Invariants:
 //!
 //! 1. The horizon is the bound of a reader that begins, and at most the stamp of each transaction

@@ -2,9 +2,9 @@
 //! section 3.4: early version consistency check).
 //!
 //! The transaction's thread runs this check. A transaction whose reads have changed cannot commit
-//! at any later timestamp either. A transaction that fails here does not affect other transactions:
-//! it leaves no version for which they would wait, no record of a key that it would have inserted,
-//! and no `rts` that would refuse a writer with an earlier timestamp. Differences from the paper:
+//! at any later timestamp either. A transaction that fails here does not affect other transactions.
+//! It leaves no version to wait for, no record of a key to be inserted, and no `rts` that would
+//! refuse a writer with an earlier timestamp. Differences from the paper:
 //!
 //! 1. Scanned intervals are checked only at validation, because the index keeps timestamps, not
 //!    versions.

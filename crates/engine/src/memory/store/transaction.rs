@@ -3,9 +3,9 @@
 //!
 //! One thread at a time uses a transaction, which may move between threads. Invariants:
 //!
-//! 1. Everything that the transaction has seen of other transactions is in `reads` (a version of a
-//!    record, or that a record has no value), in `passed` (intervals without other keys), or in the
-//!    `expected` of a write. A transaction that only reads needs none of these, because nothing
+//! 1. The transaction remembers everything that it has seen of other transactions: in `reads` (the
+//!    version of a record, or that it has none), in `passed` (intervals without other keys), or in
+//!    the `expected` of a write. A transaction that only reads needs none of these, because nothing
 //!    below its bound changes.
 //! 2. `depends` has the position of each transaction whose version was seen and that is not durable
 //!    yet.

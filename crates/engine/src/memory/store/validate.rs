@@ -1,10 +1,9 @@
 //! Commit-time validation: pending versions are installed, then the read set is checked again.
 //!
 //! The order is that of Cicada (section 3.4). First, versions with an undecided status are put on
-//! top of their chains. Then each read is checked once more, and its `rts` is raised. If each of
-//! two transactions has read a key that the other writes, the transaction with the later timestamp
-//! either finds the other's version, or raises an `rts` that refuses this version afterwards.
-//! Invariants:
+//! top of their chains. Then each read is checked once more, and its `rts` is raised. So if each of
+//! two transactions has read a key that the other writes, the later transaction either finds the
+//! other's version, or raises an `rts` that refuses this version afterwards. Invariants:
 //!
 //! 1. A transaction is validated at one timestamp. All its versions have this timestamp, and all
 //!    its reads are of the last versions below it.

@@ -2,9 +2,9 @@
 //!
 //! Any thread runs this code. The directory maps lower fences to leaves; the first leaf begins at
 //! the empty key. A thread takes the directory's latch exclusively only to split a full leaf or to
-//! join an empty one with its neighbour; it holds the latch shared while it holds a leaf's latch.
-//! No thread waits for a transaction under these latches. Rank 6: directory, then one leaf, then a
-//! shard of the hash table or a chain.
+//! join an empty one with its neighbour. A thread that holds a leaf's latch holds the directory's
+//! latch shared. No thread waits for a transaction under these latches. Rank 6: directory, then one
+//! leaf, then a shard of the hash table or a chain.
 
 mod fence;
 mod leaf;
