@@ -130,7 +130,7 @@ impl Backup {
         drop(progress);
         let (id, stamp, bytes, micros) = match reply.map_err(Failure::failed)? {
             Reply::Copied { id, stamp, bytes, micros } => (id, stamp, bytes, micros),
-            other => return Err(Failure::failed(format_args!("not a copy: {other:?}"))),
+            other => return Err(Failure::failed(format_args!("an unexpected reply: {other:?}"))),
         };
         let verified = match self.flags.verify {
             true => Some(Database::verify_path(&self.to, None)?),
@@ -170,7 +170,7 @@ fn show(progress: &mut Progress, begun: Instant, done: u64, of: u64) {
 impl Restore {
     pub fn run(self) -> Result<()> {
         let Some((to, from)) = self.folders.split_last() else {
-            return Err(Failure::usage("the folder of a backup and that of the database are needed"));
+            return Err(Failure::usage("the folders of a backup and of the new database are needed"));
         };
         for dir in from.iter().take(1) {
             DatabaseDir { dir: dir.clone() }.must_exist()?;

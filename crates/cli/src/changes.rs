@@ -149,7 +149,7 @@ impl ChangesCommand {
             };
             let given = match client.ask(&request) {
                 Ok(Reply::Changes(given)) => given,
-                Ok(other) => return Err(Failure::failed(format_args!("not the changes: {other:?}"))),
+                Ok(other) => return Err(Failure::failed(format_args!("an unexpected reply: {other:?}"))),
                 Err(AskError::Refused(Refusal::Closed)) if self.follow => return Ok(()),
                 Err(AskError::Ended)
                     if is_stopped.load(Ordering::Acquire)

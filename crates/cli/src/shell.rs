@@ -167,8 +167,8 @@ impl Session<'_> {
         }
     }
 
-    /// Runs `body` in the open transaction. Without one, runs it in a new transaction and commits
-    /// that.
+    /// Runs `body` in the open transaction. If none is open, runs it in a new transaction and
+    /// commits that.
     fn within<T>(&self, body: impl Fn(&Transaction) -> katydid::Result<T>) -> katydid::Result<T> {
         match &self.txn {
             Some(txn) => body(txn),
@@ -230,7 +230,7 @@ impl Session<'_> {
         let stat = match answer(self.database, &Request::Stat) {
             Reply::Stat(stat) => stat,
             Reply::Refused(refusal) => return Err(Failure::failed(refusal)),
-            other => return Err(Failure::failed(format_args!("no stat: {other:?}"))),
+            other => return Err(Failure::failed(format_args!("an unexpected reply: {other:?}"))),
         };
         let mut out = Output::new();
         as_lines(&stat).into_iter().try_for_each(|(name, value)| out.line(format!("{name:<20}{value}")))?;

@@ -54,7 +54,7 @@ impl DropTable {
     }
 }
 
-/// Print positions and counters, and what keeps the oldest part of the log
+/// Print positions and counters, and the reason why the log keeps its oldest part
 ///
 /// Counters count since the database was opened. If a process has it open and listens at its
 /// socket, they are the counters of that process. Otherwise this command opens the database

@@ -52,7 +52,7 @@ pub enum NvramSource {
 }
 
 impl LogFlags {
-    /// Sets the options that the flags give.
+    /// Returns the options with the values of the flags.
     pub fn apply(&self, log: Options) -> Result<Options> {
         let medium = self.settings(log.medium.into())?.medium(self.kind.unwrap_or(log.medium.kind()));
         Ok(Options { medium, ..log })
@@ -74,7 +74,7 @@ impl LogFlags {
 }
 
 impl NvramFlags {
-    /// Sets the options that the flags give.
+    /// Returns the options with the values of the flags.
     pub fn apply(&self, mut nvram: NvramOptions) -> Result<NvramOptions> {
         let latency = self.nvram_latency;
         let want = match (self.nvram, latency) {

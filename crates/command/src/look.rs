@@ -72,7 +72,7 @@ impl DatabaseDir {
         match Client::connect(&self.dir) {
             Ok(client) => Ok(Look::Running(client)),
             Err(ConnectError::NoSocket) => Err(Failure::failed(format_args!(
-                "{locked}; it cannot be looked at meanwhile, because that process has opened no socket \
+                "{locked}; no other process can read it now, because that process has opened no socket \
                  (in a program: katydid_observe::Socket::open)"
             ))),
             Err(error) => Err(Failure::failed(format_args!("{locked}; {error}"))),
@@ -208,5 +208,7 @@ fn asked((low, high): &Bounds) -> (Bound<Bytes>, Bound<Bytes>) {
 /// Makes the failure for a reply to another request. The process must be of another version that
 /// has the same protocol number.
 fn unexpected(reply: &Reply) -> Failure {
-    Failure::failed(format_args!("the process that has the database open gave another reply: {reply:?}"))
+    Failure::failed(format_args!(
+        "the process that has the database open sent an unexpected reply: {reply:?}"
+    ))
 }

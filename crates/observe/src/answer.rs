@@ -37,7 +37,7 @@ fn read(database: &Database, request: &Request) -> Result<Reply, Error> {
             log_stretch(database, (archiver, *keep), archived.as_ref(), *note)
         }
         Request::Changes { .. } | Request::Backup { .. } => {
-            let reason = "it is answered by the connection of a socket only".to_owned();
+            let reason = "only a connection to a socket answers it".to_owned();
             Ok(Reply::Refused(Refusal::Request(reason)))
         }
         Request::Get { table, key } => {

@@ -26,7 +26,7 @@ pub enum CommittedChange {
     Row {
         /// Number of the table.
         table: u32,
-        /// Its name, where the feed knows it.
+        /// Name of the table, if the feed knows it.
         name: Option<String>,
         /// The key.
         key: Bytes,
@@ -50,7 +50,7 @@ pub enum CommittedChange {
     Loaded {
         /// Number of the table.
         table: u32,
-        /// Its name, where the feed knows it.
+        /// Name of the table, if the feed knows it.
         name: Option<String>,
     },
     /// A change of a kind that this program does not know.

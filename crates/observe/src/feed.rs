@@ -99,7 +99,7 @@ impl Feed {
     pub(crate) fn acknowledge(&mut self) -> Result<(), FeedEnd> {
         match &mut self.source {
             _ if self.rest.is_some() => {
-                let reason = "a transaction was given in part only".to_owned();
+                let reason = "the last transaction is not complete yet".to_owned();
                 Err(FeedEnd::Refused(Refusal::Request(reason)))
             }
             Source::Changes(_) => Ok(()),

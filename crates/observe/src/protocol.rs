@@ -105,7 +105,7 @@ pub struct ChangesBegin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsumerName {
-    /// Its name.
+    /// Name of the consumer.
     pub name: String,
     /// Maximum bytes of log that the database keeps for a new consumer.
     pub keep: u64,
@@ -173,7 +173,7 @@ pub enum Reply {
 #[non_exhaustive]
 pub enum Refusal {
     /// The other side speaks another protocol.
-    #[error("it speaks protocol {0}, and this program protocol {PROTOCOL}")]
+    #[error("it speaks protocol {0}, but this program speaks protocol {PROTOCOL}")]
     Protocol(u32),
     /// The request cannot be read, or is not known.
     #[error("the request is not understood: {0}")]
@@ -185,7 +185,7 @@ pub enum Refusal {
     #[error("{0} other clients are connected")]
     Busy(usize),
     /// The owner is closing the database.
-    #[error("the process that has the database open closes it")]
+    #[error("the process that has the database open is closing it")]
     Closed,
     /// Reading the database failed, with this error.
     #[error("{0}")]

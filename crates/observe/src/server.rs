@@ -50,7 +50,7 @@ pub enum OpenError {
     Io {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// Cause of the failure.
         source: io::Error,
     },
 }

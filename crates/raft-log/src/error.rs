@@ -27,23 +27,23 @@ pub enum Error {
     Encode {
         /// Kind of the value.
         what: &'static str,
-        /// Why.
+        /// Cause of the failure.
         source: Arc<rmp_serde::encode::Error>,
     },
-    /// A record is undamaged, but its content is not what a program with these types writes. The
-    /// log belongs to another program, or the types have changed.
+    /// A record is undamaged, but cannot be decoded as one of these types. The log belongs to
+    /// another program, or the types have changed.
     #[error("the {what} at {at} cannot be decoded: {source}")]
     Decode {
         /// Kind of the value.
         what: &'static str,
         /// Start of the record.
         at: Lsn,
-        /// Why.
+        /// Cause of the failure.
         source: Arc<rmp_serde::decode::Error>,
     },
-    /// The log has a record that no Raft log has. It belongs to another program, or to a newer
-    /// version.
-    #[error("the record at {at} is none of a Raft log: {reason}")]
+    /// The log has a record that no Raft log of this version has. The log belongs to another
+    /// program, or to a newer version.
+    #[error("the record at {at} does not belong to a Raft log: {reason}")]
     Foreign {
         /// Start of the record.
         at: Lsn,
@@ -61,7 +61,7 @@ pub enum Error {
     /// The system cannot start a thread for the log.
     #[error("the thread that completes appends could not be started: {source}")]
     Thread {
-        /// Why.
+        /// Cause of the failure.
         source: Arc<io::Error>,
     },
     /// An earlier call failed. No call changes or acknowledges anything any more; opening the log

@@ -288,7 +288,7 @@ impl<C: RaftTypeConfig> RaftLog<C> {
             }
             if number < in_memory && bytes < bytes_max {
                 let at = reader.position();
-                return Err(Error::Foreign { at, reason: "an entry of the index is not there" });
+                return Err(Error::Foreign { at, reason: "an entry of the index is missing" });
             }
             if number < in_memory {
                 return Ok(entries);

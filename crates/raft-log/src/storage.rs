@@ -2,7 +2,7 @@
 //!
 //! Any task may call it. Truncating and purging block the calling task for a sync. Reading blocks
 //! for the device if entries are not in memory. Appending blocks only for room in the log buffer.
-//! Saving a vote waits as a future.
+//! Saving a vote is a future that waits for the sync.
 
 use crate::log::RaftLog;
 use openraft::alias::{LogIdOf, VoteOf};
@@ -59,8 +59,8 @@ impl<C: RaftTypeConfig> RaftLogStorage<C> for RaftLog<C> {
         self.durable(end).await
     }
 
-    /// Becomes durable with the next vote or entry. If a crash loses it, a restarted node only
-    /// applies fewer entries at first.
+    /// The committed log id becomes durable with the next vote or entry. If a crash loses it, a
+    /// restarted node only applies fewer entries at first.
     async fn save_committed(&mut self, committed: Option<LogIdOf<C>>) -> Result<(), io::Error> {
         if self.committed() != committed {
             self.change_state(|state| state.committed = committed)?;

@@ -1,9 +1,9 @@
 //! The last entries of a log, encoded, in memory. Replication reads most entries soon after they
 //! were appended.
 //!
-//! One thread at a time uses it, under the log's latch. The tail is a suffix of the entries with at
-//! most [`BYTES_MAX`] bytes, or a single larger entry; other entries are read from the log's files.
-//! A crash loses the tail.
+//! One thread at a time uses the tail, under the log's latch. The tail is a suffix of the entries
+//! with at most [`BYTES_MAX`] bytes, or a single larger entry; other entries are read from the
+//! log's files. A crash loses the tail.
 
 use std::collections::VecDeque;
 

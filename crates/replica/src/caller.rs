@@ -30,7 +30,7 @@ use tokio_util::codec::Framed;
 /// Least pause between two tries of a call; the longest pause is twice as long. A try at a leader
 /// that a replica has just named has no pause.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Most connections that are kept.
+/// Maximum number of kept connections.
 const KEPT_MAX: usize = 512;
 
 /// See the head of this file.
@@ -359,5 +359,5 @@ fn unexpected(reply: &ClientReply) -> Error {
         ClientReply::Rows { .. } => "rows",
         ClientReply::Done | ClientReply::Refused(_) => "no content",
     };
-    Error::io("a replica", io::Error::other(format!("it answered another call, with {kind}")))
+    Error::io("a replica", io::Error::other(format!("it sent {kind}, which answers another call")))
 }

@@ -84,7 +84,7 @@ pub enum Error {
     /// with the same id.
     #[error("whether request {id} committed is unknown: {reason}")]
     Unknown {
-        /// The request to ask by.
+        /// The request to resolve.
         id: RequestId,
         /// The reason.
         reason: UnknownReason,
@@ -92,7 +92,7 @@ pub enum Error {
     /// The state of the replica is older than the caller accepts.
     #[error("the replica's state may be {} old; at most {} ms were asked for", Age(*age), max.as_millis())]
     TooStale {
-        /// Age of the state, where it is known.
+        /// Age of the state, if it is known.
         age: Option<Duration>,
         /// Maximum age asked for.
         max: Duration,
@@ -178,7 +178,7 @@ pub enum UnknownReason {
 }
 
 impl Error {
-    /// Returns true if the transaction may have committed all the same, or may commit later.
+    /// Returns true if the transaction may have committed or may commit later.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Error::Unknown { .. })
     }

@@ -295,7 +295,7 @@ impl Group {
             let linearizer = linearizer.map_err(|error| self.read_failed(error))?;
             let ready = linearizer.try_await_ready(raft, Some(wait)).await.map_err(stopped)?;
             let Ok(ready) = ready else {
-                return Err(self.no_quorum("the entries from before it became leader are not applied yet"));
+                return Err(self.no_quorum("it has not applied the entries before its election yet"));
             };
             let read = ready.read_log_id().log_id();
             if read.leader_id != leadership {

@@ -16,7 +16,7 @@ pub struct ReplicaOptions {
     /// Folder of the replica, with its Raft log in `log` and its state in `state`. The folder is
     /// created if it is missing, and belongs to this replica for good.
     pub folder: PathBuf,
-    /// Id of the cluster, the same at all its replicas. Replicas of other clusters are refused.
+    /// Id of the cluster, equal at all its replicas. Replicas of other clusters are refused.
     pub cluster: [u8; 16],
     /// Number of this replica, unique in the cluster.
     pub id: ReplicaId,

@@ -56,7 +56,7 @@ pub(crate) struct Links {
 /// Makes connections to other replicas.
 pub(crate) struct Peers(pub(crate) Arc<Links>);
 
-/// The way to another replica, for one kind of messages.
+/// Access to another replica, for one kind of messages.
 pub(crate) struct Peer {
     links: Arc<Links>,
     target: ReplicaId,
@@ -231,7 +231,7 @@ impl Peer {
     }
 
     fn unexpected(&self, action: RPCTypes) -> RPCError<Types> {
-        self.error(LinkError::Failed("it answered another call".to_owned()), action)
+        self.error(LinkError::Failed("it sent the answer to another call".to_owned()), action)
     }
 
     async fn send_snapshot(

@@ -336,7 +336,7 @@ impl Replica {
                     Ok(Err(_)) => return Err(Error::Closed),
                     Err(_) => {
                         let reason =
-                            format!("the state waited for did not come within {} ms", wait.as_millis());
+                            format!("the awaited status did not come within {} ms", wait.as_millis());
                         return Err(Error::NoQuorum { replica, reason });
                     }
                 }

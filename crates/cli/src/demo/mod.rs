@@ -1,8 +1,8 @@
 //! `demo crash`: kills processes and cuts the power, and shows that no acknowledged commit is lost.
 //!
-//! A thread reads keys from the terminal; the program does not wait for its end. The main thread
-//! does the rest, and shows the counters ten times a second. The clients run in another process,
-//! and on threads of their own.
+//! A thread reads keys from the terminal; the program does not wait for that thread. The main
+//! thread does the rest, and shows the counters ten times a second. The clients run in another
+//! process, and on threads of their own.
 
 mod clients;
 mod scenes;
@@ -30,7 +30,7 @@ use tally::{Ack, Verdict};
 /// Interval between two updates of the counters.
 const SHOWN_EVERY: Duration = Duration::from_millis(100);
 
-/// Show what the store does, in a terminal
+/// Demonstrate the store in a terminal
 #[derive(Debug, Subcommand)]
 pub enum Demo {
     Crash(Crash),

@@ -118,7 +118,9 @@ fn hear(pipe: ChildStdout, tally: &Shared) -> Result<()> {
                 Ok(0) => return Ok(()),
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::failed(format_args!("cannot hear the clients: {error}"))),
+                Err(error) => {
+                    return Err(Failure::failed(format_args!("cannot read from the clients: {error}")));
+                }
             }
         }
         locked(tally).note(&[Ack::decode(bytes)]);

@@ -43,11 +43,11 @@ impl End {
     pub fn fault(&self, found: &Checked) -> Option<String> {
         if (self.tables, self.rows) != (found.tables, found.rows) {
             return Some(format!(
-                "it says that there are {} tables and {} rows, and there are {} and {}",
+                "it counts {} tables and {} rows, but the dump has {} and {}",
                 self.tables, self.rows, found.tables, found.rows
             ));
         }
-        (self.sum != found.sum()).then(|| "the checksum of the lines before it is another one".to_owned())
+        (self.sum != found.sum()).then(|| "the checksum does not match the lines before it".to_owned())
     }
 }
 

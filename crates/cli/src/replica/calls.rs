@@ -125,7 +125,9 @@ impl Acknowledged {
         let id = RequestId { client: client.open_client().map_err(failed)?, sequence: 1 };
         let committed = client.write(id, set, self.options()).map_err(failed)?;
         match self.all && committed.reached != Replicated::All {
-            true => Err(Failure::failed("it is committed at a majority; not every voter had it in time")),
+            true => Err(Failure::failed(
+                "the write is committed at a majority, but not every voter had it in time",
+            )),
             false => Ok(()),
         }
     }

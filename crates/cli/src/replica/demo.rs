@@ -190,7 +190,7 @@ impl Stage<'_> {
                 if let (None, Some(at)) = (failover, killed_at.filter(|at| ack.begun > *at)) {
                     failover = Some(at.elapsed());
                     let ms = at.elapsed().as_millis();
-                    self.tell(&format!("the first commit after that is acknowledged {ms} ms later"))?;
+                    self.tell(&format!("the first commit after the kill is acknowledged {ms} ms later"))?;
                     self.replicas.again(first)?;
                     self.tell(&format!("replica {first} runs again"))?;
                 }
@@ -389,7 +389,7 @@ impl Running {
         let ended = self.0.wait();
         match ended {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(Failure::failed(format_args!("replica {id} did not close well: {status}"))),
+            Ok(status) => Err(Failure::failed(format_args!("replica {id} did not close cleanly: {status}"))),
             Err(error) => Err(Failure::failed(format_args!("cannot wait for replica {id}: {error}"))),
         }
     }

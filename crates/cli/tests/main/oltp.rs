@@ -33,8 +33,8 @@ const SMALL: [(&str, &str, &[&str]); 7] = [
     ("index", "sysbench --table-size 300 --mix update-index --skew 0.5", &["oltp_update_index"]),
 ];
 
-/// Number of transactions of a run. One transaction in fifty is of the rarest kind. Their number
-/// depends on the scheduler, so a run without one must be improbable: 2 in 10^9.
+/// Number of transactions of a run. One transaction in fifty is of the rarest kind. The number of
+/// such transactions depends on the scheduler, so a run without one must be improbable: 2 in 10^9.
 const OPERATIONS: u64 = 1_000;
 
 fn report(dir: &Path, words: &str) -> Value {

@@ -1,4 +1,4 @@
-//! Runs the built program and collects what it prints.
+//! Runs the built program and collects its output.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -126,7 +126,7 @@ fn torn_copy(engine: EngineKind, late: &[&str]) -> tempfile::TempDir {
     root
 }
 
-/// Checks that `verify` does not call the copy sound, as opening fails.
+/// Checks that `verify` finds a fault in the copy, and that opening the copy fails.
 fn assert_not_called_sound(root: &tempfile::TempDir) {
     let copied = root.path().join("copied");
     let before = contents(&copied);

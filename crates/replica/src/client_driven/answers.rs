@@ -87,7 +87,7 @@ impl Answers {
                     let client = key.try_into().map(|key| ClientId(u128::from_be_bytes(key)));
                     let last = postcard::from_bytes::<LastAnswer>(value);
                     let (Ok(client), Ok(last)) = (client, last) else {
-                        return Err(Error::Internal("a row of the table of answers is none"));
+                        return Err(Error::Internal("a row of the table of answers cannot be decoded"));
                     };
                     let entry = Entry { last: Some(last), ..Entry::default() };
                     sessions.insert(client, Arc::new(Mutex::new(entry)));
@@ -122,7 +122,7 @@ impl Answers {
         answer: &LastAnswer,
     ) -> Result<(), Error> {
         let Some(table) = &self.table else { return Ok(()) };
-        let row = postcard::to_stdvec(answer).map_err(|_| Error::Internal("an answer has no bytes"))?;
+        let row = postcard::to_stdvec(answer).map_err(|_| Error::Internal("an answer cannot be encoded"))?;
         transaction.put(table, client.0.to_be_bytes(), row)
     }
 

@@ -40,21 +40,21 @@ pub enum Error {
     #[error(transparent)]
     Different(Box<Divergence>),
     /// The session has a transaction whose outcome is unknown. Nothing was sent.
-    #[error("transaction {id} of this session is to be resolved first")]
+    #[error("the outcome of transaction {id} of this session is unknown: resolve it first")]
     Unresolved {
         /// That transaction.
         id: TransactionId,
     },
     /// Another session has a transaction on the same key whose outcome is unknown. Nothing was
     /// sent.
-    #[error("a key of this transaction belongs to transaction {id}, whose outcome is unknown")]
+    #[error("transaction {id}, whose outcome is unknown, holds the lock of a key of this transaction")]
     KeyUnknown {
         /// That transaction.
         id: TransactionId,
     },
     /// Another transaction holds a key, and waiting for it could be a deadlock. Nothing was sent;
     /// the same transaction may succeed later.
-    #[error("another transaction holds a key of this one")]
+    #[error("another transaction holds the lock of a key of this transaction")]
     KeyBusy,
     /// A replica could not be reached, or does not speak the protocol. A call that would have begun
     /// a transaction has sent nothing.

@@ -42,13 +42,13 @@ pub enum FrameError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The first bytes are not those of a frame.
-    #[error("a frame begins with {0:02x?}")]
+    #[error("a frame cannot begin with the bytes {0:02x?}")]
     Magic([u8; 4]),
     /// The other side speaks another version of the protocol.
     #[error("a frame of protocol version {0}, not {VERSION}")]
     Version(u16),
     /// The frame is a request where a reply was due, or a reply where a request was due.
-    #[error("a frame of kind {0}")]
+    #[error("a frame of unexpected kind {0}")]
     Kind(u16),
     /// The body is longer than allowed.
     #[error("a frame of {0} bytes, more than {BODY_BYTES_MAX}")]
@@ -57,7 +57,7 @@ pub enum FrameError {
     #[error("a frame whose checksum is wrong")]
     Checksum,
     /// The checksum is right, but the body is not an encoded message.
-    #[error("a frame that holds no message: {0}")]
+    #[error("the body of a frame is no message: {0}")]
     Message(postcard::Error),
 }
 

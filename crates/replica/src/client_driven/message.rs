@@ -82,7 +82,7 @@ pub enum Request {
     Read {
         /// Name of the table.
         table: String,
-        /// Key in it.
+        /// Key in that table.
         key: Vec<u8>,
     },
     /// Reads at most `limit` rows of a table, in key order. Answered by [`Reply::Rows`].

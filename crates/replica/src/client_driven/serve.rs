@@ -87,7 +87,7 @@ impl<'s> Connection<'s> {
             Request::Contents => contents::contents(database).map(Reply::Contents),
             Request::Stat => self.shared.tally.stat(database).map(Reply::Stat),
             Request::Forget => match &self.session {
-                None => return Reply::Unserved("no session was begun".to_owned()),
+                None => return Reply::Unserved("the connection has begun no session".to_owned()),
                 Some(Begun { client, entry, connection }) => {
                     let mut entry = entry.lock();
                     if entry.ended || entry.connections != *connection {
@@ -122,7 +122,7 @@ impl<'s> Connection<'s> {
     fn transact(&mut self, id: TransactionId, operations: &[Operation]) -> (Outcome, bool) {
         let not_allowed = |text: String| (Outcome::Refused(Refusal::NotAllowed(text)), false);
         let Some(Begun { client, entry, connection }) = &self.session else {
-            return not_allowed("no session was begun".to_owned());
+            return not_allowed("the connection has begun no session".to_owned());
         };
         if *client != id.client {
             return not_allowed(format!("the connection belongs to session {client}"));
@@ -140,7 +140,7 @@ impl<'s> Connection<'s> {
                 let found = last.map(|last| last.found.clone()).unwrap_or_default();
                 (Outcome::Committed { found }, true)
             }
-            Ordering::Less => (Outcome::InDoubt("a later transaction was answered".to_owned()), false),
+            Ordering::Less => (Outcome::InDoubt("the session has a later transaction".to_owned()), false),
             Ordering::Greater => {
                 let shared = self.shared;
                 match apply(&shared.database, &mut self.tables, &shared.answers, id, operations) {

@@ -11,8 +11,7 @@
 //!    answered first. Then the database is closed.
 //! 3. A connection that sends a damaged frame is ended. Its committed transactions stay.
 //!
-//! A crash leaves what the database recovers; with [`AnswerTable::Durable`] that includes the
-//! answers.
+//! After a crash the database recovers; with [`AnswerTable::Durable`] the answers are part of it.
 //!
 //! | lock | guards | rank |
 //! |---|---|---|

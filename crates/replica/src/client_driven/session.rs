@@ -36,7 +36,7 @@ struct Unresolved {
 pub struct Committed {
     /// Identity of the transaction.
     pub id: TransactionId,
-    /// The values that its reads found, the same at every replica.
+    /// The values that the transaction's reads found, equal at every replica.
     pub found: Vec<Option<Vec<u8>>>,
 }
 

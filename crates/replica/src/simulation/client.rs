@@ -111,8 +111,8 @@ impl Client {
                 }
                 Err(Error::Unknown { .. }) if self.random.bool() => return self.resolve(id).await,
                 Err(Error::Unknown { .. }) => is_unknown = true,
-                // None of these can happen: only these clients use the cluster, and their sets and
-                // sessions are few and small.
+                // None of these can happen: only these clients use the cluster, their sets are
+                // small, and their sessions are few.
                 Err(
                     error @ (Error::UnknownClient { .. }
                     | Error::TooOld { .. }

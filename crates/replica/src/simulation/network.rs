@@ -211,8 +211,8 @@ impl Network {
 }
 
 impl Inside {
-    /// Breaks both directions of connections. An even number names a pipe and with it the
-    /// connection.
+    /// Breaks both directions of connections. Each number in `ids` is even, and is one pipe of a
+    /// connection; the other pipe has the next number.
     fn break_all(&mut self, ids: &[u64], state: State) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for id in ids.iter().flat_map(|id| [*id, *id + 1]) {

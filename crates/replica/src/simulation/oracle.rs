@@ -26,7 +26,7 @@ struct Register {
 #[derive(Debug, Default)]
 pub struct Oracle {
     registers: BTreeMap<Number, Register>,
-    /// The life of the replica in which it leads, by term and replica of each leadership.
+    /// For each leadership, named by term and replica, the life of the replica that won it.
     leaders: BTreeMap<(u64, ReplicaId), u64>,
     /// The largest term of any replica so far.
     term: u64,
@@ -88,7 +88,7 @@ impl Oracle {
     /// Checks a number that was found in a register in a state of any age.
     pub fn sight(&mut self, client: Number, number: u64) {
         let register = self.registers.entry(client).or_default();
-        assert!(number <= register.begun, "client {client}: {number} is there, and nobody wrote it");
+        assert!(number <= register.begun, "client {client}: {number} is there, and was never written");
         assert!(!register.refused.contains(&number), "client {client}: {number} is there, and was refused");
     }
 
