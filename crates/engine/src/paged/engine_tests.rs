@@ -1,5 +1,5 @@
-//! A bug found, or a panic, in the middle of a change, after its record got into the log: the
-//! database must shut itself off.
+//! A bug, or a panic, in the middle of a change whose record is in the log already. The database
+//! must shut itself off.
 
 use crate::paged::page::Value;
 use crate::pause::{PausePoint, with_hook};
@@ -19,8 +19,8 @@ fn open(device: &SimDevice) -> Database {
     Database::open_in(device.directory(), options).expect("open")
 }
 
-/// Makes the next freeing of the long value of `key` fail when it is logged and its pages are
-/// changed: the map of free pages in memory already has one of them.
+/// Makes the next free of the long value of `key` fail after it is logged and its pages are
+/// changed, because the map of free pages in memory already has one of the pages.
 fn plant(database: &Database, table: &Table, key: &str) {
     let engine = database.paged().engine();
     let head = table.paged().tree.get(&engine.pool, key.as_bytes(), |value| match value {
@@ -70,7 +70,7 @@ fn a_change_that_is_logged_and_cannot_be_made_shuts_the_database_off() {
     assert!(report.is_sound(), "{:#?}", report.faults);
 }
 
-/// Panics the thread where it comes to `place` for the `nth` time. Whether it did.
+/// Panics when the thread comes to `place` for the `nth` time. Returns whether it did.
 fn panics_at(place: PausePoint, nth: u32, work: impl FnOnce()) -> bool {
     let left = Cell::new(nth);
     let hook = move |at| {
@@ -82,7 +82,7 @@ fn panics_at(place: PausePoint, nth: u32, work: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(|| with_hook(hook, work))).is_err()
 }
 
-/// Puts, splits, long values, merges, a rollback and a clean-up after a commit.
+/// Changes a table: puts, splits, long values, merges, a rollback, and a clean-up after a commit.
 fn changes(database: &Database, table: &Table) {
     for number in 0..60u32 {
         database.put(table, number.to_be_bytes(), [3; 300]).expect("put");
@@ -127,8 +127,8 @@ fn a_panic_in_the_middle_of_a_change_shuts_the_database_off() {
             let engine = database.paged().engine();
             assert!(engine.pool.flush_all().is_err(), "what is half changed may be written back");
             shut(database.close());
-            // What is in place and in the log is whole, of the process that went on as of the
-            // machine that crashed.
+            // The pages in place and the log are whole, both if the process continues and if the
+            // machine has crashed.
             for survival in [Survival::KeepAll, Survival::DropAll] {
                 let device = device.reopen_with(u64::from(nth), survival);
                 let database = open(&device);

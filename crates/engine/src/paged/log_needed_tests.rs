@@ -1,5 +1,6 @@
-//! Crashes at each device call of a write-back. It syncs the log, writes the double-write area,
-//! whose header says how far the pages need the log, then writes the pages in place.
+//! Crashes at each device call of a write-back. A write-back syncs the log, writes the double-write
+//! area, whose header has the position up to which the pages need the log, then writes the pages in
+//! place.
 
 use super::page::{PageId, check, header};
 use super::{double_write, space};
@@ -8,7 +9,7 @@ use katydid_device::{SimDevice, Survival};
 use katydid_wal::{Background, Log};
 
 const PAGE_BYTES: usize = 4096;
-/// Rows, of about a page each.
+/// Number of rows; each takes most of a page.
 const ROWS: u32 = 12;
 
 fn options() -> Options {
@@ -22,7 +23,7 @@ fn options() -> Options {
     options
 }
 
-/// Changes every row, and makes nothing durable.
+/// Changes every row with commits that are not durable.
 fn change(database: &Database, table: &Table, round: u8) -> Result<()> {
     let durability = Durability::Buffered;
     for row in 0..ROWS {
@@ -37,8 +38,8 @@ fn write_back(database: &Database) -> Result<usize> {
     database.paged().engine().pool.flush_older(Lsn::new(u64::MAX))
 }
 
-/// Makes two rounds of changes, the first of which is in place and durable; the steps of the device
-/// at which the second is written back.
+/// Makes two rounds of changes, of which the first is in place and durable. Returns the device
+/// steps between which the second round is written back.
 fn rounds(device: &SimDevice, crash_at: Option<u64>) -> Result<(u64, u64)> {
     let database = Database::open_in(device.directory(), options())?;
     let table = database.table("t")?;
@@ -53,8 +54,9 @@ fn rounds(device: &SimDevice, crash_at: Option<u64>) -> Result<(u64, u64)> {
     Ok((from, device.steps()))
 }
 
-/// The state of the files after a crash, before an opening: how far the area needs the log, the
-/// highest LSN of a page in place, and how many pages are whole and of the second round.
+/// Returns the state of the files after a crash, before an opening: the position up to which the
+/// area needs the log, the highest LSN of a page in place, and the number of whole pages of the
+/// second round.
 fn in_place(device: &SimDevice) -> (Lsn, Lsn, usize) {
     let directory = device.directory();
     let database = control::read(directory.as_ref()).expect("a control file").expect("one").database;
@@ -71,7 +73,7 @@ fn in_place(device: &SimDevice) -> (Lsn, Lsn, usize) {
     (needed, highest, second)
 }
 
-/// The end of the log that a crash left.
+/// Returns the end of the log that a crash left.
 fn end_of_log(device: &SimDevice) -> Lsn {
     let directory = device.directory();
     let folder = directory.existing_subdirectory("log").expect("a directory").expect("the log");
@@ -87,8 +89,8 @@ fn a_write_back_is_never_ahead_of_the_log_that_its_header_says_is_durable() {
         rounds(&device, Some(from)).expect_err("a crash");
         in_place(&device.reopen_with(0, Survival::DropAll))
     };
-    // Crashes between the header's write and the last page's, and crashes with some pages of the
-    // second round in place.
+    // Numbers of crashes between the header's write and the last page's, and of crashes with some
+    // pages of the second round in place.
     let (mut announced, mut partly) = (0, 0);
     for step in from..to {
         let survivals = [Survival::DropAll, Survival::KeepAll, Survival::Random, Survival::Prefix];
@@ -109,7 +111,7 @@ fn a_write_back_is_never_ahead_of_the_log_that_its_header_says_is_durable() {
             );
             announced += usize::from(needed > before && second < ROWS as usize);
             partly += usize::from(second > 0 && second < ROWS as usize);
-            // The opening finds every change that is durable.
+            // The opening must find every change that is durable.
             let database = Database::open_in(reopen().directory(), options())
                 .unwrap_or_else(|error| panic!("{what}: {error}"));
             let table = database.open_table("t").expect("open table").expect("the table");

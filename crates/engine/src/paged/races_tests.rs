@@ -1,5 +1,5 @@
-//! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash: what a
-//! checkpoint relies on when it captures.
+//! Checkpoints beside writers and write-back, in orders that a seed picks, up to a crash. The tests
+//! check what a checkpoint relies on when it captures.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -12,7 +12,7 @@ fn open(device: &SimDevice) -> Database {
     open_with_places(device, options)
 }
 
-/// A database with keys "k" and "other", both "old" and in place.
+/// Makes a database with keys "k" and "other", both with value "old" and in place.
 fn made(device: &SimDevice) -> (Database, Table) {
     let database = open(device);
     let table = database.table("t").expect("table");
@@ -23,7 +23,7 @@ fn made(device: &SimDevice) -> (Database, Table) {
     (database, table)
 }
 
-/// Values of "k" and "other" after a crash that leaves what is durable.
+/// Returns the values of "k" and "other" after a crash that leaves only what is durable.
 fn after_crash(device: &SimDevice) -> [Option<Vec<u8>>; 2] {
     let device = device.reopen_with(1, Survival::DropAll);
     let database = open(&device);
@@ -35,8 +35,8 @@ fn after_crash(device: &SimDevice) -> [Option<Vec<u8>>; 2] {
 const OLD: Option<&[u8]> = Some(b"old");
 const NEW: Option<&[u8]> = Some(b"new");
 
-/// A transaction writes its first record while a checkpoint begins, and has not ended at the crash
-/// after it.
+/// A transaction writes its first record while a checkpoint begins, and has not ended when the
+/// machine crashes after the checkpoint.
 #[test]
 fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
     for_seeds(120, |seed| {
@@ -45,7 +45,7 @@ fn a_checkpoint_beside_a_first_record_leaves_no_loser() {
         let loser = || {
             let txn = database.begin().expect("begin");
             txn.put(&table, "k", "lost").expect("put");
-            // Neither committed nor rolled back when the machine crashes.
+            // The transaction neither commits nor rolls back before the crash.
             std::mem::forget(txn);
         };
         let winner = || {
@@ -76,7 +76,7 @@ fn a_checkpoint_beside_a_write_back_keeps_the_log_of_its_pages() {
         let (database, table) = made(&device);
         database.put(&table, "k", "new").expect("put");
         let write_back = || {
-            // The device may be gone by then.
+            // The device may be frozen by then.
             let _written = database.paged().engine().pool.flush_older(Lsn::new(u64::MAX));
         };
         let checkpoint = || {

@@ -1,4 +1,4 @@
-//! Transactions that a device error keeps from being ended, for as long as it lasts.
+//! Transactions that cannot end because of a device error, for as long as the error lasts.
 
 use crate::engine::{Engine, EngineTransaction};
 use crate::{AdvancedOptions, Database, Error, Options, PagedOptions, Table, TransactionOptions};
@@ -16,7 +16,8 @@ fn options() -> Options {
             undo_bytes: 4 << 10,
             ..PagedOptions::default()
         }
-        .into(), // A wait for a lock that nothing releases fails at once.
+        .into(),
+        // A wait for a lock that nothing releases fails at once.
         lock_wait: Duration::ZERO,
         advanced: AdvancedOptions {
             checkpoint_bytes: 64 << 10,
@@ -44,7 +45,7 @@ fn key(number: u32) -> String {
     format!("{number:04}")
 }
 
-/// Puts more than the cache holds, so that what was there before leaves it.
+/// Puts more rows than the cache holds, so that earlier pages leave the cache.
 fn fill(database: &Database, table: &Table) {
     for number in 0..600 {
         database.put(table, key(number), [1; 200]).expect("put");
@@ -61,7 +62,7 @@ fn fail_reads_of_pages(device: &SimDevice) {
     device.fail_reads_when(|path, _| path.ends_with("katydid.pages"));
 }
 
-/// A transaction that has changed key 0, and whose rollback has failed.
+/// Changes key 0 in a transaction whose rollback fails.
 fn half_rolled_back(device: &SimDevice, database: &Database, table: &Table) {
     database.put(table, key(0), [1; 200]).expect("put");
     let txn = database.begin().expect("begin");
@@ -72,8 +73,8 @@ fn half_rolled_back(device: &SimDevice, database: &Database, table: &Table) {
     assert!(matches!(refused, Error::Device(_)), "{refused}");
 }
 
-/// Reads other pages until the cache holds no page of low keys. Writes them back before, so that
-/// they can leave.
+/// Reads other pages until the cache holds no page of low keys. Takes checkpoints before, so that
+/// clean pages can leave.
 fn fill_cache(database: &Database, table: &Table) {
     for _ in 0..3 {
         database.checkpoint().expect("checkpoint");
@@ -97,7 +98,7 @@ fn a_rollback_that_met_a_read_error_is_done_when_its_keys_are_wanted() {
     let (database, table) = open(&device);
     fill(&database, &table);
     half_rolled_back(&device, &database, &table);
-    // A page that is cached can be read; that key cannot be locked, and the error says why.
+    // The page is cached and can be read, but its key cannot be locked, and the error says why.
     let refused = database.get(&table, key(0)).expect_err("its page cannot be read");
     assert!(is_device_error(&refused), "{refused}");
     assert!(!refused.is_retryable());
@@ -143,7 +144,7 @@ fn a_rollback_that_met_a_read_error_is_done_by_recovery() {
     let (database, table) = open(&device);
     fill(&database, &table);
     half_rolled_back(&device, &database, &table);
-    // What the failed rollback and the checkpoint after it say of the transaction is enough.
+    // The records of the failed rollback, and of the checkpoint after it, suffice.
     database.put(&table, key(5), "after").expect_err("its page cannot be read");
     device.heal();
     database.paged().engine().checkpoint_all().expect("checkpoint");
@@ -164,7 +165,7 @@ fn a_commit_that_could_not_free_what_it_let_go_of_does_not_keep_the_log() {
     txn.commit().expect("the commit stands");
     assert!(unended(&database), "the test shows nothing");
     device.heal();
-    // Three times what the log may hold.
+    // The loop logs three times as much as the log may hold.
     for number in 0..12_000u32 {
         database.put(&table, key(number % 600), [number as u8; 200]).expect("nothing keeps the log");
         database.run_background();
@@ -180,7 +181,8 @@ fn a_table_whose_creation_could_not_be_rolled_back_is_not_seen() {
     let (database, table) = open(&device);
     fill(&database, &table);
     let engine = database.paged().engine();
-    // What a failed creation leaves: a changed catalog, and a rollback that fails.
+    // This is the state that a failed creation leaves: a changed catalog, and a rollback that
+    // fails.
     let mut txn = database.paged().begin(TransactionOptions::default()).expect("begin").of_catalog();
     txn.statement(|engine, writer| {
         let (pages, id) = (engine.pages(), crate::TableId::new(77));
@@ -229,8 +231,8 @@ fn in_nvram() -> katydid_wal::MediumOptions {
 }
 
 /// A log in NVRAM fails without a device call that goes through the engine's gate, and the rollback
-/// may be the first to hear of it. Before, the transaction was set aside as if the next try could
-/// succeed, and each call that wanted its keys waited for `lock_wait`, twice.
+/// may be the first to notice. It must not set the transaction aside as if another try could
+/// succeed: each call that wanted its keys would wait twice for `lock_wait`.
 #[test]
 fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     let device = SimDevice::new(1);
@@ -250,7 +252,7 @@ fn a_rollback_that_met_a_failed_log_in_nvram_shuts_the_database_off() {
     assert!(refused.is_poisoned(), "{refused}");
 }
 
-/// A thread that waits for room in a log in NVRAM looks for this. Before, it went on waiting, for
+/// A thread that waits for room in a log in NVRAM must notice the failure, and not wait for
 /// `lock_wait`.
 #[test]
 fn a_failure_ends_the_wait_for_room() {
@@ -291,7 +293,7 @@ fn what_cannot_be_read_back_after_a_failed_write_of_the_log_is_no_corruption() {
     let (database, table) = open(&device);
     let txn = database.begin().expect("begin");
     let savepoint = txn.savepoint();
-    // More than is remembered, and in the log's memory only.
+    // This is more than the memory for undo holds, and only in the log's buffer.
     for number in 0..40 {
         txn.put(&table, key(number), [2; 300]).expect("put");
     }

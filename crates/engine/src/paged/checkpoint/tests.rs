@@ -1,5 +1,5 @@
-//! Records that are appended after a checkpoint has captured, by a thread whose session has room
-//! lower in the log.
+//! Records that a thread appends after a checkpoint has captured, in a session that has room lower
+//! in the log.
 
 use crate::pause::{PausePoint, with_hook};
 use crate::{Database, InserterKind, Options, PagedOptions};
@@ -22,9 +22,9 @@ fn open(device: &SimDevice, inserter: InserterKind) -> Database {
     Database::open_in(device.directory(), options).expect("open")
 }
 
-/// One thread has a transaction under way, and its chunk of the log open, when another takes a
-/// checkpoint. Between the capture and the checkpoint's end it commits, and changes a page that was
-/// not dirty. Both must survive a crash after the checkpoint.
+/// One thread has a transaction under way, and its chunk of the log open, when another thread takes
+/// a checkpoint. Between the capture and the checkpoint's end the first thread commits, and changes
+/// a page that was not dirty. Both changes must survive a crash after the checkpoint.
 #[test]
 fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
     for inserter in InserterKind::ALL {
@@ -45,7 +45,7 @@ fn what_is_appended_after_the_capture_is_above_the_checkpoint() {
                 began.send(()).expect("the other thread waits");
                 has_captured.recv().expect("a capture");
                 txn.put(late, "k", "new").expect("put");
-                // Durable with the checkpoint's end.
+                // This commit is durable with the checkpoint's end.
                 let _durable = txn.commit_async();
                 let loser = database.begin().expect("begin");
                 loser.put(late, "k2", "lost").expect("put");

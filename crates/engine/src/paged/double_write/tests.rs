@@ -1,4 +1,4 @@
-//! Tests of the double-write area's format. Crashes are tried in `pool/tests/crash`.
+//! Tests of the double-write area's format. `pool/tests/crash` has the tests with crashes.
 
 use super::*;
 use crate::TableId;
@@ -102,7 +102,8 @@ fn damaged_header_means_nothing_to_put_back() {
         raw.write_at(&[IoSlice::new(&block)], 0, WriteMode::Durable).expect("a write");
         file.write_at(&[IoSlice::new(b"rot")], 3 * PAGE_BYTES as u64 + 2000, WriteMode::Durable)
             .expect("a write");
-        // Nothing, or, if the bytes were overwritten by themselves, the page; never a failure.
+        // Nothing is restored, or, if the bytes were overwritten by equal bytes, the page. There is
+        // never a failure.
         assert!(area.restore(file.as_ref()).expect("total") <= 1);
     });
 }

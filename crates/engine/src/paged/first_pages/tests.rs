@@ -1,4 +1,4 @@
-//! Tests of what counts as an interrupted creation of the database file.
+//! Tests that tell an interrupted creation of the database file from a used database.
 
 use super::*;
 use crate::paged::space::FILE_NAME;
@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 const DATABASE: Id = Id::new(5);
 
-/// A file with these bytes.
+/// A file with this content.
 fn file(content: &[u8]) -> Arc<dyn File> {
     let file = MemoryDirectory::new().open(FILE_NAME, Create::New, Method::Buffered).expect("a file");
     file.write_at(&[IoSlice::new(content)], 0, WriteMode::Durable).expect("written");
     file
 }
 
-/// The bytes of a new file, and its page size.
+/// The content of new files, each with its page size.
 fn new_files() -> impl Iterator<Item = (Vec<u8>, usize)> {
     [PAGE_BYTES_MIN, 8 << 10, PAGE_BYTES_MAX].into_iter().map(|page_bytes| {
         let file = file(&[]);
@@ -56,7 +56,7 @@ fn a_valid_page_that_no_creation_writes_shows_a_database() {
             LeafMut::format(bytes, PageId::new(page as u64), TableId::new(7), &[], None);
             header::seal(bytes);
             assert!(!is_creation(&used), "{page_bytes} byte pages, page {page}");
-            // Damage of page 0 does not hide it.
+            // Damage of page 0 does not hide the valid page.
             used[..page_bytes].fill(0x5a);
             assert!(!is_creation(&used), "{page_bytes} byte pages, page {page}, and page 0 damaged");
         }

@@ -1,5 +1,5 @@
-//! Crashes behind each step of a load, and what the next opening makes of them, also one that only
-//! reads.
+//! Crashes behind each step of a load, and what the next opening does about them, even if it opens
+//! the database read-only.
 
 use super::{LoadRecords, PagedLoad};
 use crate::engine::{Engine as _, EngineLoad};
@@ -25,7 +25,7 @@ fn rows() -> Rows {
     (0..400u32).map(|number| (number.to_be_bytes().to_vec(), vec![7; number as usize % 300])).collect()
 }
 
-/// Does the steps of a load up to this one, and ends the machine.
+/// Does the steps of a load up to `step`, then crashes the machine.
 fn crashed_behind(step: u8) -> SimDevice {
     let device = SimDevice::new(u64::from(step));
     let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
@@ -73,7 +73,7 @@ fn the_next_opening_ends_a_load_or_takes_it_back() {
         let reader = Database::open_in(device.directory(), options(Access::ReadOnly)).expect("open");
         assert_eq!(contents(&reader), expected, "step {step}");
         drop(reader);
-        // The second opening finds nothing to do.
+        // The second opening has nothing to do.
         for _ in 0..2 {
             let database = Database::open_in(device.directory(), options(Access::ReadWrite)).expect("open");
             assert_eq!(contents(&database), expected, "step {step}");
@@ -90,7 +90,8 @@ fn the_next_opening_ends_a_load_or_takes_it_back() {
     }
 }
 
-/// A table that was dropped before the load's tree was freed gets nothing back.
+/// The table is dropped before the load's tree is freed. The next opening frees the tree and
+/// restores no table.
 #[test]
 fn a_load_without_its_table_is_freed() {
     let device = SimDevice::new(1);

@@ -14,8 +14,8 @@
 //!    overlap.
 //! 2. `garbage` is the number of heap bytes that belong to no cell, so `free space = heap start -
 //!    end of slots + garbage`.
-//! 3. An edit makes room first and changes slots after; it fails with `Full` before it changed
-//!    anything visible.
+//! 3. An edit makes room first and changes slots afterwards. It fails with `Full` before it has
+//!    changed anything visible.
 
 use super::header;
 use super::key;

@@ -1,6 +1,6 @@
-//! Checkpoints that capture a transaction while it ends: whatever the order of their records,
+//! Checkpoints that capture a transaction while it ends. Whatever the order of their records,
 //! analysis must know which transactions are committed and which of their chains are still to be
-//! freed, each of them once.
+//! freed, each chain once.
 
 use super::analysis::Analysis;
 use crate::error::Error;
@@ -18,7 +18,7 @@ const TXN: u64 = 7;
 const FIRST: Lsn = Lsn::new(100);
 const BEGIN: Lsn = Lsn::new(1000);
 
-/// The records from the begin record of a checkpoint on, seen one after the other.
+/// The records from the begin record of a checkpoint on, passed to analysis one after the other.
 struct Seen {
     analysis: Analysis,
     next: Lsn,
@@ -58,7 +58,8 @@ impl Seen {
         self.record(END, TXN, FIRST, &[]);
     }
 
-    /// The checkpoint's list of transactions: what it captured some records ago.
+    /// Adds the checkpoint's list of transactions, with the transaction as it was captured some
+    /// records ago.
     fn captured(&mut self, state: State, last: Lsn, chains: &[u64]) {
         let entry = ActiveEntry { txn: TxnId::new(TXN), state, first: FIRST, last, chains: chains.to_vec() };
         let mut payload = Vec::new();
@@ -71,8 +72,8 @@ impl Seen {
         self.record(CHECKPOINT_END, 0, BEGIN, &encode_checkpoint_end(&end));
     }
 
-    /// The one transaction that had not ended: its state, its newest record, the chains it has yet
-    /// to free.
+    /// Returns the one transaction that had not ended: its state, its newest record, and the chains
+    /// that are still to be freed.
     fn unfinished(self) -> Option<(State, Lsn, Vec<u64>)> {
         let mut entries = self.analysis.unfinished().into_iter();
         let (entry, _) = entries.next()?;
@@ -86,7 +87,7 @@ impl Seen {
     }
 }
 
-/// The commit record lies before the begin record.
+/// Position of the commit record, below the begin record.
 const COMMITTED: Lsn = Lsn::new(900);
 
 #[test]

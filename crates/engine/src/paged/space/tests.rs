@@ -132,7 +132,8 @@ fn threads_are_never_handed_the_same_page() {
     assert_eq!(all.len(), 2800);
 }
 
-/// `create` makes 128 pages; the double-write area has its own room.
+/// Makes a device with a new file. `create` makes 128 pages; the double-write area has its own
+/// room.
 fn limited_device() -> (SimDevice, Pool, Arc<Space>) {
     let device = SimDevice::new(1);
     new_file(device.directory().as_ref()).expect("a file");
@@ -163,7 +164,7 @@ fn full_device_is_typed_keeps_the_reserve_and_clears_by_itself() {
         held.push(space.reserve(AllocClass::Rollback).expect("the reserve"));
     }
     assert!(matches!(space.reserve(AllocClass::Rollback), Err(Error::NoSpace { .. })));
-    // What was handed out can be written.
+    // A page that was handed out can be written.
     let page = held[0].page();
     let mut guard = pool.create(page).expect("a page");
     guard.begin_change();
@@ -199,7 +200,7 @@ fn growth_across_a_maps_border_survives_a_crash_at_every_step() {
         assert!(!held.iter().any(is_map), "a map's page was handed out");
         Ok(())
     };
-    // A file whose first map is full but for 60 pages.
+    // The first map of this file is full except for 60 pages.
     let device = SimDevice::new(3);
     {
         let directory = device.directory();

@@ -1,5 +1,5 @@
-//! Pages written by format version 1, kept in `tests/fixtures/pages-v1`: they are read, and written
-//! the same way still.
+//! Pages that format version 1 has written, kept in `tests/fixtures/pages-v1`. They must still be
+//! readable, and must still be written with equal bytes.
 
 use super::super::{
     InnerMut, InnerRef, LeafMut, LeafRef, MapMut, MapRef, OverflowRef, PageId, Value, check, file_page,
@@ -15,7 +15,7 @@ const INNER: PageId = PageId::new(0x1235);
 const OVERFLOW: PageId = PageId::new(0x1236);
 const FREE: PageId = PageId::new(0x1237);
 
-/// The fixture: six pages, one after the other.
+/// The pages of the fixture: six, one after the other.
 fn pages() -> Vec<u8> {
     let mut all = vec![0; 6 * PAGE_BYTES];
     let mut pages = all.chunks_exact_mut(PAGE_BYTES);

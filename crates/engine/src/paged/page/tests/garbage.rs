@@ -1,4 +1,4 @@
-//! Bytes that are no page: refused or usable, never a panic.
+//! Bytes that are no page. They are refused or usable, and never cause a panic.
 
 use super::super::{
     FaultReason, InnerMut, InnerRef, Kind, LeafMut, LeafRef, MapRef, OverflowRef, PageFault, PageId, Value,
@@ -52,7 +52,7 @@ fn some_page(rng: &mut Rng, page_bytes: usize) -> Vec<u8> {
     page
 }
 
-/// Uses everything a view offers.
+/// Uses everything that a view offers.
 fn exercise(page: &mut [u8], rng: &mut Rng) {
     match header::kind(page) {
         Some(Kind::Leaf) => {
@@ -101,7 +101,7 @@ fn mutated_pages_are_refused_or_usable() {
         let page_bytes = [512, 1024, 4096][rng.usize(0..3)];
         let mut page = some_page(rng, page_bytes);
         for _ in 0..rng.usize(1..6) {
-            // Mostly where the structure is.
+            // Most changes hit the part that has the structure.
             let reach = if rng.bool() { header::BYTES } else { page_bytes };
             let at = rng.usize(0..reach.min(page_bytes));
             page[at] = if rng.bool() { rng.u8(..) } else { page[at] ^ 1 << rng.u8(0..8) };

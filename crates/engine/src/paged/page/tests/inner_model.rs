@@ -1,4 +1,4 @@
-//! Inner pages against an ordered map.
+//! Compares inner pages with an ordered map.
 
 use super::super::{InnerMut, InnerRef, PageId, check, header, image, key_bytes_max};
 use super::{for_seeds, key};

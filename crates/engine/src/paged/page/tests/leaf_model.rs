@@ -1,4 +1,4 @@
-//! Leaf pages against an ordered map.
+//! Compares leaf pages with an ordered map.
 
 use super::super::{
     LeafMut, LeafRef, PageId, Value, check, header, image, key_bytes_max, leaf, sizes::leaf_cell_bytes_max,
@@ -68,7 +68,7 @@ fn fences(rng: &mut Rng) -> (Vec<u8>, Option<Vec<u8>>) {
         0 => (Vec::new(), None),
         1 => (lower, None),
         2 if lower < upper => (lower, Some(upper)),
-        // A long common prefix, as in real keys.
+        // Fences with a long common prefix, as in real keys.
         _ => ([b"user".as_slice(), &lower].concat(), Some(b"uses".to_vec())),
     }
 }

@@ -1,4 +1,4 @@
-//! Maps, overflow pages, keys and images.
+//! Tests of maps, overflow pages, keys and images.
 
 use super::super::{
     FaultReason, MapMut, MapRef, OverflowRef, PageFault, PageId, check, file_page, header, image, map,

@@ -1,4 +1,4 @@
-//! Pages that were to be made anew, for a change that then got no place in the log.
+//! Pages that were to be made anew for a change whose record was then refused.
 
 use super::super::PAGES_MIN;
 use super::rig::{self, CountingLog};

@@ -1,5 +1,5 @@
-//! Crashes at every step of writing pages back: what is in place afterwards is whole, and not older
-//! than what was durable.
+//! Crashes at every step of writing pages back. Pages in place must then be whole, and not older
+//! than their last durable version.
 
 use super::super::PAGES_MIN;
 use super::rig::{self, CountingLog};
@@ -13,7 +13,8 @@ use std::sync::Arc;
 const FIRST: u64 = 10;
 const PAGES: u64 = 24;
 
-/// Counters of all pages: when they were last known to be durable in place, and now.
+/// Counters of all pages: their values when last known to be durable in place, and their present
+/// values.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Counts {
     page_bytes: usize,
@@ -41,8 +42,8 @@ fn work(directory: &dyn Directory, log: &Arc<CountingLog>, rng: &mut Rng, counts
     Ok(())
 }
 
-/// Every page in place is whole, and between what was durable and the newest version. Pages never
-/// durable may be anything.
+/// Checks that every page in place is whole, and is not older than the durable version and not
+/// newer than the newest. A page that was never durable may be anything.
 fn check_pages(device: &SimDevice, counts: &Counts, what: &str) {
     let directory = device.directory();
     let Ok(file) = directory.open(crate::paged::space::FILE_NAME, Create::Never, Method::Buffered) else {
@@ -64,7 +65,7 @@ fn check_pages(device: &SimDevice, counts: &Counts, what: &str) {
     }
 }
 
-/// At each crash step of work on pages of this size.
+/// Crashes at each step of work on pages of `page_bytes` bytes.
 fn torn_pages_are_put_back(seeds: u64, page_bytes: usize) {
     for_seeds(seeds, |rng| {
         let seed = rng.u64(..);
@@ -113,7 +114,7 @@ fn torn_pages_of_32_kib_are_put_back_at_every_crash_step() {
     torn_pages_are_put_back(1, 32_768);
 }
 
-/// Returns whether something had to be put back.
+/// Restores torn pages. Returns whether there were any.
 fn recover(crashed: &SimDevice, crash_seed: u64, counts: &Counts, what: &str) -> bool {
     let device = crashed.reopen_after_crash(crash_seed);
     let log = CountingLog::from(1 << 30);
@@ -123,7 +124,7 @@ fn recover(crashed: &SimDevice, crash_seed: u64, counts: &Counts, what: &str) ->
     if counts.durable.iter().all(Option::is_none) {
         return false;
     }
-    // Crash again at every step of restoring; then let it finish.
+    // Crashes again at every step of restoring, then lets it finish.
     let steps = {
         let trial = crashed.reopen_after_crash(crash_seed);
         reopen(&trial).unwrap_or_else(|error| panic!("{what}: {error}"));

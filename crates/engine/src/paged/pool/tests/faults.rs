@@ -28,7 +28,7 @@ fn offset(page: PageId) -> u64 {
 #[test]
 fn damaged_page_is_corrupt_and_names_itself() {
     let (device, log) = device_with_page();
-    // Restoring torn pages would mend it: this is damage later than the opening.
+    // Restoring torn pages would repair this damage, so it happens after the opening.
     let pool = rig::reopen(device.directory().as_ref(), &log, PAGES_MIN).expect("a pool");
     let file = device.directory().open(space::FILE_NAME, Create::Never, Method::Buffered).expect("the file");
     file.write_at(&[IoSlice::new(b"rot")], offset(PAGE) + 3000, WriteMode::Durable).expect("a write");
@@ -45,7 +45,7 @@ fn damaged_page_is_corrupt_and_names_itself() {
     assert!(matches!(pool.read(never_written).map(drop), Err(Error::Corrupt { page: Some(50), .. })));
     let beyond = PageId::new(u64::MAX / 2);
     assert!(matches!(pool.read(beyond).map(drop), Err(Error::Corrupt { .. })));
-    // It can still be made anew.
+    // The page can still be made anew.
     rig::make(&pool, &log, PAGE).expect("a page");
     assert_eq!(rig::counter(&pool.read(PAGE).expect("a page")), 0);
     assert_eq!(pool.stat().resident, 1);
@@ -87,7 +87,8 @@ fn failed_write_back_keeps_pages_dirty_and_reads_going() {
         let dirty = pool.dirty_pages();
         assert_eq!(dirty.len(), 1, "{dirty:?}");
         assert!(dirty[0].0 == PAGE && dirty[0].1 <= lsn);
-        // More pages than the cache has: the dirty one must stay, the others come and go.
+        // The test reads more pages than the cache has. The dirty page must stay in memory; the
+        // others come and go.
         for _ in 0..3 {
             for page in 20..60 {
                 let expected = u64::from(page == 20);
@@ -102,7 +103,7 @@ fn failed_write_back_keeps_pages_dirty_and_reads_going() {
 fn redone_page_keeps_its_record_in_the_log() {
     let (device, log) = device_with_page();
     let pool = rig::reopen(device.directory().as_ref(), &log, PAGES_MIN).expect("a pool");
-    // The log goes on far beyond what is redone.
+    // The log continues far beyond the record that is redone.
     let (lsn, end) = log.append();
     for _ in 0..100 {
         log.append();

@@ -1,5 +1,5 @@
 //! Rig of the pool's tests: a log that is only counters, and a directory that checks the
-//! write-ahead rule at every page that reaches the device.
+//! write-ahead rule for every page that reaches the device.
 
 use super::super::{Pool, WalBarrier};
 use crate::Lsn;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const PAGE_BYTES: usize = 4096;
 pub(super) const DATABASE: Id = Id::new(0xDA7A);
 
-/// Records are 10 bytes long, at multiples of 10.
+/// A log that only counts. Its records are 10 bytes long, at multiples of 10.
 #[derive(Debug)]
 pub(super) struct CountingLog {
     reserved: AtomicU64,
@@ -31,7 +31,7 @@ impl CountingLog {
         Arc::new(CountingLog { reserved: AtomicU64::new(reserved), durable: AtomicU64::new(reserved) })
     }
 
-    /// Appends a record; its begin and end.
+    /// Appends a record. Returns its begin and its end.
     pub(super) fn append(&self) -> (Lsn, Lsn) {
         let lsn = self.reserved.fetch_add(RECORD, Ordering::AcqRel);
         (Lsn::new(lsn), Lsn::new(lsn + RECORD))
@@ -58,7 +58,7 @@ impl WalBarrier for CountingLog {
     }
 }
 
-/// Checks every page written to the files of pages.
+/// A directory that checks every page written to the files of pages.
 #[derive(Debug)]
 pub(super) struct Watched {
     inner: Arc<dyn Directory>,
@@ -169,12 +169,12 @@ impl File for WatchedFile {
     }
 }
 
-/// A new database file in `directory`, and a pool over it.
+/// Creates a database file in `directory`, and a pool over it.
 pub(super) fn create(directory: &dyn Directory, log: &Arc<CountingLog>, cache_pages: usize) -> Result<Pool> {
     create_with(directory, log, cache_pages, PAGE_BYTES)
 }
 
-/// A new database file in `directory` with pages of this size, and a pool over it.
+/// Creates a database file in `directory` with pages of this size, and a pool over it.
 pub(super) fn create_with(
     directory: &dyn Directory,
     log: &Arc<CountingLog>,
@@ -188,12 +188,13 @@ pub(super) fn create_with(
     Ok(Pool::new(file, area, page_bytes, cache_pages * page_bytes, log.clone()))
 }
 
-/// The database file of `directory` after a crash, torn pages put back.
+/// Opens the database file of `directory` after a crash, and puts torn pages back.
 pub(super) fn reopen(directory: &dyn Directory, log: &Arc<CountingLog>, cache_pages: usize) -> Result<Pool> {
     reopen_with(directory, log, cache_pages, PAGE_BYTES)
 }
 
-/// The database file of `directory`, of pages of this size, after a crash, torn pages put back.
+/// Opens the database file of `directory`, with pages of this size, after a crash, and puts torn
+/// pages back.
 pub(super) fn reopen_with(
     directory: &dyn Directory,
     log: &Arc<CountingLog>,
@@ -224,7 +225,7 @@ pub(super) fn make(pool: &Pool, log: &CountingLog, page: PageId) -> Result<Lsn> 
     Ok(lsn)
 }
 
-/// The counter on a leaf page, which stands at both ends of its value.
+/// Returns the counter on a leaf page, which is at both ends of the page's value.
 pub(super) fn counter(page: &[u8]) -> u64 {
     let Some(Value::Inline(value)) = crate::paged::page::LeafRef::new(page).get(b"k") else {
         panic!("the key is there")

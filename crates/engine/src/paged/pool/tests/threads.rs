@@ -1,5 +1,5 @@
-//! Several threads, a tiny cache: nothing is lost, the write-ahead rule holds, checkpoints see
-//! every dirty page.
+//! Several threads with a tiny cache. No change may be lost, the write-ahead rule must hold, and
+//! checkpoints must see every dirty page.
 
 use super::super::{PAGES_MIN, Pool};
 use super::rig::{self, CountingLog, PAGE_BYTES, Watched};
@@ -26,7 +26,7 @@ fn pool_with_pages(cache_pages: usize, pages: u64) -> (Arc<CountingLog>, Pool) {
     (log, pool)
 }
 
-/// Reads a page past the pool.
+/// Reads a page from the device, without the pool.
 fn on_device(file: &dyn File, page: PageId) -> Option<Vec<u8>> {
     let mut bytes = vec![0; PAGE_BYTES];
     let offset = page.offset(PAGE_BYTES).expect("an offset");
@@ -43,7 +43,7 @@ fn work(pool: &Pool, log: &CountingLog, changes: &Changes, rng: &mut Rng, rounds
         picked.sort_unstable();
         picked.dedup();
         if rng.bool() {
-            // Several latches at once, in order, as a structure change holds them.
+            // Holds several latches at once, taken in order, as a structure change holds them.
             let mut guards: Vec<_> =
                 picked.iter().map(|page| pool.write(PageId::new(FIRST + page)).expect("a page")).collect();
             for (guard, page) in guards.iter_mut().zip(&picked) {
@@ -83,8 +83,8 @@ fn checkpoint(pool: &Pool, log: &CountingLog, changes: &Changes) {
     }
 }
 
-/// Counts a worker down, also when it panics: the checkpointing thread must not wait for it for
-/// ever.
+/// Counts a worker down, even when it panics, so that the checkpointing thread does not wait for it
+/// for ever.
 struct Working<'a>(&'a AtomicUsize);
 
 impl Drop for Working<'_> {
@@ -217,6 +217,6 @@ fn prefetched_pages_are_there_without_another_read() {
         assert_eq!(rig::counter(&pool.read(page).expect("a page")), 0);
     }
     assert_eq!(pool.stat().loaded, loaded);
-    // Beyond the file, and again: nothing to do, no failure.
+    // Pages beyond the file, and pages read before: there is nothing to do, and no failure.
     assert_eq!(pool.prefetch(&[PageId::new(1 << 50), PageId::new(u64::MAX)]).expect("a prefetch"), 0);
 }

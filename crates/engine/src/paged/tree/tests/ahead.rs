@@ -1,5 +1,5 @@
-//! Scans of a tree that is not in memory: which pages they read, and how many reads the system is
-//! told of at once.
+//! Scans of a tree that is not in memory. The tests check which pages a scan reads, and how many
+//! reads it announces to the system at once.
 
 use super::super::batch::Batch;
 use super::rig::{EVERYTHING, Rig, TREE};
@@ -22,7 +22,7 @@ enum Call {
     Told { offset: u64, bytes: u64 },
 }
 
-/// A file that notes reads, and what it was told of them.
+/// A file that notes reads and announced reads.
 #[derive(Debug)]
 struct NotingFile {
     inner: Arc<dyn File>,
@@ -75,7 +75,7 @@ impl File for NotingFile {
     }
 }
 
-/// A tree with these keys, whose leaves lie anywhere in the file; on the device.
+/// Makes a tree with `keys` keys on the device. Its leaves lie anywhere in the file.
 fn tree(keys: u32) -> Rig {
     let rig = Rig::new(PAGE_BYTES, 2000);
     let mut numbers: Vec<u32> = (0..keys).collect();
@@ -88,7 +88,7 @@ fn tree(keys: u32) -> Rig {
     rig
 }
 
-/// Another pool over the same file, with nothing in it.
+/// Opens an empty pool over the tree's file.
 fn cold(rig: &Rig, method: Method, cache_pages: usize) -> (Arc<NotingFile>, Pool) {
     let inner = rig.pool.file().clone();
     let file = Arc::new(NotingFile { inner, method, calls: Mutex::default() });
@@ -102,8 +102,8 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// One scan with a cold pool of this size: the entries, the leaves they came from, the pages that
-/// were read, and the calls.
+/// Scans once with a cold pool of `cache_pages` pages. Returns the number of entries, of the leaves
+/// that have them, and of the pages read, and the calls.
 fn scanned(rig: &Rig, request: ScanRequest<'_>, cache_pages: usize) -> (usize, usize, usize, Vec<Call>) {
     let (file, pool) = cold(rig, Method::Buffered, cache_pages);
     let mut batch = Batch::default();
@@ -166,8 +166,8 @@ fn a_short_scan_reads_what_it_needs() {
     }
 }
 
-/// Each piece of which the system is told is one leaf or more. So no more pieces than a quarter of
-/// the cache has pages are under way at once; and where leaves lie apart, about as many are.
+/// Each announced piece is one leaf or more. So at most as many pieces as a quarter of the cache's
+/// pages are under way at once. If the leaves lie apart, nearly as many are.
 #[test]
 fn a_small_cache_is_not_filled_with_what_is_read_ahead() {
     let rig = tree(12_000);

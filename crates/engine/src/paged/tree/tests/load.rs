@@ -1,5 +1,5 @@
-//! Bulk loads of a tree: against what was loaded, for random keys and page sizes; a crash before
-//! each record; what becomes of a tree that was loaded.
+//! Bulk loads of a tree. The tests compare the tree with what was loaded, for random keys and page
+//! sizes, crash before each record, and use a tree after its load.
 
 use super::rig::{Rig, Sizes, TABLE, TREE, Txn, assert_same, key, value};
 use crate::paged::page::key_bytes_max;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A tree for a load, made by a transaction that commits.
+/// Creates a tree for a load, in a transaction that commits.
 fn made(rig: &Rig) -> Tree {
     let mut txn = rig.begin();
     let tree = Tree::create(rig.pages(), TABLE, &mut txn).expect("a tree");
@@ -52,11 +52,11 @@ fn what_was_loaded_is_there() {
         load(&rig, tree, &entries, &mut rig.begin()).expect("a load");
         assert_same(&rig.contents(tree), &entries);
         rig.verify(&[TREE, tree]);
-        // From the log alone, too.
+        // The log alone must yield the tree, too.
         let rig = rig.crash(None);
         assert_same(&rig.contents(tree), &entries);
         rig.verify(&[TREE, tree]);
-        // It goes on as any tree does.
+        // The tree can be changed like any other.
         let mut model = entries;
         let mut txn = rig.begin();
         for _ in 0..200 {

@@ -1,4 +1,5 @@
-//! Tests of the tree: against a model, with threads, through crashes and rollbacks; what they read.
+//! Tests of the tree: against a model, with threads, through crashes and rollbacks, and of the
+//! pages that scans read.
 
 mod ahead;
 mod load;

@@ -1,4 +1,4 @@
-//! Random changes against a `BTreeMap`.
+//! Compares random changes with a `BTreeMap`.
 
 use super::rig::{Rig, Sizes, TREE, assert_same, key, some_key, value};
 use crate::Error;
@@ -79,7 +79,7 @@ fn bound(key: &[u8], rng: &mut Rng) -> Bound<Vec<u8>> {
     }
 }
 
-/// Two random bounds around keys in order, which the first one may be beyond.
+/// Two random bounds around keys. The first bound may lie beyond the second.
 fn bounds(rng: &mut Rng, sizes: Sizes) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let (a, b) = (key(rng, sizes), key(rng, sizes));
     let (low, high) = if a < b { (a, b) } else { (b, a) };
@@ -130,7 +130,7 @@ fn what_is_said_to_be_unchanged_is_what_another_scan_finds() {
         }
         let (mut batch, mut again) = (Batch::default(), Batch::default());
         let (mut same, mut other) = (0, 0);
-        // Grows and shrinks, so that leaves are split and merged.
+        // The tree grows and shrinks, so that leaves are split and merged.
         for round in 0..900 {
             let ((low, high), direction) = (bounds(rng, sizes), direction(rng));
             let (entries, bytes) = (rng.usize(1..40), [500, 5000][rng.usize(0..2)]);
@@ -214,9 +214,9 @@ fn rolled_back_changes_leave_nothing() {
                     model = before;
                 }
                 1 => {
-                    // What was let go of after the savepoint comes back: this small model of a
-                    // transaction does not know which chains that concerns, so it frees none of
-                    // those that the kept values use.
+                    // The rollback brings back the chains that changes after the savepoint no
+                    // longer used. This small model of a transaction does not know which chains
+                    // these are, so it frees no chain that the kept values use.
                     txn.roll_back_to(rig.pages(), savepoint).expect("a rollback to a savepoint");
                     txn.freed.clear();
                     txn.roll_back(rig.pages()).expect("a rollback");

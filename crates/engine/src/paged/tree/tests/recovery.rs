@@ -1,5 +1,5 @@
-//! Crashes: the log's records, redone over whatever pages had reached the device, then undone where
-//! transactions had not ended.
+//! Crashes. The log's records are redone over the pages that have reached the device, whatever
+//! their state. Then the transactions that had not ended are undone.
 
 use super::rig::{Checkpoint, Rig, Sizes, TREE, Txn, assert_same, key, some_key, value};
 use crate::paged::page::key_bytes_max;
@@ -43,8 +43,8 @@ fn step(rig: &Rig, rng: &mut Rng, sizes: Sizes, running: &mut Running) -> crate:
 
 const LANES: u8 = 3;
 
-/// Runs transactions side by side until the log refuses a record: that is the crash. Returns what
-/// was committed, by lane.
+/// Runs transactions side by side until the log refuses a record, which counts as the crash.
+/// Returns what was committed, by lane.
 fn run(rig: &Rig, rng: &mut Rng, sizes: Sizes, committed: &mut [Model], checkpoint: &mut Option<Checkpoint>) {
     let mut running: Vec<Running> = (0..LANES)
         .map(|lane| Running { txn: rig.begin(), lane, model: committed[usize::from(lane)].clone() })
@@ -121,9 +121,9 @@ fn recovery_that_crashes_is_repeated() {
         let mut checkpoint = None;
         run(&rig, rng, sizes, &mut committed, &mut checkpoint);
         for _ in 0..4 {
-            // Redo runs, some of its pages reach the device, and it runs again: from the same
-            // checkpoint, or from one that was taken when the pages that redo had changed were not
-            // in place yet.
+            // Redo runs, some of its pages reach the device, and redo runs again: from the same
+            // checkpoint, or from one that was taken before the pages that redo had changed were in
+            // place.
             rig = rig.crash(checkpoint.as_ref());
             if rng.bool() {
                 checkpoint = Some(Checkpoint::take(&rig));
@@ -135,8 +135,8 @@ fn recovery_that_crashes_is_repeated() {
     });
 }
 
-/// A refused record leaves the pages that it was to change dirty and as they were; they may reach
-/// the device in that state.
+/// A refused record leaves the pages that it was to change dirty and unchanged. They may reach the
+/// device in that state.
 #[test]
 fn refused_records_do_not_harm_recovery() {
     for_seeds(12, |rng| {
@@ -147,7 +147,8 @@ fn refused_records_do_not_harm_recovery() {
         let mut checkpoint = None;
         for round in 0..2000 {
             let mut txn = rig.begin();
-            // Phases that grow and phases that shrink, so that pages come and go.
+            // Phases in which the tree grows alternate with phases in which it shrinks, so that
+            // pages are allocated and freed.
             let present = if rng.u32(0..10) < [2, 8][round / 30 % 2] { some_key(rng, &model) } else { None };
             let (key, value) = match present {
                 Some(key) => (key, None),

@@ -1,5 +1,5 @@
-//! Rig of the tree's tests: files in memory, and a log that is a list of records, with transactions
-//! and recovery just big enough to show that the records suffice.
+//! Rig of the tree's tests: files in memory, and a log that is a list of records. Its transactions
+//! and its recovery are just big enough to show that the records suffice.
 
 use crate::direction::Direction;
 use crate::paged::change::{ChangeKind, RecordSpan, decode_chain_free, pages_of, redo_at, undo_of};
@@ -29,7 +29,7 @@ const DATABASE: Id = Id::new(7);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Role {
     Change,
-    /// A compensation, after which this number of changes remains to be undone.
+    /// A compensation. This number of changes then remains to be undone.
     Compensation(usize),
     Structure,
     Commit(Vec<PageId>),
@@ -51,7 +51,7 @@ pub(super) struct Record {
 pub(super) struct TestLog {
     pub(super) records: Mutex<Vec<Record>>,
     position: AtomicU64,
-    /// Appends that still succeed.
+    /// Number of appends that still succeed.
     left: AtomicU64,
 }
 
@@ -71,12 +71,12 @@ impl TestLog {
         let mut records = self.records.lock();
         let lsn = self.position.fetch_add(48 + payload.len() as u64, Ordering::AcqRel);
         let (lsn, end) = (Lsn::new(lsn), Lsn::new(lsn + 48 + payload.len() as u64));
-        assert!(lsn > after, "pages are changed by one log only");
+        assert!(lsn > after, "a record must lie above the last change of its pages");
         records.push(Record { lsn, end, txn, role, kind, payload });
         Ok(Logged { lsn, end })
     }
 
-    /// Lets `appends` appends succeed, and fails those after them.
+    /// Lets `appends` appends succeed, and fails later ones.
     pub(super) fn fail_after(&self, appends: u64) {
         self.left.store(appends, Ordering::Relaxed);
     }
@@ -96,7 +96,7 @@ impl WalBarrier for TestLog {
     }
 }
 
-/// A transaction: what it changed, latest last.
+/// A transaction, with its changes in order, the latest last.
 #[derive(Debug)]
 pub(super) struct Txn {
     log: Arc<TestLog>,
@@ -133,7 +133,7 @@ impl ChangeWriter for Txn {
 }
 
 impl Txn {
-    /// Changes so far: a savepoint.
+    /// Number of changes so far, which serves as a savepoint.
     pub(super) fn len(&self) -> usize {
         self.changes.len()
     }
@@ -282,7 +282,7 @@ impl Rig {
         }
     }
 
-    /// Checks the pages and maps, given every tree there is.
+    /// Checks the pages and maps. `trees` are all trees of the file.
     pub(super) fn verify(&self, trees: &[Tree]) -> VerifyReport {
         let mut report = VerifyReport::default();
         let mut reached = Reached::new(self.space.stat().pages);
@@ -298,7 +298,7 @@ impl Rig {
         report
     }
 
-    /// All keys and values of a tree, read upwards; read downwards they must be the same.
+    /// Returns all keys and values of a tree, read upwards. Read downwards they must be the same.
     pub(super) fn contents(&self, tree: Tree) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let up = self.scan(tree, ScanRequest { entries: 7, ..EVERYTHING });
         let mut down = self.scan(tree, ScanRequest { direction: Direction::Down, ..EVERYTHING });
@@ -308,8 +308,8 @@ impl Rig {
         up.into_iter().collect()
     }
 
-    /// All keys and values of a request. No other thread may change the tree: a long value is read
-    /// after its leaf was let go.
+    /// Returns all keys and values of a request. No other thread may change the tree, because a
+    /// long value is read after its leaf's latch was released.
     pub(super) fn scan(&self, tree: Tree, request: ScanRequest<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found = Vec::new();
         self.scan_entries(tree, request, |key, value| {
@@ -322,7 +322,7 @@ impl Rig {
         found
     }
 
-    /// All keys of a request. Other threads may change the tree.
+    /// Returns all keys of a request. Other threads may change the tree.
     pub(super) fn scan_keys(&self, tree: Tree, request: ScanRequest<'_>) -> Vec<Vec<u8>> {
         let mut keys = Vec::new();
         self.scan_entries(tree, request, |key, _| keys.push(key.to_vec()));
@@ -353,7 +353,7 @@ impl Rig {
     }
 }
 
-/// All of a tree, upwards, in batches of at least a leaf.
+/// A request for everything in a tree, upwards, in batches of at least a leaf.
 pub(super) const EVERYTHING: ScanRequest<'static> = ScanRequest {
     low: Bound::Unbounded,
     high: Bound::Unbounded,
@@ -362,7 +362,7 @@ pub(super) const EVERYTHING: ScanRequest<'static> = ScanRequest {
     bytes: usize::MAX,
 };
 
-/// State in a checkpoint.
+/// Active transactions and dirty pages, as a checkpoint captures them.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     begin: Lsn,
@@ -405,7 +405,7 @@ pub(super) struct Sizes {
     pub(super) value_bytes_max: usize,
 }
 
-/// One of `keys` keys: some short, some long with long common prefixes.
+/// Returns one of `keys` keys. Some are short, some long with long common prefixes.
 pub(super) fn key(rng: &mut Rng, sizes: Sizes) -> Vec<u8> {
     let number = rng.u32(0..sizes.keys);
     let text = format!("{number:06}");
@@ -421,7 +421,7 @@ pub(super) fn key(rng: &mut Rng, sizes: Sizes) -> Vec<u8> {
     }
 }
 
-/// A value: mostly short, sometimes as long as allowed.
+/// Returns a value that is mostly short, and sometimes as long as allowed.
 pub(super) fn value(rng: &mut Rng, sizes: Sizes) -> Vec<u8> {
     let longest = match rng.u32(0..20) {
         0 => sizes.value_bytes_max,
@@ -433,7 +433,7 @@ pub(super) fn value(rng: &mut Rng, sizes: Sizes) -> Vec<u8> {
     (0..length).map(|at| first.wrapping_add((at / 7) as u8)).collect()
 }
 
-/// A random key of the model, if it has any.
+/// Returns a random key of the model, if it has any.
 pub(super) fn some_key(rng: &mut Rng, model: &BTreeMap<Vec<u8>, Vec<u8>>) -> Option<Vec<u8>> {
     if model.is_empty() {
         return None;
@@ -442,7 +442,7 @@ pub(super) fn some_key(rng: &mut Rng, model: &BTreeMap<Vec<u8>, Vec<u8>>) -> Opt
     model.keys().nth(at).cloned()
 }
 
-/// Fails with the first difference only: the maps are long.
+/// Fails with only the first difference, because the maps are long.
 pub(super) fn assert_same(found: &BTreeMap<Vec<u8>, Vec<u8>>, expected: &BTreeMap<Vec<u8>, Vec<u8>>) {
     for (key, value) in expected {
         let found = found.get(key);

@@ -1,4 +1,4 @@
-//! The tree's shape, long values, and the life of trees.
+//! Tests of the tree's shape, of long values, and of creating and dropping trees.
 
 use super::super::batch::Batch;
 use super::super::chain::{Chain, read_chain};
@@ -180,7 +180,7 @@ fn dropping_a_tree_goes_on_after_each_crash() {
     assert_eq!(stat.pages - stat.free, 3);
 }
 
-/// A map that is older than the tree, as a lost write leaves it, has pages of the tree as free.
+/// A lost write leaves a map that is older than the tree, which has pages of the tree as free.
 #[test]
 fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     let rig = Rig::new(4096, 1000);
@@ -188,7 +188,7 @@ fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     let mut put = |number: u32| TREE.insert(rig.pages(), &number.to_be_bytes(), &[7; 100], &mut txn);
     (0..2_000).try_for_each(&mut put).expect("puts");
     let in_use = |page: &PageId| rig.pages().space.is_taken(*page);
-    // The last leaf, which the next split divides.
+    // The last leaf is the one that the next split divides.
     let last = (1..rig.pages().space.stat().pages).map(PageId::new).filter(in_use).max().expect("pages");
     assert!(rig.pages().space.freed(last));
     let refused = (2_000..10_000).try_for_each(&mut put).expect_err("the leaf is divided into itself");
@@ -197,7 +197,7 @@ fn a_page_of_the_tree_that_its_map_has_as_free_is_corruption_and_no_wait() {
     put(10_000).expect("another page");
 }
 
-/// A lost write leaves an older image of a page, whose fences may be those of another place.
+/// A lost write leaves an older image of a page, which may have the fences of another place.
 #[test]
 fn a_scan_that_comes_to_a_leaf_of_another_place_ends_with_corruption() {
     let rig = Rig::new(4096, 1000);
@@ -229,7 +229,7 @@ fn a_scan_that_comes_to_a_leaf_of_another_place_ends_with_corruption() {
     }
 }
 
-/// Gives a leaf the fences and entries of an image.
+/// Replaces the contents of a leaf by an image.
 fn replace(rig: &Rig, id: PageId, image: &[u8]) {
     let image = LeafRef::new(image);
     let mut page = rig.pool.write(id).expect("the page");
@@ -243,8 +243,8 @@ fn replace(rig: &Rig, id: PageId, image: &[u8]) {
     page.finish_change(lsn, lsn);
 }
 
-/// Number of entries that a scan finds, batch by batch, if it ends before it has met the tree's
-/// entries twice.
+/// Returns the number of entries that a scan finds, batch by batch. Stops above 4,000 entries,
+/// which is more than the tree has, because the scan might not end.
 fn scan_to_the_end(rig: &Rig, request: ScanRequest<'_>) -> crate::Result<usize> {
     let (mut batch, mut found) = (Batch::default(), 0);
     let mut bound = request.begin().map(<[u8]>::to_vec);

@@ -17,8 +17,8 @@ fn own_key(rng: &mut Rng, thread: u8) -> Vec<u8> {
     key
 }
 
-/// Puts and deletes keys that no other thread touches, and checks after each that they are there,
-/// or gone.
+/// Puts and deletes keys that no other thread touches. Checks after each change that the key is
+/// there, or gone.
 fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut model = BTreeMap::new();
     for round in 0..3000u32 {
@@ -44,8 +44,9 @@ fn work(rig: &Rig, rng: &mut Rng, thread: u8) -> BTreeMap<Vec<u8>, Vec<u8>> {
     model
 }
 
-/// Scans while others change the tree: keys come in order, and the fixed ones are all there. Long
-/// values are not read: the scan has no locks, and a commit of another thread frees them.
+/// Scans while other threads change the tree. The keys must come in order, and all fixed keys must
+/// be there. Long values are not read, because the scan has no locks, and a commit of another
+/// thread frees them.
 fn scan(rig: &Rig, rng: &mut Rng, fixed: &[Vec<u8>], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let direction = if rng.bool() { Direction::Up } else { Direction::Down };
@@ -91,7 +92,7 @@ fn threads_change_and_scan_one_tree() {
         expected.extend(fixed.into_iter().map(|key| (key, b"fixed".to_vec())));
         assert_same(&rig.contents(TREE), &expected);
         rig.verify(&[TREE]);
-        // What all threads logged, in the log's order, makes the same tree.
+        // The records of all threads, redone in the log's order, must make the same tree.
         let rig = rig.crash(None);
         assert_same(&rig.contents(TREE), &expected);
         rig.verify(&[TREE]);

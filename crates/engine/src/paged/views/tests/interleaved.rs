@@ -1,5 +1,6 @@
-//! Views beside transactions that move amounts between keys, in orders that a seed picks. Whatever
-//! a view shows adds up, and it shows the same twice, by points and by ranges from both ends.
+//! Views beside transactions that transfer amounts between keys, in orders that a seed picks. The
+//! amounts that a view shows must have the right sum. A view must show the same amounts twice, by
+//! points and by ranges from both ends.
 
 use crate::interleaved_tests::open_with_places;
 use crate::pause::scheduler::{Task, for_seeds, run};
@@ -27,7 +28,7 @@ fn open(device: &SimDevice, lock_release: LockRelease) -> Database {
     )
 }
 
-/// An amount, now and then in a value of several pages.
+/// Returns a value with this amount, now and then of several pages.
 fn value(amount: u64, random: &mut Rng) -> Vec<u8> {
     let length = if random.u8(..3) == 0 { random.usize(2000..9000) } else { random.usize(..900) };
     let mut value = amount.to_le_bytes().to_vec();
@@ -39,8 +40,8 @@ fn amount(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..8].try_into().expect("eight bytes")))
 }
 
-/// One transaction: an amount goes from one key to another one, by two or three writes. A key
-/// without an amount is deleted.
+/// Runs one transaction, which transfers an amount from one key to another one by two or three
+/// writes. A key without an amount is deleted.
 fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> {
     let durability = if random.bool() { Durability::Buffered } else { Durability::Durable };
     let txn = database.begin_with(TransactionOptions { durability, ..TransactionOptions::default() })?;
@@ -60,7 +61,7 @@ fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> 
     write(from, has - moved, random)?;
     let savepoint = txn.savepoint();
     if random.u8(..3) == 0 {
-        // In vain.
+        // The rollback to the savepoint undoes these writes.
         write(from, 77, random)?;
         write(to, 77, random)?;
         txn.rollback_to(&savepoint)?;
@@ -70,7 +71,7 @@ fn transfer(database: &Database, table: &Table, random: &mut Rng) -> Result<()> 
     if random.u8(..4) == 0 { txn.rollback() } else { txn.commit().map(drop) }
 }
 
-/// All keys as a view shows them: by ranges, and by points between them.
+/// Returns all keys as a view shows them, by ranges and by points between the ranges.
 fn look(database: &Database, table: &Table, read: Read) -> Vec<Vec<u64>> {
     let options = TransactionOptions { access: Access::ReadOnly, read, ..TransactionOptions::default() };
     let txn = database.begin_with(options).expect("begin");
@@ -150,8 +151,8 @@ fn a_view_shows_whole_transactions_and_does_not_change() {
     });
 }
 
-/// A view reads while a commit that waits for nothing releases its locks. What it has shown is
-/// there after a crash that takes everything that is not durable, once the view has committed.
+/// A view reads while a commit with `Durability::Buffered` releases its locks. Once the view has
+/// committed, what it has shown must survive a crash that leaves only what is durable.
 #[test]
 fn a_view_beside_a_commit_depends_on_it() {
     for_seeds(150, |seed| {
@@ -190,7 +191,7 @@ fn a_view_beside_a_commit_depends_on_it() {
     });
 }
 
-/// A view reads a table, with a long value, while the table is dropped and its pages are used for
+/// A view reads a table with a long value while the table is dropped and its pages are used for
 /// another one.
 #[test]
 fn a_view_beside_a_drop_reads_the_truth_or_is_told() {

@@ -1,5 +1,5 @@
-//! Views and images without pages, against a model; views of a database, in orders that a seed
-//! picks.
+//! Tests of views and images without pages, against a model, and of views of a database, in orders
+//! that a seed picks.
 
 mod interleaved;
 mod model;

@@ -1,6 +1,6 @@
-//! Random transactions and views on a map of keys in place of leaves. Each view shows, by point and
-//! by range, what the map held without the changes of transactions that were open when it began;
-//! and no image is there that no view needs.
+//! Random transactions and views on a map of keys in place of leaves. Each view must show, by point
+//! and by range, what the map held without the changes of transactions that were open when the view
+//! began. No image may remain that no view needs.
 
 use super::super::versions::{Before, Stamp, Versions};
 use super::super::{TxnImages, View, Views};
@@ -20,7 +20,7 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 struct Open {
     images: Arc<TxnImages>,
-    /// Keys it has written, and what they were before.
+    /// Keys that the transaction has written, with their former values.
     written: Undo,
 }
 
@@ -34,10 +34,11 @@ struct Rig {
     /// Rows as the last commit left them.
     committed: Rows,
     open: Vec<Open>,
-    /// Each view and what it has to show.
+    /// Each view with the rows that it must show.
     seen: Vec<(View, Rows)>,
     commits: u64,
-    /// The commits of each key, by the number of views that had been opened before.
+    /// The commits of each key. A commit is noted as the number of views that had been opened
+    /// before it.
     history: BTreeMap<Vec<u8>, Vec<u64>>,
     opened: u64,
 }
@@ -58,7 +59,7 @@ impl Rig {
     }
 
     fn write(&mut self, at: usize, key: Vec<u8>, value: Option<Vec<u8>>) {
-        // The lock of the key.
+        // Another transaction holds the key's lock.
         if self.open.iter().enumerate().any(|(other, open)| other != at && open.written.contains_key(&key)) {
             return;
         }
@@ -165,8 +166,9 @@ impl Rig {
         }
     }
 
-    /// Images of committed transactions that an open view needs: from the commit of the key before
-    /// on, up to the commit of the image's own.
+    /// Number of images of committed transactions that an open view needs. A view needs an image if
+    /// it was opened after the commit of the key's previous writer and before the commit of the
+    /// image's transaction.
     fn needed(&self) -> usize {
         let mut views: Vec<Stamp> = self.seen.iter().map(|(view, _)| view.stamp).collect();
         views.sort();
@@ -177,8 +179,8 @@ impl Rig {
                 before
                     .zip(commits)
                     .filter(|(before, own)| {
-                        // A view with stamp s was opened when s - 1 had been; it sees commits with
-                        // at most that many before them.
+                        // A view with stamp s was opened after s - 1 other views. It sees the
+                        // commits that had at most s - 1 views before them.
                         views.iter().any(|view| **before < view.0 && view.0 <= **own)
                     })
                     .count()
@@ -264,8 +266,8 @@ fn a_view_shows_what_was_committed_when_it_began() {
     });
 }
 
-/// Views that are given up, and transactions that keep nothing, are told; what the others show is
-/// right.
+/// Views that are given up, and views beside transactions that keep no images, get an error. What
+/// the other views show is right.
 #[test]
 fn a_view_shows_the_truth_or_is_too_old() {
     let given_up = Cell::new(0);
@@ -277,8 +279,8 @@ fn a_view_shows_the_truth_or_is_too_old() {
     assert!(given_up.get() > 0, "the limit was never met");
 }
 
-/// Until a committed transaction has released its locks, these do not tell on what its readers
-/// depend.
+/// While a committed transaction holds its locks, the locks do not tell that its readers depend on
+/// it.
 #[test]
 fn a_view_depends_on_a_commit_that_holds_its_locks() {
     let rig = Rig::new(1 << 30);
