@@ -1,4 +1,4 @@
-//! Reasons why a log is not archived, or an archive is not restored from. Pure.
+//! Reasons why a log cannot be archived, or an archive cannot be restored. Nothing here does I/O.
 
 use crate::CommitStamp;
 use katydid_device::Id;
@@ -12,18 +12,18 @@ pub enum ArchiveFault {
     /// The archive is empty.
     #[error("no archived log is there")]
     Empty,
-    /// The archive, or a file in it, has the log of another database.
+    /// The archive, or a file in it, holds the log of another database.
     #[error("{file} has the log of database {found}, not of {wanted}")]
     OtherDatabase {
         /// The file.
         file: String,
-        /// The database whose log it is.
+        /// Id of the database whose log the file holds.
         found: Id,
-        /// The database whose log is wanted.
+        /// Id of the database whose log is wanted.
         wanted: Id,
     },
-    /// While archiving: the log was trimmed past the end of the archive. What lies between is in no
-    /// archive: make a new backup, and begin a new archive.
+    /// Archiving found that the log was trimmed past the end of the archive. The records between
+    /// are in no archive: make a new backup, and begin a new archive.
     #[error(
         "the archive ends at position {archived_to}, and the log starts at {log_start}: what lies between is lost to it"
     )]
@@ -33,13 +33,13 @@ pub enum ArchiveFault {
         /// The start of the log.
         log_start: Lsn,
     },
-    /// While archiving: the archive goes on with another history than the database does, which was
-    /// replaced by an older copy of its files.
+    /// Archiving found that the archive and the log of the database have different histories,
+    /// because the database was replaced by an older copy of its files.
     #[error(
         "the log of the database is not the one that was archived: record {at} is another one, or missing"
     )]
     OtherHistory {
-        /// The last record in the archive.
+        /// LSN of the last record in the archive.
         at: Lsn,
     },
     /// The archive lacks a part of the log.
@@ -86,22 +86,22 @@ pub enum ArchiveFault {
         /// The stamp that is wanted.
         wanted: CommitStamp,
     },
-    /// The archive has noted no moment at or before the wanted time, or none after it. Which
-    /// commits had happened at that time is not known.
+    /// The archive has noted no moment at or before the wanted time, or no moment at or after that
+    /// time. So the commits up to that time are not known.
     #[error("what was committed at that time is not known: {}", KnownMoments(*first, *last))]
     TimeUnknown {
         /// The first moment that the archive has noted, if there is one.
         first: Option<SystemTime>,
-        /// The last one.
+        /// The last moment that the archive has noted, if there is one.
         last: Option<SystemTime>,
     },
     /// [`Database::compact`](crate::Database::compact) has moved the pages of the database after
-    /// the backup was made. A backup made after that is needed.
+    /// the backup was made. A backup made after the compaction is needed.
     #[error(
         "the database was compacted before position {at}, after the backup was made: a later backup is needed"
     )]
     Compacted {
-        /// The first record after the compacting.
+        /// LSN of the first record after the compaction.
         at: Lsn,
     },
     /// The log of the database is in NVRAM. Only a log in files can be archived.

@@ -1,7 +1,7 @@
 //! Backups of an open database, and restoring them.
 //!
-//! On the thread of the caller. What a copy is and what a crash leaves of it is in [`crate::copy`];
-//! how an engine copies is in its `copy`.
+//! The thread of the caller does all work. [`crate::copy`] says what a copy is and what a crash
+//! leaves of it. The module `copy` of each engine says how that engine copies.
 
 use crate::backup_options::{BackupOptions, BackupReport};
 use crate::control;
@@ -24,13 +24,14 @@ impl Database {
     /// Copies the database into directory `to`, while transactions go on. `to` is created if
     /// missing, and must be empty.
     ///
-    /// The copy is a database of its own, with an id of its own. It has the state of one moment
-    /// after the call has begun: all transactions that were durable when the call began are in it,
-    /// and no transaction is in it in part. It can be opened, or kept and restored
+    /// The copy is a database of its own, with an id of its own. The copy has the state of one
+    /// moment after the call has begun: all transactions that were durable when the call began are
+    /// in it, and no transaction is in it in part. The copy can be opened, or kept and restored
     /// ([`Database::restore`]).
     ///
-    /// Checkpoints go on too, but the database keeps the log from where it starts at the beginning
-    /// of the call, at most `AdvancedOptions::log_hard_bytes` of it.
+    /// Checkpoints go on during the copy. Until its end the database keeps the log from the
+    /// position at which the log started when the call began, at most
+    /// `AdvancedOptions::log_hard_bytes` bytes of log.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -51,19 +52,19 @@ impl Database {
     ///
     /// # Errors
     /// `Error::Copy` if `to` is not empty, the log is in NVRAM, or the log grew by more than
-    /// `AdvancedOptions::log_hard_bytes` meanwhile; `Error::Corrupt` if a page or checkpoint is
-    /// damaged; `Error::Poisoned`, `Error::Closed`; failures of either device. After an error the
-    /// database is as it was, and `to` holds an incomplete copy, which no call takes for a whole
-    /// one: remove it.
+    /// `AdvancedOptions::log_hard_bytes` during the copy; `Error::Corrupt` if a page or checkpoint
+    /// is damaged; `Error::Poisoned`, `Error::Closed`; failures of either device. After an error
+    /// the database is unchanged. `to` then holds an incomplete copy, which no call opens or
+    /// restores: remove it.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.backup_with(to, &BackupOptions::default())
     }
 
-    /// Copies the database into directory `to` with a limit of speed, progress or a check. See
-    /// [`Database::backup`].
+    /// Copies the database into directory `to` with `options`: a speed limit, a receiver of
+    /// progress, a check of the copy. See [`Database::backup`].
     ///
     /// # Errors
-    /// Those of [`Database::backup`]; `Error::Copy` if the receiver of progress cancels.
+    /// The errors of [`Database::backup`]; `Error::Copy` if the receiver of progress cancels.
     pub fn backup_with(&self, to: impl AsRef<Path>, options: &BackupOptions) -> Result<BackupReport> {
         self.opening().check()?;
         self.backup_in(empty(to.as_ref())?, options)
@@ -72,21 +73,20 @@ impl Database {
     /// Copies the database into an empty directory of any device. See [`Database::backup_with`].
     ///
     /// # Errors
-    /// Those of [`Database::backup_with`].
+    /// The errors of [`Database::backup_with`].
     pub fn backup_in(&self, to: Arc<dyn Directory>, options: &BackupOptions) -> Result<BackupReport> {
         self.copy_to(to, None, options)
     }
 
-    /// Copies the changes since the backup in directory `base` into directory `to`: an increment,
-    /// which is restored together with `base`. `base` may be an increment itself. `to` is created
-    /// if missing, and must be empty. In all else it is like [`Database::backup_with`], except that
-    /// an increment is checked when it is restored, whatever [`BackupOptions::verify`] is.
+    /// Copies the changes since the backup in directory `base` into directory `to`. The result is
+    /// an increment, which is restored together with `base`. `base` may be an increment itself.
+    /// `to` is created if missing, and must be empty. The call works as [`Database::backup_with`]
+    /// does, but ignores [`BackupOptions::verify`]: an increment is checked when it is restored.
     ///
-    /// The call reads all pages, and writes those that were changed. The memory engine has no
-    /// increments.
+    /// The call reads all pages, and writes the changed ones. The memory engine has no increments.
     ///
     /// # Errors
-    /// Those of [`Database::backup_with`]; `Error::Copy` if `base` is not a backup of this
+    /// The errors of [`Database::backup_with`]; `Error::Copy` if `base` is not a backup of this
     /// database. A database that was restored has a new id, so its first backup must be a whole
     /// one.
     pub fn backup_changes(
@@ -100,11 +100,11 @@ impl Database {
         self.backup_changes_in(empty(to.as_ref())?, &base, options)
     }
 
-    /// Copies what has changed since a backup, between directories of any device. See
+    /// Copies the changes since a backup, between directories of any device. See
     /// [`Database::backup_changes`].
     ///
     /// # Errors
-    /// Those of [`Database::backup_changes`].
+    /// The errors of [`Database::backup_changes`].
     pub fn backup_changes_in(
         &self,
         to: Arc<dyn Directory>,
@@ -134,16 +134,17 @@ impl Database {
         make(to, base, self.of.options(), options, &check, source, copy)
     }
 
-    /// Makes a database in directory `to` of the backup in directory `from`. `to` is created if
+    /// Makes a database in directory `to` from the backup in directory `from`. `to` is created if
     /// missing, and must be empty. Nothing in `from` is changed.
     ///
-    /// The result is a copy of the backup with an id of its own, not opened yet. Damage to pages
-    /// and checkpoints is found on the way; [`BackupOptions::verify`] checks everything.
+    /// The result is a copy of the backup with an id of its own, and was never opened. The call
+    /// finds damaged pages and checkpoints while it copies them; [`BackupOptions::verify`] checks
+    /// everything.
     ///
     /// # Errors
-    /// `Error::Copy` if `from` is no backup, incomplete, or was opened since it was made (open it,
-    /// or back it up), or if `to` is not empty; `Error::NotFound`, `Error::Locked`,
-    /// `Error::Corrupt`; failures of either device.
+    /// `Error::Copy` if `from` is no backup, is incomplete, or was opened since it was made (then
+    /// open it, or make a backup of it); `Error::Copy` if `to` is not empty; `Error::NotFound`,
+    /// `Error::Locked`, `Error::Corrupt`; failures of either device.
     pub fn restore(
         from: impl AsRef<Path>,
         to: impl AsRef<Path>,
@@ -152,12 +153,12 @@ impl Database {
         Self::restore_chain(&[from], to, options)
     }
 
-    /// Makes a database of a whole backup and the increments to it, in the order in which they were
-    /// made. The state is that of the last one. See [`Database::restore`].
+    /// Makes a database from a whole backup and the increments to it, given in the order in which
+    /// they were made. The database has the state of the last one. See [`Database::restore`].
     ///
     /// # Errors
-    /// Those of [`Database::restore`]; `Error::Copy` with [`CopyFault::WrongBase`] if one of them
-    /// is no increment to the one before it.
+    /// The errors of [`Database::restore`]; `Error::Copy` with [`CopyFault::WrongBase`] if an
+    /// increment was not made from the backup before it in `from`.
     pub fn restore_chain(
         from: &[impl AsRef<Path>],
         to: impl AsRef<Path>,
@@ -171,10 +172,10 @@ impl Database {
         Self::restore_of(&chain, empty(to.as_ref())?, options)
     }
 
-    /// Makes a database of a backup, in directories of any device. See [`Database::restore`].
+    /// Makes a database from a backup, in directories of any device. See [`Database::restore`].
     ///
     /// # Errors
-    /// Those of [`Database::restore`].
+    /// The errors of [`Database::restore`].
     pub fn restore_in(
         from: Arc<dyn Directory>,
         to: Arc<dyn Directory>,
@@ -183,11 +184,11 @@ impl Database {
         Self::restore_chain_in(&[from], to, options)
     }
 
-    /// Makes a database of a backup and increments to it, in directories of any device. See
+    /// Makes a database from a backup and increments to it, in directories of any device. See
     /// [`Database::restore_chain`].
     ///
     /// # Errors
-    /// Those of [`Database::restore_chain`].
+    /// The errors of [`Database::restore_chain`].
     pub fn restore_chain_in(
         from: &[Arc<dyn Directory>],
         to: Arc<dyn Directory>,
@@ -214,18 +215,19 @@ impl Database {
 /// A whole copy and the increments to it.
 pub(crate) struct Chain {
     pub(crate) copies: Vec<Unopened>,
-    /// The control file of the last one.
+    /// The control file of the last copy.
     pub(crate) control: control::Control,
     _locks: Vec<Box<dyn DirectoryLock>>,
 }
 
-/// Looks at copies that are to be restored together.
+/// Reads and checks the copies in `directories`, which are to be restored together.
 pub(crate) fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
     let mut copies: Vec<Unopened> = Vec::with_capacity(directories.len());
     let mut locks = Vec::with_capacity(directories.len());
     let mut last = None;
     for directory in directories {
-        // First, so that all that is looked at stays as it is. It makes no file.
+        // The lock comes first, so that no process changes the directory meanwhile. It makes no
+        // file.
         locks.push(directory.lock_to_read()?);
         refuse_interrupted(directory.as_ref())?;
         refuse_repairing(directory.as_ref())?;
@@ -275,7 +277,7 @@ pub(crate) fn make(
     let (id, mut pace) = (target.id, Pace::new(options, to.describe(), check));
     let copied = copy(&target, &mut pace);
     // A read after the source was closed may give bytes that the next opening has written, or fail
-    // because that has removed the file.
+    // because the next opening has removed the file.
     pace.check()?;
     let copied = copied?;
     target.finish(source, &copied)?;
@@ -286,7 +288,7 @@ pub(crate) fn make(
     Ok(BackupReport { id, stamp: copied.stamp, bytes, elapsed, verified })
 }
 
-/// The directory at `path`, made if it is missing, in which there is nothing.
+/// Opens the directory at `path`, which is created if missing; `Error::Copy` if it is not empty.
 pub(crate) fn empty(path: &Path) -> Result<Arc<dyn Directory>> {
     let directory = FileDirectory::open(path)?;
     refuse_incomplete(&directory)?;

@@ -9,24 +9,25 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A receiver of progress. Its arguments are the bytes copied, and the bytes to copy as far as that
-/// is known. Returning `Break` cancels the backup.
+/// A receiver of progress. Its arguments are the number of bytes copied so far, and the number of
+/// bytes to copy, as far as it is known. Returning `Break` cancels the backup.
 ///
-/// It runs on the thread that copies, between two pieces of at most 1 MiB, and at least ten times a
-/// second while the copying sleeps. It may use the database, and close it.
+/// The receiver runs on the thread that copies: between two pieces of at most 1 MiB, and at least
+/// ten times a second while the thread sleeps to keep to a speed limit. The receiver may use the
+/// database, and close it.
 pub type BackupProgress = Arc<dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync>;
 
 /// Options of a backup or a restore.
 #[derive(Clone, Default)]
 pub struct BackupOptions {
-    /// Maximum number of bytes copied per second, on the average since the beginning. Default:
-    /// none.
+    /// Maximum number of bytes copied per second, averaged since the beginning of the copy.
+    /// Default: `None`, no limit.
     pub bytes_per_second: Option<NonZeroU64>,
-    /// Checks the copy afterwards as [`Database::verify_path`](crate::Database::verify_path) does:
-    /// recovers it in memory and reads all of it. The check does not change the copy. Default:
-    /// false.
+    /// Whether the finished copy is checked as
+    /// [`Database::verify_path`](crate::Database::verify_path) does: the check recovers the copy in
+    /// memory and reads all of it, and does not change it. Default: false.
     pub verify: bool,
-    /// A receiver of progress. Default: none.
+    /// A receiver of progress. Default: `None`.
     pub on_progress: Option<BackupProgress>,
 }
 
@@ -48,9 +49,9 @@ pub struct BackupReport {
     pub id: Id,
     /// The stamp of the copy. Paged engine: the copy has exactly the commits with this stamp or a
     /// lower one. Memory engine: the copy has no commit with a higher stamp, and it has all commits
-    /// with a lower stamp that were durable at the end.
+    /// with a lower stamp that were durable when the copying ended.
     pub stamp: CommitStamp,
-    /// Bytes copied.
+    /// Number of bytes copied.
     pub bytes: u64,
     /// Time that the copying took, without the check.
     pub elapsed: Duration,

@@ -1,12 +1,12 @@
-//! The calls of `Database::transact` that a thread is inside of: what is refused there, and how
-//! long they may still wait.
+//! The calls of `Database::transact` that a thread is inside of. A call refuses nested calls, and
+//! limits how long its thread waits for other transactions.
 //!
 //! Each thread keeps its own list; other threads do not see it. Invariants:
 //!
-//! 1. A database has at most one call in a thread's list that runs a body: a second one would be
-//!    nested in it.
-//! 2. All waits of the thread for other transactions of that database, while the call lasts, take
-//!    from the call's one allowance.
+//! 1. A thread's list has at most one call for each database, because a second call would be nested
+//!    in the first.
+//! 2. While a call lasts, all waits of its thread for other transactions of its database are taken
+//!    from one allowance of time.
 
 use crate::error::{Error, Result};
 use crate::ids::TxnId;
@@ -16,16 +16,17 @@ use std::time::Duration;
 
 thread_local! {
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
-    /// A wait that has ended and that its engine has not asked about.
+    /// Duration of the last wait that has ended, until its engine takes it.
     static LAST_WAIT: Cell<Option<Duration>> = const { Cell::new(None) };
 }
 
-/// Identity of an open database: an address that no two have at the same time.
+/// Identity of an open database: an address that no two open databases have at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DatabaseKey(usize);
 
 impl DatabaseKey {
-    /// The database whose part `of` is, the same part each time.
+    /// The key of the database that owns `of`. All calls for one database must pass the same
+    /// object.
     pub(crate) fn of<T>(of: &T) -> Self {
         DatabaseKey(std::ptr::from_ref(of).addr())
     }
@@ -34,9 +35,9 @@ impl DatabaseKey {
 #[derive(Debug)]
 struct Call {
     database: DatabaseKey,
-    /// The transaction that its body is running in.
+    /// The transaction in which the body runs.
     txn: TxnId,
-    /// Time that it may still wait for other transactions.
+    /// Time for which the call may still wait for other transactions.
     left: Duration,
 }
 
@@ -44,7 +45,7 @@ struct Call {
 #[derive(Debug)]
 pub(crate) struct Body {
     database: DatabaseKey,
-    /// It belongs to the thread's list.
+    /// A call is in the list of its thread, so it must not move to another thread.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -52,7 +53,7 @@ impl Body {
     /// Begins a call that may wait for `lock_wait` in all.
     ///
     /// # Errors
-    /// `Error::Nested` if this thread is inside another one for the same database.
+    /// `Error::Nested` if this thread is inside another call for `database`.
     pub(crate) fn begin(database: DatabaseKey, lock_wait: Duration) -> Result<Body> {
         let begun = with_calls(|calls| {
             if let Some(outer) = calls.iter().find(|call| call.database == database) {
@@ -64,7 +65,7 @@ impl Body {
         begun.unwrap_or(Ok(())).map(|()| Body { database, _not_send: PhantomData })
     }
 
-    /// The body is run in transaction `txn`.
+    /// Notes that the body runs in transaction `txn`.
     pub(crate) fn runs_in(&self, txn: TxnId) {
         with_calls(|calls| {
             if let Some(call) = calls.iter_mut().find(|call| call.database == self.database) {
@@ -86,13 +87,14 @@ pub(crate) fn check_not_inside(database: DatabaseKey) -> Result<()> {
     outer.flatten().map_or(Ok(()), |outer| Err(Error::Nested { outer }))
 }
 
-/// The longest wait that the calling thread may begin now; `lock_wait` where no call limits it.
+/// The longest wait that the calling thread may begin now; `lock_wait` if the thread is in no call
+/// for `database`.
 pub(crate) fn patience(database: DatabaseKey, lock_wait: Duration) -> Duration {
     let left = with_calls(|calls| calls.iter().find(|call| call.database == database).map(|call| call.left));
     left.flatten().unwrap_or(lock_wait)
 }
 
-/// Takes note that the calling thread has waited for `waited`.
+/// Notes that the calling thread has waited for `waited`, and takes it from the call's allowance.
 pub(crate) fn has_waited(database: DatabaseKey, waited: Duration) {
     LAST_WAIT.set(Some(waited));
     with_calls(|calls| {
@@ -102,14 +104,15 @@ pub(crate) fn has_waited(database: DatabaseKey, waited: Duration) {
     });
 }
 
-/// The time of the last wait of the calling thread, given once: for the engine in which it has
-/// waited.
+/// Takes the duration of the calling thread's last wait. It is returned once, to the engine in
+/// which the thread has waited.
 #[inline]
 pub(crate) fn take_last_wait() -> Option<Duration> {
     LAST_WAIT.get().inspect(|_| LAST_WAIT.set(None))
 }
 
-/// `None` while the thread's locals are being destroyed: a call from there is not kept track of.
+/// Runs `work` on the thread's list of calls. `None` while the thread's locals are being destroyed:
+/// calls made by their destructors are not tracked.
 fn with_calls<T>(work: impl FnOnce(&mut Vec<Call>) -> T) -> Option<T> {
     CALLS.try_with(|calls| work(&mut calls.borrow_mut())).ok()
 }
@@ -141,7 +144,7 @@ mod tests {
         let nested = Body::begin(DatabaseKey(1), SECOND).expect_err("it is nested");
         assert!(matches!(nested, Error::Nested { outer } if outer == TxnId::new(7)), "{nested}");
         let other = Body::begin(DatabaseKey(2), SECOND).expect("another database");
-        // In whatever order they end.
+        // Calls may end in any order.
         drop(body);
         drop(Body::begin(DatabaseKey(1), SECOND).expect("it has ended"));
         drop(other);

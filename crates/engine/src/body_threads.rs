@@ -1,27 +1,29 @@
 //! The threads of one opening that run bodies for
 //! [`Database::transact_async`](crate::Database::transact_async).
 //!
-//! A body is code of the user that reads and writes by blocking calls. It runs here so that the
-//! thread of an executor never waits: not for a lock, not for a page, not for the log. Threads are
-//! started when there is work for them, and are parked when there is none.
+//! A body is code of the user that reads and writes by blocking calls. Bodies run on these threads
+//! so that the thread of an executor never waits for a lock, a page or the log. Threads are started
+//! when there is work for them, and are parked when there is none.
 //!
 //! Invariants:
 //!
 //! 1. A job that was submitted is run once, or withdrawn. After [`BodyThreads::stop`] no job is
-//!    taken; those that were taken are run, and find the database closed. Then the threads end.
-//!    Nothing waits for them: a body may take as long as its author likes.
+//!    accepted. Jobs that were accepted before are run, and find the database closed. Then the
+//!    threads end. No thread waits for their end, because a body may take as long as its author
+//!    likes.
 //! 2. Jobs begin in the order in which they were submitted.
-//! 3. At most [`active_max`] threads run a body and are not blocked, but for those that were
-//!    blocked and go on. Threads that wait for another transaction or for the device are not
-//!    counted, so a body that waits for a lock holds no other body up. There are at most as many
-//!    [`THREADS_MAX`] threads: when all of them wait, so do the jobs.
-//! 4. While a job waits and fewer than [`active_max`] threads are active, one is notified, or is
-//!    about to look, or there are as many as may be. Each event that makes a thread less active
-//!    looks for that: [`Shared::let_one_work`].
-//! 5. A thread keeps the opening open only by the job that it runs.
+//! 3. At most [`active_max`] threads are active, which means that they run a body and are not
+//!    blocked. Threads that have just been unblocked may exceed this limit. A thread that waits for
+//!    another transaction or for the device is blocked, so a body that waits for a lock delays no
+//!    other body. There are at most [`THREADS_MAX`] threads: when all of them are blocked, the jobs
+//!    wait.
+//! 4. While a job waits and fewer than [`active_max`] threads are active, a thread is notified, or
+//!    is about to look for a job, or there are [`THREADS_MAX`] threads. Each event that lowers the
+//!    number of active threads calls [`Shared::let_one_work`].
+//! 5. A thread keeps the database open only through the job that it runs.
 //!
-//! Latch: `state`, a leaf: a thread is started under it, nothing else happens. No crash leaves
-//! anything of this.
+//! Latch: `state`, a leaf. The only call made under it is the start of a thread. Nothing here
+//! survives a crash.
 
 use crate::error::{Error, Result};
 use crate::latch::{Condvar, Mutex};
@@ -32,19 +34,19 @@ use std::sync::Arc;
 use std::thread;
 
 thread_local! {
-    /// The threads that the calling one belongs to.
+    /// The set of body threads that the calling thread belongs to, if it is a body thread.
     static MINE: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
 }
 
-/// Most threads of one opening.
+/// Maximum number of body threads of one opening.
 const THREADS_MAX: usize = 256;
 
-/// Something to run. It does not panic.
+/// Work for a body thread. It does not panic.
 pub(crate) trait Job: Send + Sync {
     fn run(&self);
 }
 
-/// A job's place among those that wait.
+/// Position of a job among the waiting jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
@@ -53,9 +55,9 @@ struct State {
     waiting: BTreeMap<Ticket, Arc<dyn Job>>,
     submitted: u64,
     threads: usize,
-    /// Parked, or notified and not yet awake.
+    /// Number of threads that are parked, or notified and not yet awake.
     idle: usize,
-    /// In [`while_blocked`].
+    /// Number of threads in [`while_blocked`].
     blocked: usize,
     stopping: bool,
 }
@@ -73,18 +75,19 @@ struct Shared {
     threads_max: usize,
 }
 
-/// See the head of this file.
+/// The body threads of one opening; see the head of this file.
 pub(crate) struct BodyThreads {
     shared: Arc<Shared>,
 }
 
-/// Threads that run bodies at a time: twice as many as processors, for some wait for latches.
+/// Maximum number of active threads: twice the number of processors, because some threads wait for
+/// latches, and at least 4.
 fn active_max() -> usize {
     thread::available_parallelism().map_or(4, |processors| 2 * processors.get()).max(4)
 }
 
 impl BodyThreads {
-    /// None yet.
+    /// Starts no thread yet.
     pub(crate) fn new() -> Self {
         Self::bounded(active_max(), THREADS_MAX)
     }
@@ -94,11 +97,11 @@ impl BodyThreads {
         BodyThreads { shared: Arc::new(Shared { state, work, active_max, threads_max }) }
     }
 
-    /// Has `job` run by a thread.
+    /// Queues `job` for a body thread, and returns its ticket.
     ///
     /// # Errors
-    /// `Error::Closed`; `Error::Device` if there is no thread and none can be started. The job is
-    /// not run.
+    /// `Error::Closed`; `Error::Device` if there is no thread and none can be started. After an
+    /// error the job is not run.
     pub(crate) fn submit(&self, job: Arc<dyn Job>) -> Result<Ticket> {
         let mut state = self.shared.state.lock();
         if state.stopping {
@@ -121,19 +124,19 @@ impl BodyThreads {
         Ok(ticket)
     }
 
-    /// Takes a job back, unless it was taken by a thread.
+    /// Removes a waiting job. Does nothing if a thread has already taken the job.
     pub(crate) fn withdraw(&self, ticket: Ticket) {
         let withdrawn = self.shared.state.lock().waiting.remove(&ticket);
         drop(withdrawn);
     }
 
-    /// Takes no more jobs. The threads end after those that were taken.
+    /// Refuses new jobs. The threads end after they have run the jobs that were accepted before.
     pub(crate) fn stop(&self) {
         self.shared.state.lock().stopping = true;
         self.shared.work.notify_all();
     }
 
-    /// Threads, and jobs that wait for one. For tests.
+    /// The number of threads, and the number of waiting jobs.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let state = self.shared.state.lock();
         (state.threads, state.waiting.len())
@@ -147,7 +150,8 @@ impl Drop for BodyThreads {
 }
 
 impl Shared {
-    /// Invariant 4.
+    /// Notifies or starts a thread, if a job waits and fewer than `active_max` threads are active
+    /// (invariant 4).
     fn let_one_work(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
         if state.waiting.is_empty() || state.active() >= self.active_max {
             return Ok(());
@@ -164,16 +168,16 @@ impl Shared {
         Ok(())
     }
 
-    /// A thread's life.
+    /// Runs jobs until the threads are stopped: the main function of a body thread.
     fn run(self: Arc<Self>) {
         MINE.with(|mine| *mine.borrow_mut() = Some(self.clone()));
         let mut state = self.state.lock();
         loop {
-            // This one counts as active.
+            // The number of active threads includes this one.
             if state.active() <= self.active_max
                 && let Some((_, job)) = state.waiting.pop_first()
             {
-                // There may be work for one more, whose notification this thread has taken.
+                // This thread may have taken the notification of another job as well.
                 let _no_further_thread = self.let_one_work(&mut state);
                 drop(state);
                 job.run();
@@ -181,7 +185,7 @@ impl Shared {
                 state = self.state.lock();
             } else if state.stopping && state.waiting.is_empty() {
                 state.threads -= 1;
-                // Those that were idle because too many were active.
+                // Wakes the threads that were idle because too many were active, so that they end.
                 self.work.notify_all();
                 return;
             } else {
@@ -195,7 +199,7 @@ impl Shared {
     fn blocks(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.blocked += 1;
-        // If none can be started, those that are there go on.
+        // If no thread can be started, the existing threads run the jobs.
         let _no_further_thread = self.let_one_work(&mut state);
     }
 
@@ -204,8 +208,8 @@ impl Shared {
     }
 }
 
-/// Runs `wait`, which may wait for another transaction or for the device, and lets another body run
-/// meanwhile if the calling thread runs one.
+/// Runs `wait`, which may block on another transaction or on the device. If the calling thread is a
+/// body thread, another body may run meanwhile.
 pub(crate) fn while_blocked<T>(wait: impl FnOnce() -> T) -> T {
     let mine = MINE.try_with(|mine| mine.borrow().clone()).ok().flatten();
     let Some(mine) = mine else { return wait() };
@@ -246,7 +250,7 @@ mod tests {
         Arc::new(Run(Box::new(run)))
     }
 
-    /// A job that says that it has begun, and goes on when it is told to, blocked or not.
+    /// A job that signals its beginning and then waits for a signal of the test, blocked or not.
     fn held(is_blocked: bool) -> (Arc<dyn Job>, mpsc::Receiver<()>, mpsc::Sender<()>) {
         let (begin, begun) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
@@ -254,7 +258,7 @@ mod tests {
         let job = job(move || {
             let wait = || {
                 begin.send(()).expect("the test waits");
-                // Either the test says so, or it has failed.
+                // An error means that the test has failed.
                 let _told = may_go_on.lock().recv();
             };
             if is_blocked { while_blocked(wait) } else { wait() }

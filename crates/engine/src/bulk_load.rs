@@ -1,7 +1,7 @@
-//! Bulk loads: what is refused before the engine is asked.
+//! Bulk loads: the checks that need no engine.
 //!
-//! The thread of the caller. The caller's iterator runs outside of calls of the opening
-//! ([`crate::opening`]): it may close the database.
+//! The thread of the caller does all work. The caller's iterator runs outside of calls of the
+//! opening ([`crate::opening`]): it may close the database.
 
 use crate::body::Body;
 use crate::contested::KeyExcerpt;
@@ -12,17 +12,18 @@ use crate::table::Table;
 use crate::transaction::{check_key, check_value};
 
 impl Database {
-    /// Fills an empty table with `entries`, whose keys ascend; all of them or none. Returns how
-    /// many there were. They are durable when this returns.
+    /// Fills an empty table with `entries`, whose keys ascend: with all of them or none. Returns
+    /// the number of entries, which are durable when the call returns.
     ///
-    /// A load is the quick way to fill a table. In the paged engine it builds the table's pages one
-    /// after the other, each full, in memory that does not grow with the number of entries, and
-    /// logs pages instead of keys. It keeps no log from being trimmed. Until it is done the entries
-    /// lie beside the table, which is empty for read views, and locked for all other transactions.
-    /// In the memory engine a load is one transaction that inserts all entries.
+    /// A load is the fastest way to fill a table. In the paged engine it builds full pages one
+    /// after the other and logs pages instead of keys. Its memory does not grow with the number of
+    /// entries, and it does not keep the log from being trimmed. Until the load ends the table is
+    /// empty for read views and locked for all other transactions. In the memory engine a load is
+    /// one transaction that inserts all entries.
     ///
-    /// A crash before the end leaves the table empty; the next opening frees what the load has
-    /// written. Read views that are open before the end of the load go on seeing an empty table.
+    /// A crash before the end leaves the table empty; the next opening frees the pages that the
+    /// load has written. Read views that are open before the end of the load go on seeing an empty
+    /// table.
     ///
     /// The feed of the paged engine has one [`Change::TableLoaded`](crate::Change::TableLoaded) for
     /// the load, and not its entries.
@@ -47,9 +48,10 @@ impl Database {
     /// # Errors
     /// `Error::Unsorted` if a key is not above the one before it; `Error::TableNotEmpty`;
     /// `Error::KeyTooLong`, `Error::ValueTooLong`. `Error::Conflict` if transactions that use the
-    /// table did not end in time, and from the memory engine if another one has put a key there;
-    /// `Error::WaitsForItself` if one of them is the calling thread's, `Error::Nested` inside of a
-    /// body of [`Database::transact`]. The table is as it was then.
+    /// table did not end in time; from the memory engine also if another transaction has put a key
+    /// into the table. `Error::WaitsForItself` if one of these transactions belongs to the calling
+    /// thread. `Error::Nested` inside of a body of [`Database::transact`]. After an error the table
+    /// is unchanged.
     #[track_caller]
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
@@ -59,8 +61,8 @@ impl Database {
         self.try_bulk_load(table, entries.into_iter().map(Ok))
     }
 
-    /// Fills an empty table as [`Database::bulk_load`] does, with entries that may fail to come:
-    /// the first error ends the load, is returned as it was, and leaves the table empty.
+    /// Fills an empty table as [`Database::bulk_load`] does, from an iterator that may fail. The
+    /// first error of the iterator ends the load and is returned unchanged; the table stays empty.
     ///
     /// ```
     /// use std::io::{BufRead, BufReader};
@@ -79,7 +81,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The error of an entry; a converted [`Error`] where [`Database::bulk_load`] fails.
+    /// The first error of `entries`, unchanged. The errors of [`Database::bulk_load`], converted
+    /// from [`Error`].
     #[track_caller]
     pub fn try_bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>, E: From<Error>>(
         &self,

@@ -1,16 +1,19 @@
-//! Times at which checkpoints are due, and the worker thread that takes them. Both engines share
-//! it.
+//! Times at which checkpoints are due, and the worker thread that takes them. Both engines use this
+//! schedule.
 //!
-//! Any thread. A committing thread compares the end of its record with one word of its stream, and
-//! notifies the worker if it has come so far. There is no timer. With `Background::Caller` there is
-//! no worker: the engine's `run_background` does its work. Invariants:
+//! Any thread may call this. A committing thread compares the end of its record with the position
+//! `wake` of its stream, and notifies the worker if the record ends at or above that position.
+//! There is no timer. With `Background::Caller` there is no worker: the engine's `run_background`
+//! does the worker's work. Invariants:
 //!
-//! 1. One checkpoint at a time: its taker holds `turn` (rank 1).
+//! 1. One checkpoint is taken at a time: the thread that takes it holds `turn` (rank 1).
 //! 2. The worker takes checkpoints one after the other only while one is due and the last one has
-//!    trimmed the log. A transaction that keeps the log therefore does not keep the worker busy.
+//!    trimmed the log. So an old transaction that keeps the log from being trimmed does not keep
+//!    the worker busy.
 //!
-//! Positions here are hints, relaxed: a commit that reads an old one notifies the worker once too
-//! often, or leaves that to the next commit. Nothing survives a crash.
+//! Positions here are hints, with relaxed accesses: a commit that reads an old position notifies
+//! the worker once too often, or leaves the notification to the next commit. Nothing here survives
+//! a crash.
 
 use crate::Lsn;
 use crate::durability_waiter::OnDurable;
@@ -35,10 +38,10 @@ struct Stream {
     wake: AtomicU64,
 }
 
-/// See the head of this file.
+/// The schedule of an engine's checkpoints; see the head of this file.
 #[derive(Debug)]
 pub(crate) struct CheckpointSchedule {
-    /// Invariant 1.
+    /// Held by the thread that takes a checkpoint (invariant 1).
     pub(crate) turn: Mutex<()>,
     streams: Box<[Stream]>,
     /// Fullness of streams in NVRAM.
@@ -55,16 +58,16 @@ pub(crate) trait TakesCheckpoints: OnDurable {
     fn checkpoint_is_due(&self) -> bool;
     /// Writes a checkpoint; the caller holds `turn`.
     fn write_checkpoint(&self) -> Result<()>;
-    /// The opening it belongs to, and the directory.
+    /// The engine's opening, and the name of its directory.
     fn checkpoint_of(&self) -> (&Opening, &str);
-    /// Bytes trimmed from the log, of all streams.
+    /// Number of bytes trimmed from the log since the opening, over all streams.
     fn trimmed_bytes(&self) -> u128;
     /// The worker's work after a notification.
     fn on_notification(&self) {
         self.take_due_checkpoints();
     }
 
-    /// Takes a checkpoint and tells of it; the caller holds `turn`.
+    /// Takes a checkpoint and emits an event; the caller holds `turn`.
     fn take_checkpoint(&self) -> Result<()> {
         let (opening, place) = self.checkpoint_of();
         opening.observed.tell_slow();
@@ -74,18 +77,18 @@ pub(crate) trait TakesCheckpoints: OnDurable {
         taken
     }
 
-    /// Takes a checkpoint when it is the caller's turn.
+    /// Takes a checkpoint, after the one that another thread may be taking.
     fn checkpoint(&self) -> Result<()> {
         let _turn = self.schedule().turn.lock();
         self.take_checkpoint()
     }
 
-    /// Invariant 2.
+    /// Takes checkpoints while one is due and the last one has trimmed the log (invariant 2).
     fn take_due_checkpoints(&self) {
         while self.checkpoint_is_due() && !self.schedule().worker.is_stopping() {
             let before = self.trimmed_bytes();
-            // A failure has shut the gate, or is a lack of space or a long wait, which the next
-            // taker meets as well.
+            // A failure has shut the gate, or is a lack of space or a long wait. Another checkpoint
+            // would fail for the same reason.
             if self.checkpoint().is_err() || self.trimmed_bytes() <= before {
                 break;
             }
@@ -107,10 +110,10 @@ impl CheckpointSchedule {
         }
     }
 
-    /// Starts the worker of `engine`, if there is to be one.
+    /// Starts the worker of `engine`, unless `background` is `Background::Caller`.
     ///
     /// # Errors
-    /// The system starts no thread.
+    /// The system's error if it cannot start a thread.
     pub(crate) fn start<E: TakesCheckpoints>(engine: &Arc<E>, background: Background) -> std::io::Result<()> {
         if background == Background::Caller {
             return Ok(());
@@ -124,8 +127,8 @@ impl CheckpointSchedule {
         )
     }
 
-    /// Sets where the next checkpoint is due: `bytes` of log after `from`, each stream with its
-    /// share of them.
+    /// Sets where the next checkpoint is due: `bytes` of log after `from`, divided evenly among the
+    /// streams.
     pub(crate) fn set_due(&self, from: &[Lsn], bytes: u64) {
         let share = bytes / self.streams.len().max(1) as u64;
         for (stream, from) in self.streams.iter().zip(from) {
@@ -133,15 +136,15 @@ impl CheckpointSchedule {
         }
     }
 
-    /// Sets where a commit of each stream notifies the worker: where a checkpoint is due.
+    /// Makes commits of each stream notify the worker where a checkpoint is due.
     pub(crate) fn wake_when_due(&self) {
         for Stream { due, wake } in &self.streams {
             wake.store(due.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
-    /// Sets where a commit of a stream notifies the worker: at `at`, or where a checkpoint is due,
-    /// if that is earlier.
+    /// Makes commits of `stream` notify the worker at `at`, or where a checkpoint is due if that
+    /// position is lower.
     pub(crate) fn wake_at(&self, stream: usize, at: Lsn) {
         let Stream { due, wake } = &self.streams[stream];
         wake.store(at.get().min(due.load(Ordering::Relaxed)), Ordering::Relaxed);
@@ -153,7 +156,8 @@ impl CheckpointSchedule {
         end.get() >= self.streams[stream].due.load(Ordering::Relaxed)
     }
 
-    /// Called with the end of each commit's record: notifies the worker if it has something to do.
+    /// Called with the end of each commit's record: notifies the worker if `end` has reached the
+    /// stream's position `wake`.
     #[inline]
     pub(crate) fn note(&self, stream: usize, end: Lsn) {
         if end.get() >= self.streams[stream].wake.load(Ordering::Relaxed) {
@@ -166,7 +170,7 @@ impl CheckpointSchedule {
         self.completed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Checkpoints completed.
+    /// Number of completed checkpoints.
     pub(crate) fn completed(&self) -> u64 {
         self.completed.load(Ordering::Relaxed)
     }

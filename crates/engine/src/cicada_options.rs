@@ -1,25 +1,25 @@
-//! Rules of the memory engine that the papers on Cicada compare, each beside ours.
+//! Rules of the memory engine for which the papers on Cicada have another choice than ours.
 //!
-//! Pure; any thread.
+//! Nothing here does I/O.
 
 use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// Rule of the memory engine for when a transaction looks for conflicts, and after which it pauses.
+/// Rule of the memory engine for when a transaction checks for conflicts, and when it pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Contention {
-    /// A transaction validates its reads once, after its versions were put in place, and pauses
-    /// after a validation that failed.
+    /// A transaction validates its reads once, after it has installed its versions, and pauses
+    /// after a failed validation.
     #[default]
     AtValidation,
-    /// Early checks and pauses, as in the original Cicada. What a transaction has read is also
-    /// checked before its versions are put in place (early version consistency check, section 3.4),
-    /// unless the thread's last five transactions were all validated. A transaction pauses after
-    /// every conflict, also one that `get`, `put` or `delete` has met (contention regulation,
-    /// section 3.9): when it is rolled back, for a random time below a maximum of at most 1 ms that
-    /// follows the throughput.
+    /// Early checks and pauses, as in the original Cicada. A transaction also checks its reads
+    /// before it installs its versions (early version consistency check, section 3.4), unless the
+    /// thread's last five transactions all passed validation. A transaction pauses after every
+    /// conflict, also after one in `get`, `put` or `delete` (contention regulation, section 3.9).
+    /// It pauses when it is rolled back, for a random time. The maximum of this time is adapted to
+    /// the throughput and is at most 1 ms.
     Early,
 }
 
@@ -27,12 +27,12 @@ pub enum Contention {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum OldVersions {
-    /// Until no transaction can read it any more.
+    /// A replaced version is kept until no transaction can read it any more.
     #[default]
     UntilUnread,
-    /// Also until no record is in the log's memory that is not durable and has an earlier timestamp
-    /// than the version that replaced it (Cicada with P-WAL, section III-C). When memory is full,
-    /// `UntilUnread` holds.
+    /// A replaced version is also kept until all log records with an earlier timestamp than its
+    /// replacement are durable (Cicada with P-WAL, section III-C). When memory is full, the rule
+    /// `UntilUnread` applies.
     UntilDurable,
 }
 

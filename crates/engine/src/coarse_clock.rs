@@ -1,13 +1,13 @@
-//! A clock that is read at the cost of a memory access: how long transactions have been open.
+//! A clock that is cheap to read, for how long transactions have been open.
 //!
-//! Any thread. On Linux it moves in steps of the kernel's tick, 1 to 10 ms, and a reading takes
-//! about 5 ns where a precise one takes up to 80 ns; every transaction takes two when it begins.
-//! Elsewhere it is the precise clock. Readings never go back. They are kept as numbers and become
-//! durations only where a caller asks.
+//! Any thread may read it. On Linux the clock moves in steps of the kernel's tick, 1 to 10 ms. A
+//! reading takes about 5 ns, where a reading of the precise clock takes up to 80 ns; every
+//! transaction takes two readings when it begins. On other systems this is the precise clock.
+//! Readings never decrease.
 
 use std::time::Duration;
 
-/// A reading: nanoseconds since an instant that is the same for the whole process.
+/// Returns the nanoseconds since an instant that is fixed for the whole process.
 #[cfg(target_os = "linux")]
 #[inline]
 pub(crate) fn now() -> u64 {
@@ -15,7 +15,7 @@ pub(crate) fn now() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A reading: nanoseconds since an instant that is the same for the whole process.
+/// Returns the nanoseconds since an instant that is fixed for the whole process.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn now() -> u64 {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
@@ -23,7 +23,7 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The time since the reading `then`.
+/// Returns the time since the reading `then`.
 pub(crate) fn since(then: u64) -> Duration {
     Duration::from_nanos(now().saturating_sub(then))
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-/// Ready when the commit is as durable as its transaction asked. It may be dropped at any time; the
-/// commit goes on.
+/// The future of a commit: ready, with the commit stamp, when the commit is as durable as its
+/// transaction asked. The future may be dropped at any time; the commit goes on.
 #[must_use = "a commit is not known to be durable before its future is ready"]
 pub struct CommitFuture {
     state: State,
-    /// Keeps the database open; none if the database was closed before.
+    /// Keeps the database open; `None` if the commit did not begin.
     engine: Option<Arc<dyn OpenEngine>>,
 }
 
@@ -27,7 +27,7 @@ enum State {
 }
 
 impl CommitFuture {
-    /// The future of a commit that has a ticket, or that failed before.
+    /// The future of a commit that has a ticket, or that failed before it got one.
     pub(crate) fn new(
         engine: Arc<dyn OpenEngine>,
         committed: Result<Ticket>,
@@ -80,8 +80,8 @@ impl Future for CommitFuture {
 impl Drop for CommitFuture {
     fn drop(&mut self) {
         if let State::Waiting { seen_to, .. } = self.state {
-            // The commit is never acknowledged. But a store of versions counts on every commit
-            // being so, or it would keep old ones for ever.
+            // The program never learns of this commit. The memory engine is told that it was
+            // acknowledged all the same, because otherwise it would keep old versions for ever.
             self.acknowledge(seen_to);
         }
     }

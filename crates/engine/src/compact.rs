@@ -1,7 +1,7 @@
 //! Giving the room of free pages back to the file system.
 //!
-//! On the thread of the caller, with the directory's lock. What is rewritten, and what a crash
-//! leaves, is its engine's.
+//! The thread of the caller does all work, with the directory's lock. The engine rewrites the file;
+//! its module says what a crash leaves.
 
 use crate::control::{self, Shutdown};
 use crate::creation;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// Bytes of the database file before; of the memory engine those of its checkpoint.
+    /// Bytes of the database file before compaction. Memory engine: bytes of its checkpoint.
     pub bytes_before: u64,
     /// Bytes of the database file after compaction.
     pub bytes_after: u64,
@@ -31,9 +31,10 @@ impl Database {
     /// database must have been closed cleanly, by [`Database::close`]. A database of the memory
     /// engine has no free pages, and the call changes nothing.
     ///
-    /// The call needs as much room again as the pages in use, and takes the time of copying the
-    /// file. Half-empty pages stay as they are. A crash at any moment leaves the database either as
-    /// it was or rewritten, never in between. `progress` gets the pages done and the pages to do.
+    /// The call needs free space for a second copy of the pages in use, and takes as long as
+    /// copying the file. Half-empty pages stay as they are. A crash at any moment leaves the
+    /// database either as it was or rewritten, never in between. `progress` gets the pages done and
+    /// the pages to do.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -51,9 +52,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::NotFound`, `Error::Locked`; `Error::Copy` with [`CopyFault::NotClosed`] if it was
-    /// not closed cleanly; `Error::Corrupt` if a page is damaged; failures of the device. The
-    /// database is as it was then.
+    /// `Error::NotFound`, `Error::Locked`; `Error::Copy` with [`CopyFault::NotClosed`] if the
+    /// database was not closed cleanly; `Error::Corrupt` if a page is damaged; failures of the
+    /// device. After an error the database is unchanged.
     pub fn compact(path: impl AsRef<Path>, progress: Option<VerifyProgress>) -> Result<CompactReport> {
         Self::compact_in(Arc::new(existing(path.as_ref())?), progress)
     }
@@ -61,7 +62,7 @@ impl Database {
     /// Rewrites the file of a database in a directory of any device. See [`Database::compact`].
     ///
     /// # Errors
-    /// Those of [`Database::compact`].
+    /// The errors of [`Database::compact`].
     pub fn compact_in(
         directory: Arc<dyn Directory>,
         progress: Option<VerifyProgress>,
@@ -73,7 +74,8 @@ impl Database {
         }
         let _lock = directory.lock()?;
         directory.sync()?;
-        // Once more, durable and under the lock: it may have been opened since, or a repair begun.
+        // Check again under the lock and after the sync: since the first check a process may have
+        // opened the database or begun a repair.
         refuse_repairing(directory.as_ref())?;
         let method = Options::default().advanced.log.method;
         let Some(control) = control::ControlFile::open(directory.as_ref(), method)? else {

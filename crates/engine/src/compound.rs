@@ -1,7 +1,8 @@
-//! Calls of a transaction that are made of its other calls, once for both engines.
+//! Calls of a transaction that are built from its other calls, once for both engines.
 //!
-//! They run on the thread that uses the transaction. Each call they are made of locks, or has
-//! validated, the keys it reads. So they need no rule of their own to be serializable.
+//! They run on the thread that uses the transaction. Each call that they make locks the keys that
+//! it reads, or lets the commit validate these keys. So they need no rule of their own to be
+//! serializable.
 
 use crate::error::Result;
 use crate::key_range::{KeyRange, Prefix};
@@ -10,13 +11,13 @@ use crate::table::Table;
 use crate::transaction::Transaction;
 use std::ops::Bound;
 
-/// Most keys that `delete_range` reads before it deletes them: as many as the paged engine fetches
-/// at once.
+/// Maximum number of keys that `delete_range` reads before it deletes them: as many as the paged
+/// engine fetches at once.
 const DELETED_AT_ONCE: usize = 128;
 
 impl Transaction {
-    /// The values of `keys`, in the order of `keys`; a key may occur twice. Errors and locks as
-    /// [`Transaction::get`].
+    /// Returns the values of `keys`, in the order of `keys`. A key may occur twice. Errors and
+    /// locks are those of [`Transaction::get`].
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         table: &Table,
@@ -25,8 +26,8 @@ impl Transaction {
         keys.into_iter().map(|key| self.get(table, key)).collect()
     }
 
-    /// The keys that begin with `prefix` and their values: the [`Transaction::range`] of
-    /// [`Prefix`].
+    /// Returns an iterator over the keys that begin with `prefix` and their values: the
+    /// [`Transaction::range`] of [`Prefix`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -45,22 +46,22 @@ impl Transaction {
         self.range(table, Prefix(prefix))
     }
 
-    /// The least key and its value; `None` if the table is empty. Does what
-    /// `range(table, ..).limit(1).next()` does, with its errors and locks: a lesser key of another
-    /// transaction conflicts with this one.
+    /// Returns the least key and its value; `None` if the table is empty. Errors and locks are
+    /// those of `range(table, ..).limit(1).next()`: a lesser key that another transaction inserts
+    /// conflicts with this transaction.
     pub fn first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next().transpose()
     }
 
-    /// The greatest key and its value; `None` if the table is empty. Does what
-    /// `range(table, ..).limit(1).next_back()` does, with its errors and locks: a greater key of
-    /// another transaction conflicts with this one.
+    /// Returns the greatest key and its value; `None` if the table is empty. Errors and locks are
+    /// those of `range(table, ..).limit(1).next_back()`: a greater key that another transaction
+    /// inserts conflicts with this transaction.
     pub fn last(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.range(table, ..).limit(1).next_back().transpose()
     }
 
-    /// Number of the keys in `keys`. It reads all of them. Errors and locks as
-    /// [`Transaction::range`].
+    /// Returns the number of the table's keys in `keys`, by reading all of them. Errors and locks
+    /// are those of [`Transaction::range`].
     pub fn count(&self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         let mut range = self.range(table, keys);
         let mut count = 0;
@@ -70,17 +71,17 @@ impl Transaction {
         Ok(count)
     }
 
-    /// Returns whether the table has no key. Reads at most one key. Errors and locks as
-    /// [`Transaction::range`]. If there is none, a key that another transaction inserts conflicts
-    /// with this transaction.
+    /// Returns whether the table has no key, by reading at most one key. Errors and locks are those
+    /// of [`Transaction::range`]: if the table is empty, a key that another transaction inserts
+    /// conflicts with this transaction.
     pub fn is_empty(&self, table: &Table) -> Result<bool> {
         Ok(self.range(table, ..).limit(1).next_ref()?.is_none())
     }
 
-    /// Sets `key` to what `change` makes of its value, and returns that. `change` is given the
-    /// value of `key`, `None` if it has none; if it returns `None`, `key` has none afterwards. It
-    /// runs once; [`Database::update`](crate::Database::update) runs it again after a conflict.
-    /// Locks as [`Transaction::get_for_update`].
+    /// Replaces the value of `key` by the result of `change`, and returns the new value. `change`
+    /// gets the old value, or `None` if `key` has no value. If `change` returns `None`, `key` is
+    /// deleted. `change` runs once; [`Database::update`](crate::Database::update) runs it again
+    /// after a conflict. Locks are those of [`Transaction::get_for_update`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -96,8 +97,8 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `Error::ReadOnly`; `Error::ValueTooLong` if the new value is longer than 16 MiB; those of
-    /// [`Transaction::get_for_update`]. The value is not changed then.
+    /// `Error::ReadOnly`; `Error::ValueTooLong` if the new value is longer than 16 MiB; the errors
+    /// of [`Transaction::get_for_update`]. After an error the value is unchanged.
     pub fn update(
         &self,
         table: &Table,
@@ -112,8 +113,8 @@ impl Transaction {
         Ok(new)
     }
 
-    /// Sets `key` to `new` if its value is `expected`. Returns whether it was. `None` stands for no
-    /// value.
+    /// Sets `key` to `new` if its value is `expected`, and returns whether it was. `None` means
+    /// that the key has no value.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -129,7 +130,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Error::ReadOnly`; `Error::ValueTooLong` if `new` is longer than 16 MiB and `expected` was
-    /// found; those of [`Transaction::get_for_update`]. The value is not changed then.
+    /// found; the errors of [`Transaction::get_for_update`]. After an error the value is unchanged.
     pub fn compare_and_swap(
         &self,
         table: &Table,
@@ -146,10 +147,10 @@ impl Transaction {
         Ok(true)
     }
 
-    /// Removes the least key and returns it with its value; `None` if the table is empty. Errors as
-    /// [`Transaction::delete`], locks as [`Transaction::range_for_update`]. If two transactions pop
-    /// from one table at the same time, one waits; in the memory engine the commit of one meets a
-    /// conflict.
+    /// Removes the least key and returns it with its value; `None` if the table is empty. Errors
+    /// are those of [`Transaction::delete`], locks those of [`Transaction::range_for_update`]. If
+    /// two transactions pop from one table at the same time, one waits; in the memory engine the
+    /// commit of one fails with a conflict.
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let first = self.range_for_update(table, ..).limit(1).next();
         let Some((key, value)) = first.transpose()? else { return Ok(None) };
@@ -157,9 +158,9 @@ impl Transaction {
         Ok(Some((key, value)))
     }
 
-    /// Removes all keys in `keys` and returns their number. Locks as [`Transaction::range`] over
-    /// all of `keys`. Each key is deleted and logged by itself, so a large range takes as much of
-    /// the log as that many deletions. At most 128 keys are copied at a time.
+    /// Removes all keys in `keys` and returns their number. Locks are those of
+    /// [`Transaction::range`] over all of `keys`. Each key is deleted and logged by itself, so the
+    /// log grows by one deletion for each key. The call holds copies of at most 128 keys at a time.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -176,23 +177,24 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Transaction::delete`]. The keys that were removed before the error are put back,
-    /// unless the transaction can only roll back.
+    /// The errors of [`Transaction::delete`]. The keys that were removed before the error are put
+    /// back, unless the transaction can only roll back.
     pub fn delete_range(&self, table: &Table, keys: impl KeyRange) -> Result<u64> {
         self.check_access()?;
         let bounds = keys.into_bounds();
         let savepoint = self.savepoint();
         let outcome = self.delete_between(table, bounds);
         if outcome.is_err() {
-            // If it cannot be undone, the transaction can only roll back.
+            // If the deletions cannot be undone, the transaction can only roll back.
             let _outcome = self.rollback_to(&savepoint);
         }
         outcome
     }
 
-    /// Removes all keys of the table and returns their number. As [`Transaction::delete_range`] of
-    /// `..`; unlike [`Database::drop_table`](crate::Database::drop_table) it is part of the
-    /// transaction, and the table stays.
+    /// Removes all keys of the table and returns their number. The call works as
+    /// [`Transaction::delete_range`] of `..` does. Unlike
+    /// [`Database::drop_table`](crate::Database::drop_table), it is part of the transaction, and
+    /// the table stays.
     pub fn clear(&self, table: &Table) -> Result<u64> {
         self.delete_range(table, ..)
     }

@@ -1,9 +1,9 @@
-//! Named consumers of the feed: their places outlive openings, and the log is kept for them.
+//! Named consumers of the feed: the database stores their positions and keeps the log for them.
 //!
-//! Any thread; a [`ChangeConsumer`] belongs to one at a time. A consumer is one of the log
-//! (`katydid_wal::Consumer`), whose mark is a commit stamp.
+//! Any thread may use a [`ChangeConsumer`], one thread at a time. It is built on a consumer of the
+//! log (`katydid_wal::Consumer`), whose mark is a commit stamp.
 //!
-//! A crash leaves the position that was acknowledged last.
+//! After a crash a consumer has the position that it acknowledged last.
 
 use crate::CommitStamp;
 use crate::changes::{ChangePosition, Changes, ChangesFrom, CommittedTransaction};
@@ -16,12 +16,12 @@ use katydid_wal::{self as wal, Consumer, ReadError};
 use std::fmt;
 use std::task::{Context, Poll};
 
-/// A named consumer of the committed transactions. Made by
+/// A named consumer of the committed transactions, opened by
 /// [`Database::consumer`](crate::Database::consumer).
 ///
-/// Dropping it does not remove the consumer: it stays after its last acknowledgement, and the
-/// database keeps the log from there on, until
-/// [`Database::remove_consumer`](crate::Database::remove_consumer).
+/// Dropping this value does not remove the consumer. The database keeps the consumer's last
+/// acknowledged position, and the log from there on, until
+/// [`Database::remove_consumer`](crate::Database::remove_consumer) is called.
 pub struct ChangeConsumer {
     of: Chosen,
     changes: Changes,
@@ -29,7 +29,7 @@ pub struct ChangeConsumer {
 }
 
 impl ChangeConsumer {
-    /// The consumer of this name, or a new one that begins at `from`.
+    /// Opens the consumer called `name`, or makes one that begins at `from`.
     pub(crate) fn open(of: &Chosen, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<Self> {
         if name.starts_with(ARCHIVER_PREFIX) {
             let reason = format!("{name:?} is called as an archiver of the log is");
@@ -59,42 +59,44 @@ impl ChangeConsumer {
         Ok(ChangeConsumer { of: of.clone(), changes, consumer })
     }
 
-    /// The consumer's name.
+    /// Returns the consumer's name.
     pub fn name(&self) -> &str {
         self.consumer.name()
     }
 
-    /// Returns the next transaction, if it and all before it are durable. Errors as
-    /// [`Changes::try_next`].
+    /// Returns the next transaction, if it and all transactions before it are durable. Errors are
+    /// those of [`Changes::try_next`].
     pub fn try_next(&mut self) -> Result<Option<CommittedTransaction>> {
         self.changes.try_next()
     }
 
-    /// Returns the next transaction; blocks until there is one. Errors as [`Changes::next`].
+    /// Returns the next transaction; blocks until there is one. Errors are those of
+    /// [`Changes::next`].
     #[expect(clippy::should_implement_trait, reason = "a feed has no end at which an iterator would stop")]
     pub fn next(&mut self) -> Result<CommittedTransaction> {
         self.changes.next()
     }
 
-    /// Returns the next transaction when there is one. Errors as [`Changes::next_async`].
+    /// Waits for the next transaction and returns it. Errors are those of [`Changes::next_async`].
     pub async fn next_async(&mut self) -> Result<CommittedTransaction> {
         self.changes.next_async().await
     }
 
     /// Returns the next transaction, or registers the waker of `context`, which is called when
-    /// there may be one. Errors as [`Changes::poll_next`].
+    /// there may be one. Errors are those of [`Changes::poll_next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<CommittedTransaction>> {
         self.changes.poll_next(context)
     }
 
-    /// The position after the last transaction that was returned.
+    /// Returns the position after the last transaction that this consumer has returned.
     pub fn position(&self) -> ChangePosition {
         self.changes.position()
     }
 
-    /// Acknowledges every transaction that was returned. A consumer of this name goes on after
-    /// them, in this opening or a later one, and the database need not keep their log for it. The
-    /// acknowledgement is durable when this returns, which costs one durable write.
+    /// Acknowledges every transaction that this consumer has returned. The next consumer opened by
+    /// this name begins after them, in this opening or a later one. The database need not keep the
+    /// log of acknowledged transactions. The call makes one durable write: the acknowledgement is
+    /// durable when the call returns.
     ///
     /// # Errors
     /// [`Error::ChangesGap`] if the consumer was too far behind and the log was trimmed; failures

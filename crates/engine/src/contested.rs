@@ -1,17 +1,18 @@
-//! The table and keys of a conflict between two transactions, and keys as errors show them. Pure.
+//! The table and keys of a conflict between two transactions, and keys as errors show them. Nothing
+//! here does I/O.
 
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of a key that an error keeps and shows.
+/// Maximum number of bytes of a key that an error keeps and shows.
 const SHOWN: usize = 48;
 
-/// The beginning of a key, as an error names it: at most 48 bytes, and the length of the whole.
+/// The beginning of a key, as errors show it: at most 48 bytes of the key, and the key's length.
 ///
-/// Displayed in quotes with bytes that are not printable ASCII escaped, so that no key can break a
-/// line of a log or a terminal.
+/// `Display` writes the excerpt in quotes and escapes bytes that are not printable ASCII, so that
+/// no key can break a line of a log or a terminal.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct KeyExcerpt {
     start: Box<[u8]>,
@@ -19,17 +20,17 @@ pub struct KeyExcerpt {
 }
 
 impl KeyExcerpt {
-    /// The excerpt of `key`.
+    /// Makes the excerpt of `key`.
     pub fn of(key: &[u8]) -> Self {
         KeyExcerpt { start: key[..key.len().min(SHOWN)].into(), length: key.len() }
     }
 
-    /// The first bytes of the key, at most 48.
+    /// Returns the first bytes of the key, at most 48.
     pub fn start(&self) -> &[u8] {
         &self.start
     }
 
-    /// Length of the whole key in bytes.
+    /// Returns the length of the whole key in bytes.
     pub fn key_length(&self) -> usize {
         self.length
     }
@@ -51,11 +52,11 @@ impl fmt::Debug for KeyExcerpt {
     }
 }
 
-/// The part of a table that two transactions were in conflict about.
+/// The part of a table over which two transactions were in conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContestedKeys {
-    /// The whole table: it is dropped, renamed or checked.
+    /// The whole table, which one of the two transactions drops, renames or checks.
     All,
     /// One key, present or not.
     Key(KeyExcerpt),
@@ -71,19 +72,19 @@ pub struct Contested {
     pub table: Arc<str>,
     /// The keys that the transaction wanted.
     pub keys: ContestedKeys,
-    /// Time since the holder began, measured when the conflict was found, in steps of some
-    /// milliseconds; `None` if the holder is not known or has ended.
+    /// Time since the transaction that holds the keys began, measured when the conflict was found,
+    /// in steps of 1 to 10 ms; `None` if the holder is not known or has ended.
     pub holder_open: Option<Duration>,
 }
 
 impl Contested {
-    /// A key of a table.
+    /// A conflict over one key of `table`.
     pub(crate) fn key(table: Arc<str>, key: &[u8]) -> Self {
         Contested { table, keys: ContestedKeys::Key(KeyExcerpt::of(key)), holder_open: None }
     }
 }
 
-/// Displays the end of a sentence: ` over key "a" of table "t"`.
+/// Displays the keys and the table, for example `key "a" of table "t"`.
 impl fmt::Display for Contested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.keys {

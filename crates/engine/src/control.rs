@@ -1,20 +1,21 @@
-//! The control file `katydid.control`: which database this is, which engine made it, and where
-//! restart begins.
+//! The control file `katydid.control`: the id of the database, the engine that made it, and the
+//! position at which recovery begins.
 //!
-//! Two slots of 4 KiB, written in turn, durable; the valid one with the higher sequence number
-//! counts. Threads: the opener, then the checkpointer (one checkpoint at a time); `state` guards
-//! the choice of the slot across the write.
+//! The file has two slots of 4 KiB, which are written in turn by durable writes. The valid slot
+//! with the higher sequence number counts. Threads: the opener, then the checkpointer (one
+//! checkpoint at a time). The latch `state` is held from the choice of a slot to the end of the
+//! write.
 //!
 //! Invariants:
 //!
 //! 1. A write goes to the slot that does not count, so one valid slot exists at any time after
 //!    creation.
 //! 2. Magic, version, checksum and sequence stand at the same places in all versions.
-//! 3. The file gets its name only when both slots are durable: a file of this name without a valid
-//!    slot is corrupt, never an unfinished creation, and is never written over.
+//! 3. The file gets its name only when both slots are durable. So a file of this name without a
+//!    valid slot is corrupt and not an unfinished creation, and is never written over.
 //!
-//! A crash during an update leaves the old state or the new one. During creation: no control file,
-//! hence no database; the caller makes everything else before.
+//! A crash during an update leaves the old state or the new one. A crash during the creation leaves
+//! no control file, hence no database, because the caller makes all other files before.
 
 use crate::Lsn;
 use crate::error::{Error, Foreign, Result};
@@ -28,50 +29,52 @@ use std::sync::Arc;
 
 /// Name of the file.
 pub(crate) const FILE_NAME: &str = "katydid.control";
-/// Its name while it is being created; left over by a crash, it means nothing.
+/// Name of the file during its creation. A file of this name is left over by a crash and is
+/// ignored.
 pub(crate) const NEW_FILE_NAME: &str = "katydid.control.new";
 
 const MAGIC: [u8; 8] = *b"KTYDCTRL";
-/// The newest version that is known; a slot has the oldest one that can say it, so that older
-/// programs read what they can.
+/// The newest version that this program reads. A slot is written in the oldest version that can
+/// express it, so that older programs can read it.
 const VERSION: u32 = 2;
-/// The version since when there is a memory engine.
+/// The first version with a memory engine.
 const VERSION_MEMORY: u32 = 2;
 const STREAMS_MAX: u16 = 256;
 const SLOT: usize = 4096;
 
-/// State in which the database was left. A hint: restart reads the log either way.
+/// State in which the database was left. It is a hint for recovery, which reads the log in both
+/// states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Shutdown {
     /// In use, or left by a crash.
     Unclean = 0,
-    /// By `close`, with everything written back.
+    /// Closed by `close`, with everything written back.
     Clean = 1,
 }
 
-/// Contents of the control file. Fields that only the other engine has are zero.
+/// Contents of the control file. Fields of the other engine are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Control {
-    /// The database, random.
+    /// Id of the database, chosen at random.
     pub(crate) database: Id,
     /// Engine that made the database.
     pub(crate) engine: EngineKind,
-    /// State in which it was left.
+    /// State in which the database was left.
     pub(crate) shutdown: Shutdown,
     /// Every table id in use is below this.
     pub(crate) next_table: u32,
     /// Paged: bytes in a page.
     pub(crate) page_bytes: u32,
-    /// Paged: LSN of the begin record of the last complete checkpoint; zero: none yet, restart
-    /// reads the log from its start.
+    /// Paged: LSN of the begin record of the last complete checkpoint; zero if there is none yet
+    /// and recovery reads the log from its start.
     pub(crate) checkpoint: Lsn,
     /// Paged: every transaction id in use is below this.
     pub(crate) next_transaction: u64,
-    /// Memory: streams of the log.
+    /// Memory: number of streams of the log.
     pub(crate) streams: u16,
-    /// Memory: number of the last complete checkpoint; zero: none yet, restart begins with nothing
-    /// and the log's start.
+    /// Memory: number of the last complete checkpoint; zero if there is none yet and recovery
+    /// begins with an empty state at the log's start.
     pub(crate) checkpoint_number: u64,
 }
 
@@ -96,7 +99,8 @@ impl Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }
 
-    /// True if a release of this program may have written it: its counts have room.
+    /// Returns whether a release of this program may have written these values. Then all counts are
+    /// below [`COUNT_MAX`].
     fn is_sane(&self, version: u32) -> bool {
         let counts = self.checkpoint_number < COUNT_MAX && self.next_transaction < COUNT_MAX;
         counts
@@ -112,8 +116,8 @@ impl Control {
     }
 }
 
-/// More than is ever counted: a slot with such a number is damaged, and counting on from a sound
-/// one never overflows.
+/// Limit of all counts, which no sound slot reaches. So a slot with such a count is damaged, and
+/// counting from a sound slot never overflows.
 const COUNT_MAX: u64 = 1 << 63;
 
 /// One slot as it was read.
@@ -121,9 +125,9 @@ const COUNT_MAX: u64 = 1 << 63;
 enum Slot {
     Valid(u64, Control),
     Newer(u32),
-    /// Ours by its magic, and damaged or torn.
+    /// The slot has our magic, and is damaged or torn.
     Damaged,
-    /// Anything else.
+    /// The slot does not have our magic.
     Other,
 }
 
@@ -162,7 +166,7 @@ fn encode(slot: &mut [u8], sequence: u64, control: &Control) {
     slot[12..16].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Total. `slot` may be of any length.
+/// Decodes a slot. Never panics; `slot` may be of any length.
 fn decode(slot: &[u8]) -> Slot {
     if slot.get(..8) != Some(&MAGIC) {
         return Slot::Other;
@@ -202,7 +206,7 @@ fn decode(slot: &[u8]) -> Slot {
     Slot::Valid(sequence, control)
 }
 
-/// Finding from the two slots.
+/// Conclusion from the two slots.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
     Current { sequence: u64, control: Control },
@@ -211,6 +215,8 @@ enum Finding {
     Foreign,
 }
 
+/// Concludes from both slots which state counts.
+///
 /// | one slot | other slot | finding |
 /// |---|---|---|
 /// | newer | any | newer: an older program must not go on from an older state |
@@ -246,7 +252,7 @@ fn read_slots(file: &dyn File, place: &str) -> Result<(u64, Control)> {
         Finding::Newer(found) => {
             foreign(Foreign::NewerVersion { file: FILE_NAME.to_owned(), found, known: VERSION })
         }
-        // All zeros is what a damaged device returns; no other program makes such a file under this
+        // A damaged device may return zeros. No other program makes a file of zeros under this
         // name.
         Finding::Foreign if bytes[..read].iter().any(|byte| *byte != 0) => {
             foreign(Foreign::Magic(FILE_NAME.to_owned()))
@@ -288,15 +294,16 @@ impl ControlFile {
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // What it says is made durable before it is believed, and read from the device.
+        // The file is synced before its contents are trusted, and read from the device, not from a
+        // cache.
         file.sync()?;
         file.drop_cache()?;
         let state = read_slots(file.as_ref(), &directory.describe())?;
         Ok(Some(ControlFile { file, state: Mutex::new(state) }))
     }
 
-    /// Creates the control file, and with it the database: everything else is there and durable.
-    /// Durable when it returns.
+    /// Creates the control file, and with it the database, whose other files are durable already.
+    /// The control file is durable when the call returns.
     pub(crate) fn create(directory: &dyn Directory, method: Method, control: Control) -> Result<ControlFile> {
         Self::create_as(FILE_NAME, directory, method, control)
     }
@@ -320,7 +327,7 @@ impl ControlFile {
         file.write_at(&[IoSlice::new(&slots)], 0, WriteMode::Durable)?;
         file.sync()?;
         drop(file);
-        // The contents' own name must be durable before the rename is.
+        // The file's first name must be durable before the rename is.
         directory.sync()?;
         directory.rename(NEW_FILE_NAME, name)?;
         directory.sync()?;
@@ -333,8 +340,8 @@ impl ControlFile {
         self.state.lock().1
     }
 
-    /// Changes it; durable when this returns. After a failure the device's gate is shut and what it
-    /// says is the old or the new state.
+    /// Changes the control file; the change is durable when the call returns. After a failure the
+    /// gate is shut, and the file has the old state or the new one.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Control)) -> Result<()> {
         let mut state = self.state.lock();
         let (sequence, mut control) = (state.0 + 1, state.1);
@@ -346,11 +353,10 @@ impl ControlFile {
         Ok(())
     }
 
-    /// Takes the number of a new table, durably. The caller is the only one that makes tables
-    /// meanwhile.
+    /// Takes the id of a new table, durably. No other thread may make a table meanwhile.
     ///
     /// # Errors
-    /// `Error::TooManyTables` if all were taken.
+    /// `Error::TooManyTables` if all ids are taken.
     pub(crate) fn take_table(&self) -> Result<TableId> {
         let number = self.get().next_table;
         if number == u32::MAX {

@@ -1,16 +1,17 @@
 //! Telling an interrupted creation from a database that has lost its control file.
 //!
-//! Runs on the thread that opens, with the directory's lock, and reads only. Both have no control
-//! file, which a creation makes last. The first may be begun again, which writes over everything;
-//! of the second every byte must stay.
+//! The opening thread runs this with the directory's lock, and only reads. Neither directory has a
+//! control file, which a creation makes last. An interrupted creation may begin again, which writes
+//! over everything. A database that has lost its control file must not be changed.
 //!
-//! 1. A creation makes the log before anything else, and appends nothing to it. So files of an
-//!    engine without a log, a record of the engine, and a log that was trimmed are each proof of a
-//!    database.
-//! 2. What cannot be read is no proof of an interrupted creation: it is refused with the failure.
+//! 1. A creation makes the log before anything else, and appends nothing to it. So each of these
+//!    proves that there was a database: files of an engine without a log; a record of an engine; a
+//!    log that was trimmed.
+//! 2. A file that cannot be read is no proof of an interrupted creation: the opening fails with the
+//!    error of the read.
 //!
-//! A database that was created and never used is not told from an interrupted creation. It holds
-//! nothing, and nothing is lost.
+//! A database that was created and never used looks like an interrupted creation. Nothing is lost
+//! if it is created again, because it is empty.
 
 use crate::control;
 use crate::copy::refuse_incomplete;
@@ -21,11 +22,12 @@ use crate::paged::{first_pages, space};
 use katydid_device::Directory;
 use katydid_wal::{Kind, Lsn, OpenError, ReadError, StreamInspection, inspect};
 
-/// Refuses a directory without a control file that holds anything which no creation leaves.
+/// Refuses a directory without a control file if it holds anything that no interrupted creation
+/// leaves.
 ///
 /// # Errors
-/// `Error::Corrupt` names the control file and what was found; `Error::LogOpen` if the log has lost
-/// a file too.
+/// `Error::Corrupt` with the name of the control file and the evidence; `Error::LogOpen` if a file
+/// of the log is lost as well.
 pub(crate) fn refuse_lost_control(directory: &dyn Directory) -> Result<()> {
     refuse_incomplete(directory)?;
     let Some(evidence) = evidence(directory)? else { return Ok(()) };
@@ -39,7 +41,7 @@ pub(crate) fn refuse_lost_control(directory: &dyn Directory) -> Result<()> {
     })
 }
 
-/// Looks for evidence that a database was here.
+/// Returns evidence that there was a database in `directory`, if there is any.
 fn evidence(directory: &dyn Directory) -> Result<Option<String>> {
     if memory::has_checkpoint(directory)? {
         return Ok(Some("there is a checkpoint".to_owned()));
@@ -65,9 +67,9 @@ fn evidence(directory: &dyn Directory) -> Result<Option<String>> {
 }
 
 enum LogEvidence {
-    /// There is none.
+    /// There is no log.
     NoLog,
-    /// One that was made, and nothing else.
+    /// The log was created and never used.
     Unused,
     /// The log was used; names the evidence.
     Used(String),
@@ -107,8 +109,8 @@ fn was_trimmed(log: &StreamInspection) -> Option<String> {
     (log.start > Lsn::ZERO).then(|| format!("the log was trimmed up to {}", log.start))
 }
 
-/// The error of opening a directory without a control file, whose interrupted creation had begun
-/// with another kind of log.
+/// Explains an error of opening a directory without a control file: `Foreign::InterruptedCreation`
+/// if an interrupted creation had begun with another kind of log, otherwise `error` itself.
 pub(crate) fn explain(error: Error, place: &str) -> Error {
     let Error::LogOpen(cause) = &error else { return error };
     match cause.other_kind() {

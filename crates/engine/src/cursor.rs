@@ -1,13 +1,15 @@
-//! A cursor: a place in a range of keys that can be moved, once for both engines.
+//! A cursor: a position in a range of keys that can be moved in both directions, once for both
+//! engines.
 //!
-//! Used by the thread that uses the transaction. It is made of ranges: one is walked as long as the
-//! cursor goes on in one direction, and another one begins at the cursor's key when it turns or
-//! jumps. So locks, errors and own writes are those of ranges. Invariants:
+//! The thread that uses the transaction uses its cursors. A cursor is built from ranges: it reads
+//! one range as long as it moves in one direction, and begins another range at its key when it
+//! turns or jumps. So its locks, its errors and its view of own writes are those of ranges.
+//! Invariants:
 //!
 //! 1. `key` and `value` are those of the entry that the last move found, if `position` is
 //!    [`Position::At`].
-//! 2. `walk` is a range from the cursor's place on, in its direction; a move that does not go on
-//!    with it drops it.
+//! 2. `walk` is a range that begins behind the cursor's position, and the direction in which it is
+//!    read. A move that does not continue this range drops it.
 
 use crate::direction::Direction;
 use crate::error::Result;
@@ -24,18 +26,18 @@ enum Position {
     /// Before the first key of its range.
     Before,
     At,
-    /// Behind the last one.
+    /// Behind the last key of its range.
     Behind,
 }
 
-/// A place in a range of keys that can be kept and moved: at a key, before the first one, or behind
-/// the last one.
+/// A position in a range of keys that can be moved: at a key, before the first key, or behind the
+/// last key.
 ///
-/// A move returns the entry that the cursor stands at afterwards, as it is at that moment, the
-/// transaction's own writes included; `None` if it has moved past an end, from where it can turn
-/// back. Other calls of the transaction do not move the cursor: it stays at its key, also if the
-/// key is deleted, and the next move goes to what is then the next key. What it has passed over is
-/// locked as by [`Transaction::range`].
+/// A move returns the entry at the new position, with the transaction's own writes. It returns
+/// `None` if the cursor has moved past an end of its range, from where the cursor can move back.
+/// Other calls of the transaction do not move the cursor: it stays at its key even if the key is
+/// deleted, and the next move goes to the neighbour that the key has then. The keys that a cursor
+/// has passed over are locked as by [`Transaction::range`].
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -70,8 +72,8 @@ pub struct Cursor<'t> {
 type Entry<'c> = (&'c [u8], &'c [u8]);
 
 impl Transaction {
-    /// A cursor over the keys in `keys`, before the first one. Nothing is read or locked before it
-    /// is moved.
+    /// Returns a cursor over the keys in `keys`, positioned before the first key. The cursor reads
+    /// and locks nothing before its first move.
     pub fn cursor<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Cursor<'t> {
         let (low, high) = keys.into_bounds();
         Cursor {
@@ -88,50 +90,57 @@ impl Transaction {
 }
 
 impl Cursor<'_> {
-    /// Moves to the next key; from before the first key to that. Behind the last key it stays.
-    /// Errors as [`Transaction::range`]; the cursor then has not moved.
+    /// Moves to the next key and returns its entry. From before the first key the cursor moves to
+    /// the first key; behind the last key it stays and returns `None`. Errors are those of
+    /// [`Transaction::range`]; after an error the cursor has not moved.
     #[expect(clippy::should_implement_trait, reason = "it lends its entry, which an iterator cannot")]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>> {
         self.step(Direction::Up)
     }
 
-    /// Moves to the key before; from behind the last key to that. Before the first key it stays.
-    /// Errors as [`Cursor::next`].
+    /// Moves to the previous key and returns its entry. From behind the last key the cursor moves
+    /// to the last key; before the first key it stays and returns `None`. Errors are those of
+    /// [`Cursor::next`].
     pub fn prev(&mut self) -> Result<Option<Entry<'_>>> {
         self.step(Direction::Down)
     }
 
-    /// Moves to the first key of its range. Errors as [`Cursor::next`].
+    /// Moves to the first key of the cursor's range and returns its entry; `None` if the range is
+    /// empty. Errors are those of [`Cursor::next`].
     pub fn first(&mut self) -> Result<Option<Entry<'_>>> {
         self.walk_from(Direction::Up, self.low.clone(), self.high.clone())
     }
 
-    /// Moves to the last key of its range. Errors as [`Cursor::next`].
+    /// Moves to the last key of the cursor's range and returns its entry; `None` if the range is
+    /// empty. Errors are those of [`Cursor::next`].
     pub fn last(&mut self) -> Result<Option<Entry<'_>>> {
         self.walk_from(Direction::Down, self.low.clone(), self.high.clone())
     }
 
-    /// Moves to the first key of its range that is `key` or greater; behind the last one if there
-    /// is none. Errors as [`Cursor::next`].
+    /// Moves to the first key of the cursor's range that is `key` or greater, and returns its
+    /// entry. If there is no such key, moves behind the last key and returns `None`. Errors are
+    /// those of [`Cursor::next`].
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Entry<'_>>> {
         let low = greater(self.low.clone(), key.as_ref());
         self.walk_from(Direction::Up, low, self.high.clone())
     }
 
-    /// Moves to the last key of its range that is `key` or less; before the first one if there is
-    /// none. Errors as [`Cursor::next`].
+    /// Moves to the last key of the cursor's range that is `key` or less, and returns its entry. If
+    /// there is no such key, moves before the first key and returns `None`. Errors are those of
+    /// [`Cursor::next`].
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) -> Result<Option<Entry<'_>>> {
         let high = less(self.high.clone(), key.as_ref());
         self.walk_from(Direction::Down, self.low.clone(), high)
     }
 
-    /// The key that it stands at; `None` if it is past an end. The key may have been deleted since.
+    /// Returns the key at the cursor; `None` if the cursor is past an end. The key may have been
+    /// deleted since the move.
     pub fn key(&self) -> Option<&[u8]> {
         (self.position == Position::At).then_some(&*self.key)
     }
 
-    /// Reads the entry that it stands at once more: `None` if it is past an end, or the key was
-    /// deleted since. Errors as [`Transaction::get`].
+    /// Reads the entry at the cursor again; `None` if the cursor is past an end or the key was
+    /// deleted since the move. Errors are those of [`Transaction::get`].
     pub fn current(&mut self) -> Result<Option<Entry<'_>>> {
         if self.position != Position::At {
             return Ok(None);
@@ -141,8 +150,9 @@ impl Cursor<'_> {
         Ok(Some((&self.key, &self.value)))
     }
 
-    /// Sets the value of the key that it stands at, also if the key was deleted since; `false`, and
-    /// nothing is done, if it is past an end. It stays where it is. Errors as [`Transaction::put`].
+    /// Sets the value of the key at the cursor, even if the key was deleted since the move. Returns
+    /// `false` and changes nothing if the cursor is past an end. The cursor stays where it is.
+    /// Errors are those of [`Transaction::put`].
     pub fn put(&mut self, value: impl AsRef<[u8]>) -> Result<bool> {
         if self.position != Position::At {
             return Ok(false);
@@ -151,8 +161,8 @@ impl Cursor<'_> {
         Ok(true)
     }
 
-    /// Deletes the key that the cursor stands at. Returns whether it was there. The cursor stays
-    /// where it is: the next move goes to a neighbour of the deleted key. Errors as
+    /// Deletes the key at the cursor, and returns whether it was there. The cursor stays where it
+    /// is: the next move goes to a neighbour of the deleted key. Errors are those of
     /// [`Transaction::delete`].
     pub fn delete(&mut self) -> Result<bool> {
         if self.position != Position::At {
@@ -192,7 +202,7 @@ impl Cursor<'_> {
         self.go_on()
     }
 
-    /// The next entry of the walk.
+    /// Moves to the next entry of `walk` and returns it.
     fn go_on(&mut self) -> Result<Option<Entry<'_>>> {
         let Some((direction, mut range)) = self.walk.take() else { return Ok(None) };
         let (found, past) = match direction {
@@ -213,7 +223,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The greater one of a lower bound and `key`.
+/// Returns the greater of two lower bounds: `low`, and `key` included.
 fn greater(low: Bound<Vec<u8>>, key: &[u8]) -> Bound<Vec<u8>> {
     match &low {
         Bound::Included(at) if &**at > key => low,
@@ -222,7 +232,7 @@ fn greater(low: Bound<Vec<u8>>, key: &[u8]) -> Bound<Vec<u8>> {
     }
 }
 
-/// The lesser one of an upper bound and `key`.
+/// Returns the lesser of two upper bounds: `high`, and `key` included.
 fn less(high: Bound<Vec<u8>>, key: &[u8]) -> Bound<Vec<u8>> {
     match &high {
         Bound::Included(at) if &**at < key => high,

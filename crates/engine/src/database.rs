@@ -1,4 +1,5 @@
-//! The handle of an open database: opening, tables, transactions. What a call does is its engine's.
+//! The handle of an open database: opening, tables, transactions. The engine does the work of each
+//! call.
 
 use crate::body::{Body, DatabaseKey};
 use crate::changes::{Changes, ChangesFrom};
@@ -23,11 +24,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Most bytes of a segment, and of the reserve, of the log of a database in memory.
+/// Maximum bytes of a segment of the log, and of the log's reserve, of a database in memory.
 const IN_MEMORY_LOG_BYTES: u64 = 1 << 20;
 
-/// An open database. Cheap to clone: all clones are one database. It is closed by
-/// [`Database::close`], or when the last clone, transaction, session and commit future are dropped.
+/// A handle of an open database. It is cheap to clone, and all clones are one database. The
+/// database is closed by [`Database::close`], or when the last clone, transaction, session and
+/// commit future are dropped.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -53,21 +55,24 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in directory `path`. It is created if there is none, and recovered if it
-    /// was not closed cleanly.
+    /// Opens the database in directory `path`. The call creates the database if there is none, and
+    /// recovers it if it was not closed cleanly.
     ///
     /// A process that has a database open and calls `fork` must not use the database in the child.
-    /// The child has the memory and the lock of the database, but none of its threads, so a call
-    /// there may wait for ever. The child may call `exec`.
+    /// The child has the memory and the lock of the database, but none of its threads, so a call in
+    /// the child may wait for ever. The child may call `exec`.
     ///
     /// # Errors
-    /// `Error::Locked` if it is open elsewhere, `Error::Foreign` if the directory holds something
-    /// else, `Error::Corrupt` if it is damaged. After these errors nothing was changed.
+    /// `Error::Locked` if the database is open elsewhere, `Error::Foreign` if the directory holds
+    /// something else, `Error::Corrupt` if the database is damaged. After these errors the
+    /// directory is unchanged.
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
         Self::open_with(path, Options::default())
     }
 
-    /// Opens the database in directory `path` with `options`. Errors as [`Database::open`].
+    /// Opens the database in directory `path` with `options`. Errors are those of
+    /// [`Database::open`], `Error::Option` if an option is out of its range, and `Error::NotFound`
+    /// if there is no database and `Options::create` is false.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         options.validate()?;
         let path = path.as_ref();
@@ -76,15 +81,15 @@ impl Database {
         Self::open_in(Arc::new(directory), options)
     }
 
-    /// Opens the database in directory `path` to read it, and changes nothing there: no file is
-    /// written, made or removed. The writes of recovery are kept in memory, 4 KiB for each block of
-    /// 4 KiB that it changes. The memory engine takes as much memory as it does otherwise.
+    /// Opens the database in directory `path` for reading only: no file is written, made or
+    /// removed. Recovery keeps its writes in memory, 4 KiB for each block of 4 KiB that it changes.
+    /// The memory engine takes as much memory as when it is opened for writing.
     ///
-    /// Every transaction only reads. Writes, new tables, dropped tables and checkpoints are refused
+    /// Every transaction is a read view. Writes, new tables, dropped tables and checkpoints fail
     /// with `Error::ReadOnly`. No thread is started, and [`Database::close`] writes nothing.
     ///
-    /// Several processes may have the database open to read at a time. Meanwhile no process can
-    /// open it to write.
+    /// Several processes may have the database open for reading at a time. While they have, no
+    /// process can open it for writing.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -102,12 +107,12 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open to write, in this
-    /// process or another; `Error::Corrupt` if it is damaged; `Error::LogOpen` if its log is in
-    /// NVRAM, which is mapped and cannot be recovered in memory.
+    /// `Error::NotFound` if there is no database; `Error::Locked` if it is open for writing, in
+    /// this process or another; `Error::Corrupt` if it is damaged; `Error::LogOpen` if its log is
+    /// in NVRAM, which is mapped and cannot be recovered in memory.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         let path = path.as_ref();
-        // The memory engine needs what it needed before.
+        // No limit: the data fitted into memory when it was written.
         let memory = MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() };
         let engine = Self::engine_at(path)?.with(PagedOptions::default(), memory);
         let options = Options { access: Access::ReadOnly, engine, ..Options::default() };
@@ -115,12 +120,12 @@ impl Database {
     }
 
     /// Makes an empty database in the memory of this process, with the default options and no
-    /// files: for tests, and for data that need not outlive the process. It is gone when its last
-    /// handle is. Each stream of its log begins with 3 MiB.
+    /// files: for tests, and for data that need not outlive the process. The database disappears
+    /// with its last handle. Each stream of its log takes 3 MiB of memory at the beginning.
     ///
-    /// It is the whole store on other bytes: both engines, the log and checkpoints run as they do
-    /// in a folder, and commits are durable in the sense that nothing is left to be written. No
-    /// call on it waits for a device.
+    /// The database is the whole store on a device in memory: both engines, the log and checkpoints
+    /// run as they do in a folder. A durable commit is one of which nothing is left to be written.
+    /// No call waits for a device.
     ///
     /// To close a database in memory and open it again, keep a
     /// [`MemoryDirectory`](crate::MemoryDirectory) and use [`Database::open_in`].
@@ -141,13 +146,13 @@ impl Database {
         Self::in_memory_with(Options::default())
     }
 
-    /// Makes an empty database in the memory of this process with `options`, as
-    /// [`Database::in_memory`]. Segments and reserve of the log are 1 MiB at most, whatever
-    /// `options` say, because they are allocated at once.
+    /// Makes an empty database in the memory of this process with `options`. See
+    /// [`Database::in_memory`]. A segment and the reserve of the log have at most 1 MiB each,
+    /// whatever `options` say, because they are allocated at once.
     ///
     /// # Errors
     /// `Error::Option` if an option is out of its range, `Error::NotFound` if `Options::create` is
-    /// false, and those of [`Database::in_memory`].
+    /// false, and the errors of [`Database::in_memory`].
     pub fn in_memory_with(mut options: Options) -> Result<Database> {
         options.validate()?;
         let log = &mut options.advanced.log;
@@ -158,23 +163,25 @@ impl Database {
         Self::open_in(Arc::new(MemoryDirectory::new()), options)
     }
 
-    /// Opens the database in a directory of any device. Errors as [`Database::open`].
+    /// Opens the database in a directory of any device. Errors are those of [`Database::open`].
     pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
         Ok(Database { of: open::open(directory, options)? })
     }
 
-    /// The engine that made the database in directory `path`. Reads its control file and nothing
-    /// else.
+    /// Returns the engine that made the database in directory `path`. If there is a control file,
+    /// the call reads nothing else.
     ///
     /// # Errors
-    /// `Error::NotFound` if there is none, or one whose creation was interrupted: opening begins it
-    /// again, with any engine. `Error::Corrupt` if the control file was lost.
+    /// `Error::NotFound` if there is no database, or if its creation was interrupted: the next
+    /// opening begins the creation again, with any engine. `Error::Corrupt` if the control file was
+    /// lost.
     pub fn engine_at(path: impl AsRef<Path>) -> Result<EngineKind> {
         let path = path.as_ref();
         Self::engine_in(&existing(path)?)
     }
 
-    /// The engine that made the database in a directory of any device; see [`Database::engine_at`].
+    /// Returns the engine that made the database in a directory of any device. See
+    /// [`Database::engine_at`].
     pub fn engine_in(directory: &dyn Directory) -> Result<EngineKind> {
         match control::read(directory)? {
             Some(control) => Ok(control.engine),
@@ -185,8 +192,7 @@ impl Database {
         }
     }
 
-    /// Opens a database like [`Database::open_in`], with a watch over the device that the caller
-    /// has made.
+    /// Opens a database like [`Database::open_in`], with a device watch that the caller has made.
     pub(crate) fn open_watched(
         directory: Arc<dyn Directory>,
         options: Options,
@@ -199,10 +205,12 @@ impl Database {
         self.of.options()
     }
 
-    /// The table called `name`, created if there is none. A creation is durable when this returns.
+    /// Returns the table called `name`, and creates it if there is none. The creation is durable
+    /// when the call returns.
     ///
     /// # Errors
-    /// `Error::ReadOnly` if there is none and the database was opened to read only.
+    /// `Error::ReadOnly` if there is no such table and the database was opened for reading only;
+    /// `Error::TableName` if the name is not allowed; failures of the device.
     pub fn table(&self, name: &str) -> Result<Table> {
         if self.options().access == Access::ReadOnly {
             return self.open_table(name)?.ok_or(Error::ReadOnly);
@@ -215,24 +223,24 @@ impl Database {
         Table::new(self.of.opening().id(), name, of)
     }
 
-    /// The table called `name`, if there is one.
+    /// Returns the table called `name`, or `None` if there is no such table.
     pub fn open_table(&self, name: &str) -> Result<Option<Table>> {
         let table = self.of.open_table(name)?;
         Ok(table.map(|table| self.handle(name, table)))
     }
 
-    /// The names of all tables, sorted.
+    /// Returns the names of all tables, sorted.
     pub fn tables(&self) -> Result<Vec<String>> {
         self.of.tables()
     }
 
-    /// Gives the table called `from` the name `to`; `false` if there is no table `from`. Durable
-    /// when this returns: after a crash it has one of the two names. Copies nothing of the table,
-    /// and waits for no transaction.
+    /// Renames the table `from` to `to`, and returns false if there is no table `from`. The new
+    /// name is durable when the call returns; a crash during the call leaves one of the two names.
+    /// The call copies no rows, and waits for no transaction.
     ///
-    /// Handles on the table go on working, also inside of transactions that are open.
-    /// [`Table::name`] of a handle is the name that the table had when the handle was asked for;
-    /// errors name the table as it is called now. The name `from` is free afterwards.
+    /// Handles of the table stay valid, also inside of open transactions. [`Table::name`] returns
+    /// the name that the table had when the handle was made; errors show the table's current name.
+    /// The name `from` is free afterwards.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -247,21 +255,21 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::TableExists` if there is a table `to`, also if that is `from`; `Error::TableName`.
-    /// Nothing is changed then.
+    /// `Error::TableExists` if there is a table `to`, even if `to` equals `from`;
+    /// `Error::TableName` if `to` is not allowed as a name. After an error nothing is changed.
     pub fn rename_table(&self, from: &str, to: &str) -> Result<bool> {
         Call::enter(&self.of)?.rename_table(from, to)
     }
 
-    /// Drops a table and frees its pages, and returns false if there is no such table. The drop is
-    /// durable when this returns. It waits for the transactions that use the table; in the paged
-    /// engine it does not wait for those that only read
+    /// Drops the table called `name` and frees its pages, and returns false if there is no such
+    /// table. The drop is durable when the call returns. The call waits for the transactions that
+    /// use the table; in the paged engine it does not wait for read views
     /// ([`Access::ReadOnly`](crate::Access::ReadOnly)). Other tables use the pages again; the file
     /// does not shrink.
     ///
     /// # Errors
     /// `Error::Conflict` if these transactions did not end in time; `Error::WaitsForItself` if one
-    /// of them belongs to the calling thread. After an error the table is there as before.
+    /// of them belongs to the calling thread. After an error the table is unchanged.
     pub fn drop_table(&self, name: &str) -> Result<bool> {
         self.check_access()?;
         Call::enter(&self.of)?.drop_table(name)
@@ -270,16 +278,16 @@ impl Database {
     /// Begins a transaction with the database's durability.
     ///
     /// # Errors
-    /// `Error::Closed`. `Error::TooManyTransactions` from the memory engine, in which at most 4,095
-    /// transactions are open at a time: the next one waits, at most `Options::lock_wait`, for one
-    /// of them to end.
+    /// `Error::Closed`; `Error::TooManyTransactions` from the memory engine, in which at most 4,095
+    /// transactions are open at a time. If that many are open, the call waits for one of them to
+    /// end, at most `Options::lock_wait`.
     #[track_caller]
     pub fn begin(&self) -> Result<Transaction> {
         self.begin_for(Access::ReadWrite)
     }
 
-    /// Begins a transaction. Errors as [`Database::begin`]; and `Error::Conflict` from the memory
-    /// engine if a commit that a transaction which only reads must wait for takes longer than
+    /// Begins a transaction with `options`. Errors are those of [`Database::begin`], and
+    /// `Error::Conflict` from the memory engine if a read view waits for a commit for longer than
     /// `Options::lock_wait`.
     #[track_caller]
     pub fn begin_with(&self, mut options: TransactionOptions) -> Result<Transaction> {
@@ -289,7 +297,7 @@ impl Database {
         Ok(Transaction::new(self.of.begin(options)?, self.of.opening().id(), options.access))
     }
 
-    /// Fails if the database was opened to read only.
+    /// Returns `Error::ReadOnly` if the database was opened for reading only.
     pub(crate) fn check_access(&self) -> Result<()> {
         match self.options().access {
             Access::ReadWrite => Ok(()),
@@ -297,9 +305,9 @@ impl Database {
         }
     }
 
-    /// Opens a read view: begins a transaction that only reads, with the database's durability. It
-    /// shows the state at its beginning, and neither waits for transactions that write nor makes
-    /// them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
+    /// Begins a read view: a transaction that only reads, with the database's durability. The view
+    /// shows the state at its beginning. Its reads do not wait for transactions that write, nor
+    /// make them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -317,7 +325,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Database::begin_with`].
+    /// The errors of [`Database::begin_with`].
     #[track_caller]
     pub fn begin_read_only(&self) -> Result<Transaction> {
         self.begin_for(Access::ReadOnly)
@@ -329,25 +337,27 @@ impl Database {
         self.begin_with(TransactionOptions { durability, access, ..TransactionOptions::default() })
     }
 
-    /// Runs `body` in a transaction and commits it. After a conflict `body` runs again, at most
-    /// `AdvancedOptions::retries` times. It does not run again after a time-out: all runs together
-    /// wait for other transactions at most `Options::lock_wait`.
+    /// Runs `body` in a transaction, commits the transaction, and returns the result of `body`.
+    /// After a conflict `body` runs again, at most `AdvancedOptions::retries` times. After a
+    /// time-out `body` does not run again: all its runs together wait for other transactions at
+    /// most `Options::lock_wait`.
     ///
-    /// Use the transaction inside of `body`, not the database: there [`Database::get`],
-    /// [`Database::put`], the like and `transact` return an error. If `body` needs a second,
-    /// independent transaction, it uses [`Database::begin`].
+    /// Inside of `body`, use the transaction and not the database: `transact` and calls like
+    /// [`Database::get`] and [`Database::put`], which use it, fail with `Error::Nested`. A body
+    /// that needs a second, independent transaction uses [`Database::begin`].
     ///
-    /// After any other error of `body` the transaction is rolled back and the error is returned, if
-    /// the reads of `body` pass a check: they must have held at one time, and be as durable as a
-    /// commit would be. Only in the memory engine can reads fail to hold; then `body` runs again.
-    /// So an error that `body` concludes from its reads is as reliable as what it returns.
+    /// After any other error of `body` the transaction is rolled back, and its reads are checked:
+    /// they must all have been valid at one time, and be as durable as a commit would be. If they
+    /// pass, the error of `body` is returned. Only in the memory engine can the reads turn out to
+    /// be invalid; then `body` runs again. So an error that `body` concludes from its reads is as
+    /// reliable as a result of `body`.
     ///
     /// For a body with an error type of its own, use [`Database::try_transact`].
     ///
     /// # Errors
-    /// `Error::Nested` inside of another `body`. What `body` or the commit fails with;
-    /// `Error::Poisoned` also in place of an error of `body` that rests on commits which may not
-    /// survive.
+    /// `Error::Nested` inside of another `body`; the error of `body` or of the commit.
+    /// `Error::Poisoned` also replaces an error of `body` if its reads depend on commits that may
+    /// not survive.
     #[track_caller]
     pub fn transact<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.try_transact(body)
@@ -356,9 +366,8 @@ impl Database {
     /// Runs `body` in a transaction as [`Database::transact`] does, with the caller's own error
     /// type.
     ///
-    /// An error of `body` rolls the transaction back and is returned as it was. The error itself is
-    /// not looked into: `body` is run again if the transaction met a conflict, whatever `body` made
-    /// of it.
+    /// An error of `body` rolls the transaction back and is returned unchanged. If the transaction
+    /// has met a conflict, `body` runs again, whatever error it has returned.
     ///
     /// ```
     /// #[derive(Debug, PartialEq)]
@@ -390,9 +399,9 @@ impl Database {
     /// # Errors
     /// The error of `body`, unchanged. A converted [`Error`](crate::Error) if the transaction could
     /// not be begun or committed. A converted `Error` also replaces an error of `body` in these
-    /// cases: the transaction met a conflict and is not run again; the reads of `body` did not
-    /// hold, rest on commits that may not survive, or could not be checked because the database was
-    /// closed.
+    /// cases: the transaction met a conflict and is not run again; the reads of `body` were
+    /// invalid, depend on commits that may not survive, or could not be checked because the
+    /// database was closed.
     #[track_caller]
     pub fn try_transact<T, E: From<Error>>(
         &self,
@@ -401,8 +410,8 @@ impl Database {
         self.run(Access::ReadWrite, &mut body, Transaction::commit).map(|(done, _stamp)| done)
     }
 
-    /// Runs `body` in a transaction and ends that by `commit`, and again after a conflict of
-    /// either.
+    /// Runs `body` in a transaction and ends the transaction by `commit`. Runs both again after a
+    /// conflict in `body` or `commit`.
     #[track_caller]
     pub(crate) fn run<T, C, E: From<Error>>(
         &self,
@@ -420,7 +429,7 @@ impl Database {
                     Ok(committed) => return Ok((done, committed)),
                     Err(error) => error,
                 },
-                // Undone before the next try, which would meet its locks.
+                // The transaction ends before `body` runs again, which would wait for its locks.
                 Err(error) => match txn.conclude() {
                     Ok(()) => return Err(error),
                     Err(failed) => failed,
@@ -438,19 +447,21 @@ impl Database {
         self.of.key()
     }
 
-    /// A queue of commit callbacks, one per thread that commits with [`Transaction::commit_with`].
+    /// Returns a new session: a queue of commit callbacks, for one thread that commits with
+    /// [`Transaction::commit_with`].
     pub fn session(&self) -> Session {
         Session::new(self.of.opening().id(), self.of.keeps_open())
     }
 
-    /// Reads one value in a transaction of its own. Errors as [`Database::transact`].
+    /// Returns the value of `key`, or `None`, read in a transaction of its own. Errors are those of
+    /// [`Database::transact`].
     #[track_caller]
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let key = key.as_ref();
         self.transact(|txn| txn.get(table, key))
     }
 
-    /// Returns whether `key` has a value, read in a transaction of its own. Errors as
+    /// Returns whether `key` has a value, read in a transaction of its own. Errors are those of
     /// [`Database::transact`].
     #[track_caller]
     pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
@@ -458,7 +469,7 @@ impl Database {
         self.transact(|txn| txn.contains(table, key))
     }
 
-    /// Writes one value in a transaction of its own, retrying conflicts. Errors as
+    /// Sets the value of `key` in a transaction of its own, retrying conflicts. Errors are those of
     /// [`Database::transact`].
     #[track_caller]
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
@@ -466,16 +477,17 @@ impl Database {
         self.transact(|txn| txn.put(table, key, value))
     }
 
-    /// Writes one value in a transaction of its own, retrying conflicts; `Error::KeyExists` if the
-    /// key has one. Other errors as [`Database::transact`].
+    /// Sets the value of a new `key` in a transaction of its own, retrying conflicts. Errors are
+    /// `Error::KeyExists` if the key has a value, and those of [`Database::transact`].
     #[track_caller]
     pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.transact(|txn| txn.insert(table, key, value))
     }
 
-    /// Changes one value in a transaction of its own, as [`Transaction::update`] does; `change` is
-    /// run again after a conflict. Errors as [`Database::transact`].
+    /// Replaces the value of `key` by the result of `change` in a transaction of its own, as
+    /// [`Transaction::update`] does, and returns the new value. `change` runs again after a
+    /// conflict. Errors are those of [`Database::transact`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -497,9 +509,9 @@ impl Database {
         self.transact(|txn| txn.update(table, key, &mut change))
     }
 
-    /// Sets one value in a transaction of its own if it is `expected`, as
-    /// [`Transaction::compare_and_swap`] does, retrying conflicts. Errors as
-    /// [`Database::transact`].
+    /// Sets `key` to `new` in a transaction of its own if its value is `expected`, and returns
+    /// whether it was. See [`Transaction::compare_and_swap`]. The call retries conflicts. Errors
+    /// are those of [`Database::transact`].
     #[track_caller]
     pub fn compare_and_swap(
         &self,
@@ -512,15 +524,16 @@ impl Database {
         self.transact(|txn| txn.compare_and_swap(table, key, expected, new))
     }
 
-    /// Removes the least key of a table in a transaction of its own, as [`Transaction::pop_first`]
-    /// does, retrying conflicts. Errors as [`Database::transact`].
+    /// Removes the least key of a table in a transaction of its own, and returns the key and its
+    /// value. See [`Transaction::pop_first`]. The call retries conflicts. Errors are those of
+    /// [`Database::transact`].
     #[track_caller]
     pub fn pop_first(&self, table: &Table) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         self.transact(|txn| txn.pop_first(table))
     }
 
-    /// Deletes one key in a transaction of its own, retrying conflicts. Returns whether it was
-    /// there. Errors as [`Database::transact`].
+    /// Deletes one key in a transaction of its own, and returns whether the key was there. The call
+    /// retries conflicts. Errors are those of [`Database::transact`].
     #[track_caller]
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
@@ -530,22 +543,22 @@ impl Database {
     /// Makes everything committed before the call durable.
     ///
     /// # Errors
-    /// `Error::Poisoned` after any failed write, also if nothing is left to be made durable: the
-    /// caller may have seen a commit fail, and must not take this for its success.
+    /// `Error::Poisoned` after any failed write, even if nothing is left to be made durable: the
+    /// caller may have seen a commit fail, and must not take a success of `sync` for a success of
+    /// that commit.
     pub fn sync(&self) -> Result<()> {
         Call::enter(&self.of)?.sync()
     }
 
     /// Returns a feed of the committed transactions from `from` on, in the order of their commits.
-    /// It has those in the log and then those to come, durable ones only, each with all its
-    /// changes.
+    /// The feed has the transactions in the log and then new ones, each with all its changes.
     ///
-    /// The feed reads the log, as far back as the log goes. It does not keep the log from being
-    /// trimmed: a feed that is too slow gets [`Error::ChangesGap`]. Writers do not wait for it. The
-    /// paged engine logs the whole values of updates from the first call of this on, or with
-    /// [`AdvancedOptions::record_values`](crate::AdvancedOptions::record_values). For updates that
-    /// were logged before that, the feed has the bytes that changed
-    /// ([`NewValue::Patch`](crate::NewValue::Patch)).
+    /// The feed reads the log, and can begin at any position from the start of the log on. The feed
+    /// does not keep the log from being trimmed: a feed that is too slow fails with
+    /// [`Error::ChangesGap`]. Writers do not wait for a feed. From the first call of `changes` on,
+    /// or with [`AdvancedOptions::record_values`](crate::AdvancedOptions::record_values), the paged
+    /// engine logs the whole values of updates. For updates that were logged before, the feed has
+    /// only the bytes that changed ([`NewValue::Patch`](crate::NewValue::Patch)).
     ///
     /// The feed returns a transaction after it is durable. A transaction that committed with less
     /// than [`Durability::Durable`](crate::Durability::Durable) becomes durable with a later
@@ -570,21 +583,21 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ChangesGap`] if the log does not go back to the position, [`Error::Option`] if it
-    /// is of another database, as far as that can be told; failures of the device.
+    /// [`Error::ChangesGap`] if the log starts above the position; [`Error::Option`] if the call
+    /// detects that the position is of another database; failures of the device.
     pub fn changes(&self, from: &ChangesFrom) -> Result<Changes> {
         Call::enter(&self.of)?.changes(from)
     }
 
-    /// Returns the consumer of the feed that has this name. If there is none, it makes one that
-    /// begins at `from`. A consumer goes on after its last acknowledgement, in this opening and in
-    /// later ones.
+    /// Returns the consumer of the feed called `name`, and makes one that begins at `from` if there
+    /// is none. A consumer continues after its last acknowledgement, in this opening and in later
+    /// ones.
     ///
     /// The database keeps the log for a consumer that is at most `bytes_max` bytes behind. Writers
-    /// and checkpoints never wait for it, and the log never fills because of it. A consumer that is
-    /// farther behind when a checkpoint trims the log loses its place. [`Stat`] lists the
-    /// consumers. While a database has consumers, its paged engine logs the whole values of updates
-    /// from its opening on.
+    /// and checkpoints never wait for a consumer, and the log never fills because of one. A
+    /// consumer that is farther behind when a checkpoint trims the log loses its position. [`Stat`]
+    /// lists the consumers. While a paged database has consumers, it logs the whole values of
+    /// updates from each opening on.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -602,16 +615,16 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ChangesGap`] if the consumer has lost its place: [`Database::remove_consumer`]
-    /// forgets it. [`Error::Log`] if the name is not 1 to 64 lower-case letters, digits, `-` and
-    /// `_`. Those of [`Database::changes`].
+    /// [`Error::ChangesGap`] if the consumer has lost its position: remove it by
+    /// [`Database::remove_consumer`]. [`Error::Log`] if the name is not 1 to 64 lower-case letters,
+    /// digits, `-` and `_`. The errors of [`Database::changes`].
     pub fn consumer(&self, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<ChangeConsumer> {
         self.check_access()?;
         ChangeConsumer::open(&self.of, name, bytes_max, from)
     }
 
-    /// Removes the consumer of this name, and returns whether there was one. The removal is durable
-    /// when this returns. The next checkpoint trims the log that was kept for it.
+    /// Removes the consumer called `name`, and returns whether there was one. The removal is
+    /// durable when the call returns. The next checkpoint trims the log that was kept for it.
     ///
     /// # Errors
     /// Failures of the device.
@@ -623,6 +636,10 @@ impl Database {
 
     /// Takes a checkpoint now and trims the log. Afterwards [`Database::stat`] shows where the log
     /// starts.
+    ///
+    /// # Errors
+    /// `Error::ReadOnly` if the database was opened for reading only; `Error::Closed`; failures of
+    /// the device.
     pub fn checkpoint(&self) -> Result<()> {
         self.check_access()?;
         Call::enter(&self.of)?.checkpoint()
@@ -634,14 +651,15 @@ impl Database {
     /// log is short compared with the data, or if the device has no room; then the next opening
     /// reads the log.
     ///
-    /// Calls that begin later, on any clone, fail with `Error::Closed`. So do calls that wait for
-    /// an open transaction, at once and whatever `Options::lock_wait` is. Transactions that have
-    /// not committed are lost. Commits whose callbacks or futures are still pending are durable, if
-    /// they asked for that; polling the session or future returns their outcome.
+    /// Calls that begin later, on any clone, fail with `Error::Closed`. Calls that wait for an open
+    /// transaction fail with `Error::Closed` at once, whatever `Options::lock_wait` is.
+    /// Transactions that have not committed are lost. Commits whose callbacks or futures are still
+    /// pending are durable, if they asked for that; polling the session or future returns their
+    /// outcome.
     ///
-    /// A second call, also on another clone or at the same time, returns when the first is done,
-    /// with the same outcome. `close` may be called from a callback of a commit, from the body of
-    /// [`Database::transact`], and from a waker. Dropping the last handle closes the database too.
+    /// A second call, even on another clone or at the same time, waits for the end of the first and
+    /// returns its outcome. `close` may be called from a callback of a commit, from the body of
+    /// [`Database::transact`], and from a waker. Dropping the last handle also closes the database.
     ///
     /// # Errors
     /// The error that kept the checkpoint from being taken, or the log from becoming durable. The
@@ -650,32 +668,33 @@ impl Database {
         self.of.close()
     }
 
-    /// Positions and counters.
+    /// Returns the database's current positions and counters.
     pub fn stat(&self) -> Result<Stat> {
         self.of.stat()
     }
 
-    /// Checks every page, the order of every tree, the map of free pages and the log, while the
-    /// database is open. Waits for the transactions that use a table, and holds all tables
-    /// meanwhile. In the memory engine it checks the order of keys and the log, and delays no
-    /// transaction.
+    /// Checks the database while it is open, and returns the faults found. In the paged engine the
+    /// call checks every page, the order of every tree, the map of free pages and the log. It waits
+    /// for the transactions that use a table, and locks all tables meanwhile. In the memory engine
+    /// the call checks the order of keys and the log, and delays no transaction.
     ///
     /// # Errors
-    /// `Error::Conflict` if it did not get all tables, `Error::WaitsForItself` if a transaction of
-    /// the calling thread keeps one from it, and failures of the device. What is wrong with the
-    /// store is in the report.
+    /// `Error::Conflict` if the call could not lock all tables in time, `Error::WaitsForItself` if
+    /// a transaction of the calling thread uses one of them, and failures of the device. Faults of
+    /// the store are in the report.
     pub fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport> {
         self.of.verify(progress)
     }
 
-    /// The opening, for tests.
+    /// The opening of this database.
     pub(crate) fn opening(&self) -> &Opening {
         self.of.opening()
     }
 
-    /// Does what background threads would have been asked to do by now, if there are none.
+    /// Does the work that is due, if there are no background threads to do it.
     pub(crate) fn run_background(&self) {
-        // No call: the log calls wakers here, which may close the database.
+        // This is not inside of a call, because the log calls wakers here, which may close the
+        // database.
         if !self.of.opening().is_closing() {
             self.of.run_background();
         }

@@ -1,6 +1,6 @@
-//! Direction of a scan.
+//! The direction of a scan.
 
-/// Towards greater keys, or towards lesser ones.
+/// Direction of a scan: towards greater keys, or towards lesser ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Up,

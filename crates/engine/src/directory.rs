@@ -1,5 +1,5 @@
-//! The directory of a database: what lies where in it, and what stands before its files while the
-//! database is open.
+//! The directory of a database: the names in it, and the gate and the watch that calls on its files
+//! pass while the database is open.
 //!
 //! Runs on the thread that opens or checks a database. Nothing here writes.
 
@@ -13,12 +13,12 @@ use std::sync::Arc;
 pub(crate) const LOG_FOLDER: &str = "log";
 
 /// The control file of a log of one stream, and the file that counts the streams of a log. If both
-/// are gone, so is the log.
+/// are missing, the log is lost.
 pub(crate) const LOG_FILES: [&str; 2] = ["log.control", "streams.control"];
 
 /// The directory of a database that is being opened.
 pub(crate) struct DatabaseDir {
-    /// Behind the gate.
+    /// The directory; all its calls pass the gate.
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) name: String,
     pub(crate) gate: Gate,
@@ -27,10 +27,10 @@ pub(crate) struct DatabaseDir {
     pub(crate) opening: Arc<Opening>,
 }
 
-/// A directory that is there.
+/// Opens the directory at `path`, which must exist.
 ///
 /// # Errors
-/// `Error::NotFound` if there is none.
+/// `Error::NotFound` if there is no such directory.
 pub(crate) fn existing(path: &Path) -> Result<FileDirectory> {
     FileDirectory::open_existing(path).map_err(|error| match error.is_not_found() {
         true => Error::NotFound { place: path.display().to_string() },

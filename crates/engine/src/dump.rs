@@ -1,5 +1,5 @@
-//! The log of a database in readable form, without opening the database. What its records say is
-//! its engine's to tell.
+//! The log of a database in readable form, without opening the database. The engine decodes the
+//! records.
 
 use crate::control;
 use crate::directory::existing;
@@ -12,19 +12,20 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Reads the log of the database in directory `path`, changing nothing, and calls `visit` for each
-/// record until the end or until `visit` breaks: in the order of positions in a paged database, and
-/// of commit stamps in a memory database, whose log has several streams. Returns how the log ends,
-/// in words; or, if `visit` broke, the position or stamp at which more follows.
+/// record until the end of the log or until `visit` breaks. Records come in the order of positions
+/// in a paged database, and in the order of commit stamps in a memory database, whose log has
+/// several streams. Returns a sentence about the end of the log; if `visit` broke, about the
+/// position or stamp at which the log continues.
 pub fn dump_log(path: impl AsRef<Path>, visit: impl FnMut(&LogEntry) -> ControlFlow<()>) -> Result<String> {
     dump_log_in(&existing(path.as_ref())?, visit)
 }
 
-/// Dumps a log like [`dump_log`], in a directory of any device.
+/// Reads the log of the database in a directory of any device. See [`dump_log`].
 pub fn dump_log_in(
     directory: &dyn Directory,
     mut visit: impl FnMut(&LogEntry) -> ControlFlow<()>,
 ) -> Result<String> {
-    // A log is to be read also where the control file is damaged.
+    // The log can be read even if the control file is damaged.
     let engine = control::read(directory).ok().flatten().map_or(EngineKind::Paged, |control| control.engine);
     open::dump_log(engine, directory, &mut visit)
 }

@@ -1,21 +1,22 @@
-//! Ending transactions that hold locks or versions until they are durable, when no thread blocks on
+//! Ends transactions that hold locks or versions until they are durable, if no thread blocks on
 //! them.
 //!
-//! With `LockRelease::AfterDurable` a transaction that commits with a callback or a future has left
-//! its thread when it becomes durable, and the program may never poll the callback or the future.
-//! So the end depends on neither: the first such commit starts a thread, which waits for the log
-//! and ends the transactions in their order. It is parked while there is none. (The alternative was
-//! to give the duty to the thread that waits for what is held. That saves this thread, but makes
-//! every such wait know about the log, and the deadlock detector about waits that are no locks.)
+//! With `LockRelease::AfterDurable`, no thread waits for a transaction that commits with a callback
+//! or a future, and the program may never poll the callback or the future. So the first such commit
+//! starts a thread, which waits for the log and ends the transactions in the order of their
+//! commits. The thread is parked while there is no transaction to end. (The alternative was that
+//! the thread which waits for a lock or version ends the transaction which holds it. That would
+//! save this thread, but every such wait would have to know about the log, and the deadlock
+//! detector about waits that are not for locks.)
 //!
 //! Invariants:
 //!
-//! 1. Each pending transaction is given once to the engine's `on_durable`, which waits for the log,
-//!    in the order of the calls.
+//! 1. Each pending transaction is passed once to the engine's `on_durable`, which waits for the
+//!    log. Transactions are passed in the order of the calls of `enqueue`.
 //! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later
 //!    committing thread ends its own transaction.
-//! 3. A panic while one transaction is ended shuts the engine off, for what that transaction holds
-//!    may never be released. The thread goes on with the others.
+//! 3. A panic while one transaction is ended shuts the engine off, because its locks or versions
+//!    may never be released. The thread goes on with the other transactions.
 
 use crate::latch::{Condvar, Mutex};
 use katydid_wal::Background;
@@ -24,15 +25,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-/// An engine whose transactions may hold on to something until they are durable.
+/// An engine whose transactions may hold locks or versions until they are durable.
 pub(crate) trait OnDurable: Send + Sync + 'static {
-    /// A transaction that is in the log, with the locks or versions it holds.
+    /// A transaction whose commit record is in the log, with its locks or versions.
     type Pending: Send;
     fn durability_waiter(&self) -> &DurabilityWaiter<Self::Pending>;
-    /// Waits until the log has come as far as the transaction asked, or has failed, and ends the
+    /// Waits until the transaction is as durable as it asked, or the log has failed, and ends the
     /// transaction accordingly.
     fn on_durable(&self, pending: Self::Pending);
-    /// Shuts the engine off, for the reason given: one of its own threads panicked.
+    /// Poisons the engine for the reason `what`, because one of the engine's threads panicked.
     fn panicked(&self, what: &'static str);
 }
 
@@ -62,8 +63,8 @@ impl<P> Default for DurabilityWaiter<P> {
 }
 
 impl<P> DurabilityWaiter<P> {
-    /// Ends `pending` when it is durable. The calling thread waits for that itself if there is to
-    /// be no other thread, or none can be started.
+    /// Ends `pending` when it is durable. The calling thread waits for that itself if `background`
+    /// is `Background::Caller`, after `stop`, or if no thread can be started.
     pub(crate) fn enqueue<E: OnDurable<Pending = P>>(engine: &Arc<E>, background: Background, pending: P) {
         if background == Background::Caller {
             engine.on_durable(pending);
@@ -93,7 +94,7 @@ impl<P> DurabilityWaiter<P> {
         engine.durability_waiter().more.notify_one();
     }
 
-    /// Ends the thread when everything is ended.
+    /// Stops the thread, which first ends all transactions in the queue, and waits for the thread.
     pub(crate) fn stop(&self) {
         let thread = {
             let mut state = self.state.lock();
@@ -104,12 +105,12 @@ impl<P> DurabilityWaiter<P> {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there has been reported by the thread itself.
+            // The panic hook has reported a panic of that thread.
             let _panicked = thread.join();
         }
     }
 
-    /// Transactions to be ended; `None` when the thread is to end.
+    /// Waits for transactions to end and returns them; `None` if the thread must stop.
     fn next(&self) -> Option<VecDeque<P>> {
         let mut state = self.state.lock();
         while state.queue.is_empty() {
@@ -126,7 +127,7 @@ fn run<E: OnDurable>(weak: &Weak<E>) {
     let Some(engine) = weak.upgrade() else { return };
     while let Some(pending) = engine.durability_waiter().next() {
         for pending in pending {
-            // The panic itself has been reported by the hook.
+            // The panic hook has reported the panic.
             if catch_unwind(AssertUnwindSafe(|| engine.on_durable(pending))).is_err() {
                 engine.panicked(PANICKED);
             }
@@ -138,7 +139,7 @@ fn run<E: OnDurable>(weak: &Weak<E>) {
 mod tests {
     use super::*;
 
-    /// Panics when it ends the transaction numbered 2.
+    /// An engine that panics when it ends the transaction numbered 2.
     #[derive(Default)]
     struct Panics {
         waiter: DurabilityWaiter<u32>,

@@ -1,12 +1,10 @@
-//! One engine made of two: each value is the first's or the second's.
+//! One engine made of two: each value is a value of the first engine or of the second.
 //!
-//! A transaction and its tables lie where the first or second engine would put them, and a call
-//! costs one predictable branch: no allocation, no call through a table of functions
-//! (docs/adr/0030).
+//! A value holds the value of the first or second engine inline, and a call costs one predictable
+//! branch, without an allocation or a virtual call (docs/adr/0030).
 //!
-//! A value of one engine is never given to the other: handles of different openings are refused
-//! before ([`crate::engine`]). Where the types would allow it, the call fails as it does for
-//! another opening.
+//! A value of one engine is never passed to the other engine, because the public handles refuse
+//! values of another opening ([`crate::engine`]). Where the types allow such a call, it fails.
 
 use crate::CommitStamp;
 use crate::Durability;
@@ -37,7 +35,7 @@ pub(crate) enum Either<A, B> {
 
 use Either::{First, Second};
 
-/// The call on whichever it is.
+/// Makes a call on the inner value.
 macro_rules! either {
     ($of:expr, $inner:ident => $call:expr) => {
         match $of {
@@ -47,7 +45,7 @@ macro_rules! either {
     };
 }
 
-/// The call on whichever it is, whose result is of that engine too.
+/// Makes a call on the inner value, whose result belongs to the same engine.
 macro_rules! either_map {
     ($of:expr, $inner:ident => $call:expr) => {
         match $of {
@@ -57,7 +55,7 @@ macro_rules! either_map {
     };
 }
 
-/// Methods that are passed on as they are.
+/// Defines methods that call the method of the same name on the inner value.
 macro_rules! pass_on {
     ($(fn $name:ident(&$this:ident $(, $arg:ident: $of:ty)*) $(-> $out:ty)?;)*) => {$(
         #[inline]

@@ -1,17 +1,18 @@
-//! The contract between the public handles and an engine: everything that a handle may ask.
+//! The contract between the public handles and an engine: the traits that an engine implements.
 //!
-//! A handle checks what needs no engine (sizes, access, handles of another opening, calls after
-//! `close`), then asks. So an engine is given only its own tables, of the same opening. `either`
-//! makes one engine of two, at no cost for a call; `open` chooses. An engine is added by
-//! implementing these traits and by naming it there.
+//! A handle makes the checks that need no engine (sizes, access, handles of another opening, calls
+//! after `close`), then calls the engine. So an engine gets only its own tables, of the same
+//! opening. `either` makes one engine of two, at the cost of a predictable branch for each call.
+//! `open` chooses the engine of a database. To add an engine, implement these traits and name it in
+//! `open`.
 //!
 //! Rules for an engine:
 //!
 //! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file
 //!    are called inside of a call of the opening ([`crate::opening`]), except `begin`, reads, and
 //!    in the memory engine writes, which stay in memory until the commit.
-//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: it
-//!    holds nothing that another one waits for, or that is released later by itself.
+//! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: locks
+//!    and versions that it still holds are released later without a call of its owner.
 //! 3. Dropping a transaction that has not ended rolls it back.
 
 use crate::CommitStamp;
@@ -39,18 +40,18 @@ use std::sync::Arc;
 /// A key and its value.
 pub(crate) type Entry<'r> = (&'r [u8], &'r [u8]);
 
-/// An open database. All clones are one database, which is closed when the last of them is dropped
-/// and the last transaction, session and commit.
+/// An open database. All clones are one database, which is closed when the last clone, transaction,
+/// session and commit are dropped.
 pub(crate) trait Engine: Opened + Clone {
     type Table: EngineTable;
     type Transaction: EngineTransaction<Table = Self::Table>;
     type Load: EngineLoad;
 
-    /// Options that it was opened with.
+    /// Options with which the database was opened.
     fn options(&self) -> &Options;
-    /// Name of its directory.
+    /// Name of the database's directory.
     fn place(&self) -> &str;
-    /// Identity for the bodies of `transact`.
+    /// Identity of the database for the bodies of `transact`.
     fn key(&self) -> DatabaseKey;
 
     /// See [`crate::Database::table`].
@@ -66,10 +67,10 @@ pub(crate) trait Engine: Opened + Clone {
 
     /// See [`crate::Database::begin_with`].
     fn begin(&self, options: TransactionOptions) -> Result<Self::Transaction>;
-    /// Begins a bulk load: has the table to itself, and finds it empty. See
+    /// Begins a bulk load of an empty table, which no other transaction uses meanwhile. See
     /// [`crate::Database::bulk_load`].
     fn load(&self, table: &Self::Table) -> Result<Self::Load>;
-    /// A reference that keeps it open.
+    /// A reference that keeps the database open.
     fn keeps_open(&self) -> Arc<dyn OpenEngine>;
 
     /// See [`crate::Database::sync`].
@@ -80,31 +81,32 @@ pub(crate) trait Engine: Opened + Clone {
     fn close(&self) -> Result<()>;
     /// See [`crate::Database::stat`].
     fn stat(&self) -> Result<Stat>;
-    /// Its stored id.
+    /// The database's id, which its control file stores.
     fn id(&self) -> Id;
-    /// Writes everything of a copy but its control file, durable but for the names in the directory
-    /// itself, beside whatever else runs. In no call or visit but where it needs one: `pace` runs
-    /// code of the user. See [`crate::Database::backup`].
+    /// Writes all files of a copy but its control file, while other work goes on. The files are
+    /// durable when this returns, but their names in the directory itself are not. An
+    /// implementation enters a call or visit only where it needs one, because `pace` runs code of
+    /// the user. See [`crate::Database::backup`].
     fn copy(&self, target: &Target, pace: &mut Pace<'_>) -> Result<Copied>;
     /// See [`crate::Database::verify`].
     fn verify(&self, progress: Option<VerifyProgress>) -> Result<VerifyReport>;
     /// The log, with all its streams.
     fn log(&self) -> &Log;
-    /// Pages of the database file, and the number of the next table. What was durable before the
-    /// call needs no more of either. Fails if the log cannot be archived. See
-    /// [`crate::Database::log_archiver`].
+    /// The number of pages of the database file, and the number of the next table. The log that was
+    /// durable before the call names no page or table beyond them. Fails if the log cannot be
+    /// archived. See [`crate::Database::log_archiver`].
     fn archive_facts(&self) -> Result<(u64, u32)>;
-    /// Every commit whose record is appended from now on has this stamp or a greater one. None if
+    /// A lower bound of the stamps of all commits whose records are appended from now on. `None` if
     /// stamps are positions of the log.
     fn archive_horizon(&self) -> Result<Option<CommitStamp>>;
     /// See [`crate::Database::changes`].
     fn changes(&self, from: &ChangesFrom) -> Result<Changes>;
-    /// Does what background threads would have done by now, if it was opened without them;
-    /// otherwise nothing.
+    /// Does the background work that is due, if the database was opened without background threads.
     fn run_background(&self);
 }
 
-/// An engine as a kind of directory: opening one, and looking at one that is not open.
+/// An engine's operations on a directory: opening a database, and reading or rewriting one that is
+/// not open.
 pub(crate) trait EngineFiles: Sized {
     /// The settings that this engine alone has.
     type Options;
@@ -115,16 +117,16 @@ pub(crate) trait EngineFiles: Sized {
         own: Self::Options,
         control: Option<ControlFile>,
     ) -> Result<Self>;
-    /// Checks files as they lie there, changing nothing.
+    /// Checks the files of a database that is not open, changing nothing.
     fn verify_files(
         directory: &dyn Directory,
         control: &Control,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport>;
-    /// Writes everything of a copy but its control file from a whole copy and increments to it,
-    /// none of which was opened since it was made. `control` is that of the last one. With an
-    /// extension the log goes on with that. Returns what the control file of the copy is to say of
-    /// its files. See [`crate::Database::restore`].
+    /// Writes all files of a copy but its control file, from a whole copy and increments to it.
+    /// None of these sources was opened since it was made. `control` is the control file of the
+    /// last source. With an `extension`, the copy's log continues with the extension's log. Returns
+    /// the contents of the copy's control file. See [`crate::Database::restore`].
     fn copy_unopened(
         sources: &[Unopened],
         control: &Control,
@@ -132,8 +134,8 @@ pub(crate) trait EngineFiles: Sized {
         pace: &mut Pace<'_>,
         extension: Option<&Extension>,
     ) -> Result<Control>;
-    /// Rewrites the files of a database that was closed cleanly and whose lock is held; bytes
-    /// before and after. See [`crate::Database::compact`].
+    /// Rewrites the files of a database that was closed cleanly and whose lock is held. Returns the
+    /// bytes of the database file before and after. See [`crate::Database::compact`].
     fn compact(
         directory: &Arc<dyn Directory>,
         control: &Control,
@@ -149,33 +151,34 @@ pub(crate) trait EngineFiles: Sized {
 
 /// A table, shared by its handles.
 pub(crate) trait EngineTable: Clone {
-    /// Its name now.
+    /// The table's current name.
     fn name(&self) -> Arc<str>;
     fn id(&self) -> TableId;
 }
 
-/// Purpose of a walk over a range.
+/// Purpose of a scan of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To read it.
+    /// To read the entries.
     Read,
-    /// To change what it finds.
+    /// To change the entries that the scan finds.
     Update,
 }
 
-/// A transaction. Rules 2 and 3.
+/// A transaction, which keeps rules 2 and 3.
 pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     type Table: EngineTable;
     type Range: EngineRange<Self>;
     type Unlocked: EngineRange<Self>;
 
     fn id(&self) -> TxnId;
-    /// Returns true if ending it takes more than dropping it.
+    /// Returns whether a commit or rollback has work to do.
     fn has_changes(&self) -> bool;
-    /// Durability of its commit when it is acknowledged.
+    /// Durability that the transaction's commit has when it is acknowledged.
     fn durability(&self) -> Durability;
-    /// The failure after which the transaction can only roll back, if there was one. A conflict
-    /// that any of its calls met is remembered here, whatever the caller did with the error.
+    /// The failure after which the transaction can only roll back, if there was one. The
+    /// transaction remembers a conflict that one of its calls has met, even if the caller ignores
+    /// the error.
     fn failure(&self) -> Option<&Error>;
 
     /// See [`crate::Transaction::get`].
@@ -194,7 +197,7 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
     /// reads nothing before its first step.
     fn range(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>, purpose: Purpose)
     -> Self::Range;
-    /// See [`crate::Transaction::range_unlocked`]. It is stepped upwards only.
+    /// See [`crate::Transaction::range_unlocked`]. The range is stepped upwards only.
     fn range_unlocked(table: &Self::Table, low: Bound<Vec<u8>>, high: Bound<Vec<u8>>) -> Self::Unlocked;
 
     /// Makes a savepoint, and returns its serial number within the transaction.
@@ -204,37 +207,40 @@ pub(crate) trait EngineTransaction: Opened + fmt::Debug + Sized {
 
     /// See [`crate::Transaction::commit`].
     fn commit(&mut self) -> Result<CommitStamp>;
-    /// Gives the transaction its place in the log and returns; what it still holds is released when
-    /// it is durable, without its caller. Errors as [`crate::Transaction::commit`].
+    /// Gives the commit its place in the log and returns. The locks and versions that the
+    /// transaction still holds are released when it is durable, without the caller. Errors are
+    /// those of [`crate::Transaction::commit`].
     fn submit(&mut self) -> Result<Ticket>;
     /// A reference that keeps the database open.
     fn keeps_open(&self) -> Arc<dyn OpenEngine>;
     /// See [`crate::Transaction::rollback`].
     fn rollback(&mut self) -> Result<()>;
-    /// Rolls back because the caller gives up, and checks that its reads hold and are as durable as
-    /// its commit would be.
+    /// Rolls back a transaction whose body has failed, and checks that its reads are valid and as
+    /// durable as its commit would be.
     ///
     /// # Errors
-    /// A conflict if they do not hold.
+    /// A conflict if a read is not valid.
     fn conclude(&mut self) -> Result<()>;
-    /// Forgets it when the database is being closed or was: the next opening undoes its changes.
+    /// Forgets the transaction because the database is closed or being closed. The next opening
+    /// undoes its changes.
     fn abandon(&mut self);
 }
 
 /// A bulk load. Dropping it before `finish` leaves the table empty.
 pub(crate) trait EngineLoad {
-    /// Adds a key above all that were added. After an error the load can only be dropped.
+    /// Adds an entry, whose key is above all keys added before. After an error the load can only be
+    /// dropped.
     fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
-    /// Gives the table all keys at once, durably.
+    /// Puts all keys into the table at once, durably.
     fn finish(self) -> Result<()>;
 }
 
-/// The entries of a range of keys, read by one transaction `T`. It holds no reference to the
-/// transaction, so that the transaction can read, write and walk other ranges between two steps.
+/// The entries of a range of keys, read by one transaction `T`. A range holds no reference to the
+/// transaction, so that the transaction can read, write and scan other ranges between two steps.
 pub(crate) trait EngineRange<T>: fmt::Debug {
-    /// The next entry from one end, if there is one, as `transaction` sees it at this step, its own
-    /// writes included. `transaction` is the one that takes every step of this range. The caller
-    /// takes at most `limit` more, if it says so.
+    /// Returns the next entry in `direction`, if there is one, as `transaction` sees it at this
+    /// step, with its own writes. All steps of a range pass the same transaction. If there is a
+    /// `limit`, the caller takes at most `limit` entries, this one included.
     fn step<'r>(
         &'r mut self,
         transaction: &mut T,

@@ -1,6 +1,6 @@
 //! The engine of a database and the settings that belong to it.
 //!
-//! Pure; any thread.
+//! Nothing here does I/O.
 
 use crate::error::{Error, Result};
 use crate::ids::EngineKind;
@@ -9,7 +9,7 @@ use std::fmt;
 
 /// An engine and its settings.
 ///
-/// `EngineKind::Memory.into()` is that engine with default settings.
+/// `EngineKind::Memory.into()` is the memory engine with default settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineOptions {
     /// See [`EngineKind::Paged`].
@@ -24,29 +24,30 @@ pub struct PagedOptions {
     /// Bytes in a page; fixed when the database is created. A power of two from 4,096 to 32,768;
     /// default 8,192. With 4,096, keys have at most 512 bytes.
     pub page_bytes: usize,
-    /// Bytes of pages kept in memory; at least 16 pages. 0, the default, is a share of the memory
-    /// that this process may use when it opens the database
-    /// ([`device::memory_limit`](crate::device::memory_limit)): a quarter if pages go through the
-    /// system's page cache, which holds pages too, and half otherwise; at least 16 MiB. Where the
-    /// system does not say how much there is, it is 256 MiB. The memory is taken as pages are read.
-    /// A process that opens several databases, or needs the memory for something else, sets it.
+    /// Bytes of pages kept in memory; at least 16 pages. 0, the default, stands for a share of the
+    /// memory that this process may use when it opens the database
+    /// ([`device::memory_limit`](crate::device::memory_limit)): a quarter with
+    /// [`Method::Buffered`], because the system's page cache holds pages as well, and half
+    /// otherwise; at least 16 MiB. If the system does not report its memory, 0 stands for 256 MiB.
+    /// The cache takes memory as pages are read. Set this option if the process opens several
+    /// databases, or needs the memory for other work.
     pub cache_bytes: usize,
-    /// Method by which pages travel between the cache and the device. Default:
-    /// [`Method::Buffered`], through the system's page cache, so that free memory holds pages.
-    /// [`Method::Direct`] is for a process that is given the memory: with `cache_bytes` of most of
-    /// it no page is in memory twice. Commits are as durable with each, and the log does not travel
-    /// that way ([`LogOptions::method`](crate::LogOptions::method)). Each opening may choose
-    /// another.
+    /// Method of reading and writing pages. Default: [`Method::Buffered`], through the system's
+    /// page cache, so that free memory holds pages. [`Method::Direct`] suits a process that may use
+    /// most of the machine's memory: if `cache_bytes` is most of it, no page is in memory twice.
+    /// Commits are equally durable with both methods. The log has an option of its own
+    /// ([`LogOptions::method`](crate::LogOptions::method)). Each opening may choose another method.
     pub page_method: Method,
     /// Bytes of undo kept in memory per transaction. Default 1 MiB. Transactions below this limit
-    /// roll back without reading the log; the rest is read back from the log.
+    /// roll back without reading the log; larger ones read the rest of their undo from the log.
     pub undo_bytes: usize,
     /// Maximum bytes of old values and their keys kept for read views (transactions with
-    /// [`Access::ReadOnly`](crate::Access::ReadOnly)). At least 64 KiB, default 256 MiB. Above it
-    /// the oldest view is given up: its reads fail with `Error::ViewTooOld`. Writers never wait and
-    /// never fail for it. A transaction that is open keeps old values of what it has written also
-    /// while no view is open, in case one opens; if these alone exceed the limit, views that open
-    /// before that transaction ends cannot read the tables that it has written.
+    /// [`Access::ReadOnly`](crate::Access::ReadOnly)). At least 64 KiB, default 256 MiB. Above this
+    /// limit the oldest view is given up: its reads fail with `Error::ViewTooOld`. Writers never
+    /// wait and never fail because of a view. An open transaction keeps the old values of its
+    /// writes even while no view is open, in case one opens. If these values alone exceed the
+    /// limit, views that open before the transaction ends cannot read the tables that it has
+    /// written.
     pub view_bytes_max: u64,
 }
 
@@ -68,13 +69,15 @@ pub struct MemoryOptions {
     /// Maximum bytes of keys, values and their bookkeeping, old versions included, before writes
     /// fail with `Error::MemoryFull`. At least 1 MiB, default 4 GiB.
     pub memory_bytes: u64,
-    /// Streams of the log, each with its own memory, files and syncs; fixed when the database is
-    /// created. From 1 (one central log) to 64; 0, the default, is one for each processor. The
-    /// streams share out the reserve, the ring (at least 1 MiB each) and the sizes of segments (at
-    /// least 4 MiB each, and 16 KiB of the first) of
-    /// [`AdvancedOptions::log`](crate::AdvancedOptions::log).
+    /// Number of streams of the log, each with its own memory, files and syncs; fixed when the
+    /// database is created. From 1 (one central log) to 64; 0, the default, stands for one for each
+    /// processor. The reserve, the ring and the sizes of segments of
+    /// [`AdvancedOptions::log`](crate::AdvancedOptions::log) are divided among the streams. Each
+    /// stream has a ring of at least 1 MiB and segments of at least 4 MiB, the first of at least 16
+    /// KiB.
     pub streams: u16,
-    /// Transactions that a commit waits for besides its own record. Default: tracked.
+    /// Transactions that a commit waits for besides its own record. Default:
+    /// [`CommitDependencies::Tracked`].
     pub commit_dependencies: CommitDependencies,
 }
 
@@ -88,11 +91,13 @@ impl Default for MemoryOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum CommitDependencies {
-    /// The records of the transactions whose versions it has read, and of those they depend on (the
-    /// "pre-committed" status of versions in Cicada with P-WAL, section III-B).
+    /// The records of the transactions whose versions the commit has read, and the records that
+    /// these depend on (the "pre-committed" status of versions in Cicada with P-WAL, section
+    /// III-B).
     #[default]
     Tracked,
-    /// All that any stream held when it committed (P-WAL's minimum over all workers, section II-B).
+    /// All records that any stream held when the transaction committed (P-WAL's minimum over all
+    /// workers, section II-B).
     All,
 }
 
@@ -145,7 +150,7 @@ impl From<MemoryOptions> for EngineOptions {
 }
 
 impl EngineKind {
-    /// The engine of this kind with those of these settings that belong to it.
+    /// Returns the options of this engine, with the one of the two settings that belongs to it.
     pub const fn with(self, paged: PagedOptions, memory: MemoryOptions) -> EngineOptions {
         match self {
             EngineKind::Paged => EngineOptions::Paged(paged),
@@ -155,7 +160,7 @@ impl EngineKind {
 }
 
 impl EngineOptions {
-    /// The kind of this engine.
+    /// Returns the kind of this engine.
     pub const fn kind(&self) -> EngineKind {
         match self {
             EngineOptions::Paged(_) => EngineKind::Paged,
@@ -163,7 +168,7 @@ impl EngineOptions {
         }
     }
 
-    /// The settings of the paged engine, if it is this one.
+    /// Returns the settings of the paged engine; `None` for the memory engine.
     pub const fn paged_mut(&mut self) -> Option<&mut PagedOptions> {
         match self {
             EngineOptions::Paged(paged) => Some(paged),
@@ -171,7 +176,7 @@ impl EngineOptions {
         }
     }
 
-    /// The settings of the memory engine, if it is this one.
+    /// Returns the settings of the memory engine; `None` for the paged engine.
     pub const fn memory_mut(&mut self) -> Option<&mut MemoryOptions> {
         match self {
             EngineOptions::Paged(_) => None,

@@ -1,12 +1,12 @@
-//! Everything a call on the store can fail with.
+//! The errors of all calls on the store.
 //!
-//! One type for the public surface, because a transaction's calls fail alike. It is `Clone`: the
-//! failure that poisons a database is handed to every later caller, and one failed sync to every
-//! waiting commit.
+//! All public calls have one error type, because the calls of a transaction fail for the same
+//! reasons. The type is `Clone`, because the failure that poisons a database is returned to every
+//! later caller, and one failed sync to every waiting commit.
 //!
-//! An error that has a cause prints it and returns it as its source as well: a program that prints
-//! only the error loses nothing. What concerns a table or a key names it; names and keys are
-//! escaped, and keys are cut.
+//! The text of an error includes its cause, which is also its `source`: a program that prints only
+//! the error loses nothing. An error about a table or a key names it. Names and keys are escaped,
+//! and keys are cut to 48 bytes.
 
 pub(crate) use crate::archive_fault::ArchiveFault;
 use crate::contested::{Contested, KeyExcerpt};
@@ -26,13 +26,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConflictKind {
-    /// They waited for each other; this one was picked to give way.
+    /// The transactions waited for each other, and this one was chosen to roll back.
     Deadlock,
     /// The lock was not granted within `Options::lock_wait`.
     Timeout,
-    /// A key that it read or passed over was changed before it committed (memory engine).
+    /// A key that the transaction has read or passed over was changed before its commit (memory
+    /// engine).
     Changed,
-    /// A later transaction has read or written what it wanted to write (memory engine).
+    /// A transaction with a later timestamp has read or written a key that this transaction wanted
+    /// to write (memory engine).
     Overtaken,
 }
 
@@ -40,7 +42,7 @@ pub enum ConflictKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Foreign {
-    /// The directory holds a file that no Katydid database makes, and no database.
+    /// The directory holds no database, but a file that no Katydid database makes.
     File(String),
     /// The file has another format's magic.
     Magic(String),
@@ -48,15 +50,15 @@ pub enum Foreign {
     NewerVersion {
         /// The file.
         file: String,
-        /// The version it has.
+        /// The version of the file's format.
         found: u32,
-        /// The newest version this program reads.
+        /// The newest version that this program reads.
         known: u32,
     },
     /// The file belongs to another database.
     Identity(String),
-    /// A creation with another kind of log was interrupted. It can be gone on with by that kind
-    /// only.
+    /// A creation with another kind of log was interrupted. Only an opening with that kind of log
+    /// can continue it.
     InterruptedCreation {
         /// The kind of log that the interrupted creation began with.
         log: wal::LogKind,
@@ -67,12 +69,13 @@ pub enum Foreign {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyFault {
-    /// The directory of the copy must be empty, and this is in it.
+    /// The directory of the copy must be empty, and holds a file or folder.
     NotEmpty {
-        /// The name of a file or folder there.
+        /// The name of that file or folder.
         name: String,
     },
-    /// The directory holds the incomplete copy of a backup that was interrupted. It can be removed.
+    /// The directory holds the incomplete copy of a backup that was interrupted. The directory can
+    /// be removed.
     Incomplete,
     /// The log of the database is in NVRAM. Only a database whose log is in files can be copied.
     LogInNvram {
@@ -84,27 +87,30 @@ pub enum CopyFault {
     TooSlow,
     /// The receiver of progress has cancelled the copy.
     Cancelled,
-    /// The directory holds a database that was not made by a backup. Open it, or back it up.
+    /// The directory holds a database that was not made by a backup. Open it, or make a backup of
+    /// it.
     NoBackup,
     /// The directory holds an increment to a backup. Restore it together with that backup.
     Increment,
-    /// The increment belongs to another backup than the one before it, or is a whole backup.
+    /// The directory does not hold an increment to the backup before it: it holds an increment to
+    /// another backup, or a whole backup.
     WrongBase {
-        /// The backup that the increment belongs to; none if it is a whole backup.
+        /// The backup that the increment belongs to; `None` for a whole backup.
         base: Option<device::Id>,
-        /// The backup that was found before it.
+        /// The backup that comes before it.
         found: device::Id,
     },
     /// The base of the increment is a backup of another database.
     OtherDatabase {
-        /// That other database.
+        /// The id of the other database.
         database: device::Id,
     },
-    /// Backups of the memory engine have no increments: each is whole.
+    /// Backups of the memory engine have no increments: each backup is whole.
     NoIncrements,
     /// The database was not closed cleanly. Open it and close it.
     NotClosed,
-    /// The backup was opened after it was made, and may have changed. Open it, or back it up.
+    /// The backup was opened after it was made, and may have changed. Open it, or make a backup of
+    /// it.
     OpenedSince,
 }
 
@@ -120,7 +126,7 @@ pub enum RepairFault {
     /// consistent by itself.
     #[error("a database of the memory engine cannot be repaired: restore it from a backup")]
     MemoryEngine,
-    /// The log is in NVRAM, and is read only by the program that opens it.
+    /// The log is in NVRAM, where only an opening of the database can read it.
     #[error("its log is in NVRAM, which repair cannot read: open it, or restore it from a backup")]
     LogInNvram,
 }
@@ -129,23 +135,22 @@ pub enum RepairFault {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another transaction is in the way. Everything of this transaction must be rolled back; run
-    /// it again.
+    /// The transaction conflicts with another one. Roll the transaction back and run it again.
     #[error("transaction {victim} gave way{}: {}", Holder(*holder, contested.as_deref()), ConflictReason(*kind))]
     Conflict {
         /// The transaction that has to roll back: the caller's own.
         victim: TxnId,
-        /// One transaction that held what the victim wanted, where known.
+        /// A transaction that held what the victim wanted, if known.
         holder: Option<TxnId>,
-        /// Deadlock or a wait that took too long.
+        /// The kind of conflict.
         kind: ConflictKind,
-        /// The table and keys that the victim wanted, and how long the holder has been open; where
+        /// The table and keys that the victim wanted, and how long the holder has been open, if
         /// known.
         contested: Option<Box<Contested>>,
     },
-    /// The thread waited for itself: for a transaction that it has used last and that no other
-    /// thread took over meanwhile, or for a transaction of another thread that waits for that one.
-    /// A transaction that gets this error can only roll back. Running it again does not help before
+    /// The calling thread would wait for itself: for an open transaction that this thread was the
+    /// last to use, or for a transaction of another thread that waits for such a transaction. A
+    /// transaction that gets this error can only roll back. It fails again if it runs again before
     /// the thread has ended the holder.
     #[error(
         "the call waits for transaction {holder}{}, which is open on the same thread: end that one first",
@@ -154,12 +159,12 @@ pub enum Error {
     WaitsForItself {
         /// The other transaction of the thread.
         holder: TxnId,
-        /// Table and keys that the call wanted, where known.
+        /// The table and keys that the call wanted, if known.
         contested: Option<Box<Contested>>,
     },
     /// A call that runs a transaction of its own was made inside a body of `Database::transact` for
-    /// the same database, by the same thread. It would neither see what the body has written nor be
-    /// rolled back with it.
+    /// the same database, by the same thread. Such a transaction would neither see the writes of
+    /// the body nor be rolled back with them.
     #[error(
         "inside the body of transaction {outer} use the transaction that the body is given, not the database"
     )]
@@ -167,14 +172,14 @@ pub enum Error {
         /// The transaction that the body runs in.
         outer: TxnId,
     },
-    /// The log that a feed needs was trimmed: transactions after the one of stamp `at` are not in
-    /// it any more. Bring what was made of the feed up to date by other means, and begin with
-    /// [`ChangesFrom::Oldest`](crate::ChangesFrom::Oldest).
+    /// The log that a feed needs was trimmed: it no longer has all transactions after stamp `at`.
+    /// Bring the data that was derived from the feed up to date by other means, and begin again
+    /// with [`ChangesFrom::Oldest`](crate::ChangesFrom::Oldest).
     #[error("the log does not have all changes after stamp {at} any more: it starts at {log_start}")]
     ChangesGap {
         /// The stamp of the last transaction before the gap.
         at: crate::CommitStamp,
-        /// The position from which on the log has whole transactions.
+        /// The first position from which the log has whole transactions.
         log_start: wal::Lsn,
     },
     /// Transactions that have not ended have written more than a feed keeps in memory.
@@ -193,7 +198,8 @@ pub enum Error {
         /// The key.
         key: KeyExcerpt,
     },
-    /// A key or a value of a [`TypedTable`](crate::typed::TypedTable) is not of its type.
+    /// A key or a value of a [`TypedTable`](crate::typed::TypedTable) does not decode to the
+    /// table's type.
     #[error("the {part} at key {} of table {table:?} is no {wanted}", KeyExcerpt::of(key))]
     Undecodable {
         /// The name of the table.
@@ -205,35 +211,35 @@ pub enum Error {
         /// The name of the type.
         wanted: &'static str,
     },
-    /// A [`Sequence`](crate::Sequence) cannot give out a number.
+    /// A [`Sequence`](crate::Sequence) cannot return a number.
     #[error("the sequence at key {key} of table {table:?} has no next number: {finding}")]
     Sequence {
-        /// The name of its table.
+        /// The name of the sequence's table.
         table: String,
-        /// Its key.
+        /// The key.
         key: KeyExcerpt,
         /// The reason.
         finding: &'static str,
     },
-    /// A bulk load needs a table without keys, and this one has some. Nothing was done.
+    /// A bulk load needs a table without keys, and the table has keys. Nothing was done.
     #[error("table {name:?} is not empty: only an empty table can be loaded in bulk")]
     TableNotEmpty {
-        /// Its name.
+        /// The name of the table.
         name: String,
     },
-    /// The keys of a bulk load do not ascend. The table is as it was.
+    /// The keys of a bulk load do not ascend. The table is unchanged.
     #[error(
         "entry {nth} of the bulk load into table {table:?} is out of order: its key {key} is not above the one before it"
     )]
     Unsorted {
         /// The name of the table.
         table: String,
-        /// The place of the entry, counted from 1.
+        /// The number of the entry whose key is too low, counted from 1.
         nth: u64,
-        /// Its key.
+        /// The key.
         key: KeyExcerpt,
     },
-    /// The key is longer than 1,024 bytes.
+    /// The key is longer than 1,024 bytes, or than 512 bytes if pages have 4,096 bytes.
     #[error(
         "the key that begins with {} is {length} bytes long; in table {table:?} at most {max} are allowed",
         Start(key)
@@ -243,7 +249,7 @@ pub enum Error {
         table: Arc<str>,
         /// The key.
         key: KeyExcerpt,
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
         /// The limit in bytes.
         max: usize,
@@ -255,7 +261,7 @@ pub enum Error {
         table: Arc<str>,
         /// The key.
         key: KeyExcerpt,
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
         /// The limit in bytes.
         max: usize,
@@ -263,7 +269,7 @@ pub enum Error {
     /// A table name must be 1 to 255 bytes of UTF-8.
     #[error("a table name must have 1 to 255 bytes, this one has {length}")]
     TableName {
-        /// Its length in bytes.
+        /// The length in bytes.
         length: usize,
     },
     /// There is a table of this name already. Nothing was done.
@@ -275,27 +281,27 @@ pub enum Error {
     /// The table was dropped after the handle was made.
     #[error("table {name:?} was dropped")]
     TableDropped {
-        /// Its name.
+        /// The name of the table.
         name: String,
     },
     /// The table handle was made by another database, or by another opening of this one. Ask the
     /// open database for the table. Nothing was done.
     #[error("the handle of table {name:?} was made by another database, or by another opening of this one")]
     ForeignTable {
-        /// Its name.
+        /// The name of the table.
         name: String,
     },
     /// The session was made by another database, or by another opening of this one. The transaction
     /// is rolled back.
     #[error("the session was made by another database, or by another opening of this one")]
     ForeignSession,
-    /// The session was dropped before the commit was acknowledged. The commit goes on, and whether
-    /// it is durable is not known; every durable commit that begins later, and
-    /// [`Database::sync`](crate::Database::sync), makes it so.
+    /// The session was dropped before the commit was acknowledged. The commit goes on, and is not
+    /// known to be durable. It is durable once a durable commit that begins later, or
+    /// [`Database::sync`](crate::Database::sync), has returned.
     #[error("the session was dropped before the commit was acknowledged; the commit goes on")]
     SessionDropped,
     /// The savepoint belongs to another transaction, of this or another database, or was undone by
-    /// a rollback to an earlier one.
+    /// a rollback to an earlier savepoint.
     #[error("the savepoint is not one of this transaction's, or was rolled back")]
     Savepoint,
     /// An earlier call on this transaction failed in a way that leaves only `rollback`.
@@ -311,20 +317,20 @@ pub enum Error {
         /// Purpose for which room was needed.
         what: String,
     },
-    /// The log may not grow further until its oldest part can be trimmed. The call changed nothing.
-    /// If the log is in NVRAM, a checkpoint did not make room either, because a transaction that
-    /// has not ended needs the log, perhaps the caller's own. That transaction can still roll back
-    /// or commit.
+    /// The log has reached its limit, and its oldest part cannot be trimmed yet. The call changed
+    /// nothing. If the log is in NVRAM, a checkpoint did not make room either, because a
+    /// transaction that has not ended needs the log, perhaps the caller's own. That transaction can
+    /// still roll back or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
         /// Pin that keeps the oldest part of the log.
         pinned_by: Pin,
         /// Bytes between the start and the end of the log.
         used: u64,
-        /// `AdvancedOptions::log_hard_bytes`; in NVRAM what writes may take of it now.
+        /// `AdvancedOptions::log_hard_bytes`; in NVRAM the bytes of log that writes may use now.
         limit: u64,
     },
-    /// The memory engine may not hold more. The call changed nothing.
+    /// The memory engine has reached its limit of memory. The call changed nothing.
     #[error("the database holds {used} bytes in memory, its limit is {limit}{}", Reader(*held_by))]
     MemoryFull {
         /// Bytes in use.
@@ -334,23 +340,23 @@ pub enum Error {
         /// The oldest open transaction, if old versions are kept for it.
         held_by: Option<TxnId>,
     },
-    /// The memory engine: as many transactions are open as there can be, and for
-    /// `Options::lock_wait` none of them ended. None was begun.
+    /// The maximum number of transactions is open in the memory engine, and none of them ended
+    /// within `Options::lock_wait`. No transaction was begun.
     #[error("{limit} transactions are open, and there cannot be more")]
     TooManyTransactions {
         /// The limit: 4,095.
         limit: usize,
     },
-    /// A table's number is not used again after the table is dropped, and each number was used. No
-    /// table can be made any more.
+    /// All numbers of tables were used, and no table can be made any more. The number of a dropped
+    /// table is not used again.
     #[error("{limit} tables were made, and there cannot be more")]
     TooManyTables {
         /// The limit: 4,294,967,294.
         limit: u32,
     },
-    /// The view of a transaction that only reads was given up, because the old values kept for
-    /// views took more than there may be (`PagedOptions::view_bytes_max`). All that it has read
-    /// before is right. A new transaction may read on, with a newer state.
+    /// The read view was given up, because the old values kept for views exceeded
+    /// `PagedOptions::view_bytes_max`. All values that the view has read before are correct. A new
+    /// view may continue with a newer state.
     #[error("the view is too old: {bytes} bytes of old values were kept for views, the limit is {max}")]
     ViewTooOld {
         /// Bytes that were kept.
@@ -358,7 +364,7 @@ pub enum Error {
         /// The limit in bytes.
         max: u64,
     },
-    /// The transaction was begun, or the database opened, to read only.
+    /// The transaction was begun, or the database opened, for reading only.
     #[error("the transaction was begun, or the database opened, to read only")]
     ReadOnly,
     /// The directory holds a database of another engine than the one asked for.
@@ -366,28 +372,28 @@ pub enum Error {
     OtherEngine {
         /// The directory.
         place: String,
-        /// The engine that made it.
+        /// The engine that made the database.
         found: EngineKind,
-        /// The one asked for.
+        /// The engine asked for.
         wanted: EngineKind,
     },
     /// Another process or handle has the database open.
     #[error("the database in {place} is in use{}", ProcessSuffix(*pid))]
     Locked {
-        /// Place of the database.
+        /// The directory.
         place: String,
         /// The other process, where known.
         pid: Option<u32>,
     },
-    /// The directory is not one of this program's databases.
+    /// The directory holds no database that this program can open.
     #[error("{place} is not a database this program can open: {}", ForeignText(what))]
     Foreign {
         /// The directory.
         place: String,
-        /// Finding in the directory.
+        /// The reason.
         what: Foreign,
     },
-    /// A copy was not made, or not taken for one.
+    /// A copy was not made, or a directory was not accepted as a copy.
     #[error("{place}: {}", CopyText(fault))]
     Copy {
         /// The directory of the copy, or of the database that was to be copied.
@@ -411,16 +417,16 @@ pub enum Error {
         /// The reason.
         fault: Box<ArchiveFault>,
     },
-    /// No database is there, and none was to be created.
+    /// The directory holds no database, and the call does not create one.
     #[error("there is no database in {place}")]
     NotFound {
         /// The directory.
         place: String,
     },
     /// A device error kept another transaction from being rolled back, or from freeing memory and
-    /// pages after its commit. It keeps its locks and its part of the log, and this call needs one
-    /// of them. Each call that needs them tries again to end it: once the device works again, the
-    /// same call succeeds.
+    /// pages after its commit. That transaction keeps its locks and its part of the log, and the
+    /// call needs one of them. Each such call tries again to end that transaction, and succeeds
+    /// once the device works again.
     #[error("transaction {txn} is in the way, which could not be ended so far: {cause}")]
     Unended {
         /// The other transaction.
@@ -437,14 +443,14 @@ pub enum Error {
         #[source]
         cause: Arc<Error>,
     },
-    /// Bytes on the device are not what was written there.
+    /// Bytes on the device are not the bytes that were written.
     #[error("{place} is corrupt: {finding}")]
     Corrupt {
         /// The page or file, and the position in it.
         place: String,
-        /// The page, where it is one.
+        /// The number of the page, if the place is a page.
         page: Option<u64>,
-        /// Fault that was found.
+        /// The fault that was found.
         finding: String,
     },
     /// A device call failed.
@@ -459,24 +465,25 @@ pub enum Error {
     /// An option is out of its range.
     #[error("option {option}: {reason}")]
     Option {
-        /// The field of `Options`.
+        /// The name of the option.
         option: &'static str,
-        /// Requirement that it does not meet.
+        /// The requirement that the value does not meet.
         reason: String,
     },
     /// The database was closed.
     #[error("the database is closed")]
     Closed,
-    /// A rule of the program itself was found broken: a bug. What was found.
+    /// A bug: the store found one of its own rules broken. The text names the finding.
     #[error("internal error: {0}")]
     Internal(&'static str),
 }
 
 impl Error {
-    /// Returns whether the same transaction, run again from its beginning, may succeed. That is so
-    /// for every conflict, and for a view that was too old. `Database::transact` does not run a
-    /// transaction again after a time-out (`ConflictKind::Timeout`): by then it has waited for as
-    /// long as `Options::lock_wait` allows. A program that wants to wait longer may run it again.
+    /// Returns whether the same transaction, run again from its beginning, may succeed. True for
+    /// every conflict, and for a view that was too old. `Database::transact` does not run a
+    /// transaction again after a time-out (`ConflictKind::Timeout`), because the transaction has
+    /// waited for as long as `Options::lock_wait` allows. A program that wants to wait longer may
+    /// run it again.
     pub fn is_retryable(&self) -> bool {
         match self {
             Error::Conflict { .. } | Error::ViewTooOld { .. } => true,
@@ -485,8 +492,8 @@ impl Error {
         }
     }
 
-    /// Returns true if `Database::transact` runs the transaction again: after each conflict but a
-    /// time-out.
+    /// Returns true if `Database::transact` runs the transaction again, as it does after each
+    /// conflict but a time-out.
     pub(crate) fn asks_to_run_again(&self) -> bool {
         match self {
             Error::Conflict { kind, .. } => *kind != ConflictKind::Timeout,
@@ -514,7 +521,7 @@ impl Error {
         Error::Archive { place: directory.describe(), fault: Box::new(fault) }
     }
 
-    /// Error of every call after `first` shut the device.
+    /// The error of every call after `first` has shut the gate.
     pub(crate) fn poisoned_by(first: device::Error) -> Self {
         Error::Poisoned { cause: Arc::new(Error::Device(first)) }
     }
@@ -530,30 +537,30 @@ impl Error {
     }
 }
 
-/// Fails if a table cannot be called `name`.
+/// Returns `Error::TableName` if `name` is not allowed as the name of a table.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let length = name.len();
     if (1..=NAME_BYTES_MAX).contains(&length) { Ok(()) } else { Err(Error::TableName { length }) }
 }
 
-/// Errors of code that knows no names of tables.
+/// Constructors of errors for code that does not know the name of the table.
 impl Error {
-    /// `key` is in the table already.
+    /// The error that `key` is in the table already.
     pub(crate) fn key_exists(key: &[u8]) -> Self {
         Error::KeyExists { table: Arc::default(), key: KeyExcerpt::of(key) }
     }
 
-    /// `key` is longer than `max`.
+    /// The error that `key` is longer than `max` bytes.
     pub(crate) fn key_too_long(key: &[u8], max: usize) -> Self {
         Error::KeyTooLong { table: Arc::default(), key: KeyExcerpt::of(key), length: key.len(), max }
     }
 
-    /// The value for `key` is longer than `max`.
+    /// The error that the value for `key` is longer than `max` bytes.
     pub(crate) fn value_too_long(key: &[u8], length: usize, max: usize) -> Self {
         Error::ValueTooLong { table: Arc::default(), key: KeyExcerpt::of(key), length, max }
     }
 
-    /// This error with `name` as its table, if it names none.
+    /// Returns this error with `name` as its table, if it names no table.
     #[cold]
     pub(crate) fn in_table(mut self, name: &str) -> Self {
         if let Error::KeyExists { table, .. }
@@ -642,7 +649,7 @@ impl fmt::Display for ContestedSuffix<'_> {
     }
 }
 
-/// The start of a key that is too long: its length stands beside it.
+/// Displays the start of a key that is too long. The message names the key's length elsewhere.
 struct Start<'a>(&'a KeyExcerpt);
 
 impl fmt::Display for Start<'_> {
@@ -745,5 +752,5 @@ impl fmt::Display for ForeignText<'_> {
     }
 }
 
-// An alignment of 16 has been compiled into a fault: see `Id`.
+// With an alignment of 16 the compiler has generated code that faults: see `Id`.
 const _: () = assert!(std::mem::align_of::<Error>() <= std::mem::align_of::<u64>());

@@ -1,8 +1,8 @@
-//! Events for `tracing` and numbers for `metrics`, by which engines inform the program around them.
-//! Without these features every function here is empty.
+//! Events for `tracing` and numbers for `metrics`, which engines report to the program. Without
+//! these features every function here is empty.
 //!
-//! Any thread. A subscriber or recorder is code of the user: nothing here is called with a latch
-//! held that a call of the database needs, except for the turn of a checkpoint. Names and fields
+//! Any thread. A subscriber or recorder is code of the user. So a caller of these functions holds
+//! no latch that a call of the database needs, except for the turn of checkpoints. Names and fields
 //! are part of the interface; the guide lists them ([`crate::guide::observing`]).
 
 #[cfg(feature = "tracing")]
@@ -17,10 +17,10 @@ use crate::options::RecoveryProgress;
 use std::panic::Location;
 use std::time::Duration;
 
-/// True if events or numbers are reported. Otherwise no time is taken for them.
+/// True if events or numbers are reported. If it is false, engines do not read the clock for them.
 pub(crate) const IS_ON: bool = cfg!(any(feature = "tracing", feature = "metrics"));
 
-/// A database was opened.
+/// Reports that a database was opened.
 pub(crate) fn opened(_place: &str, _engine: EngineKind, _took: Duration) {
     #[cfg(feature = "tracing")]
     tracing::info!(target: "katydid::open", place = _place, engine = %_engine, took_ms = ms(_took), "database opened");
@@ -28,23 +28,24 @@ pub(crate) fn opened(_place: &str, _engine: EngineKind, _took: Duration) {
     metrics::histogram!("katydid_open_seconds").record(_took);
 }
 
-/// A database could not be opened.
+/// Reports that a database could not be opened.
 pub(crate) fn not_opened(_place: &str, _error: &Error) {
     #[cfg(feature = "tracing")]
     tracing::error!(target: "katydid::open", place = _place, error = %_error, "database not opened");
 }
 
-/// Tells of each phase of recovery when it is over, and `receiver` of everything.
+/// Returns `receiver`, because without `tracing` the end of a phase is not reported.
 #[cfg(not(feature = "tracing"))]
 pub(crate) fn recovery(receiver: Option<RecoveryProgress>) -> Option<RecoveryProgress> {
     receiver
 }
 
-/// Tells of each phase of recovery when it is over, and `receiver` of everything.
+/// Returns a receiver of progress that reports the end of each phase of recovery, and passes all
+/// progress on to `receiver`.
 #[cfg(feature = "tracing")]
 pub(crate) fn recovery(receiver: Option<RecoveryProgress>) -> Option<RecoveryProgress> {
     use std::time::Instant;
-    // The phase that was told of last, whether its end was, and since when it lasts.
+    // The last phase with progress, whether its end was reported, and when it began.
     let last = crate::latch::Mutex::new(None::<(Phase, bool, Instant)>);
     Some(std::sync::Arc::new(move |phase, done, total| {
         let is_over = done >= total;
@@ -66,7 +67,7 @@ pub(crate) fn recovery(receiver: Option<RecoveryProgress>) -> Option<RecoveryPro
     }))
 }
 
-/// A checkpoint was taken, or failed.
+/// Reports a checkpoint that was taken, or failed.
 pub(crate) fn checkpoint(_place: &str, _took: Duration, _failed: Option<&Error>) {
     #[cfg(feature = "tracing")]
     match _failed {
@@ -84,16 +85,16 @@ pub(crate) fn checkpoint(_place: &str, _took: Duration, _failed: Option<&Error>)
     }
 }
 
-/// State of a transaction that was open for long.
+/// State of a slow transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Slow {
-    /// It is still open.
+    /// The transaction is still open.
     Open,
-    /// It has just ended.
+    /// The transaction has just ended.
     Ended,
 }
 
-/// A transaction was open for longer than `AdvancedOptions::slow_transaction`.
+/// Reports a transaction that was open for longer than `AdvancedOptions::slow_transaction`.
 #[cold]
 pub(crate) fn slow_transaction(_txn: TxnId, _age: Duration, _origin: &Location<'_>, _slow: Slow) {
     #[cfg(feature = "tracing")]
@@ -111,7 +112,7 @@ pub(crate) fn slow_transaction(_txn: TxnId, _age: Duration, _origin: &Location<'
     }
 }
 
-/// A transaction met a conflict. Returns the error.
+/// Reports a transaction's conflict, and returns the error.
 #[cold]
 pub(crate) fn conflict(error: Error) -> Error {
     #[cfg(any(feature = "tracing", feature = "metrics"))]
@@ -143,13 +144,13 @@ fn told_conflict(victim: TxnId, holder: Option<TxnId>, kind: &str, contested: Op
     );
 }
 
-/// A transaction has waited for another one.
+/// Reports how long a transaction has waited for another one.
 pub(crate) fn waited(_took: Duration) {
     #[cfg(feature = "metrics")]
     metrics::histogram!("katydid_wait_seconds").record(_took);
 }
 
-/// A commit is acknowledged.
+/// Reports the latency of a commit that is acknowledged.
 #[inline]
 pub(crate) fn committed(_took: Duration) {
     #[cfg(feature = "metrics")]

@@ -1,16 +1,16 @@
-//! Need of checkpoints of a log in NVRAM, which cannot grow.
+//! Decides when a log in NVRAM, which cannot grow, needs a checkpoint.
 //!
-//! Any thread. How much is taken is asked of the log (`Stream::fullness`), per mille of what writes
-//! may take.
+//! Any thread. The log reports its fullness (`Stream::fullness`), in per mille of the bytes that
+//! writes may use.
 //!
-//! 1. From [`Share::is_due`] on the checkpoint thread is notified; no transaction waits.
-//! 2. From [`FULL`] on, or below if many have written and not ended, a transaction that has not
-//!    written yet waits. The rest is for those that have written: they hold part of the log, and
-//!    only their ends give it back.
+//! 1. When [`Share::is_due`] returns true, the checkpoint thread is notified; no transaction waits.
+//! 2. From a fullness of [`FULL`] on, or below it if many transactions have written and not ended,
+//!    a transaction that has not written yet waits. The rest is for the transactions that have
+//!    written, because they hold part of the log until they end.
 //! 3. A transaction that waits holds no latch, and waits for checkpoints, which need neither locks
-//!    nor the end of a transaction. Where an open transaction keeps checkpoints from freeing
-//!    anything (paged engine), the waiting one waits for that transaction, and never in a circle
-//!    (`paged::log_room`). Then it fails with `LogFull`.
+//!    nor the end of a transaction. If an open transaction keeps checkpoints from freeing log
+//!    (paged engine), the waiting transaction waits for it instead, but never in a circle
+//!    (`paged::log_room`): it then fails with `LogFull`.
 
 use crate::error::Error;
 use crate::options::Options;
@@ -18,18 +18,18 @@ use crate::stat::Pin;
 use katydid_wal::Stream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// See rule 2.
+/// Fullness in per mille from which a transaction that has not written yet waits (rule 2).
 pub(crate) const FULL: u32 = 900;
 
-/// A checkpoint that has left more than its share is followed by the next when this much more is
-/// taken, in per mille: what kept it may be there for long.
+/// Growth of the fullness, in per mille, after which another checkpoint is due if the last one has
+/// left more than its share. The transaction that kept the log may stay open for long.
 const MORE: u32 = 50;
 
 /// Share of a log in use at which a checkpoint begins.
 #[derive(Debug)]
 pub(crate) struct Share {
     least: u32,
-    /// A hint, relaxed.
+    /// Fullness at which the next checkpoint is due: a hint with relaxed accesses.
     due: AtomicU32,
 }
 
@@ -43,18 +43,19 @@ impl Share {
         taken >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Returns whether enough is taken for a checkpoint, whatever the last one has left.
+    /// Returns whether `taken` has reached the configured share, whatever the last checkpoint has
+    /// left.
     pub(crate) fn is_over(&self, taken: u32) -> bool {
         taken >= self.least
     }
 
-    /// Takes note that a checkpoint was taken, or was tried, and has left `taken`.
+    /// Notes that a checkpoint was taken, or tried, and has left the fullness `taken`.
     pub(crate) fn left(&self, taken: u32) {
         self.due.store(self.least.max(taken.saturating_add(MORE)), Ordering::Relaxed);
     }
 }
 
-/// Bytes of log, and of those that a log in NVRAM can hold.
+/// Returns the bytes of log in use, and the bytes that a log in NVRAM can hold without its reserve.
 pub(crate) fn used_and_limit(log: &Stream) -> (u64, u64) {
     let space = log.space();
     (space.live, log.capacity().unwrap_or(u64::MAX).saturating_sub(space.reserve))

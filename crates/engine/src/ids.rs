@@ -1,13 +1,14 @@
-//! The names of things: transactions, tables, engines.
+//! Identifiers of transactions, tables and engines.
 
 use std::fmt;
 
-/// A transaction, unique in one incarnation of a database. Zero is no transaction.
+/// The number of a transaction, unique in one incarnation of a database. Zero stands for no
+/// transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TxnId(u64);
 
 impl TxnId {
-    /// No transaction: the records of structure changes and checkpoints carry it.
+    /// No transaction. The records of structure changes and checkpoints have this number.
     pub const NONE: TxnId = TxnId(0);
 
     /// The transaction numbered `id`.
@@ -15,7 +16,7 @@ impl TxnId {
         TxnId(id)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -27,7 +28,8 @@ impl fmt::Display for TxnId {
     }
 }
 
-/// A table, never used again after the table is dropped. Zero is the catalog.
+/// The number of a table, which is never used again after the table is dropped. Zero is the
+/// catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct TableId(u32);
 
@@ -40,7 +42,7 @@ impl TableId {
         TableId(id)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -52,15 +54,15 @@ impl fmt::Display for TableId {
     }
 }
 
-/// The engine that keeps the data. A directory keeps the engine that created it.
+/// The engine of a database. It is chosen when the database is created and cannot be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum EngineKind {
-    /// Pages, a buffer pool, strict two-phase locking and ARIES: data larger than memory.
+    /// Pages, a buffer pool, strict two-phase locking and ARIES; for data larger than memory.
     #[default]
     Paged,
-    /// Everything in memory; optimistic, multi-version, with a log in several streams (Cicada over
-    /// P-WAL).
+    /// All data in memory, optimistic multi-version concurrency control, and a log of several
+    /// streams (Cicada over P-WAL).
     Memory,
 }
 

@@ -1,4 +1,5 @@
-//! The inside of a database that a test has opened with an engine of its choice.
+//! Access to the engine of a database, for tests that have opened it with an engine of their
+//! choice.
 
 use crate::database::Database;
 use crate::either::Either;

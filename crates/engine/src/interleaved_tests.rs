@@ -1,8 +1,8 @@
-//! Clients, maintenance and `close` beside each other, in an order that a seed names, up to a
-//! crash; judged against a model.
+//! Runs clients, maintenance and `close` concurrently, in an order that a seed determines, up to a
+//! crash, and checks the recovered state against a model.
 //!
-//! Each task is a thread under the scheduler of `crates/interleave`, so a seed names everything
-//! that happens. Clients run transactions on a few keys that all share: reads, writes, deletes,
+//! Each task is a thread under the scheduler of `crates/interleave`, so a seed determines
+//! everything that happens. Clients run transactions on a few shared keys: reads, writes, deletes,
 //! rollbacks to savepoints, and reads of a table larger than the cache. A maintenance task takes
 //! checkpoints (which trim the log), writes pages back and collects versions; another takes one
 //! checkpoint. In some runs a task closes the database.
@@ -10,12 +10,13 @@
 //! Each transaction that writes also inserts a row of its own, its mark. After the crash and a
 //! recovery, the marks say which transactions survived. These rules are checked:
 //!
-//! 1. Every acknowledged transaction survived. So did every transaction whose writes an
-//!    acknowledged reader was shown.
+//! 1. Every acknowledged transaction survived. Every transaction whose writes an acknowledged
+//!    reader has read survived as well.
 //! 2. No transaction survived that was refused, rolled back, or never committed.
-//! 3. The survivors, replayed in the order of their commit stamps, each read what it was shown, and
-//!    leave exactly the rows found. The stamp of a commit that the crash interrupted is not known:
-//!    one order of these among the others must fit.
+//! 3. If the survivors are replayed in the order of their commit stamps, each reads the values that
+//!    it has read in the run, and together they leave exactly the rows found. The stamp of a commit
+//!    that the crash interrupted is not known: at least one placement of these commits among the
+//!    others must fit.
 
 use crate::opening::Call;
 use crate::pause::device::paused;
@@ -33,24 +34,24 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const CLIENTS: usize = 3;
-/// Shared keys.
+/// Number of shared keys.
 const KEYS: u8 = 5;
 const STREAMS: u16 = 2;
-/// Rows that no transaction changes, of a page each: more than the cache holds.
+/// Number of rows that no transaction changes, of a page each: more than the cache holds.
 const FILLERS: u64 = 24;
 
 /// The number of the transaction that wrote a value.
 type Writer = u64;
-/// A shared key's writer; none if the key is absent.
+/// The writer of each shared key that is present.
 type Rows = BTreeMap<u8, Writer>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It was refused, rolled back, or not committed: it may not survive.
+    /// The transaction was refused, rolled back, or not committed: it must not survive.
     Nothing,
     /// A crash interrupted the commit.
     Unknown,
-    /// It has this stamp.
+    /// The transaction committed with this stamp.
     Committed { stamp: CommitStamp, is_acknowledged: bool },
 }
 
@@ -58,9 +59,9 @@ enum Outcome {
 #[derive(Debug)]
 struct Attempt {
     number: Writer,
-    /// The writers whose values it read, before each first write of its own.
+    /// The keys that it read before its own first write of the key, with the writer of the value.
     reads: Vec<(u8, Option<Writer>)>,
-    /// In order; true for a put.
+    /// The keys that it wrote, in order; true for a put, false for a deletion.
     writes: Vec<(u8, bool)>,
     outcome: Outcome,
 }
@@ -76,7 +77,8 @@ fn open(device: &SimDevice, kind: EngineKind) -> Database {
     open_with_places(device, options)
 }
 
-/// Opens a database with a small log and without threads of its own, whose device calls are places.
+/// Opens a database with a small log and without threads of its own. Each of its device calls is a
+/// scheduling point.
 pub(crate) fn open_with_places(device: &SimDevice, mut options: Options) -> Database {
     options.advanced.log = options.advanced.log.map_files(|files| katydid_wal::FileOptions {
         segment_bytes: 64 << 10,
@@ -115,12 +117,12 @@ fn writer(value: &[u8]) -> Writer {
     Writer::from_le_bytes(value[..8].try_into().expect("eight bytes"))
 }
 
-/// Frequency of each kind of step in a run. A seed leaves some kinds out, so that others meet more
-/// often (swarm testing).
+/// Frequency of each kind of step in a run. A seed leaves some kinds out, so that the other kinds
+/// meet more often (swarm testing).
 #[derive(Debug, Clone, Copy)]
 struct Mix {
     keys: u8,
-    /// Steps of a transaction, at most.
+    /// Maximum number of steps of a transaction.
     steps: usize,
     weights: [u8; 6],
 }
@@ -194,7 +196,7 @@ impl Client<'_> {
                 return;
             }
             if self.kind == EngineKind::Memory && self.random.u8(..3) == 0 {
-                // As the commits of a store with more transactions do by themselves.
+                // With more transactions, commits collect old versions by themselves.
                 self.database.memory().engine().store.collect();
             }
         }
@@ -226,7 +228,7 @@ impl Client<'_> {
                 _ => {
                     if let Some((savepoint, length)) = savepoint.take() {
                         txn.rollback_to(&savepoint)?;
-                        // What it reads of them from here on it was shown by others.
+                        // From here on its reads of these keys return values of other transactions.
                         attempt.writes.truncate(length);
                     }
                 }
@@ -238,7 +240,8 @@ impl Client<'_> {
         match random.u8(..24) {
             0 => return txn.rollback(),
             1 => {
-                // Neither committed nor rolled back when the machine crashes. It keeps its locks.
+                // The transaction is neither committed nor rolled back when the machine crashes,
+                // and keeps its locks.
                 std::mem::forget(txn);
                 return Err(Error::Closed);
             }
@@ -265,9 +268,9 @@ impl Client<'_> {
     }
 }
 
-/// Checkpoints, write-back and collection, in any order. The steps of the paged engine that
-/// `Database` does not offer enter the opening as calls: `close` waits for calls, and takes the
-/// last checkpoint alone.
+/// Runs checkpoints, write-back and collection, in any order. Steps of the paged engine that
+/// `Database` does not offer run inside of calls of the opening, because `close` waits for calls
+/// before it takes the last checkpoint.
 fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: EngineKind) {
     for _ in 0..random.usize(1..6) {
         let outcome = match (random.u8(..4), kind) {
@@ -296,11 +299,11 @@ fn maintain(database: &Database, device: &SimDevice, random: &mut Rng, kind: Eng
 /// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// At a step of the device.
+    /// The device crashes at this step.
     AtStep(u64),
-    /// After a task has taken a checkpoint.
+    /// The power fails after a task has taken a checkpoint.
     AfterCheckpoint,
-    /// After all tasks are done.
+    /// The power fails after all tasks are done.
     WhenAllAreDone,
     /// One of the tasks closes the database, then the power fails.
     Closed,
@@ -315,7 +318,7 @@ struct Run {
     order: Order,
 }
 
-/// A run of this seed up to its end.
+/// Runs the tasks of this seed up to the end of the run.
 fn run_once(seed: u64, kind: EngineKind) -> Run {
     let mut random = Rng::with_seed(seed);
     let device = SimDevice::new(seed);
@@ -382,7 +385,7 @@ fn run_once(seed: u64, kind: EngineKind) -> Run {
     Run { device, attempts, shown, base, end, order }
 }
 
-/// Recovers and applies the rules. Returns the number of transactions that survived.
+/// Recovers the database and checks the rules. Returns the number of transactions that survived.
 fn judge(seed: u64, run: &Run, kind: EngineKind) -> usize {
     let survival =
         [Survival::DropAll, Survival::DropAll, Survival::KeepAll, Survival::Random][seed as usize % 4];
@@ -433,8 +436,9 @@ fn judge(seed: u64, run: &Run, kind: EngineKind) -> usize {
     survivors.len()
 }
 
-/// Returns whether `known` in their order, with `unknown` anywhere between them, each read what the
-/// ones before left, and all leave `found`.
+/// Returns whether the transactions fit in some order: `known` in their order, with `unknown`
+/// anywhere between them. In that order each transaction reads what the earlier ones left, and all
+/// together leave `found`.
 fn fits(state: &Rows, known: &[&Attempt], unknown: &[&Attempt], found: &Rows) -> bool {
     if known.is_empty() && unknown.is_empty() {
         return state == found;
@@ -464,7 +468,7 @@ fn fits(state: &Rows, known: &[&Attempt], unknown: &[&Attempt], found: &Rows) ->
     })
 }
 
-/// Counts of what the runs have shown.
+/// Counts over all runs.
 #[derive(Debug, Default)]
 struct Tally {
     runs: AtomicUsize,
@@ -474,7 +478,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// One run of this seed, as one task; judged.
+    /// Runs and judges this seed, as one task.
     fn add(&self, seed: u64, kind: EngineKind) {
         run_alone(seed, |seed| {
             let run = run_once(seed, kind);
@@ -522,7 +526,7 @@ fn campaign() {
     println!("evidence: {} crash points", tally.runs.load(Relaxed));
 }
 
-/// A seed names every event, so a failure can be replayed.
+/// A seed determines every event, so a failure can be replayed.
 #[test]
 fn a_seed_names_one_order() {
     for kind in [EngineKind::Paged, EngineKind::Memory] {

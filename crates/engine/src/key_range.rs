@@ -7,10 +7,10 @@ use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, 
 /// is empty.
 ///
 /// Implemented for `..`, for the ranges `a..b`, `a..=b`, `a..`, `..b` and `..=b` over keys of any
-/// type that is bytes, for a pair of [`Bound`]s, and for [`Prefix`].
+/// type that is `AsRef<[u8]>`, for a pair of [`Bound`]s, and for [`Prefix`].
 ///
-/// Both ends of a range have one type. Two byte strings of different lengths become slices if the
-/// first one is: `&b"a"[..]..b"bc"`.
+/// Both ends of a range have one type. Byte strings of different lengths have different types. Make
+/// the first one a slice: `&b"a"[..]..b"bc"`.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -33,7 +33,7 @@ use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, 
 /// # }
 /// ```
 pub trait KeyRange {
-    /// The least and the greatest key of the range.
+    /// Returns the lower and the upper bound of the range.
     fn into_bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>);
 }
 

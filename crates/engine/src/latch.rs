@@ -1,12 +1,13 @@
 //! The latches of both engines: those of `parking_lot`, and the sharded lock of `crossbeam_utils`
 //! for data that is rarely written.
 //!
-//! In the crate's own tests, each acquisition is a place where the scheduler may hand the turn to
-//! another thread (`pause`). A thread that finds a latch taken yields until it has it, so which
-//! thread gets a latch does not depend on queues that addresses pick.
+//! In the crate's own tests, each acquisition is a scheduling point, where the scheduler may hand
+//! the turn to another thread (`pause`). A thread that finds a latch taken yields until it gets the
+//! latch. So the order in which threads get a latch does not depend on the queues of `parking_lot`,
+//! which depend on addresses.
 //!
-//! A page latch is of `parking_lot`'s type also in tests, because it needs owned guards. The pool
-//! tries it under the shard's latch, which is a place.
+//! In tests as well a page latch has `parking_lot`'s type, because it needs owned guards. The pool
+//! tries a page latch under the shard's latch, whose acquisition is a scheduling point.
 
 #[cfg(not(test))]
 pub(crate) use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
@@ -23,7 +24,7 @@ pub(crate) use with_places::{Condvar, Mutex, RwLock, ShardedLock};
 use parking_lot::{ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock};
 use std::sync::Arc;
 
-/// Takes a page latch, shared.
+/// Takes a page latch in shared mode.
 pub(crate) fn read_arc<T>(latch: &Arc<parking_lot::RwLock<T>>) -> ArcRwLockReadGuard<RawRwLock, T> {
     #[cfg(test)]
     return with_places::take(|| latch.try_read_arc(), || latch.read_arc());
@@ -31,7 +32,7 @@ pub(crate) fn read_arc<T>(latch: &Arc<parking_lot::RwLock<T>>) -> ArcRwLockReadG
     latch.read_arc()
 }
 
-/// Takes a page latch, exclusive.
+/// Takes a page latch in exclusive mode.
 pub(crate) fn write_arc<T>(latch: &Arc<parking_lot::RwLock<T>>) -> ArcRwLockWriteGuard<RawRwLock, T> {
     #[cfg(test)]
     return with_places::take(|| latch.try_write_arc(), || latch.write_arc());
@@ -50,15 +51,15 @@ mod with_places {
     use std::thread::{Thread, current, park, park_timeout, yield_now};
     use std::time::Instant;
 
-    /// Comes to the place, then takes the latch.
+    /// Reaches the scheduling point, then takes the latch.
     #[track_caller]
     fn take_at<G>(attempt: impl Fn() -> Option<G>, otherwise: impl FnOnce() -> G) -> G {
         at(PausePoint::Latch);
         take(attempt, otherwise)
     }
 
-    /// Under the scheduler, tries until the latch is taken, while the other threads go on;
-    /// elsewhere, does `otherwise`.
+    /// Under the scheduler, tries until the latch is taken, while the other threads go on. Outside
+    /// of the scheduler, calls `otherwise`.
     pub(super) fn take<G>(attempt: impl Fn() -> Option<G>, otherwise: impl FnOnce() -> G) -> G {
         if number().is_none() {
             return otherwise();
@@ -126,8 +127,8 @@ mod with_places {
         }
     }
 
-    /// A lock of one shard. In `crossbeam_utils`, a thread's shard depends on how many threads the
-    /// process has had.
+    /// A lock with one shard. In `crossbeam_utils`, a thread's shard depends on how many threads
+    /// the process has started before.
     #[derive(Debug, Default)]
     pub(crate) struct ShardedLock<T>(RwLock<T>);
 
@@ -147,8 +148,8 @@ mod with_places {
         }
     }
 
-    /// A condition variable. Threads of the scheduler are woken in the order in which they came;
-    /// all others wait at `others`.
+    /// A condition variable. Threads of the scheduler are woken in the order in which they came.
+    /// All other threads wait on `others`.
     #[derive(Debug, Default)]
     pub(crate) struct Condvar {
         others: parking_lot::Condvar,
@@ -161,7 +162,7 @@ mod with_places {
         is_woken: AtomicBool,
     }
 
-    /// End of a wait with a limit.
+    /// Outcome of a wait with a limit.
     pub(crate) struct Ending {
         timed_out: bool,
     }
@@ -211,7 +212,7 @@ mod with_places {
             let latch = MutexGuard::mutex(guard);
             let timed_out = MutexGuard::unlocked(guard, || {
                 let timed_out = own.wait_until(limit);
-                // No thread comes between this and the locking that follows.
+                // No other thread runs between the end of this loop and the locking that follows.
                 while latch.is_locked() {
                     yield_now();
                 }
@@ -228,7 +229,7 @@ mod with_places {
             self.thread.unpark();
         }
 
-        /// Waits; returns true if the limit came first.
+        /// Waits until woken; returns true if the limit came first.
         fn wait_until(&self, limit: Option<Instant>) -> bool {
             while !self.is_woken.load(Ordering::Acquire) {
                 match limit.map(|limit| limit.saturating_duration_since(Instant::now())) {

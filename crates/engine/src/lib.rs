@@ -54,7 +54,7 @@
 //!   [choosing an engine](guide::engines).
 //! - *Recovery* is part of opening: the log is replayed from the last checkpoint on.
 //! - *Threads*: transactions run on the program's threads, which also write the log. The database
-//!   adds threads for checkpoints and for what no caller waits for.
+//!   adds threads for checkpoints and for work that no caller waits for.
 //!
 //! # Ways to commit
 //!
@@ -130,7 +130,7 @@
 //! - `tracing`: events for a `tracing` subscriber.
 //! - `metrics`: numbers for a `metrics` recorder.
 //!
-//! None is on by default, and no feature changes behaviour.
+//! No feature is on by default, and none changes behaviour.
 #![forbid(unsafe_code)]
 
 mod archive;

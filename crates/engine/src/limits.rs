@@ -1,12 +1,12 @@
-//! Sizes that both engines keep to.
+//! Limits of sizes, for both engines.
 
-/// Longest key in bytes.
+/// Maximum length of a key in bytes. With pages of 4,096 bytes the paged engine allows 512.
 pub const KEY_BYTES_MAX: usize = 1024;
 
-/// Longest value in bytes.
+/// Maximum length of a value in bytes.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// Longest table name in bytes.
+/// Maximum length of a table name in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// Smallest page of the paged engine in bytes.
@@ -15,9 +15,8 @@ pub(crate) const PAGE_BYTES_MIN: usize = 4096;
 /// Largest page of the paged engine in bytes.
 pub(crate) const PAGE_BYTES_MAX: usize = 32768;
 
-/// Bytes of pages kept in memory while a database is checked that is not open.
+/// Bytes of pages kept in memory during the check of a database that is not open.
 pub(crate) const VERIFY_CACHE_BYTES: usize = 64 << 20;
 
-/// First part of the names of consumers that archive the log. No consumer of the feed has such a
-/// name.
+/// Prefix of the names of consumers that archive the log. No consumer of the feed has such a name.
 pub(crate) const ARCHIVER_PREFIX: &str = "archive-";

@@ -7,7 +7,7 @@ use crate::{Chain, Lsn};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogField {
-    /// A number: a page, a length, a position.
+    /// A number, such as a page, a length or a position.
     Number(u64),
     /// A word.
     Text(String),
@@ -15,7 +15,7 @@ pub enum LogField {
     Bytes(Vec<u8>),
     /// Several numbers.
     Numbers(Vec<u64>),
-    /// Several things, each with its named values.
+    /// Several items, each with its named values.
     List(Vec<Vec<(&'static str, LogField)>>),
 }
 
@@ -25,11 +25,11 @@ pub enum LogField {
 pub struct LogEntry {
     /// Position of the record.
     pub lsn: Lsn,
-    /// End of the record.
+    /// Exclusive end of the record.
     pub end: Lsn,
     /// Name of the kind of record.
     pub kind: &'static str,
-    /// The transaction, or `TxnId::NONE`.
+    /// The record's transaction, or `TxnId::NONE`.
     pub txn: TxnId,
     /// In a paged database, the transaction's previous record, or zero; in parts of a checkpoint,
     /// the checkpoint's begin record. In a memory database, the transaction's commit stamp.

@@ -1,17 +1,18 @@
-//! Opening a database: whose directory it is, and which engine has made it. The one place that
-//! knows which engines there are.
+//! Opens a database: checks that the directory holds one, and finds the engine that has made it. No
+//! other file knows which engines there are.
 //!
-//! Runs on the thread that opens. The order of opening is the order of trust: gate, lock, names,
-//! control file; the engine goes on from there, and only when it is done do others see the
-//! database.
+//! The opening thread runs this. It takes these steps, each of which makes the next trustworthy:
+//! gate, lock, names, control file. Then the engine opens its files, and only when it is done do
+//! other threads see the database.
 //!
-//! Names and files are synced, and cached bytes dropped, before they are believed. A process that
-//! died may have left them in the page cache only: a crash of the machine would take back what was
-//! acknowledged on top of them.
+//! Names and files are synced, and cached bytes dropped, before they are trusted. A process that
+//! died may have left them in the page cache only. A later crash of the machine would lose them,
+//! and with them the commits that were acknowledged on top of them.
 //!
-//! A new database is everything but its control file, each part durable, and then the control file.
-//! A crash before leaves files without one. The next open begins again if it finds only what a
-//! creation makes ([`crate::creation`]); it refuses a database that has lost its control file.
+//! A creation makes everything but the control file, each part durable, and then the control file.
+//! A crash during it leaves files without a control file. The next opening begins the creation
+//! again if it finds only files that a creation makes ([`crate::creation`]); it refuses a database
+//! that has lost its control file.
 
 use crate::control::{self, Control, ControlFile};
 use crate::copy::{Extension, Pace, Target, Unopened, refuse_incomplete};
@@ -51,8 +52,8 @@ pub(crate) fn open(directory: Arc<dyn Directory>, mut options: Options) -> Resul
     let directory: Arc<dyn Directory> = match options.access {
         Access::ReadWrite => directory,
         Access::ReadOnly => {
-            // What recovery writes goes to memory. Nothing is prepared ahead, and no checkpoint
-            // falls due: no thread is needed.
+            // The writes of recovery go to memory. No thread is needed, because nothing is prepared
+            // ahead and no checkpoint falls due.
             (options.create, options.advanced.log.background) = (false, Background::Caller);
             Arc::new(OverlayDirectory::guarding(directory))
         }
@@ -77,12 +78,12 @@ pub(crate) fn open_to_repair(directory: Arc<dyn Directory>, options: Options) ->
     open_unless(Repairing::Expected, directory, options, watch)
 }
 
-/// Treatment of the marker of an unfinished repair by an opening.
+/// How an opening treats the marker of an unfinished repair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repairing {
-    /// An error.
+    /// The marker is an error.
     Refused,
-    /// The caller is that repair: a new database is created beside the quarantine, and beside files
+    /// The caller is the repair: a new database is created beside the quarantine, and beside files
     /// that belong to no database.
     Expected,
 }
@@ -112,7 +113,7 @@ fn open_quietly(
 ) -> Result<Chosen> {
     options.validate()?;
     let name = directory.describe();
-    // Next to the device: what waits at the gate does not stall.
+    // The watch is next to the device, so that a wait at the gate does not count as a stall.
     let (directory, gate) = Gate::wrap(watch.before(directory));
     let refuse = |directory: &dyn Directory| match repairing {
         Repairing::Refused => refuse_foreign(directory, &name),
@@ -120,13 +121,13 @@ fn open_quietly(
     };
     let has_control = refuse(directory.as_ref())?;
     if !has_control && !options.create {
-        // Before the lock, whose file would be left there.
+        // This comes before the lock, whose file would be left in the directory.
         refuse_lost_control(directory.as_ref())?;
         return Err(Error::NotFound { place: name });
     }
     let opening = Arc::new(Opening::new(gate.clone(), directory.lock()?, options.advanced.slow_transaction));
     directory.sync()?;
-    // Once more, now that no other process can put a file there, or begin a repair.
+    // Check again, now that no other process can put a file into the directory or begin a repair.
     refuse(directory.as_ref())?;
     let control = ControlFile::open(directory.as_ref(), options.advanced.log.method)?;
     if let Some(control) = &control {
@@ -163,8 +164,8 @@ pub(crate) fn verify_files(
     }
 }
 
-/// Copies the files of a database that was never opened, but for the control file. See
-/// [`crate::Database::restore`].
+/// Copies the files, but for the control file, from backups that were not opened since they were
+/// made. See [`crate::Database::restore`].
 pub(crate) fn copy_unopened(
     sources: &[Unopened],
     control: &Control,
@@ -191,24 +192,25 @@ pub(crate) fn compact(
     }
 }
 
-/// Gives `rows` what is sound of a damaged database of the paged engine. See
+/// Passes the sound rows of a damaged database of the paged engine to `rows`. See
 /// [`crate::Database::repair`].
 pub(crate) fn salvage(source: &Arc<dyn Directory>, rows: &mut dyn SalvagedRows) -> Result<Salvage> {
     paged::salvage::salvage(source, rows)
 }
 
-/// Bytes in a page of a damaged database of the paged engine.
+/// Returns the bytes in a page of a damaged database of the paged engine.
 pub(crate) fn page_bytes_of(source: &Arc<dyn Directory>) -> Result<usize> {
     paged::salvage::page_bytes(source)
 }
 
-/// Returns whether a record of the paged engine's log says that pages were moved since the records
-/// before it.
+/// Returns whether a record of the paged engine's log says that a compaction has moved pages since
+/// the records before it.
 pub(crate) fn is_rewriting(record: &RecordRef<'_>) -> bool {
     paged::is_rewriting(record)
 }
 
-/// Number of openings of the log of a database that is not open: the sum over its streams.
+/// Returns the number of openings of the log of a database that is not open, summed over its
+/// streams.
 pub(crate) fn incarnations(source: &dyn Directory) -> Result<u64> {
     let Some(log) = source.existing_subdirectory(LOG_FOLDER)? else { return Ok(0) };
     Ok(katydid_wal::incarnations(&log)?.into_iter().map(u64::from).sum())
@@ -226,8 +228,8 @@ pub(crate) fn dump_log(
     }
 }
 
-/// Fails if the directory holds no database but something else: before the lock, whose file would
-/// be left there. Whether there is a control file.
+/// Returns whether the directory has a control file. Fails if the directory holds something else
+/// than a database. Runs before the lock, whose file would be left in the directory.
 fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
     refuse_repairing(directory)?;
     let names = directory.list()?;
@@ -235,7 +237,7 @@ fn refuse_foreign(directory: &dyn Directory, place: &str) -> Result<bool> {
         return Ok(true);
     }
     refuse_incomplete(directory)?;
-    // An interrupted creation leaves some of them.
+    // An interrupted creation leaves some of these files.
     let ours = [&[control::FILE_NAME, control::NEW_FILE_NAME][..], &paged::open::FILES].concat();
     match names.into_iter().find(|name| !ours.contains(&name.as_str())) {
         Some(name) => Err(Error::Foreign { place: place.to_owned(), what: Foreign::File(name) }),

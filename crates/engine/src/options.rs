@@ -15,11 +15,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum LockRelease {
-    /// Early lock release (ELR): when the commit record has a place in the log. A transaction that
-    /// reads its writes is acknowledged only after it is durable.
+    /// Early lock release (ELR): locks are dropped when the commit record has a place in the log. A
+    /// transaction that reads the writes of such a commit is acknowledged only after the commit is
+    /// durable.
     #[default]
     Early,
-    /// After the commit is durable, or has reached the `Durability` that it asked for.
+    /// Locks are dropped after the commit is durable, or has reached the `Durability` that it asked
+    /// for.
     AfterDurable,
 }
 
@@ -69,17 +71,17 @@ pub enum Access {
     /// Reads and writes.
     #[default]
     ReadWrite,
-    /// Reads only. A transaction that only reads is a read view. It reads the state that the
-    /// transactions had left that had committed when it began, all acknowledged ones among them,
-    /// and nothing of any other transaction. In both engines it takes no locks, waits for no
-    /// transaction, delays none and conflicts with none. Together with the transactions that write
-    /// it is serializable. Its writes, and reads for update, fail with `Error::ReadOnly`.
+    /// Reads only. A transaction that only reads is a read view. A view sees the writes of the
+    /// transactions that had committed when it began, which include all acknowledged ones, and no
+    /// writes of other transactions. In both engines the reads of a view take no locks, wait for no
+    /// transaction, delay none and conflict with none. Views and transactions that write are
+    /// serializable together. Writes, and reads for update, fail in a view with `Error::ReadOnly`.
     ///
     /// The store keeps old values for as long as a view may need them. The paged engine limits them
     /// (`PagedOptions::view_bytes_max`): a view that would need more fails with
-    /// `Error::ViewTooOld`. In the memory engine they count as memory in use.
-    /// [`Database::drop_table`] waits for views in the memory engine. In the paged engine it does
-    /// not, and the next read of that table in a view fails with `Error::TableDropped`.
+    /// `Error::ViewTooOld`. In the memory engine old values count as memory in use.
+    /// [`Database::drop_table`] waits for views in the memory engine. In the paged engine the call
+    /// does not wait, and the next read of that table in a view fails with `Error::TableDropped`.
     ///
     /// [`Database::drop_table`]: crate::Database::drop_table
     ReadOnly,
@@ -100,24 +102,25 @@ pub enum Read {
 /// Options of one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransactionOptions {
-    /// Durability that the commit must have reached to be acknowledged. Default: durable.
+    /// Durability that the commit must have reached to be acknowledged. Default:
+    /// [`Durability::Durable`].
     ///
     /// A commit that asks for less is asynchronous, and unsafe: it is acknowledged although a crash
     /// may lose it. A crash of the machine may lose `Written` and `Buffered` commits, the end of
-    /// the process only `Buffered` ones. It loses the last commits, each as a whole, and never one
-    /// that a surviving commit depends on. (With inserter `Chunked` it may lose earlier ones too,
-    /// if no surviving commit has seen or replaced their writes.) A durable commit makes all
-    /// commits durable whose writes it has seen or replaced.
+    /// the process only `Buffered` ones. A crash loses the last commits, each as a whole, and never
+    /// a commit that a surviving commit depends on. (With inserter `Chunked` a crash may also lose
+    /// earlier commits, if no surviving commit has seen or replaced their writes.) A durable commit
+    /// makes all commits durable whose writes it has seen or replaced.
     /// [`Database::sync`](crate::Database::sync) makes all earlier commits durable.
     ///
     /// In the memory engine a crash loses the last commits of each stream of the log, and the
-    /// commits that depend on them: those that have *seen* their writes. A transaction that
+    /// commits that depend on these: commits that have *seen* their writes. A transaction that
     /// replaces a value without having read it does not depend on the writer of that value, and
     /// does not make it durable.
     pub durability: Durability,
-    /// Rows that its reads may return. Default: `Visible`.
+    /// Rows that the transaction's reads may return. Default: [`Read::Visible`].
     pub read: Read,
-    /// Permission to write. Default: it may.
+    /// Permission to write. Default: [`Access::ReadWrite`].
     pub access: Access,
 }
 
@@ -130,7 +133,7 @@ pub enum Phase {
     Restore,
     /// Reading the log from the last checkpoint on.
     Analysis,
-    /// Repeating what may not have reached its page.
+    /// Repeating changes that may not have reached their pages.
     Redo,
     /// Undoing the changes of uncommitted transactions.
     Undo,
@@ -149,9 +152,9 @@ impl fmt::Display for Phase {
 
 /// A receiver of recovery's progress. Its arguments are the phase, the amount done, and the whole
 /// amount. The unit is bytes of log for analysis, redo and undo, and pages for restoring torn
-/// pages. The memory engine restores in bytes of its checkpoint, and reports redo from several
-/// threads; there the whole amount is an upper bound at first, which gets smaller as the ends of
-/// the log's streams are found.
+/// pages. For the memory engine the unit of the restore phase is bytes of its checkpoint. The
+/// memory engine reports redo from several threads, and its whole amount is an upper bound at
+/// first, which gets smaller as the ends of the log's streams are found.
 pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 
 /// Options for opening a database: five that a program sets, and [`AdvancedOptions`]. Take the
@@ -168,21 +171,21 @@ pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The engine, with how much memory it may use and its other settings. The kind of engine is
+    /// The engine and its settings, among them the memory that it may use. The kind of engine is
     /// fixed when the database is created. Default: the paged engine with a cache of a quarter of
     /// the memory that this process may use.
     pub engine: EngineOptions,
-    /// Durability that a commit must have reached to be acknowledged. Default: durable.
-    /// [`TransactionOptions::durability`] says what less means.
+    /// Durability that a commit must have reached to be acknowledged. Default:
+    /// [`Durability::Durable`]. [`TransactionOptions::durability`] says what a lower level means.
     pub durability: Durability,
-    /// Maximum time that a call waits for other transactions; then it fails with `Error::Conflict`.
-    /// In a transaction this limits each wait for one lock (in the memory engine: each wait for the
-    /// outcome of another transaction). In `Database::transact`, `get`, `put` and `delete` it
-    /// limits all waits together. Default: 10 s.
+    /// Maximum time that a call waits for other transactions; then the call fails with
+    /// `Error::Conflict`. In a transaction the limit holds for each wait for one lock (in the
+    /// memory engine: each wait for the outcome of another transaction). In `Database::transact`,
+    /// `get`, `put` and `delete` the limit holds for all waits together. Default: 10 s.
     pub lock_wait: Duration,
-    /// Creates a database if there is none. Default: true.
+    /// Whether opening creates a database if there is none. Default: true.
     pub create: bool,
-    /// Permission to change the database. Default: it may be changed. A database opened with
+    /// Permission to change the database. Default: [`Access::ReadWrite`]. A database opened with
     /// [`Access::ReadOnly`] changes nothing in its directory and is not created, whatever `create`
     /// says; see [`Database::open_read_only`](crate::Database::open_read_only).
     pub access: Access,
@@ -211,10 +214,10 @@ impl Default for Options {
 /// segments prepared ahead, because writes to prepared bytes take half the time of writes that
 /// extend a file. As the log grows, the sizes of segments double from `first_segment_bytes` up to
 /// `segment_bytes`. So a database that has written 64 MiB since it was made keeps about 200 MiB of
-/// log files. A smaller `segment_bytes` and `reserve_bytes` of the log make that less.
+/// log files. A smaller `segment_bytes` and `reserve_bytes` of the log reduce this.
 #[derive(Clone)]
 pub struct AdvancedOptions {
-    /// Time at which locks are dropped at commit. Default: early.
+    /// Time at which a commit drops its locks. Default: [`LockRelease::Early`].
     pub lock_release: LockRelease,
     /// Maximum number of times that `Database::transact` runs a transaction again after a conflict
     /// other than a time-out. Default 100.
@@ -228,48 +231,50 @@ pub struct AdvancedOptions {
     /// Bytes of log above which writes are refused with `Error::LogFull`. At least
     /// `log_soft_bytes`, default 16 GiB.
     pub log_hard_bytes: u64,
-    /// Per cent of a log in NVRAM that are in use when a checkpoint begins; in the memory engine,
-    /// of any stream. From 10 to 90, default 70 (the report on NV-Logging). Such a log cannot grow,
-    /// so the two limits above do not apply, but `checkpoint_bytes` does. When 90 % are in use, a
-    /// transaction that begins to write waits for a checkpoint, and fails with `Error::LogFull` if
-    /// that made no room. The rest is for transactions that are writing already. The paged engine
-    /// keeps the log from the first record of the oldest of those on, so a transaction cannot be
-    /// larger than the log. In the memory engine a transaction is one record, which must fit into
-    /// its stream.
+    /// Percentage of a log in NVRAM that is in use when a checkpoint begins; in the memory engine,
+    /// percentage of any stream. From 10 to 90, default 70 (the report on NV-Logging). Such a log
+    /// cannot grow, so `log_soft_bytes` and `log_hard_bytes` do not apply, but `checkpoint_bytes`
+    /// does. When 90 % are in use, a transaction that begins to write waits for a checkpoint, and
+    /// fails with `Error::LogFull` if the checkpoint makes no room. The rest is for transactions
+    /// that are writing already. The paged engine keeps the log from the first record of the oldest
+    /// such transaction on, so a transaction cannot be larger than the log. In the memory engine a
+    /// transaction is one record, which must fit into its stream.
     pub nvram_checkpoint: u32,
-    /// Logs the whole former and new value of each update, for
-    /// [`Database::changes`](crate::Database::changes), from the beginning of the opening on. If
-    /// false, the paged engine begins to do so at the first call of `changes`. This costs log: up
-    /// to both values instead of the bytes in which they differ. The memory engine always logs
-    /// whole new values. Default: false.
+    /// Whether the paged engine logs the whole old and new value of each update from the opening
+    /// on, for [`Database::changes`](crate::Database::changes). If false, the paged engine begins
+    /// to do so at the first call of `changes`. Whole values take more log: up to both values
+    /// instead of the bytes in which they differ. The memory engine always logs whole new values.
+    /// Default: false.
     pub record_values: bool,
-    /// Rule of the memory engine for when a transaction looks for conflicts, and after which
-    /// conflicts it pauses. Default: at validation.
+    /// Rule of the memory engine for when a transaction checks for conflicts, and when it pauses.
+    /// Default: [`Contention::AtValidation`].
     pub contention: Contention,
-    /// Rule of the memory engine for how long it keeps a replaced version. Default: until no
-    /// transaction can read it.
+    /// Rule of the memory engine for how long it keeps a replaced version. Default:
+    /// [`OldVersions::UntilUnread`].
     pub old_versions: OldVersions,
-    /// Options of the log: its medium, inserter, sync protocol and more. Its `method` applies also
+    /// Options of the log: its medium, inserter, sync protocol and more. Its `method` also applies
     /// to other files whose bytes must be durable at once (control files, the double-write area,
     /// checkpoints of the memory engine), but not to pages
     /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)). Its `log_id` becomes the
-    /// id of a new database. Default: the log's own. With inserter `Chunked`, commits of different
-    /// threads have no order unless one has seen or replaced writes of the other: after a crash the
-    /// later one may be there and the earlier one, if it was not durable, may not.
+    /// id of a new database. Default: the default of [`LogOptions`](crate::LogOptions). With
+    /// inserter `Chunked`, commits of different threads have no order unless one has seen or
+    /// replaced writes of the other: after a crash the later commit may be there while the earlier
+    /// one, if it was not durable, is lost.
     ///
-    /// Its `medium` is that of the log only; the rest of the database is always in files. A log in
-    /// NVRAM has at least 64 pages, or 64 KiB in the memory engine. The streams of the memory
-    /// engine share it out: each is a power of two, and at least 1 MiB if the log is so large.
-    /// `reserve_bytes` is at most a sixteenth of it. Such a log, closed or not, can be opened again
-    /// only after every handle, table and transaction of the database is dropped. If fewer sessions
-    /// (`sessions_max`) than threads write at once, threads wait for each other.
+    /// The `medium` is that of the log only; the rest of the database is always in files. A log in
+    /// NVRAM has at least 64 pages, or 64 KiB in the memory engine. The memory engine divides the
+    /// log among its streams: the size of each stream is a power of two, and at least 1 MiB if the
+    /// log is large enough. `reserve_bytes` is at most a sixteenth of a log in NVRAM. A log in
+    /// NVRAM, closed or not, can be opened again only after every handle, table and transaction of
+    /// the database is dropped. If more threads write at once than the log has sessions
+    /// (`sessions_max`), threads wait for each other.
     pub log: wal::Options,
-    /// Age from which on an open transaction counts as slow, in steps of some milliseconds; zero:
-    /// never. With the feature `tracing` or `metrics` the database reports a slow transaction, with
-    /// its age and the line of the program that began it, when it ends, and once before that, at
-    /// the next checkpoint. Default 1 s.
+    /// Age from which an open transaction counts as slow, measured in steps of 1 to 10 ms; zero
+    /// means never. With the feature `tracing` or `metrics` the database reports a slow transaction
+    /// when it ends, and once before that, at the next checkpoint. The report has the transaction's
+    /// age and the line of the program that began it. Default 1 s.
     pub slow_transaction: Duration,
-    /// Receiver of recovery's progress. Default: none.
+    /// Receiver of recovery's progress. Default: `None`.
     pub on_recovery: Option<RecoveryProgress>,
 }
 
@@ -324,7 +329,7 @@ impl fmt::Debug for AdvancedOptions {
 }
 
 impl Options {
-    /// Refuses values out of range.
+    /// Returns `Error::Option` if a value is out of its range.
     pub fn validate(&self) -> Result<()> {
         self.engine.validate()?;
         if let Some(memory) = self.advanced.log.medium.memory() {
@@ -341,8 +346,8 @@ impl Options {
         })
     }
 
-    /// Fewer bytes of NVRAM hold no change of structure and what undoes it, beside the log's own
-    /// share.
+    /// Returns the minimum bytes of NVRAM. In fewer bytes a structure change and its undo do not
+    /// fit beside the log's own share.
     fn nvram_bytes_min(&self) -> u64 {
         match self.engine {
             EngineOptions::Paged(paged) => 64 * paged.page_bytes as u64,
@@ -350,15 +355,17 @@ impl Options {
         }
     }
 
-    /// The log's options as the engines use them. In NVRAM the reserve is for checkpoints and what
-    /// ends transactions: what undoes them is set aside by themselves. The memory engine undoes
-    /// nothing and notes no checkpoint in the log.
+    /// Returns the log's options as the engines use them. In NVRAM the reserve is for the records
+    /// of checkpoints and of the ends of transactions, because each transaction sets room for its
+    /// own undo aside. The memory engine needs no reserve, because it logs neither undo nor
+    /// checkpoints.
     pub(crate) fn log_options(&self) -> wal::Options {
         let mut log = self.advanced.log.clone();
         if let Some(memory) = log.medium.memory() {
             let share = match self.engine {
                 EngineOptions::Paged(_) => {
-                    // There are no more of them, and the log keeps some room for each.
+                    // The engine uses at most this number of sessions, and the log keeps some room
+                    // for each.
                     log.sessions_max = log.sessions_max.min(SHARDS);
                     memory.bytes / 16
                 }

@@ -1,18 +1,18 @@
-//! Named places in the engines where a test can hold up a thread, or end it: places between two
-//! steps whose order matters.
+//! Pause points: named places in the engines where a test can hold up a thread, or end it. A pause
+//! point lies between two steps whose order matters.
 //!
-//! A new place is a new variant and a call of [`at`], which is nothing in other builds: its body is
-//! empty there, and the names of `hook`, `device` and `scheduler` are compiled into the crate's own
-//! tests only. Invariant: no place is between two steps of which the second must follow at once, so
-//! that holding a thread up there is like the machine not running it.
+//! To add a pause point, add a variant and a call of [`at`]. Outside of the crate's own tests the
+//! body of [`at`] is empty, and `hook`, `device` and `scheduler` are not compiled. Invariant: no
+//! pause point lies between two steps of which the second must follow at once. So holding a thread
+//! up at one is like the machine not running the thread.
 //!
-//! A directed test gives its thread a hook, which the thread runs at each place that it comes to. A
-//! random test runs its threads under the seeded scheduler of `crates/interleave`: one thread at a
-//! time runs, and each place may hand the turn to another. Places of these tests are the named
-//! ones, each latch of the engines (`latch`), each call to the device and its return (`device`),
-//! and each wait, of whatever crate.
+//! A directed test gives its thread a hook, which the thread runs at each pause point that it
+//! reaches. A random test runs its threads under the seeded scheduler of `crates/interleave`: one
+//! thread at a time runs, and each scheduling point may hand the turn to another thread. The
+//! scheduling points are the pause points, each acquisition of a latch of the engines (`latch`),
+//! each call to the device and its return (`device`), and each wait in any crate.
 
-/// A place. The thread that comes to it may hold latches: each says which.
+/// A pause point. Each variant names the latches that the thread holds there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PausePoint {
     /// Paged engine: a record of a change is in the log, its pages are not changed yet. Holds their
@@ -26,31 +26,33 @@ pub(crate) enum PausePoint {
     /// Either engine: a record is about to be appended. Holds the latches of the pages that it
     /// changes, or, in the memory engine, nothing.
     Append,
-    /// Either engine: a record was appended. Holds what [`PausePoint::Append`] does, and, in the
-    /// paged engine, the log's session. In the memory engine the versions are still undecided.
+    /// Either engine: a record was appended. Holds the latches that it held at
+    /// [`PausePoint::Append`], and, in the paged engine, the log's session. In the memory engine
+    /// the versions are still pending.
     Appended,
     /// Paged engine: a view is about to raise the clock of views or has done so, or a committing
     /// transaction has read it. Holds the list of open views, or the latch of the transaction's
     /// images.
     Stamped,
-    /// Paged engine: a checkpoint has captured what is active and dirty. Holds the checkpoint
-    /// mutex, as the places below do.
+    /// Paged engine: a checkpoint has captured the active transactions and the dirty pages. Holds
+    /// the checkpoint mutex.
     Captured,
     /// Either engine: a copy has all pages or rows, and not yet its end. Holds nothing.
     PagesCopied,
-    /// Memory engine: a checkpoint is about to note where a stream of the log stands.
+    /// Memory engine: a checkpoint is about to note the position of a stream of the log. Holds the
+    /// checkpoint mutex.
     StreamNoted,
-    /// Memory engine: a checkpoint is about to copy rows.
+    /// Memory engine: a checkpoint is about to copy rows. Holds the checkpoint mutex.
     Rows,
     /// A latch is about to be taken, or tried. Holds any latches of lower ranks.
     #[cfg(test)]
     Latch,
-    /// A call to the device begins, or has returned. Holds whatever the caller does.
+    /// A call to the device begins, or has returned. Holds the latches that the caller holds.
     #[cfg(test)]
     Device,
 }
 
-/// The calling thread has come to a place.
+/// Called by a thread that has reached a pause point.
 #[cfg(not(test))]
 #[inline(always)]
 pub(crate) fn at(_: PausePoint) {}
@@ -94,10 +96,10 @@ mod hook {
         }
     }
 
-    /// The calling thread has come to a place.
+    /// Called by a thread that has reached a pause point.
     #[track_caller]
     pub(crate) fn at(place: PausePoint) {
-        // While a thread's locals are being destroyed it has no hook.
+        // A thread has no hook while its locals are being destroyed.
         let hook = HOOK.try_with(|hook| hook.borrow().clone()).ok().flatten();
         if let Some(hook) = hook {
             hook(place);
@@ -108,7 +110,7 @@ mod hook {
         }
     }
 
-    /// Takes the hook away, also after a panic.
+    /// Removes the hook when dropped, also after a panic.
     struct Unhook;
 
     impl Drop for Unhook {

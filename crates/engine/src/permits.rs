@@ -1,4 +1,4 @@
-//! A bound on commits, or whatever else a program has in flight.
+//! A limit on the commits, or other work, that a program has in flight.
 //!
 //! Any thread. The semaphore is `async-lock`'s; this file gives it the names and the rules of the
 //! store.
@@ -56,14 +56,14 @@ pub struct Permits {
     limit: usize,
 }
 
-/// One of the [`Permits`], given back when it is dropped.
+/// A permit of [`Permits`], which is given back when it is dropped.
 #[must_use = "it is given back when it is dropped"]
 pub struct Permit {
     _of: SemaphoreGuardArc,
 }
 
-/// The future of [`Permits::acquire_async`]. Dropping the future gives up its place in
-/// the queue.
+/// The future of [`Permits::acquire_async`], ready when a permit is taken. Dropping the future
+/// gives up its place in the queue.
 #[must_use = "no permit is taken before the future is polled"]
 pub struct PermitFuture {
     of: Pin<Box<AcquireArc>>,
@@ -75,7 +75,7 @@ impl Permits {
         Permits { of: Arc::new(Semaphore::new(limit.get())), limit: limit.get() }
     }
 
-    /// Maximum number of permits that are held at one time.
+    /// Returns the maximum number of permits that are held at one time.
     pub fn limit(&self) -> usize {
         self.limit
     }
@@ -87,12 +87,12 @@ impl Permits {
         Permit { _of: self.of.acquire_arc_blocking() }
     }
 
-    /// Takes a permit when there is one, without blocking a thread.
+    /// Returns a future that takes a permit when there is one, without blocking a thread.
     pub fn acquire_async(&self) -> PermitFuture {
         PermitFuture { of: Box::pin(self.of.acquire_arc()) }
     }
 
-    /// Takes a permit if there is one now.
+    /// Takes a permit if there is one now; `None` if there is none.
     pub fn try_acquire(&self) -> Option<Permit> {
         Some(Permit { _of: self.of.try_acquire_arc()? })
     }

@@ -1,24 +1,24 @@
 //! The files of a damaged database, kept aside in a folder of its own directory.
 //!
-//! Runs on the thread that repairs, with the directory's lock. Files are copied, and removed in
+//! The repairing thread runs this with the directory's lock. Files are copied, and removed from
 //! their old place only when the copies are durable:
 //!
-//! 1. every file is copied into the folder [`PREFIX`]`N`; durable; then [`WHOLE`] is made in it,
-//!    durable;
-//! 2. [`REPAIRING`] is made in the directory, with the name of the folder, under another name until
-//!    that is durable; durable;
-//! 3. the files in the directory are removed, and a new database is made of the folder; durable;
-//! 4. [`REPAIRING`] is removed, durable.
+//! 1. every file is copied durably into the folder [`PREFIX`]`N`; then the file [`WHOLE`] is made
+//!    in the folder, durably;
+//! 2. the file [`REPAIRING`], which contains the name of the folder, is made in the directory; it
+//!    has another name until its content is durable;
+//! 3. the files in the directory are removed, and a new database is made from the folder, durably;
+//! 4. [`REPAIRING`] is removed, durably.
 //!
 //! Invariants:
 //!
-//! 1. While [`REPAIRING`] is there no call but a repair takes the directory for a database
-//!    ([`refuse_repairing`]), and the folder that it names is whole.
+//! 1. While [`REPAIRING`] exists, only a repair accepts the directory as a database
+//!    ([`refuse_repairing`]), and the folder that [`REPAIRING`] names is whole.
 //! 2. Nothing ever removes or changes a file of a folder that is whole.
 //!
-//! A crash in (1) leaves the database as it was, and a folder that is not whole, which the next
-//! repair writes over. A crash in (3) leaves any part of the new database: the next repair removes
-//! it and begins (3) again.
+//! A crash in (1) leaves the database unchanged, and a folder that is not whole; the next repair
+//! writes over the folder. A crash in (3) leaves some files of the new database; the next repair
+//! removes them and begins (3) again.
 
 use crate::control;
 use crate::copy::{INCOMPLETE, MANIFEST};
@@ -29,14 +29,14 @@ use katydid_device::{AlignedBuffer, Create, Directory, Method, WriteMode};
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The file that stands in a directory for as long as a new database is made of what is in
+/// Name of the file that marks a directory in which a new database is being made from the
 /// quarantine.
 pub(crate) const REPAIRING: &str = "katydid.repairing";
-/// Its name until it is durable.
+/// Name of that file until its content is durable.
 const NEW_REPAIRING: &str = "katydid.repairing.new";
-/// The file that says that a folder has everything.
+/// Name of the file that marks a folder as whole.
 const WHOLE: &str = "katydid.quarantined";
-/// The folders' names, before their number.
+/// The folders' names without their number.
 const PREFIX: &str = "katydid.damaged-";
 const BLOCK: usize = 4096;
 const CHUNK: usize = 1 << 20;
@@ -49,7 +49,7 @@ pub(crate) fn refuse_repairing(directory: &dyn Directory) -> Result<()> {
     Ok(())
 }
 
-/// The folder of the repair that was interrupted here, if one was.
+/// Returns the folder of the interrupted repair of this directory, if there is one.
 pub(crate) fn interrupted(directory: &dyn Directory) -> Result<Option<(String, Arc<dyn Directory>)>> {
     let file = match directory.open_read_only(REPAIRING) {
         Ok(file) => file,
@@ -82,7 +82,7 @@ fn is_ours(name: &str) -> bool {
     own.contains(&name) || paged::open::FILES.contains(&name)
 }
 
-/// The name that the next quarantine gets.
+/// Returns the name of the next quarantine.
 pub(crate) fn next_name(directory: &dyn Directory) -> Result<String> {
     for number in 1..=u32::MAX {
         let name = format!("{PREFIX}{number}");
@@ -94,8 +94,8 @@ pub(crate) fn next_name(directory: &dyn Directory) -> Result<String> {
     Err(Error::Internal("every number of a quarantine is taken"))
 }
 
-/// Copies the database into the folder called `name`, and says in the directory that a repair is
-/// under way (1 and 2).
+/// Copies the database into the folder called `name`, and marks the directory as being repaired
+/// (steps 1 and 2).
 pub(crate) fn keep(directory: &dyn Directory, name: &str, method: Method) -> Result<Arc<dyn Directory>> {
     let folder = directory.subdirectory(name)?;
     for file in directory.list()?.iter().filter(|file| is_ours(file)) {
@@ -124,7 +124,7 @@ pub(crate) fn keep(directory: &dyn Directory, name: &str, method: Method) -> Res
     Ok(folder)
 }
 
-/// Copies one file; durable but for its name.
+/// Copies one file. Its bytes are durable when this returns, its name is not.
 fn copy(from: &dyn Directory, to: &dyn Directory, name: &str, method: Method) -> Result<()> {
     let (source, target) = (from.open_read_only(name)?, to.open(name, Create::IfMissing, method)?);
     target.truncate(0)?;
@@ -143,7 +143,7 @@ fn copy(from: &dyn Directory, to: &dyn Directory, name: &str, method: Method) ->
     Ok(target.sync()?)
 }
 
-/// Removes the database's files; everything of them is in quarantine, or is a part of a new
+/// Removes the database's files, each of which is in quarantine or belongs to an unfinished new
 /// database.
 pub(crate) fn clear(directory: &dyn Directory) -> Result<()> {
     for file in directory.list()?.iter().filter(|file| is_ours(file)) {
@@ -158,7 +158,7 @@ pub(crate) fn clear(directory: &dyn Directory) -> Result<()> {
     Ok(directory.sync()?)
 }
 
-/// Says that the repair is done (4).
+/// Marks the repair as done (step 4).
 pub(crate) fn finish(directory: &dyn Directory) -> Result<()> {
     directory.remove(REPAIRING)?;
     Ok(directory.sync()?)

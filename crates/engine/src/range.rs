@@ -1,7 +1,7 @@
 //! The keys of a range, from either end.
 //!
-//! Used by the thread that uses the transaction. The transaction is borrowed for the length of one
-//! step, so several ranges, reads and writes of one transaction can take turns.
+//! The thread that uses the transaction uses its ranges. A step borrows the transaction until the
+//! step returns, so several ranges, reads and writes of one transaction can take turns.
 
 use crate::direction::Direction;
 use crate::engine::EngineRange;
@@ -10,13 +10,13 @@ use crate::open::{ChosenRange, ChosenTransaction, ChosenUnlocked};
 use std::cell::RefCell;
 use std::fmt;
 
-/// The keys and values of a range, from either end. After an error it ends, and the transaction may
-/// have to roll back.
+/// An iterator over the keys and values of a range, from either end. After an error the iterator
+/// ends, and the transaction may have to roll back.
 ///
-/// The transaction can be used while the range is walked: for reads, for writes, and for other
-/// ranges. Each step returns an entry as it is at that step, the transaction's own writes included.
-/// A key that the transaction writes ahead of the range is found, and one that it writes behind the
-/// range is not. A range that has returned `None` has ended.
+/// The transaction can be used between two steps of the range: for reads, for writes, and for other
+/// ranges. Each step returns an entry as it is at that step, with the transaction's own writes. The
+/// range finds a key that the transaction writes ahead of the range's position, and not a key that
+/// it writes behind it. A range that has returned `None` has ended.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -37,9 +37,9 @@ use std::fmt;
 /// ```
 pub struct Range<'t> {
     transaction: &'t RefCell<ChosenTransaction>,
-    /// The range, or the error that keeps it from being read until that is returned.
+    /// The range, or an error that the first step returns.
     of: std::result::Result<ChosenRange, Option<Error>>,
-    /// Most entries to return from now on.
+    /// Maximum number of entries to return from now on.
     limit: Option<usize>,
 }
 
@@ -48,10 +48,10 @@ impl<'t> Range<'t> {
         Range { transaction, of: of.map_err(Some), limit: None }
     }
 
-    /// Ends the range after `entries` entries, counted from both ends together. Unlike
-    /// `take(entries)` the number is known beforehand: the paged engine reads and locks the entries
-    /// at once (up to 128 entries, or 128 KiB), and nothing behind them. Without a limit it would
-    /// read and lock growing batches.
+    /// Ends the range after `entries` entries, counted from both ends together. Unlike with
+    /// `take(entries)`, the engine knows the number beforehand: the paged engine reads and locks
+    /// the entries at once (up to 128 entries, or 128 KiB), and no entry behind them. Without a
+    /// limit the paged engine reads and locks batches of growing size.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -71,8 +71,8 @@ impl<'t> Range<'t> {
         self
     }
 
-    /// The next key and its value, not copied: they last until the next step of this range. As
-    /// `next` otherwise.
+    /// Returns the next key and its value without a copy; both are valid until the next step of
+    /// this range. In all else the call works as `next` does.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -94,7 +94,7 @@ impl<'t> Range<'t> {
         self.step(Direction::Up)
     }
 
-    /// The next entry from the other end; see [`Range::next_ref`].
+    /// Returns the next entry from the other end, without a copy. See [`Range::next_ref`].
     pub fn next_back_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         self.step(Direction::Down)
     }
@@ -142,12 +142,13 @@ impl fmt::Debug for Range<'_> {
     }
 }
 
-/// The keys and values of a range that no other transaction has locked, in order. After an error it
-/// ends. See [`Transaction::range_unlocked`](crate::Transaction::range_unlocked). The transaction
-/// can be used while it is walked, as with a [`Range`].
+/// An iterator over the keys and values of a range that no other transaction has locked, in order.
+/// After an error the iterator ends. See
+/// [`Transaction::range_unlocked`](crate::Transaction::range_unlocked). The transaction can be used
+/// between two steps, as with a [`Range`].
 pub struct UnlockedRange<'t> {
     transaction: &'t RefCell<ChosenTransaction>,
-    /// The range, or the error that keeps it from being read until that is returned.
+    /// The range, or an error that the first step returns.
     of: std::result::Result<ChosenUnlocked, Option<Error>>,
 }
 
@@ -156,7 +157,8 @@ impl<'t> UnlockedRange<'t> {
         UnlockedRange { transaction, of: of.map_err(Some) }
     }
 
-    /// The next key and its value, not copied: they last until the next step. As `next` otherwise.
+    /// Returns the next key and its value without a copy; both are valid until the next step. In
+    /// all else the call works as `next` does.
     pub fn next_ref(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.of {
             Ok(range) => range.step(&mut self.transaction.borrow_mut(), Direction::Up, None),

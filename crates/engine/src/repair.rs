@@ -1,8 +1,8 @@
 //! Repairing a database that does not open, or whose pages are damaged.
 //!
-//! On the thread of the caller, with the directory's lock. What is read out of the damaged files is
-//! the engine's (`EngineFiles::salvage`), where they are kept and what a crash leaves is in
-//! [`crate::quarantine`].
+//! The thread of the caller does all work, with the directory's lock. The engine reads the damaged
+//! files (`paged::salvage`). [`crate::quarantine`] says where the damaged files are kept and what a
+//! crash leaves.
 //!
 //! 1. Nothing is changed before a salvage has shown that the damaged files can be read.
 //! 2. The new database takes the place of the damaged one only when it is whole, closed and
@@ -28,7 +28,8 @@ use katydid_wal::Durability;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Rows of one transaction of the new database, and their bytes.
+/// Maximum number of rows in one transaction of the new database. [`BATCH_BYTES`] limits their
+/// bytes.
 const BATCH_ROWS: u64 = 10_000;
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -38,59 +39,60 @@ pub enum RepairMode {
     /// Reports what a repair would do, and changes nothing.
     #[default]
     DryRun,
-    /// Keeps the damaged files in quarantine, and makes a database of what is undamaged.
+    /// Moves the damaged files to quarantine, and makes a database from the undamaged parts.
     Apply,
 }
 
-/// The report of [`Database::repair`].
+/// How a call of [`Database::repair`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairOutcome {
     /// Nothing was done: the database is sound.
     Sound,
-    /// Nothing was done: it was a dry run, and the database needs repair.
+    /// Nothing was done, because this was a dry run: the database needs repair.
     Needed,
     /// The database was repaired.
     Repaired,
 }
 
-/// The outcome of [`Database::repair`].
+/// The report of [`Database::repair`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Outcome of the repair.
+    /// How the call ended.
     pub outcome: RepairOutcome,
-    /// The faults that were found, as [`Database::verify_path`] finds them. Empty if the call went
-    /// on with a repair that was interrupted.
+    /// The faults that were found, as [`Database::verify_path`] finds them. Empty if the call
+    /// continued an interrupted repair.
     pub faults: Vec<Fault>,
     /// The tables of the repaired database, with the number of rows in each.
     pub kept: Vec<(String, u64)>,
-    /// The losses. Every committed row that is missing, or has an older value, is
-    /// [concerned](Loss::concerns) by one of them, except for damage that no check can detect: a
-    /// device that returns an older version of a page.
+    /// The losses. Every committed row that is missing or has an older value is
+    /// [concerned](Loss::concerns) by a loss. The only exception is damage that no check can
+    /// detect: a device that returns an older version of a page.
     pub losses: Vec<Loss>,
     /// Remarks about how the rows were found.
     pub notes: Vec<String>,
-    /// The folder in the database's directory that holds the damaged files, or would hold them.
+    /// The folder in the database's directory that holds the damaged files; after a dry run, the
+    /// folder that would hold them.
     pub quarantine: Option<String>,
 }
 
 impl Database {
     /// Repairs a database of the paged engine that does not open, or in which
-    /// [`Database::verify_path`] finds damage. With [`RepairMode::DryRun`] it changes nothing, and
-    /// reports what it would do.
+    /// [`Database::verify_path`] finds damage. With [`RepairMode::DryRun`] the call changes
+    /// nothing, and reports what a repair would do.
     ///
     /// A repair removes no data: it moves the damaged files to the folder `katydid.damaged-N` in
-    /// the database's directory, and makes a new database of every undamaged page. It replays the
+    /// the database's directory, and makes a new database from all undamaged pages. It replays the
     /// log on these pages as far as the log can be read, and undoes transactions that had not
-    /// committed. [`RepairReport::losses`] lists what is missing. The new database has an id of its
-    /// own, its stamps begin anew, and it has no named consumers: positions in the feed of the
+    /// committed. [`RepairReport::losses`] lists the missing parts. The new database has an id of
+    /// its own, its stamps begin anew, and it has no named consumers: positions in the feed of the
     /// damaged database are not valid in it.
     ///
     /// A repair needs room for a copy of the files and for the new database, and memory for the
     /// keys at the borders of all pages. If it is interrupted, the database does not open
-    /// (`Error::Repair`) until the repair is called again with [`RepairMode::Apply`]. It can be
-    /// interrupted any number of times.
+    /// (`Error::Repair`) until the repair is called again with [`RepairMode::Apply`]. A repair can
+    /// be interrupted any number of times.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -115,10 +117,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// `Error::NotFound`; `Error::Locked` if it is open, in this process or another;
-    /// `Error::Repair` if it is of the memory engine or its log is in NVRAM; `Error::Foreign` if a
-    /// file is another database's or of a newer version; `Error::Corrupt` if nothing can be read;
-    /// failures of the device.
+    /// `Error::NotFound`; `Error::Locked` if the database is open, in this process or another;
+    /// `Error::Repair` if the database is of the memory engine or its log is in NVRAM;
+    /// `Error::Foreign` if a file is another database's or of a newer version; `Error::Corrupt` if
+    /// nothing can be read; failures of the device.
     pub fn repair(path: impl AsRef<Path>, mode: RepairMode) -> Result<RepairReport> {
         Self::repair_in(Arc::new(existing(path.as_ref())?), mode)
     }
@@ -126,7 +128,7 @@ impl Database {
     /// Repairs a database in a directory of any device. See [`Database::repair`].
     ///
     /// # Errors
-    /// Those of [`Database::repair`].
+    /// The errors of [`Database::repair`].
     pub fn repair_in(directory: Arc<dyn Directory>, mode: RepairMode) -> Result<RepairReport> {
         let lock = match mode {
             RepairMode::DryRun => directory.lock_to_read()?,
@@ -167,8 +169,8 @@ impl Database {
             None => quarantine::keep(directory.as_ref(), &name, method)?,
         };
         quarantine::clear(directory.as_ref())?;
-        // The new database takes the lock itself. A program that opens it before that finds the
-        // marker of the repair.
+        // The new database takes the lock itself. A program that opens the directory before that
+        // finds the marker of the repair.
         drop(lock);
         build(&directory, &folder)?;
         let _lock = directory.lock()?;
@@ -186,7 +188,7 @@ impl RepairReport {
     }
 }
 
-/// Faults of a database whose lock is held; none if it opens and is sound.
+/// Returns the faults of a database whose lock is held; none if the database opens and is sound.
 fn faults(directory: &Arc<dyn Directory>) -> Result<Vec<Fault>> {
     let place = directory.describe();
     match verify::check(directory.clone(), None) {
@@ -195,7 +197,7 @@ fn faults(directory: &Arc<dyn Directory>) -> Result<Vec<Fault>> {
         }
         Ok(report) => Ok(report.faults),
         Err(Error::Corrupt { place, finding, .. }) => Ok(vec![Fault { place, finding }]),
-        // The database has lost its control file, and its log another.
+        // The database has lost its control file, and its log has lost a file as well.
         Err(error @ Error::LogOpen(_)) => {
             Ok(vec![Fault { place: LOG_FOLDER.to_owned(), finding: error.to_string() }])
         }
@@ -206,7 +208,8 @@ fn faults(directory: &Arc<dyn Directory>) -> Result<Vec<Fault>> {
     }
 }
 
-/// Refuses what cannot be repaired.
+/// Refuses a database that cannot be repaired: one of the memory engine, or one with its log in
+/// NVRAM.
 fn refuse_other_kinds(source: &dyn Directory, place: &str) -> Result<()> {
     let refuse = |fault| Err(Error::Repair { place: place.to_owned(), fault });
     let engine = match control::read(source) {
@@ -226,7 +229,7 @@ fn refuse_other_kinds(source: &dyn Directory, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes a database in `directory` of the damaged one in `folder`, and closes it.
+/// Makes a database in `directory` from the damaged one in `folder`, and closes it.
 fn build(directory: &Arc<dyn Directory>, folder: &Arc<dyn Directory>) -> Result<()> {
     let page_bytes = open::page_bytes_of(folder)?;
     let paged = PagedOptions { page_bytes, ..PagedOptions::default() };
@@ -249,7 +252,7 @@ fn check_built(directory: &Arc<dyn Directory>) -> Result<()> {
     }
 }
 
-/// Counts what would be kept.
+/// Counts the rows that a repair would keep.
 #[derive(Debug, Default)]
 struct Counted(Vec<(String, u64)>);
 
@@ -265,7 +268,7 @@ impl SalvagedRows for Counted {
     }
 }
 
-/// Writes what is kept into the new database.
+/// Writes the salvaged rows into the new database.
 struct Writer<'a> {
     database: &'a Database,
     table: Option<Table>,

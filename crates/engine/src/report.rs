@@ -1,22 +1,23 @@
-//! The findings of a check. How a database is checked is its engine's.
+//! The findings of a check. The engines do the checks.
 
 use crate::Lsn;
 use crate::error::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// Faults listed at most.
+/// Maximum number of faults in a report.
 const FAULTS_MAX: usize = 1000;
 
-/// A receiver of progress: pages checked, and pages to check.
+/// A receiver of progress. Its arguments are the number of pages done and the number of pages to
+/// do.
 pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-/// One thing found wrong.
+/// A fault that a check has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where: the page, the table and key, or the log position.
+    /// The place of the fault: the page, the table and key, or the log position.
     pub place: String,
-    /// Fault that was found.
+    /// The fault, in words.
     pub finding: String,
 }
 
@@ -33,13 +34,13 @@ pub struct VerifyReport {
     /// True if the database had been closed cleanly. If it was neither closed cleanly nor open, the
     /// check read the state that recovery would produce.
     pub clean: bool,
-    /// Pages read.
+    /// Number of pages read.
     pub pages: u64,
-    /// Tables walked.
+    /// Number of tables read.
     pub tables: u64,
-    /// Keys seen.
+    /// Number of keys read.
     pub keys: u64,
-    /// Log records read.
+    /// Number of log records read.
     pub log_records: u64,
     /// Start of the log.
     pub log_start: Lsn,
@@ -67,7 +68,8 @@ impl VerifyReport {
         }
     }
 
-    /// Corruption is what is looked for; other failures end the check.
+    /// Adds a corruption in `result` to the faults. Returns any other failure, which ends the
+    /// check.
     pub(crate) fn note(&mut self, result: Result<()>) -> Result<()> {
         match result {
             Err(Error::Corrupt { place, finding, .. }) => {

@@ -1,22 +1,24 @@
 //! Restoring a backup to a later moment, with the archived log.
 //!
-//! On the thread of the caller; no database is open. The result is made as a restored backup is
-//! ([`crate::copy`]), with a log that goes on with the archive's bytes up to the end of the last
-//! record at or before the wanted point. Opening it recovers what a crash of the source at that end
-//! would have left: exactly the transactions whose commit records end there or before
-//! (`docs/recovery.md`, "Archives").
+//! The thread of the caller does all work; no database is open. The result is made as a restored
+//! backup is ([`crate::copy`]). Its log continues with the archive's bytes, up to the end of the
+//! last record at or before the wanted point. Opening the result recovers the state that a crash of
+//! the source at that end would have left: exactly the transactions whose commit records end there
+//! or before (`docs/recovery.md`, "Archives").
 //!
-//! The memory engine's stamps are no positions. Its log ends at a cut of all streams that the
-//! archive has noted: for a stamp at the first one below which lies everything up to the stamp, and
-//! what has a greater one is left out then. Before anything is written,
+//! The memory engine's stamps are no positions. Its restored log ends at a cut of all streams that
+//! the archive has noted. For a stamp, this is the first cut below which all commits up to the
+//! stamp lie, and commits with a greater stamp are left out.
 //!
-//! 1. all bytes of the archive that are needed are there and have their checksums, and each of
-//!    their records its own;
-//! 2. the point is not before the end of the backup, whose pages or rows may have everything up to
-//!    there;
-//! 3. no compacting lies between the backup and the point.
+//! These conditions are checked before anything is written:
 //!
-//! A crash leaves an incomplete copy, which no call takes for a database.
+//! 1. all needed bytes of the archive are there, with the right checksums of the bytes and of each
+//!    record;
+//! 2. the point is not before the end of the backup, whose pages or rows may have every change up
+//!    to its end;
+//! 3. no compaction lies between the backup and the point.
+//!
+//! A crash leaves an incomplete copy, which no call accepts as a database.
 
 use crate::archive::{Archived, LocatedStretch, StreamPart};
 use crate::backup::{Chain, chain_of, empty, make};
@@ -54,10 +56,10 @@ pub enum RestorePoint {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// The copy. Its stamp is that of the last commit in it, or a greater one below that of the
-    /// next commit. If a database of the memory engine was restored to a time or to the end, the
-    /// stamp is a bound: the copy has no commit with a greater stamp, and all commits that were
-    /// durable.
+    /// The report of the copy. Its stamp is that of the last commit in the copy, or a greater one
+    /// below the stamp of the next commit. If a database of the memory engine was restored to a
+    /// time or to the end, the stamp is only a bound: the copy has no commit with a greater stamp,
+    /// and has all commits that were durable at `moment`.
     pub copy: BackupReport,
     /// A moment, noted by the archive, when everything in the copy was durable; `None` if the
     /// archive was not needed.
@@ -73,13 +75,13 @@ impl Database {
     /// [`Database::restore_chain`]. `archive` is the directory of a
     /// [`LogArchive`](crate::LogArchive). `to` is created if missing, and must be empty. The call
     /// changes nothing in `from` and `archive`. Restoring a database of the memory engine to a
-    /// stamp holds all of it in memory.
+    /// stamp holds the whole database in memory.
     ///
     /// # Errors
-    /// [`Error::Archive`] whose [`ArchiveFault`] is the reason why the point cannot be restored: it
-    /// is before the end of the backup or after the end of the archive, a part of the log is
-    /// missing or damaged (with its file and position), or the database was compacted in between.
-    /// Those of [`Database::restore_chain`].
+    /// [`Error::Archive`] whose [`ArchiveFault`] is the reason why the point cannot be restored:
+    /// the point is before the end of the backup or after the end of the archive, a part of the log
+    /// is missing or damaged (with its file and position), or the database was compacted between
+    /// the backup and the point. The errors of [`Database::restore_chain`].
     pub fn restore_to(
         from: &[impl AsRef<Path>],
         archive: impl AsRef<Path>,
@@ -99,7 +101,7 @@ impl Database {
     /// [`Database::restore_to`].
     ///
     /// # Errors
-    /// Those of [`Database::restore_to`].
+    /// The errors of [`Database::restore_to`].
     pub fn restore_to_in(
         from: &[Arc<dyn Directory>],
         archive: Arc<dyn Directory>,
@@ -111,7 +113,7 @@ impl Database {
     }
 }
 
-/// Restoration that was found to be possible.
+/// A restoration that was found to be possible.
 struct Plan {
     chain: Chain,
     last: Manifest,
@@ -126,7 +128,7 @@ struct Plan {
 /// A backup and an archive, opened and compared.
 struct Material {
     log: Arc<dyn Directory>,
-    /// In each stream, the end of the log of the backup.
+    /// The end of the backup's log in each stream.
     begin: Vec<Lsn>,
     /// The stamp of the backup.
     backup: CommitStamp,
@@ -176,12 +178,14 @@ impl Material {
         Error::archive(self.directory.as_ref(), fault)
     }
 
-    /// The error of the fault, or of a gap before it: behind a gap more may be known.
+    /// Returns the error of `fault`, or of a gap in the archive if there is one, because the wanted
+    /// point may lie in the gap or behind it.
     fn fault_or_gap(&self, fault: ArchiveFault) -> Error {
         self.archived.check_gap().err().unwrap_or_else(|| self.fault(fault))
     }
 
-    /// The plan of an extension, with the pages and numbers of tables that the used stretches name.
+    /// Returns the plan of an extension, with the number of pages and the next table that the used
+    /// stretches name.
     fn plan(
         self,
         chain: Chain,
@@ -197,7 +201,7 @@ impl Material {
         Plan { chain, last, extension, stamp, next_table, moment: None, next_moment: None }
     }
 
-    /// Paged engine: a stamp is a position.
+    /// Returns the plan for the paged engine, whose stamps are positions.
     fn by_position(self, chain: Chain, last: Manifest, point: RestorePoint) -> Result<Plan> {
         let (archived, begin) = (self.archived.clone(), self.begin[0]);
         let of = CommitStamp::of_commit_at;
@@ -208,7 +212,7 @@ impl Material {
         let wanted = match point {
             RestorePoint::Stamp(stamp) => stamp,
             RestorePoint::End => end,
-            // Perhaps it is known behind a gap.
+            // The wanted moment may be noted behind a gap.
             RestorePoint::Time(time) => match noted_at(&archived, time) {
                 Ok(place) => of(place.at.head.to),
                 Err(unknown) => return Err(self.fault_or_gap(unknown)),
@@ -231,7 +235,7 @@ impl Material {
         })?;
         let mut at_or_behind = archived.cuts().filter(|place| place.at.head.to >= cut.end && cut.end > begin);
         let moment = match point {
-            // The last one at this position, for the time was looked up so.
+            // The last moment up to `time` at this position, because `noted_at` looked for that.
             RestorePoint::Time(time) => at_or_behind.take_while(|place| place.moment <= time).last(),
             _ => at_or_behind.next(),
         };
@@ -242,13 +246,14 @@ impl Material {
         Ok(Plan { stamp: of(cut.end), moment, next_moment, ..plan })
     }
 
-    /// Memory engine: the log ends at a cut that the archive has noted.
+    /// Returns the plan for the memory engine, whose restored log ends at a cut that the archive
+    /// has noted.
     fn by_cut(self, chain: Chain, last: Manifest, point: RestorePoint) -> Result<Plan> {
         let (archived, backup) = (self.archived.clone(), self.backup);
         let has_the_backup = |place: &&LocatedStretch| {
             place.at.parts.iter().zip(&self.begin).all(|(part, begin)| part.to >= *begin)
         };
-        // Everything up to this stamp lies below the cut.
+        // The stamp up to which all commits lie below the cut.
         let complete_to = |place: &LocatedStretch| place.at.complete_to();
         let end = archived.cuts().last().map_or(CommitStamp::new(0), complete_to);
         let chosen = match point {
@@ -303,8 +308,8 @@ impl Material {
     }
 }
 
-/// The last stretch that notes a moment at or before `time`. A later moment has to be noted too:
-/// otherwise more may have been committed by then.
+/// Returns the last stretch that notes a moment at or before `time`. A moment at or after `time`
+/// must be noted as well, because otherwise more commits may have happened by `time`.
 fn noted_at(archived: &Archived, time: SystemTime) -> std::result::Result<&LocatedStretch, ArchiveFault> {
     let before = archived.cuts().take_while(|place| place.moment <= time).last();
     let (first, last) = (archived.cuts().next(), archived.cuts().last());

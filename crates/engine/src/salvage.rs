@@ -1,8 +1,7 @@
-//! Rows that are read out of a damaged database, and losses. Each engine has its own way to read
-//! them.
+//! Rows that a repair reads out of a damaged database, and its losses.
 //!
-//! Pure; any thread. [`crate::Database::repair`] gives a salvage the tables and rows to keep,
-//! through [`SalvagedRows`].
+//! Nothing here does I/O. The paged engine reads the damaged files, and passes the tables and rows
+//! to keep to [`crate::Database::repair`], through [`SalvagedRows`].
 
 use crate::CommitStamp;
 use crate::contested::KeyExcerpt;
@@ -10,37 +9,38 @@ use crate::error::Result;
 use std::fmt;
 use std::ops::Bound;
 
-/// Something that a repair does not bring back.
+/// A loss: something that a repair does not bring back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Rows of a table whose keys lie between two bounds, as many as there were.
+    /// Rows of a table whose keys lie between two bounds. The number of lost rows is not known.
     Keys {
-        /// The table's name; of a table whose name is lost too, the name that its rows are kept
-        /// under.
+        /// The table's name; if the name is lost as well, the name under which the table's other
+        /// rows are kept.
         table: String,
         /// The lower bound.
         from: Bound<Vec<u8>>,
         /// The upper bound.
         to: Bound<Vec<u8>>,
     },
-    /// Names of tables between two bounds. A table whose name is lost is kept as `recovered-` and
-    /// its number, as far as its pages can be read.
+    /// Names of tables between two bounds. A table whose name is lost is kept under the name
+    /// `recovered-` followed by its number, as far as its pages can be read.
     Tables {
         /// The lower bound.
         from: Bound<Vec<u8>>,
         /// The upper bound.
         to: Bound<Vec<u8>>,
     },
-    /// Transactions with greater stamps than this. Each may be missing as a whole, or in part.
+    /// Transactions with stamps above `after`. Each may be missing as a whole, or in part.
     Commits {
-        /// The last stamp of which everything is there that the other losses do not name.
+        /// The last stamp up to which all commits are complete, except for the other losses.
         after: CommitStamp,
     },
 }
 
 impl Loss {
-    /// Returns whether, because of this loss, a committed row may be missing or be an older one.
+    /// Returns whether the committed row at `key` of `table` may be missing, or have an older
+    /// value, because of this loss.
     pub fn concerns(&self, table: &str, key: &[u8]) -> bool {
         let within = |from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>, key: &[u8]| {
             let (from, to) = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
@@ -101,10 +101,10 @@ pub(crate) struct Salvage {
     pub(crate) notes: Vec<String>,
 }
 
-/// Takes what can be read.
+/// The receiver of the tables and rows that can be read.
 pub(crate) trait SalvagedRows {
-    /// A table that there is.
+    /// Receives a table, whose rows follow.
     fn table(&mut self, name: &str) -> Result<()>;
-    /// A row of the table that was told of last. No key comes twice.
+    /// Receives a row of the last table. No key of a table comes twice.
     fn row(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 }

@@ -1,10 +1,10 @@
-//! Unique numbers. They are not part of the transaction that asks for one: a rollback does not give
-//! a number back.
+//! Unique numbers, which are not part of the transaction that asks for one: a rollback does not
+//! make a number available again.
 //!
-//! Any thread. Invariant: a number is given out only after a durable commit has set the stored
-//! value above it. So no number is given out twice, neither by two handles nor after a crash.
+//! Any thread. Invariant: a number is returned only after a durable commit has set the stored value
+//! above it. So no number is returned twice, neither by two handles nor after a crash.
 //!
-//! Latch: `reserved`, held across the transaction that reserves.
+//! Latch: `reserved`, held during the transaction that reserves numbers.
 
 use crate::Durability;
 use crate::contested::KeyExcerpt;
@@ -36,13 +36,12 @@ pub struct Sequence {
 }
 
 impl Database {
-    /// Returns the sequence that is kept at `key` in `table`; use that key for nothing else. The
-    /// numbers begin with 1, and the sequence reserves `at_once` of them in one durable commit. It
-    /// reads and reserves nothing before the first number is asked for.
+    /// Returns the sequence whose state is stored at `key` in `table`. Use that key for nothing
+    /// else. The numbers begin with 1. The sequence reserves `at_once` numbers in one durable
+    /// commit, and reads and reserves nothing before the first call of [`Sequence::next`].
     ///
-    /// The value at `key` is the first number that is not reserved, in 8 bytes, the most
-    /// significant byte first. To start at another number, store that number at
-    /// `key`.
+    /// The value at `key` is the first number that is not reserved, in 8 bytes with the most
+    /// significant byte first. To start at another number, store that number at `key`.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -71,15 +70,15 @@ impl Database {
 }
 
 impl Sequence {
-    /// Returns the next number, which is greater than all that this handle has returned before.
-    /// Numbers that this handle skips may be returned by other handles on the same key.
+    /// Returns the next number, which is greater than all numbers that this handle has returned
+    /// before. Numbers that this handle skips may be returned by other handles on the same key.
     ///
-    /// It can be called inside the body of [`Database::transact`], but is not part of the
+    /// The call may be made inside the body of [`Database::transact`], but is not part of the
     /// transaction: a number is not returned again if the transaction rolls back, or if the body
     /// runs again.
     ///
     /// # Errors
-    /// `Error::Sequence` if the value at the key is not one of a sequence, or no number is left.
+    /// `Error::Sequence` if the value at the key is not that of a sequence, or no number is left.
     /// If the call has to reserve numbers, also the errors of [`Database::begin`], of reading and
     /// writing the key, and of [`Transaction::commit`]. After a conflict the call tries again, at
     /// most `AdvancedOptions::retries` times, and then returns the conflict.

@@ -1,4 +1,4 @@
-//! A queue of commit callbacks, run on the thread that owns it.
+//! A queue of commit callbacks, which run on the thread that owns the queue.
 //!
 //! A commit waits in `completions` until it is as durable as it asked, and then in `ready` until
 //! its callback's turn comes.
@@ -6,14 +6,16 @@
 //! Invariants:
 //!
 //! 1. Callbacks run in the order of their commits, each once, from `poll`, `wait_below` or `drain`,
-//!    never from inside `commit_with`. Commits that were refused have their place in that order.
+//!    never from inside `commit_with`. The callback of a refused commit has its place in that
+//!    order.
 //! 2. A callback may use its session: nothing is borrowed while it runs. A callback that polls or
-//!    waits runs those behind it, inside itself; the order is the same.
-//! 3. A callback is out of the queue before it runs. If it panics, the panic goes to the caller,
-//!    and those behind it are still pending.
-//! 4. Every callback runs. Those still queued when the session is dropped run then, on the dropping
-//!    thread, which waits for nothing: commits that are done tell their outcome, the others
-//!    `Error::SessionDropped`. The commits go on. A panic of one is passed on after the last one.
+//!    waits runs the callbacks behind it, inside itself; the order stays the same.
+//! 3. A callback leaves the queue before it runs. If it panics, the panic goes to the caller, and
+//!    the callbacks behind it stay pending.
+//! 4. Every callback runs. When the session is dropped, the dropping thread runs the callbacks that
+//!    are still queued, and waits for nothing: the callback of a commit that is done gets the
+//!    outcome, other callbacks get `Error::SessionDropped`. The commits go on. The dropping thread
+//!    passes on a panic of a callback after the last callback.
 
 use crate::error::{Error, Result};
 use crate::opening::OpeningId;
@@ -29,14 +31,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// A queue of the callbacks of [`crate::Transaction::commit_with`] and
-/// [`crate::Database::transact_with`]. They run on the thread that calls [`Session::poll`],
-/// [`Session::wait_below`] or [`Session::drain`], and only then. A session is `Send` and not
-/// `Sync`: make one for each thread.
+/// [`crate::Database::transact_with`]. The callbacks run only inside of [`Session::poll`],
+/// [`Session::wait_below`] and [`Session::drain`], on the thread that makes this call. A session is
+/// `Send` and not `Sync`: make one for each thread.
 ///
 /// Dropping a session runs the callbacks that are left, and waits for nothing: the callback of a
 /// commit that is not done by then gets `Error::SessionDropped`. To get every outcome, call
 /// [`Session::drain`] before. A session keeps the database open. It takes commits of the opening
-/// that made it, and refuses others with `Error::ForeignSession`.
+/// that made the session, and refuses other commits with `Error::ForeignSession`.
 #[must_use = "callbacks run when it is polled or drained"]
 pub struct Session {
     pub(crate) opening: OpeningId,
@@ -63,7 +65,7 @@ impl Session {
         }
     }
 
-    /// Queues the callback of a commit that has a ticket, or that failed before.
+    /// Queues the callback of a commit that has a ticket, or that failed before it got one.
     pub(crate) fn push(&self, committed: Result<Ticket>, callback: Callback, begun: Option<Instant>) {
         let mut completions = self.completions.borrow_mut();
         match committed {
@@ -81,14 +83,14 @@ impl Session {
         }
     }
 
-    /// Moves a commit that is done to those whose callbacks run next.
+    /// Moves a commit that is done to `ready`.
     fn is_done(&self, (pending, seen_to): (PendingCallback, Timestamp), outcome: Outcome) {
         self.engine.acknowledge(seen_to);
         self.ready.borrow_mut().push_back((pending, outcome));
     }
 
-    /// Runs the callbacks of all commits that are done when it is called, and returns the number
-    /// that it ran itself. Never blocks.
+    /// Runs the callbacks of all commits that are done at the time of the call, and returns the
+    /// number of callbacks that the call itself has run. Never blocks.
     ///
     /// # Panics
     /// If a callback panics. The callbacks behind it stay pending.
@@ -97,13 +99,13 @@ impl Session {
         self.run_ready()
     }
 
-    /// Commits whose callbacks have not begun to run.
+    /// Returns the number of commits whose callbacks have not begun to run.
     pub fn pending(&self) -> usize {
         self.completions.borrow().pending() + self.ready.borrow().len()
     }
 
     /// Runs callbacks, and blocks until fewer than `limit` (at least 1) commits are pending. Each
-    /// callback gets the outcome of its own commit. Commits that callbacks make count too, so the
+    /// callback gets the outcome of its own commit. Commits that callbacks make also count, so the
     /// call does not return while each callback makes another commit.
     ///
     /// # Errors
@@ -125,21 +127,22 @@ impl Session {
         self.engine.check_open()
     }
 
-    /// Runs callbacks, and blocks until no commit is pending. Errors and panics as
+    /// Runs callbacks, and blocks until no commit is pending. Errors and panics are those of
     /// [`Session::wait_below`].
     pub fn drain(&self) -> Result<()> {
         self.wait_below(1)
     }
 
-    /// Runs the callbacks that are ready now, but those that a callback has run meanwhile; how
-    /// many.
+    /// Runs the callbacks that are ready now, except those that a callback runs meanwhile. Returns
+    /// the number that this call has run.
     fn run_ready(&self) -> usize {
         let most = self.ready.borrow().len();
         let mut ran = 0;
-        // One reading of the clock for all of them: it costs as much as a callback.
+        // One reading of the clock serves all callbacks, because it costs as much as a callback.
         let mut now = None;
         while ran < most {
-            // Not in the loop's head: it would be borrowed while the callback runs.
+            // This is not in the loop's head, where `ready` would stay borrowed while the callback
+            // runs.
             let next = self.ready.borrow_mut().pop_front();
             let Some((pending, outcome)) = next else { break };
             ran += 1;
@@ -153,7 +156,7 @@ impl Session {
     }
 }
 
-/// A callback, and what it is told.
+/// Returns the callback and the result that it gets.
 fn told(pending: PendingCallback, outcome: Outcome) -> (Callback, Result<CommitStamp>) {
     let PendingCallback { callback, result, .. } = pending;
     match outcome {
@@ -171,8 +174,8 @@ impl Drop for Session {
         });
         let dropped: Vec<_> = dropped.collect();
         if !dropped.is_empty() {
-            // They are never acknowledged. But a store of versions counts on every commit being so,
-            // or it would keep old ones.
+            // The program never learns of these commits. The memory engine is told that they were
+            // acknowledged all the same, because otherwise it would keep old versions.
             self.engine.acknowledge(self.seen_to.get());
         }
         let done = std::mem::take(&mut *self.ready.borrow_mut());

@@ -1,8 +1,7 @@
 //! References and metrics that threads do not share: one copy for each shard of threads.
 //!
-//! Any thread. A transaction takes a reference to its database and gives it back within a
-//! microsecond; all threads on one reference count, or on one counter, would wait for its cache
-//! line.
+//! Any thread. A transaction takes a reference to its database and drops it within a microsecond.
+//! If all threads used one reference count, or one counter, they would wait for its cache line.
 
 use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
@@ -18,7 +17,7 @@ pub(crate) struct ShardedArc<T> {
     shards: Arc<[ShardRef<T>]>,
 }
 
-/// A reference to the value of a [`ShardedArc`], counted in the shard that it was taken in.
+/// A reference to the value of a [`ShardedArc`], counted in the shard in which it was taken.
 #[derive(Debug)]
 pub(crate) struct ShardRef<T>(Arc<CachePadded<Arc<T>>>);
 
@@ -28,7 +27,7 @@ impl<T> ShardedArc<T> {
         ShardedArc { value, shards }
     }
 
-    /// The reference of the calling thread's shard.
+    /// Returns the reference of the calling thread's shard.
     pub(crate) fn of_thread(&self) -> &ShardRef<T> {
         &self.shards[shard_of_thread()]
     }
@@ -49,7 +48,7 @@ impl<T> Deref for ShardedArc<T> {
 }
 
 impl<T> ShardRef<T> {
-    /// A reference with a count of its own.
+    /// Makes a reference with a count of its own.
     pub(crate) fn new(value: Arc<T>) -> Self {
         ShardRef(Arc::new(CachePadded::new(value)))
     }
@@ -69,15 +68,15 @@ impl<T> Deref for ShardRef<T> {
     }
 }
 
-/// An engine's metrics of one shard of threads. Relaxed: they are reported, nothing depends on
-/// them.
+/// An engine's metrics of one shard of threads. Accesses are relaxed, because metrics are only
+/// reported.
 #[derive(Debug, Default)]
 struct Shard {
     commits: AtomicU64,
     rollbacks: AtomicU64,
     conflicts: AtomicU64,
-    /// Transactions that began to write on this shard, less those that ended on it: below zero, and
-    /// wrapped around, if they moved.
+    /// Number of transactions that began to write in this shard, minus the number that ended in it.
+    /// The difference wraps around below zero if transactions moved between threads.
     writing: AtomicU64,
 }
 
@@ -124,17 +123,17 @@ impl Metrics {
         self.shard().conflicts.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A transaction has begun to write.
+    /// Counts a transaction that has begun to write.
     pub(crate) fn begins_to_write(&self) {
         self.shard().writing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A transaction that has written ends.
+    /// Counts the end of a transaction that has written.
     pub(crate) fn ends_writing(&self) {
         self.shard().writing.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The sums.
+    /// Returns the sums over all shards.
     pub(crate) fn totals(&self) -> Totals {
         let of = |counter: fn(&Shard) -> &AtomicU64| {
             let parts = self.0.iter().map(|shard| counter(shard).load(Ordering::Relaxed));

@@ -14,16 +14,16 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pin {
-    /// Recovery would begin at the last checkpoint; the next one moves it.
+    /// Recovery would begin at the last checkpoint. The next checkpoint moves this position.
     Checkpoint(Lsn),
-    /// A changed page that is not yet written to its place; the page writer moves it.
+    /// A changed page is not yet written to its place. Writing the page moves this position.
     DirtyPage(Lsn),
-    /// A transaction that has not ended; its first record.
+    /// A transaction has not ended. The position is that of its first record.
     Transaction(TxnId, Lsn),
 }
 
 impl Pin {
-    /// The oldest position that must be kept.
+    /// Returns the oldest position that must be kept.
     pub fn lsn(&self) -> Lsn {
         match self {
             Pin::Checkpoint(lsn) | Pin::DirtyPage(lsn) | Pin::Transaction(_, lsn) => *lsn,
@@ -48,13 +48,13 @@ impl fmt::Display for Pin {
 pub struct Latencies {
     /// Number of operations.
     pub count: u64,
-    /// Half of them took at most this long.
+    /// Half of the operations took at most this time.
     pub p50: Duration,
-    /// 99 of 100 took at most this long.
+    /// 99 of 100 operations took at most this time.
     pub p99: Duration,
-    /// 999 of 1,000 took at most this long.
+    /// 999 of 1,000 operations took at most this time.
     pub p999: Duration,
-    /// The longest.
+    /// The longest time of an operation.
     pub max: Duration,
 }
 
@@ -62,67 +62,68 @@ pub struct Latencies {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenTransaction {
-    /// Its number.
+    /// The transaction's number.
     pub txn: TxnId,
-    /// The time since it began.
+    /// The time since the transaction began.
     pub age: Duration,
-    /// The line of the program that began it, directly or by a call such as
+    /// The line of the program that began the transaction, directly or by a call such as
     /// [`Database::transact`](crate::Database::transact).
     pub origin: &'static Location<'static>,
 }
 
-/// A transaction that waits for others now.
+/// A transaction that waits for other transactions now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingTransaction {
-    /// Its number.
+    /// The transaction's number.
     pub txn: TxnId,
     /// The part of a table that it wants to read or write. `holder_open` is the age of the first of
     /// `blockers`.
     pub wanted: Contested,
-    /// The transactions it waits for: the holders, and those that wait before it.
+    /// The transactions that it waits for: the holders of the keys, and the transactions that wait
+    /// before it.
     pub blockers: Vec<TxnId>,
 }
 
-/// Positions and counters of an open database. Counters count since it was opened.
+/// Positions and counters of an open database. Counters count from its opening on.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stat {
     /// Number of tables.
     pub tables: u64,
-    /// Transactions that have begun to write and not ended.
+    /// Number of transactions that have begun to write and not ended.
     pub transactions_active: u64,
-    /// Transactions committed that had written something.
+    /// Number of committed transactions that had written something.
     pub commits: u64,
-    /// Transactions rolled back that had written something.
+    /// Number of rolled-back transactions that had written something.
     pub rollbacks: u64,
-    /// Calls that failed with `Error::Conflict`.
+    /// Number of calls that failed with `Error::Conflict`.
     pub conflicts: u64,
-    /// Checkpoints completed.
+    /// Number of completed checkpoints.
     pub checkpoints: u64,
     /// Latency of commits of transactions that had written something: from the call until the
     /// commit was acknowledged. Buffered commits, which wait for nothing, are not measured.
     pub commit_latency: Latencies,
-    /// The open transactions, the oldest first. One that is committing is open until the call
-    /// returns.
+    /// The open transactions, the oldest first. A committing transaction is open until the call
+    /// that commits it returns.
     pub transactions_open: Vec<OpenTransaction>,
-    /// The open transactions that wait for others now, by their numbers.
+    /// The open transactions that wait for other transactions now, ordered by their numbers.
     pub waiting: Vec<WaitingTransaction>,
-    /// Time that transactions waited for others: for locks in the paged engine, for a commit under
-    /// way in the memory engine. Waits that ended in an error are counted; waits that are not over
-    /// are not.
+    /// Times that transactions waited for other transactions: for locks in the paged engine, for a
+    /// commit under way in the memory engine. Waits that ended in an error are included, waits
+    /// under way are not.
     pub wait_time: Latencies,
-    /// Device calls that took longer than the log option `stall_after`, and the one that does so at
-    /// present.
+    /// Device calls that took longer than the log option `stall_after`, and the call that does so
+    /// at present.
     pub stalls: Stalls,
-    /// Statistics of one engine only.
+    /// Statistics that only this engine has.
     pub engine: EngineStat,
-    /// The log.
+    /// Positions and counters of the log.
     pub log: LogStat,
 }
 
 impl Stat {
-    /// Statistics of the paged engine, if it is one.
+    /// Returns the statistics of the paged engine; `None` for the memory engine.
     pub fn paged(&self) -> Option<&PagedStat> {
         match &self.engine {
             EngineStat::Paged(paged) => Some(paged),
@@ -130,7 +131,7 @@ impl Stat {
         }
     }
 
-    /// Statistics of the memory engine, if it is one.
+    /// Returns the statistics of the memory engine; `None` for the paged engine.
     pub fn memory(&self) -> Option<&MemoryStat> {
         match &self.engine {
             EngineStat::Paged(_) => None,
@@ -153,47 +154,48 @@ pub enum EngineStat {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PagedStat {
-    /// Lock requests that had to wait.
+    /// Number of lock requests that had to wait.
     pub lock_waits: u64,
-    /// Lock waits ended to break a deadlock.
+    /// Number of lock waits that were ended to break a deadlock.
     pub deadlocks: u64,
     /// Position at which the last completed checkpoint began.
     pub checkpoint_lsn: Lsn,
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Pages in the store, free ones included.
+    /// Number of pages in the store, free pages included.
     pub pages: u64,
-    /// Pages of the store that are free.
+    /// Number of free pages in the store.
     pub pages_free: u64,
-    /// Method by which pages travel:
-    /// [`PagedOptions::page_method`](crate::PagedOptions::page_method), or what it fell back to.
+    /// Method of reading and writing pages:
+    /// [`PagedOptions::page_method`](crate::PagedOptions::page_method), or the method to which it
+    /// fell back.
     pub page_method: Method,
-    /// Pages the cache has room for.
+    /// Number of pages that the cache has room for.
     pub cache_pages: u64,
     /// Bytes of memory that this process might use when it opened the database, of which the cache
-    /// is a share. None if [`PagedOptions::cache_bytes`](crate::PagedOptions::cache_bytes) gave the
-    /// size, or the system does not say.
+    /// is a share. `None` if [`PagedOptions::cache_bytes`](crate::PagedOptions::cache_bytes) gave
+    /// the size, or if the system does not report its memory.
     pub cache_share_of: Option<u64>,
-    /// Pages in the cache.
+    /// Number of pages in the cache.
     pub cached: u64,
-    /// Pages in the cache that differ from the device.
+    /// Number of pages in the cache that differ from the device.
     pub dirty: u64,
-    /// Pages read from the device, or from the system's page cache.
+    /// Number of pages read from the device, or from the system's page cache.
     pub cache_misses: u64,
-    /// Pages given up for others.
+    /// Number of pages evicted from the cache.
     pub evicted: u64,
-    /// Batches of pages that a transaction had to write itself to get room.
+    /// Number of batches of pages that a transaction had to write itself to make room in the cache.
     pub forced: u64,
-    /// Pages written to their place.
+    /// Number of pages written to their place.
     pub pages_written: u64,
-    /// Open read views: transactions with [`Access::ReadOnly`](crate::Access::ReadOnly).
+    /// Number of open read views (transactions with [`Access::ReadOnly`](crate::Access::ReadOnly)).
     pub views: u64,
-    /// Bytes of old values and their keys kept for views; those of open transactions that no view
+    /// Bytes of old values and their keys kept for views. Values of open transactions that no view
     /// needs so far are counted in steps of 64 KiB.
     pub view_bytes: u64,
     /// Maximum of `view_bytes` (`PagedOptions::view_bytes_max`).
     pub view_bytes_max: u64,
-    /// Views that were given up because `view_bytes` was above its maximum.
+    /// Number of views that were given up because `view_bytes` was above its maximum.
     pub views_given_up: u64,
     /// The oldest open view, if there is one.
     pub oldest_view: Option<OldestView>,
@@ -203,7 +205,7 @@ pub struct PagedStat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OldestView {
-    /// Time since it was opened.
+    /// Time since the view was opened.
     pub age: Duration,
 }
 
@@ -211,33 +213,33 @@ pub struct OldestView {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct MemoryStat {
-    /// Bytes of keys, values and what belongs to them, old versions included.
+    /// Bytes of keys, values and their bookkeeping, old versions included.
     pub used_bytes: u64,
-    /// Bytes it may hold at most.
+    /// Maximum of `used_bytes` (`MemoryOptions::memory_bytes`).
     pub limit_bytes: u64,
-    /// Keys, those included that were deleted and are not yet forgotten.
+    /// Number of keys, including deleted keys that are not removed yet.
     pub records: u64,
-    /// Versions that newer ones have replaced and that are not yet given up.
+    /// Number of replaced versions that are not removed yet.
     pub versions_old: u64,
     /// Number of pauses of transactions after a conflict ([`Contention`](crate::Contention)).
     pub pauses: u64,
     /// The oldest open transaction, if old versions are kept for it.
     pub held_by: Option<TxnId>,
-    /// Number of the last complete checkpoint; zero: none yet.
+    /// Number of the last complete checkpoint; zero if there is none yet.
     pub checkpoint: u64,
 }
 
-/// Positions in one stream of the log. The paged engine's log has one.
+/// Positions in one stream of the log. The paged engine's log has one stream.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StreamStat {
-    /// The oldest position kept.
+    /// The oldest position that is kept.
     pub start: Lsn,
-    /// Everything before this is on the device.
+    /// Everything before this position is on the device.
     pub durable: Lsn,
-    /// Everything before this is handed to the operating system.
+    /// Everything before this position is handed to the operating system.
     pub written: Lsn,
-    /// Everything before this is in memory without holes.
+    /// Everything before this position is in memory without holes.
     pub filled: Lsn,
     /// The end of the log.
     pub reserved: Lsn,
@@ -251,49 +253,51 @@ pub struct LogStat {
     pub streams: Vec<StreamStat>,
     /// Medium of the log.
     pub kind: LogKind,
-    /// Method by which its bytes travel: the log option `method`, or what it fell back to.
+    /// Method of writing the log: the log option `method`, or the method to which it fell back.
     pub method: Method,
-    /// Kind of memory of a log in NVRAM, to be shown with every figure measured on it. None for
+    /// Kind of memory of a log in NVRAM, which every figure measured on it must name. `None` for
     /// logs in files.
     pub nvram: Option<Form>,
-    /// Used part of a log in NVRAM, per mille of what writes may take, in the fullest stream. None
-    /// for logs in files.
+    /// Used part of a log in NVRAM, in per mille of the bytes that writes may use, in the fullest
+    /// stream. `None` for logs in files.
     pub fullness: Option<u32>,
     /// Pin that keeps the oldest part of the log.
     pub pinned_by: Pin,
-    /// Bytes between where the database needs the log and its end.
+    /// Bytes of log between the first position that the database needs and the end.
     pub bytes: u64,
-    /// Bytes below that which pins keep, such as a backup's.
+    /// Bytes of log below the first position that the database needs, which pins keep, for example
+    /// the pin of a backup.
     pub pinned_bytes: u64,
     /// The named consumers.
     pub consumers: Vec<katydid_wal::ConsumerStat>,
-    /// Soft limit in bytes: above it checkpoints run one after the other. Without meaning in NVRAM,
-    /// as the next.
+    /// Soft limit in bytes: above it checkpoints run one after the other. Without meaning for a log
+    /// in NVRAM.
     pub soft_bytes: u64,
-    /// Hard limit in bytes: above it writes are refused with `Error::LogFull`.
+    /// Hard limit in bytes: above it writes are refused with `Error::LogFull`. Without meaning for
+    /// a log in NVRAM.
     pub hard_bytes: u64,
-    /// Durable writes or syncs issued.
+    /// Number of durable writes and syncs issued.
     pub syncs: u64,
-    /// Bytes of the log those made durable.
+    /// Bytes of the log that these writes and syncs made durable.
     pub bytes_synced: u64,
     /// Bytes handed to the device, rewritten partial blocks included.
     pub bytes_written: u64,
-    /// Blocked committers that another thread's sync released.
+    /// Number of blocked committers that another thread's sync released.
     pub released: u64,
-    /// Times a background thread of the log woke up.
+    /// Number of times that a background thread of the log woke up.
     pub wakeups: u64,
-    /// Bytes of all log files, those kept for reuse included.
+    /// Bytes of all log files, including files kept for reuse.
     pub bytes_on_disk: u64,
-    /// Bytes prepared ahead.
+    /// Bytes of log prepared ahead.
     pub prepared: u64,
-    /// Incarnation: how often the log was opened.
+    /// Incarnation of the log: the number of its openings.
     pub incarnation: u32,
-    /// All that the log counts.
+    /// All counters of the log.
     pub counters: katydid_wal::Counters,
 }
 
 impl LogStat {
-    /// Bytes appended so far, since the log was created: where its streams end, added up.
+    /// Returns the bytes appended since the log was created: the sum of the ends of its streams.
     pub fn appended(&self) -> u64 {
         self.streams.iter().map(|stream| stream.reserved.get()).sum()
     }

@@ -8,15 +8,14 @@ use crate::opening::OpeningId;
 use std::fmt;
 use std::sync::Arc;
 
-/// A named table of an open database. Cheap to clone; valid until the table is dropped or the
-/// database is closed. It does not keep the database open. After opening again, ask for the table
-/// again: a handle of another opening is refused with
-/// [`Error::ForeignTable`](crate::Error::ForeignTable), also one of the same directory or of a copy
-/// of it.
+/// A handle of a named table of an open database. A handle is cheap to clone, and valid until the
+/// table is dropped or the database is closed. It does not keep the database open. After opening
+/// the database again, ask for the table again: a handle of another opening, even of the same
+/// directory or of a copy, is refused with [`Error::ForeignTable`](crate::Error::ForeignTable).
 #[derive(Clone)]
 pub struct Table {
-    /// The opening that it is a table of: a handle of another one brings that one's locks, pages or
-    /// rows.
+    /// The opening that the table belongs to. A handle of another opening would bring locks, pages
+    /// or rows of that opening.
     opening: OpeningId,
     name: Arc<str>,
     pub(crate) of: ChosenTable,
@@ -27,7 +26,7 @@ impl Table {
         Table { opening, name: name.into(), of }
     }
 
-    /// Fails if it is not a table of `opening`.
+    /// Fails if the table does not belong to `opening`.
     #[inline]
     pub(crate) fn check(&self, opening: OpeningId) -> Result<()> {
         if self.opening == opening { Ok(()) } else { Err(self.foreign()) }
@@ -39,13 +38,13 @@ impl Table {
         Error::ForeignTable { name: self.name().to_owned() }
     }
 
-    /// Name of the table when this handle was asked for. See
+    /// Returns the name that the table had when this handle was made. See
     /// [`Database::rename_table`](crate::Database::rename_table).
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Number of the table, never used again after it is dropped.
+    /// Returns the number of the table, which is never used again after the table is dropped.
     pub fn id(&self) -> TableId {
         self.of.id()
     }

@@ -1,9 +1,9 @@
-//! Test support beyond the API: background work on the caller's thread, for runs that do the same
-//! each time; and every decoder of what a device holds, as a function of bytes, with valid samples
-//! to mutate.
+//! Test support beyond the API: background work on the caller's thread, for reproducible runs; and
+//! every decoder of bytes from a device, as a function, with valid samples to mutate.
 //!
-//! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Sums are
-//! mended after a mutation where one guards all the rest, since nothing would get far without.
+//! A decoder may refuse its input; it must not panic, hang, or allocate without bound. Where a
+//! checksum guards all other bytes, it is corrected after a mutation, because otherwise the decoder
+//! would refuse nearly every mutation at once.
 
 use crate::archive::fuzz as archive;
 use crate::changes::ChangePosition;
@@ -27,9 +27,9 @@ use std::sync::Arc;
 
 pub use katydid_wal::Background;
 
-/// Writes, syncs, prepares segments, takes checkpoints and writes pages back as far as background
-/// threads would have been asked to by now, on a database that was opened with
-/// [`Background::Caller`]; otherwise does nothing.
+/// Does the background work that is due, on a database that was opened with [`Background::Caller`]:
+/// writes and syncs the log, prepares segments, takes checkpoints and writes pages back. Does
+/// nothing on any other database.
 pub fn run_background(database: &Database) {
     database.run_background();
 }
@@ -40,8 +40,8 @@ pub fn close_waits(database: &Database) -> bool {
     database.opening().close_waits()
 }
 
-/// A number of the calling thread that says, among other things, which stream of a log its
-/// transactions go to: the rest of its division by the number of streams.
+/// Returns the shard of the calling thread. Its remainder modulo the number of streams is the
+/// stream of the log that the thread's transactions use.
 pub fn number_of_thread() -> usize {
     crate::shard::shard_of_thread()
 }
@@ -49,7 +49,7 @@ pub fn number_of_thread() -> usize {
 /// Opens a database with a watch over its device whose clock the test moves.
 ///
 /// # Errors
-/// As [`Database::open_in`].
+/// The errors of [`Database::open_in`].
 pub fn open_watched(
     directory: Arc<dyn Directory>,
     options: Options,
@@ -69,11 +69,11 @@ pub struct Beginning {
     pub table: u32,
 }
 
-/// Makes a database that was created, closed and never written to begin elsewhere when it is opened
-/// next. Nothing else has it open.
+/// Sets the first positions and numbers of a database that was created, closed and never written.
+/// They hold from the next opening on. The database must not be open.
 ///
 /// # Errors
-/// `Error::NotFound` if there is none; `Error::LogOpen`, `Error::Device`.
+/// `Error::NotFound` if there is no database; `Error::LogOpen`, `Error::Device`.
 ///
 /// # Panics
 /// If the position is not one that a log can have.
@@ -99,7 +99,7 @@ pub fn begin_at(directory: &dyn Directory, beginning: Beginning) -> crate::Resul
             None => return Err(none()),
         }
     }
-    // A log that does not reach back to its first byte goes with a checkpoint.
+    // A log whose start was trimmed needs a checkpoint.
     let folder = CheckpointFolder::existing(directory, Method::Buffered, database)?.ok_or_else(none)?;
     let writer = folder.begin(checkpoint_number + 1)?;
     let parts = vec![writer.part()?.finish()?];
@@ -119,7 +119,7 @@ const PAGES: &[u8] = include_bytes!("../tests/fixtures/pages-v1");
 const CONTROL: &[u8] = include_bytes!("../tests/fixtures/control-v1");
 const CONTROL_OF_MEMORY: &[u8] = include_bytes!("../tests/fixtures/control-v2");
 const DOUBLE_WRITE: &[u8] = include_bytes!("../tests/fixtures/doublewrite-v1");
-/// A file in `tests/fixtures`: its name in the folder of a backup, and what it holds.
+/// A file in `tests/fixtures`: its name in the folder of a backup, and its bytes.
 macro_rules! kept {
     ($folder:literal, $name:literal) => {
         ($name, include_bytes!(concat!("../tests/fixtures/", $folder, "/backup/", $name)).as_slice())
@@ -156,7 +156,7 @@ const BACKUPS: [&[(&str, &[u8])]; 2] = [
 const PAGE_BYTES: usize = 4096;
 const DATABASE: Id = Id::new(1);
 
-/// All decoders of this crate.
+/// Returns all decoders of this crate.
 pub fn fuzz_targets() -> Vec<Target> {
     let pages: Vec<Vec<u8>> = PAGES.chunks_exact(PAGE_BYTES).map(<[u8]>::to_vec).collect();
     vec![
@@ -175,7 +175,7 @@ pub fn fuzz_targets() -> Vec<Target> {
     ]
 }
 
-/// A page with a mended sum, and changes applied to it if it passes as sound.
+/// Checks a page with a corrected checksum, and applies the sample changes to it if it is sound.
 fn page(input: &[u8]) {
     let mut bytes = input.to_vec();
     bytes.resize(PAGE_BYTES, 0);
@@ -188,7 +188,7 @@ fn page(input: &[u8]) {
     }
 }
 
-/// Decodes the record of a page change in all ways; applies it to `page`.
+/// Decodes the record of a page change in all ways, and applies it to `page`.
 fn apply(record: &[u8], page: &mut [u8]) {
     let Some((&kind, payload)) = record.split_first() else { return };
     let Some(kind) = ChangeKind::decode(16 + kind % 6) else { return };
@@ -212,7 +212,7 @@ fn apply(record: &[u8], page: &mut [u8]) {
     }
 }
 
-/// A record of a page change, applied to each of the sample pages.
+/// Applies a record of a page change to each of the sample pages.
 fn change(input: &[u8]) {
     for sample in PAGES.chunks_exact(PAGE_BYTES) {
         apply(input, &mut sample.to_vec());
@@ -261,7 +261,7 @@ fn changes() -> Vec<Vec<u8>> {
     samples
 }
 
-/// The payloads of the records that belong to no page.
+/// Decodes the input as the payload of each kind of record that belongs to no page.
 fn bookkeeping(input: &[u8]) {
     let _checks = (
         decode_compensation(input).is_ok(),
@@ -318,7 +318,7 @@ fn positions() -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-/// A position as text. One that is read is shown as it was written.
+/// Parses a position from text. A position that was parsed must be displayed as the text.
 fn change_position(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     if let Ok(position) = text.parse::<ChangePosition>() {
@@ -326,7 +326,7 @@ fn change_position(input: &[u8]) {
     }
 }
 
-/// Puts a file where its path says.
+/// Writes a file at its path, and makes the folders on the way.
 fn put_at(directory: Arc<dyn Directory>, path: &str, bytes: &[u8]) -> Option<()> {
     match path.split_once('/') {
         Some((folder, rest)) => put_at(directory.subdirectory(folder).ok()?, rest, bytes),
@@ -334,8 +334,8 @@ fn put_at(directory: Arc<dyn Directory>, path: &str, bytes: &[u8]) -> Option<()>
     }
 }
 
-/// Restores the backup of the input's version to the end of an archive that has the input as its
-/// file, with mended checksums of stretches and of records.
+/// Restores the backup of the input's version to the end of an archive whose only file is the
+/// input, with corrected checksums of stretches and of records.
 fn restore_to_a_point(input: &[u8]) {
     let _refused = restored(input).is_err();
 }

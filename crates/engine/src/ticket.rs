@@ -8,21 +8,21 @@ use std::time::Instant;
 
 pub(crate) type Callback = Box<dyn FnOnce(Result<CommitStamp>) + Send>;
 
-/// The outcome of waiting for the log to come as far as a commit asked.
+/// The outcome of waiting until a commit is as durable as it asked.
 pub(crate) type Outcome = std::result::Result<(), katydid_wal::Error>;
 
-/// A callback, and the result it is given if the log comes as far as its commit asked.
+/// A callback, and the result that it gets if its commit becomes as durable as it asked.
 pub(crate) struct PendingCallback {
     pub(crate) callback: Callback,
     pub(crate) result: Result<CommitStamp>,
-    /// The time from which the commit is measured; none if it is not.
+    /// The time from which the commit's latency is measured; `None` if it is not measured.
     pub(crate) begun: Option<Instant>,
 }
 
-/// A transaction with its place in the log, that may not be durable yet.
+/// A transaction that has its place in the log, and may not be durable yet.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    /// End of its record, or of one that it depends on if it wrote nothing.
+    /// End of the transaction's record; if it wrote nothing, end of a record that it depends on.
     pub(crate) at: StreamLsn,
     pub(crate) dependencies: Dependencies,
     pub(crate) durability: Durability,
@@ -31,17 +31,17 @@ pub(crate) struct Ticket {
     pub(crate) seen_to: Timestamp,
 }
 
-/// An open engine, as a session or commit future keeps it open.
+/// An open engine, as sessions and commit futures use it and keep it open.
 pub(crate) trait OpenEngine: Send + Sync {
     /// Fails if the database was closed.
     fn check_open(&self) -> Result<()>;
-    /// An empty queue of commits.
+    /// Returns an empty queue of commits.
     fn completions(&self) -> Completions<(PendingCallback, Timestamp)>;
-    /// A future of what the ticket waits for.
+    /// Returns a future that is ready when the ticket's commit is as durable as it asked.
     fn wait_async(&self, ticket: &Ticket) -> Completion;
     /// Notes that a commit has seen versions up to `seen_to`. Called just before that commit is
     /// acknowledged, or when it never will be.
     fn acknowledge(&self, seen_to: Timestamp);
-    /// A commit that began at `begun` has come as far as it asked.
+    /// Counts a commit that began at `begun` and is as durable as it asked at `now`.
     fn committed(&self, begun: Instant, now: Instant);
 }

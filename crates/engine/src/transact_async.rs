@@ -1,22 +1,22 @@
 //! Transactions for executors: a body runs on a thread of the database, and the commit is awaited
-//! without one.
+//! without a thread.
 //!
 //! The future's own thread polls; a thread of [`crate::body_threads`] runs the body. They share a
 //! [`Slot`]. Invariants:
 //!
-//! 1. A poll waits for nothing but the slot's latch and those of the threads' list, which are held
-//!    for some instructions.
-//! 2. The body is run by one thread at a time, never by the future's own. What the body holds is
-//!    dropped, and the thread lets go of the database, before the future is ready.
-//! 3. A future that is dropped before [`Stage::Submitting`] commits nothing. From there on its
-//!    commit goes on as that of a dropped [`CommitFuture`].
-//! 4. No waker is called or dropped, and no value of the user's, under the slot's latch.
+//! 1. A poll waits only for the slot's latch and the latch of the body threads, which are held for
+//!    a few instructions.
+//! 2. The body is run by one thread at a time, never by the future's own. The values that the body
+//!    owns, and the thread's handle of the database, are dropped before the future is ready.
+//! 3. A future that is dropped before [`Stage::Submitting`] commits nothing. From that stage on its
+//!    commit goes on, like that of a dropped [`CommitFuture`].
+//! 4. Under the slot's latch no waker is called or dropped, and no value of the user is dropped.
 //!
 //! | the future is dropped | what happens |
 //! |---|---|
 //! | before it was polled | nothing was done |
 //! | while the body waits for a thread | the body is dropped by the dropping thread |
-//! | while the body runs | it runs to its end, which the thread then rolls back; it is not run again |
+//! | while the body runs | the body runs to its end; then the thread rolls the transaction back, and does not run the body again |
 //! | while the transaction gets its place in the log, or later | the commit goes on |
 //!
 //! Latch: a slot's `stage`, a leaf.
@@ -40,7 +40,7 @@ use std::task::{Context, Poll, Waker};
 
 type Body<T, E> = Box<dyn FnMut(&Transaction) -> std::result::Result<T, E> + Send>;
 
-/// Work of a thread.
+/// Work of a body thread.
 struct Work<T, E> {
     database: Database,
     access: Access,
@@ -49,7 +49,7 @@ struct Work<T, E> {
 
 /// Stage of a body.
 enum Stage<T, E> {
-    /// It waits for a thread.
+    /// The body waits for a thread.
     Waiting(Work<T, E>, Waker),
     Running(Waker),
     /// The transaction is getting its place in the log.
@@ -59,7 +59,7 @@ enum Stage<T, E> {
     Over,
 }
 
-// It is moved a few times for each transaction; a box would be one more allocation.
+// An outcome is moved a few times for each transaction; a box would be one more allocation.
 #[allow(clippy::large_enum_variant)]
 enum Outcome<T, E> {
     Submitted(CommitFuture, T),
@@ -73,7 +73,8 @@ struct Slot<T, E> {
 }
 
 impl<T, E> Slot<T, E> {
-    /// Returns whether the transaction may get its place in the log: the future still exists.
+    /// Returns whether the transaction may get its place in the log, which is so if the future
+    /// still exists.
     fn may_submit(&self) -> bool {
         let mut stage = self.stage.lock();
         match mem::replace(&mut *stage, Stage::Over) {
@@ -85,11 +86,11 @@ impl<T, E> Slot<T, E> {
         }
     }
 
-    /// Returns true if the body is to run once more.
+    /// Returns whether the body may run once more, which is so if the future still exists.
     fn may_run_again(&self) -> bool {
         let mut stage = self.stage.lock();
         match mem::replace(&mut *stage, Stage::Over) {
-            // A conflict left nothing of it in the log.
+            // After a conflict nothing of the transaction is in the log.
             Stage::Running(waker) | Stage::Submitting(waker) => {
                 *stage = Stage::Running(waker);
                 true
@@ -108,14 +109,14 @@ impl<T: Send, E: From<Error> + Send> Slot<T, E> {
                 |txn| if self.may_run_again() { body(txn) } else { Err(Error::Closed.into()) },
                 |txn| {
                     if !self.may_submit() {
-                        // Dropped, it is rolled back. The error reaches no caller.
+                        // Dropping `txn` rolls it back. The error reaches no caller.
                         return Err(Error::Closed);
                     }
                     txn.submit_async()
                 },
             );
-            // Dropped before the future returns the outcome: another handle may close the database
-            // then, and open it again.
+            // These are dropped before the future returns the outcome, because then the program may
+            // close the database and open it again.
             drop((body, database));
             outcome
         }));
@@ -149,7 +150,7 @@ impl<T: Send, E: From<Error> + Send> Job for Slot<T, E> {
             }
             _ => {
                 drop(stage);
-                // Values of the user's.
+                // The outcome holds values of the user, whose `drop` may panic.
                 let _reported_by_the_hook = catch_unwind(AssertUnwindSafe(|| drop(outcome)));
             }
         }
@@ -158,11 +159,11 @@ impl<T: Send, E: From<Error> + Send> Job for Slot<T, E> {
 
 /// The future of [`Database::transact_async`](crate::Database::transact_async), of
 /// [`try_transact_async`](crate::Database::try_transact_async), and of
-/// [`view_async`](crate::Database::view_async). It does nothing before it is polled.
+/// [`view_async`](crate::Database::view_async). The future does nothing before it is polled.
 ///
-/// Dropping it before its transaction was submitted rolls the transaction back: a body that waits
-/// for a thread never runs, and one that is running runs to its end without effect. Dropping it
-/// later does not change the outcome.
+/// Dropping the future before its transaction was submitted rolls the transaction back: a body that
+/// waits for a thread never runs, and a running body runs to its end without effect. Dropping the
+/// future later does not change the outcome.
 #[must_use = "nothing is done before the future is polled"]
 pub struct TransactFuture<T, E = Error> {
     state: State<T, E>,
@@ -175,19 +176,19 @@ enum State<T, E> {
     Over,
 }
 
-// Nothing in it is pinned.
+// Nothing in the future is pinned.
 impl<T, E> Unpin for TransactFuture<T, E> {}
 
 impl Database {
     /// Runs `body` in a transaction as [`Database::transact`] does, for programs with any executor:
     /// polling the future never blocks. The body runs on a thread of the database, where it may
-    /// wait for locks and pages. After that the commit takes no thread until it is as durable as
+    /// wait for locks and pages. After that the commit occupies no thread until it is as durable as
     /// the transaction asks.
     ///
-    /// The body runs again after conflicts, like that of `transact`. Bodies begin in the order in
-    /// which their futures were first polled. While a body waits for a lock or for the device,
-    /// another one may run, up to 256 in all. A body should not wait for anything else, such as
-    /// another future of this database: it keeps a thread from other bodies meanwhile.
+    /// The body runs again after conflicts, as in `transact`. Bodies begin in the order in which
+    /// their futures were first polled. While a body waits for a lock or for the device, another
+    /// body may run, up to 256 bodies in all. A body should not wait for anything else, such as
+    /// another future of this database, because it would keep its thread from other bodies.
     ///
     /// [`TransactFuture`] says what happens when the future is dropped. To limit the bodies and
     /// commits in flight, take a [`Permit`](crate::Permit) for each.
@@ -209,10 +210,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Database::transact`]; `Error::Device` if a thread cannot be started.
+    /// The errors of [`Database::transact`]; `Error::Device` if a thread cannot be started.
     ///
     /// # Panics
-    /// The future does if the body did.
+    /// The future panics if the body panicked.
     pub fn transact_async<T: Send + 'static>(
         &self,
         body: impl FnMut(&Transaction) -> Result<T> + Send + 'static,
@@ -221,10 +222,10 @@ impl Database {
     }
 
     /// Runs `body` in a transaction as [`Database::transact_async`] does, with the caller's own
-    /// error type, as [`Database::try_transact`].
+    /// error type, as in [`Database::try_transact`].
     ///
     /// # Errors
-    /// Those of [`Database::try_transact`] and [`Database::transact_async`].
+    /// The errors of [`Database::try_transact`] and [`Database::transact_async`].
     pub fn try_transact_async<T: Send + 'static, E: From<Error> + Send + 'static>(
         &self,
         body: impl FnMut(&Transaction) -> std::result::Result<T, E> + Send + 'static,
@@ -232,9 +233,9 @@ impl Database {
         self.future(Access::ReadWrite, body)
     }
 
-    /// Runs `body` in a read view, as [`Database::begin_read_only`] opens it, for programs with an
-    /// executor: polling the future never blocks. The body runs on a thread of the database, as
-    /// that of [`Database::transact_async`].
+    /// Runs `body` in a read view ([`Database::begin_read_only`]), for programs with an executor:
+    /// polling the future never blocks. The body runs on a thread of the database, as in
+    /// [`Database::transact_async`].
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -251,11 +252,11 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `body` fails with, and those of [`Database::begin_read_only`]; `Error::Device` if a
+    /// The error of `body`; the errors of [`Database::begin_read_only`]; `Error::Device` if a
     /// thread cannot be started.
     ///
     /// # Panics
-    /// The future does if the body did.
+    /// The future panics if the body panicked.
     pub fn view_async<T: Send + 'static>(
         &self,
         body: impl FnMut(&Transaction) -> Result<T> + Send + 'static,
@@ -319,9 +320,9 @@ impl<T: Send + 'static, E: From<Error> + Send + 'static> Future for TransactFutu
 }
 
 impl<T, E> Slot<T, E> {
-    /// Takes the outcome if there is one; otherwise `waker` will be called.
+    /// Takes the outcome if there is one. If there is none, `waker` will be called when there is.
     fn look(&self, waker: &Waker) -> Option<Outcome<T, E>> {
-        // Code of the user's, so outside of the latch.
+        // Cloning a waker runs code of the user, so it is done outside of the latch.
         let mut new = Some(waker.clone());
         let mut stage = self.stage.lock();
         if let Stage::Ready(_) = &*stage {

@@ -1,8 +1,8 @@
-//! Transactions that run again after conflicts, and whose commits are told to callbacks.
+//! Transactions that run again after conflicts, and whose commits are reported to callbacks.
 //!
-//! A session belongs to one thread, and so does a call. Invariant: the callback is queued if the
-//! call returns a value, and is dropped unrun if it returns an error. So each outcome is reported
-//! once.
+//! One thread uses a session and makes these calls. Invariant: the callback is queued if the call
+//! returns a value, and is dropped without being run if the call returns an error. So each outcome
+//! is reported once.
 
 use crate::CommitStamp;
 use crate::database::Database;
@@ -16,8 +16,8 @@ impl Database {
     /// Runs `body` in a transaction and submits its commit. After a conflict `body` runs again, as
     /// in [`Database::transact`]. The call returns the result of `body` when the transaction has
     /// its place in the log. When the commit is as durable as the database asks, the thread that
-    /// polls `session` calls `done` with what [`Transaction::commit`] would return. So one thread
-    /// can have thousands of commits in flight.
+    /// polls `session` calls `done` with the result that [`Transaction::commit`] would return. So
+    /// one thread can have thousands of commits in flight.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -34,8 +34,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Database::transact`], except that `done` gets the errors of a commit that was
-    /// submitted. `Error::ForeignSession` if the session is of another database, or of another
+    /// The errors of [`Database::transact`], except that `done` gets the errors of a commit that
+    /// was submitted. `Error::ForeignSession` if the session is of another database, or of another
     /// opening of this one. After an error the transaction is rolled back, and `done` does not run.
     #[track_caller]
     pub fn transact_with<T>(

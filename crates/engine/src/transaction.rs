@@ -1,18 +1,18 @@
 //! A transaction: reads, writes, and the ways to end it.
 //!
-//! Used by one thread at a time; it may move between threads. The engine isolates it. This file
-//! decides what is refused before the engine is asked: sizes, writes of a transaction that only
-//! reads, handles of another opening, and calls after the database was closed.
+//! One thread at a time uses a transaction, which may move between threads. The engine isolates
+//! transactions. This file makes the checks that need no engine: sizes, writes in a read view,
+//! handles of another opening, and calls after the database was closed.
 //!
 //! Invariants:
 //!
 //! 1. No engine is given a table, session or savepoint of another opening.
-//! 2. What may change the log or a file enters as a call ([`crate::opening`]): commits, rollbacks,
-//!    and, inside the paged engine, writes. A transaction whose call is refused is abandoned: what
-//!    it wrote is undone by the next opening.
-//! 3. The user's code runs outside of calls: keys and values are asked for before, callbacks run
-//!    later, on the thread that polls. No reference to the engine's transaction is held while it
-//!    runs.
+//! 2. Operations that may change the log or a file run inside of a call ([`crate::opening`]):
+//!    commits, rollbacks, and, inside the paged engine, writes. A transaction whose call is refused
+//!    is abandoned: the next opening undoes its writes.
+//! 3. The user's code runs outside of calls: keys and values are converted to bytes before,
+//!    callbacks run later, on the thread that polls. No reference to the engine's transaction is
+//!    held while the user's code runs.
 
 use crate::CommitStamp;
 use crate::Durability;
@@ -35,31 +35,32 @@ use std::panic::Location;
 use std::time::Instant;
 
 /// A transaction: its reads and writes happen all or not at all, and as if no other transaction
-/// ran. Dropping it rolls it back.
+/// ran. Dropping a transaction rolls it back.
 ///
 /// The calls of a transaction take `&self`, so reads, writes and several ranges can take turns. A
 /// transaction may move to another thread between two calls. Two threads cannot use it at once: it
 /// is [`Send`] and not [`Sync`].
 ///
 /// A transaction with [`Access::ReadOnly`] is a read view: it reads one state and takes no locks.
-/// The remarks on locks below do not apply to it.
+/// The remarks on locks below do not apply to read views.
 ///
 /// In the memory engine a transaction that may write validates its reads only when it commits.
-/// Until then its reads may belong to two states; then its commit fails with `Error::Conflict`. So
-/// act on what was read only after the commit, also if the transaction wrote nothing; or read with
-/// [`Access::ReadOnly`]; or use [`Database::transact`](crate::Database::transact), which validates
-/// the reads also before it returns an error.
+/// Until then its reads may belong to two states; in that case its commit fails with
+/// `Error::Conflict`. So act on the values read only after the commit, even if the transaction
+/// wrote nothing; or read with [`Access::ReadOnly`]; or use
+/// [`Database::transact`](crate::Database::transact), which also validates the reads before it
+/// returns an error.
 pub struct Transaction {
     /// Borrowed for the length of one call, or of one step of a range (invariant 3), so a borrow
     /// never meets another one.
     of: RefCell<ChosenTransaction>,
     opening: OpeningId,
     access: Access,
-    /// Its place in the list of open transactions, until it is dropped.
+    /// The transaction's entry in the list of open transactions, until the transaction is dropped.
     listed: Listed,
 }
 
-/// A point in a transaction to roll back to.
+/// A point in a transaction, for [`Transaction::rollback_to`].
 #[derive(Debug, Clone, Copy)]
 pub struct Savepoint {
     pub(crate) opening: OpeningId,
@@ -75,8 +76,8 @@ impl Transaction {
         Transaction { of: RefCell::new(of), opening, access, listed }
     }
 
-    /// Begins the call that ends it. Fails if the database is being closed or was; then it is
-    /// abandoned.
+    /// Begins the call that ends the transaction. If the database is closed or being closed,
+    /// abandons the transaction and fails.
     fn enter_last(&mut self) -> Result<Call<&mut ChosenTransaction>> {
         Call::try_enter(self.of.get_mut()).map_err(|refused| {
             refused.abandon();
@@ -84,7 +85,7 @@ impl Transaction {
         })
     }
 
-    /// Fails if the transaction was begun to read only.
+    /// Returns `Error::ReadOnly` if the transaction was begun for reading only.
     pub(crate) fn check_access(&self) -> Result<()> {
         match self.access {
             Access::ReadWrite => Ok(()),
@@ -92,20 +93,28 @@ impl Transaction {
         }
     }
 
-    /// Its number. `Error::Conflict` names transactions by this number.
+    /// Returns the transaction's number, by which `Error::Conflict` names transactions.
     pub fn id(&self) -> TxnId {
         self.of.borrow().id()
     }
 
-    /// Returns the value of `key`.
+    /// Returns the value of `key`; `None` if it has none. In the paged engine the call locks the
+    /// key, present or not: another transaction that writes the key waits until this transaction
+    /// drops its locks at its end.
+    ///
+    /// # Errors
+    /// `Error::Conflict` if another transaction is in the way, `Error::WaitsForItself` if that
+    /// transaction belongs to the calling thread; `Error::ViewTooOld` in a read view;
+    /// `Error::KeyTooLong`, `Error::ForeignTable`, `Error::TableDropped`, `Error::Closed`; failures
+    /// of the device; `Error::MustRollBack` after an earlier error.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         let key = check_key(table, key.as_ref())?;
         self.of.borrow_mut().get(&table.of, key)
     }
 
-    /// Returns whether `key` has a value. Copies no value, and reads no pages of a long value.
-    /// Errors and locks as [`Transaction::get`].
+    /// Returns whether `key` has a value. The call copies no value, and reads no pages of a long
+    /// value. Errors and locks are those of [`Transaction::get`].
     pub fn contains(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
         let key = check_key(table, key.as_ref())?;
@@ -113,10 +122,11 @@ impl Transaction {
     }
 
     /// Returns the value of `key`, and locks the key so that no other transaction can lock it for
-    /// update or write it. Fails with `Error::ReadOnly` if this transaction cannot write; it may go
-    /// on after that. The memory engine takes no locks: there it is the same as
-    /// [`Transaction::get`], and if two transactions write a key that both have read, the commit of
-    /// one fails with `Error::Conflict`.
+    /// update or write it. Fails with `Error::ReadOnly` if this transaction cannot write; the
+    /// transaction may go on after this error. Other errors are those of [`Transaction::get`]. The
+    /// memory engine takes no locks: there the call is the same as [`Transaction::get`], and if two
+    /// transactions write a key that both have read, the commit of one fails with
+    /// `Error::Conflict`.
     pub fn get_for_update(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -126,13 +136,13 @@ impl Transaction {
 
     /// Returns the first entry in `keys` that no other transaction has locked for update or
     /// written, and locks it for update, like SQL's `FOR UPDATE SKIP LOCKED` with a limit of one
-    /// row. Returns `None` if there is none. It waits for no other transaction.
+    /// row. Returns `None` if there is no such entry. The call waits for no other transaction.
     ///
-    /// Several consumers of one queue get different entries. Each deletes its own, and a consumer
-    /// that rolls back leaves its entry to the others. The keys that were passed over are not
-    /// locked: other transactions may add and change entries there, so this call is not
-    /// serializable. The memory engine takes no locks: there the call returns the first entry of
-    /// the range, and if two transactions take one entry, the commit of one fails with
+    /// Several consumers of one queue get different entries. Each consumer deletes its own entry,
+    /// and a consumer that rolls back leaves its entry to the others. The keys that the call has
+    /// passed over are not locked: other transactions may add and change entries there, so this
+    /// call is not serializable. The memory engine takes no locks: there the call returns the first
+    /// entry of the range, and if two transactions take one entry, the commit of one fails with
     /// `Error::Conflict`.
     ///
     /// ```
@@ -157,7 +167,14 @@ impl Transaction {
         self.range_unlocked(table, keys).next().transpose()
     }
 
-    /// Sets the value of `key`, whether or not it has one.
+    /// Sets the value of `key`, whether or not it has one. In the paged engine the call locks the
+    /// key: another transaction that reads or writes the key waits until this transaction drops its
+    /// locks at its end. Read views do not wait.
+    ///
+    /// # Errors
+    /// `Error::ReadOnly` if the transaction cannot write; `Error::ValueTooLong`; `Error::LogFull`,
+    /// `Error::MemoryFull` or `Error::NoSpace` if there is no room; the errors of
+    /// [`Transaction::get`].
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -166,10 +183,10 @@ impl Transaction {
         self.of.borrow_mut().put(&table.of, key, value)
     }
 
-    /// Sets the value of `key`, which must have none: otherwise fails with `Error::KeyExists`,
-    /// after which the transaction may go on. Before that error the memory engine validates
-    /// everything that the transaction has read, and returns `Error::Conflict` if it did not hold
-    /// at one time.
+    /// Sets the value of `key`, which must have none. If it has one, the call fails with
+    /// `Error::KeyExists`, and the transaction may go on. Before that error the memory engine
+    /// validates all reads of the transaction, and returns `Error::Conflict` if they were not all
+    /// valid at one time. Other errors are those of [`Transaction::put`].
     pub fn insert(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -178,7 +195,8 @@ impl Transaction {
         self.of.borrow_mut().insert(&table.of, key, value)
     }
 
-    /// Removes `key`, and returns whether it was there.
+    /// Removes `key`, and returns whether it was there. Errors and locks are those of
+    /// [`Transaction::put`].
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         table.check(self.opening)?;
         self.check_access()?;
@@ -186,23 +204,25 @@ impl Transaction {
         self.of.borrow_mut().delete(&table.of, key)
     }
 
-    /// Returns the keys in `keys` and their values, in order, from either end. The keys and gaps
-    /// that it has passed are locked: no other transaction can add, change or remove a key there
-    /// before this one ends. (A little more than was returned may be locked.) In the memory engine
-    /// another transaction can; then the commit of this one fails with `Error::Conflict` if its
-    /// place in the order of commits is after that of the other.
+    /// Returns an iterator over the keys in `keys` and their values, in order, from either end. In
+    /// the paged engine the keys and gaps that the iterator has passed are locked: no other
+    /// transaction can add, change or remove a key there before this transaction ends. (A few more
+    /// entries than were returned may be locked.) In the memory engine another transaction can
+    /// change keys there; then the commit of this transaction fails with `Error::Conflict` if it
+    /// comes after that transaction in the order of commits. A step returns the errors of
+    /// [`Transaction::get`].
     ///
-    /// Any [`KeyRange`] will do: `..` for the whole table, `"a".."b"`, a pair of bounds,
+    /// `keys` may be any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, or a
     /// [`Prefix`](crate::Prefix).
     pub fn range<'t>(&'t self, table: &Table, keys: impl KeyRange) -> Range<'t> {
         self.walk(table, keys, Purpose::Read)
     }
 
     /// Reads a range like [`Transaction::range`], and locks each entry for update before it is
-    /// returned. So transactions that change the entries of a range wait for each other in line.
-    /// With `range` all of them would share the locks, and all but one would be rolled back when
+    /// returned. So transactions that change the entries of a range run one after the other. With
+    /// `range` these transactions would share the locks, and all but one would be rolled back when
     /// they write. (Without [`Range::limit`], up to 128 entries more than were returned may be
-    /// locked.) In the memory engine it is the same as `range`.
+    /// locked.) In the memory engine the call is the same as `range`.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -240,13 +260,14 @@ impl Transaction {
         Range::new(&self.of, Ok(ChosenTransaction::range(&table.of, low, high, purpose)))
     }
 
-    /// Returns the entries in `keys` that no other transaction has locked for update or written, in
-    /// order, and locks each for update when it is returned, like SQL's `FOR UPDATE SKIP LOCKED`.
-    /// It waits for no other transaction. [`Transaction::first_unlocked`] has the consequences.
+    /// Returns an iterator over the entries in `keys` that no other transaction has locked for
+    /// update or written, in order. Each entry is locked for update when it is returned, like SQL's
+    /// `FOR UPDATE SKIP LOCKED`. The iterator waits for no other transaction.
+    /// [`Transaction::first_unlocked`] describes the consequences.
     ///
-    /// The range looks at each entry once, also at one that another transaction has locked. A
-    /// consumer begins its next transaction behind the last entry that it got, and begins from the
-    /// start when it finds no more.
+    /// The range looks at each entry once, even if another transaction has locked it. So a consumer
+    /// begins its next transaction behind the last entry that it got, and begins at the start again
+    /// when it finds no more entries.
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -275,18 +296,18 @@ impl Transaction {
         UnlockedRange::new(&self.of, of)
     }
 
-    /// Returns a point in the transaction to roll back to.
+    /// Returns a savepoint: the current point in the transaction, for [`Transaction::rollback_to`].
     pub fn savepoint(&self) -> Savepoint {
         let (txn, opening) = (self.id(), self.opening);
         Savepoint { opening, txn, serial: self.of.borrow_mut().savepoint() }
     }
 
-    /// Undoes everything written since `savepoint`. The savepoint stays valid, and later ones do
-    /// not. Locks are kept.
+    /// Undoes everything that the transaction has written since `savepoint`. The savepoint stays
+    /// valid; later savepoints do not. The transaction keeps its locks.
     ///
     /// # Errors
-    /// `Error::Savepoint` if it belongs to another transaction, also if that is one of another
-    /// database with the same number.
+    /// `Error::Savepoint` if the savepoint belongs to another transaction, even one with the same
+    /// number in another database, or was undone by a rollback to an earlier savepoint.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         if (savepoint.opening, savepoint.txn) != (self.opening, self.id()) {
             return Err(Error::Savepoint);
@@ -299,13 +320,14 @@ impl Transaction {
     /// that wrote nothing has no place in that order.
     ///
     /// # Errors
-    /// `Error::Poisoned`: the transaction may be committed or not; the next opening of the database
-    /// decides. After any other error it is rolled back; in the memory engine `Error::Conflict` is
-    /// one of these.
+    /// After `Error::Poisoned` the transaction may be committed or not; the next opening of the
+    /// database decides. After any other error the transaction is rolled back. The memory engine
+    /// returns `Error::Conflict` if the reads of the transaction are not valid.
     pub fn commit(mut self) -> Result<CommitStamp> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {
-            // It waits in the log at most, whose own end it may wait for.
+            // No call is needed: the commit waits in the log at most, and the end of the log ends
+            // that wait.
             txn.opening().check()?;
             return txn.commit();
         }
@@ -318,15 +340,17 @@ impl Transaction {
         Ok(stamp)
     }
 
-    /// The time from which its commit is measured: none if it wrote nothing, or waits for nothing.
-    /// Two readings of the clock would be a tenth of a buffered commit.
+    /// Returns the time from which the commit's latency is measured; `None` if the transaction
+    /// wrote nothing, or its commit waits for nothing. Two readings of the clock would take a tenth
+    /// of the time of a buffered commit.
     fn commit_begins(&mut self) -> Option<Instant> {
         let txn = self.of.get_mut();
         (txn.has_changes() && txn.durability() != Durability::Buffered).then(Instant::now)
     }
 
-    /// Commits. The future is ready when the commit is as durable as the transaction asks. Dropping
-    /// the future does not change the outcome. Errors as [`Transaction::commit`].
+    /// Commits, and returns a future that is ready when the commit is as durable as the transaction
+    /// asks. Dropping the future does not change the outcome. Errors are those of
+    /// [`Transaction::commit`].
     pub fn commit_async(mut self) -> CommitFuture {
         let begun = self.commit_begins();
         match self.enter_last() {
@@ -345,7 +369,7 @@ impl Transaction {
     }
 
     /// Commits like [`Transaction::commit_with`], but returns at once an error that occurs before
-    /// the transaction has its place in the log; then `done` stays.
+    /// the transaction has its place in the log; `done` then still holds the callback.
     pub(crate) fn submit_with(mut self, session: &Session, done: &mut Option<Callback>) -> Result<()> {
         let begun = self.commit_begins();
         let mut txn = self.enter_last()?;
@@ -356,10 +380,11 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits. When the commit is as durable as the transaction asks, the thread that polls
-    /// `session` calls `done` with what [`Transaction::commit`] would return. A session of another
-    /// database, or of another opening of this one, waits for another log: then the transaction is
-    /// rolled back at once, and that session later calls `done` with `Error::ForeignSession`.
+    /// Commits, and reports the outcome to a callback. When the commit is as durable as the
+    /// transaction asks, the thread that polls `session` calls `done` with the result that
+    /// [`Transaction::commit`] would return. A session of another database, or of another opening
+    /// of this one, cannot wait for this commit: the transaction is rolled back at once, and that
+    /// session later calls `done` with `Error::ForeignSession`.
     pub fn commit_with(mut self, session: &Session, done: impl FnOnce(Result<CommitStamp>) + Send + 'static) {
         let done: Callback = Box::new(done);
         let begun = self.commit_begins();
@@ -376,13 +401,13 @@ impl Transaction {
         session.push(Err(refused), done, None);
     }
 
-    /// Rolls back because the caller gives up, and checks that the caller may say why: its reads
-    /// hold, and are as durable as a commit would be.
+    /// Rolls back a transaction whose body has failed, and checks that the body's error may be
+    /// returned: the transaction's reads are valid, and as durable as a commit would be.
     ///
     /// # Errors
-    /// The caller returns this error in place of its own: the conflict that the transaction met, if
-    /// it met one; a conflict if its reads do not hold any more; `Error::Poisoned` if its reads may
-    /// not survive; `Error::Closed`.
+    /// The caller returns this error in place of its own: the conflict that the transaction has
+    /// met, if it met one; a conflict if its reads are not valid; `Error::Poisoned` if its reads
+    /// may not survive; `Error::Closed`.
     pub(crate) fn conclude(mut self) -> Result<()> {
         let txn = self.of.get_mut();
         if let Some(failure) = txn.failure()
@@ -397,12 +422,12 @@ impl Transaction {
         self.enter_last()?.conclude()
     }
 
-    /// Undoes everything the transaction wrote.
+    /// Undoes all writes of the transaction, and ends it.
     ///
     /// # Errors
     /// `Error::Closed` if the database is closed or is being closed: then the next opening undoes
-    /// the transaction. An error of the device: in the paged engine the transaction keeps its
-    /// locks, and each call that needs them tries again to undo it (`Error::Unended`).
+    /// the transaction. After an error of the device a transaction of the paged engine keeps its
+    /// locks, and each call that needs them tries again to undo the transaction (`Error::Unended`).
     pub fn rollback(mut self) -> Result<()> {
         let txn = self.of.get_mut();
         if !txn.has_changes() {
@@ -414,7 +439,8 @@ impl Transaction {
 }
 
 impl Drop for Transaction {
-    /// Rolls it back, if it has not ended. The next opening undoes what cannot be undone now.
+    /// Rolls the transaction back, if it has not ended. The next opening undoes writes that cannot
+    /// be undone now.
     fn drop(&mut self) {
         if self.of.get_mut().has_changes()
             && let Ok(mut call) = self.enter_last()

@@ -1,5 +1,5 @@
-//! Checking a database that is not open: its files as they lie there, then what opening makes of
-//! them, in memory.
+//! Checks a database that is not open: first its files, then the state that an opening would
+//! recover from them, in memory.
 
 use crate::control::{self, Control};
 use crate::creation;
@@ -18,13 +18,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Database {
-    /// Checks a database that is not open, and changes nothing: its files as they lie there, and
-    /// then what an opening would make of them. For that it is opened in memory: what recovery
-    /// writes goes there, 4 KiB for each block of 4 KiB that it changes; the memory engine takes as
-    /// much memory as it does when it is open.
+    /// Checks a database that is not open, and returns the faults found. The call changes nothing.
+    /// It checks the files first, and then the state that an opening would recover. To recover this
+    /// state the call opens the database with an overlay in memory, to which recovery writes 4 KiB
+    /// for each block of 4 KiB that it changes. The memory engine takes as much memory as when it
+    /// is open.
     ///
-    /// What keeps the database from being opened is among the faults. Where the attempt cannot be
-    /// made, [`VerifyReport::unchecked`] says why.
+    /// A fault that keeps the database from being opened is in the report. If the call cannot try
+    /// to open the database, [`VerifyReport::unchecked`] says why.
     ///
     /// The database cannot be opened during the check.
     ///
@@ -35,14 +36,14 @@ impl Database {
         Self::verify_in(Arc::new(existing(path.as_ref())?), progress)
     }
 
-    /// Verifies like [`Database::verify_path`], in a directory of any device.
+    /// Checks a database in a directory of any device. See [`Database::verify_path`].
     pub fn verify_in(
         directory: Arc<dyn Directory>,
         progress: Option<VerifyProgress>,
     ) -> Result<VerifyReport> {
-        // What a process writes from here on would be taken for damage, or for sound. The control
-        // file is read under the lock: an opening that ends between the two would leave other files
-        // than it names.
+        // Without the lock, a process could write during the check, which would take its writes for
+        // damage, or for sound. The control file is read under the lock as well, because an opening
+        // that ends in between would leave other files than the control file names.
         let _lock = directory.lock_to_read()?;
         check(directory, progress)
     }
@@ -60,7 +61,7 @@ pub(crate) fn check(directory: Arc<dyn Directory>, progress: Option<VerifyProgre
     let opened = Database::open_in(Arc::new(overlay.clone()), options_to_recover(&control));
     let checked = opened.and_then(|database| {
         let checked = if report.clean { None } else { Some(database.verify(progress)?) };
-        // What closing would write is thrown away.
+        // The overlay discards the writes of closing.
         overlay.seal();
         Ok(checked)
     });
@@ -86,7 +87,7 @@ fn options_to_recover(control: &Control) -> Options {
         create: false,
         engine: control.engine.with(
             PagedOptions { cache_bytes: VERIFY_CACHE_BYTES, ..PagedOptions::default() },
-            // It fitted before.
+            // No limit: the data fitted into memory when it was written.
             MemoryOptions { memory_bytes: 1 << 60, ..MemoryOptions::default() },
         ),
         ..Options::default()
@@ -108,13 +109,13 @@ impl VerifyReport {
         }
     }
 
-    /// Judges why the attempt to open it failed: by a fault of the database, or of the attempt.
+    /// Judges why the database could not be opened. Adds a fault of the database to the report, and
+    /// returns a failure of the attempt.
     fn could_not_open(&mut self, error: Error) -> Result<()> {
         match (&error, other_kind(&error)) {
             (Error::Device(cause), _) if !cause.is_not_found() => return Err(error),
             (Error::Poisoned { cause }, _) if matches!(**cause, Error::Device(_)) => return Err(error),
-            // The files were checked as they lie there, and a clean closing leaves nothing to
-            // recover.
+            // The files were checked, and a clean closing leaves nothing to recover.
             (_, Some(log)) if self.clean => {
                 self.notes.push(format!("opening was not tried: the log is of kind {log}"));
             }
@@ -128,7 +129,7 @@ impl VerifyReport {
     }
 }
 
-/// The kind of log that is there, if that is why opening failed.
+/// Returns the kind of the existing log, if opening failed because of that kind.
 fn other_kind(error: &Error) -> Option<LogKind> {
     let Error::LogOpen(error) = error else { return None };
     error.other_kind()

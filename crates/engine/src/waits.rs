@@ -1,8 +1,8 @@
-//! Waits of transactions for other transactions: how long they took, and, of an engine without a
-//! lock manager, which are under way.
+//! Waits of transactions for other transactions: how long they took, and, for an engine without a
+//! lock manager, the waits under way.
 //!
 //! Any thread. Everything here is on paths that wait, so each wait takes the latch of its thread's
-//! shard twice at most. The latches are leaves. Nothing depends on what is kept here but `stat`.
+//! shard up to three times. The latches are leaves. Only `stat` depends on the data kept here.
 
 use crate::events;
 use crate::ids::{TableId, TxnId};
@@ -14,19 +14,20 @@ use hdrhistogram::Histogram;
 use std::fmt;
 use std::time::Duration;
 
-/// Shards: enough for the threads that begin or end a wait at once, and few enough for many
-/// databases in one process.
+/// Number of shards: enough for the threads that begin or end a wait at once, and few enough for
+/// many databases in one process.
 const SHARDS: usize = 16;
-/// The longest time that is told apart: 2^31 microseconds, 35 minutes.
+/// The longest time that is measured: 2^31 microseconds (35 minutes). A longer wait counts as this
+/// time.
 const MICROS_MAX: u64 = 1 << 31;
 
-/// See the head of this file.
+/// The waits of an engine's transactions; see the head of this file.
 pub(crate) struct Waits {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
 }
 
 struct Shard {
-    /// Microseconds, with one significant digit. Made by the first wait.
+    /// Times in microseconds, with one significant digit. The first wait makes the histogram.
     times: Option<Histogram<u64>>,
     under_way: Vec<WaitUnderWay>,
 }
@@ -54,7 +55,7 @@ impl Waits {
         Waits { shards: (0..SHARDS).map(shard).collect() }
     }
 
-    /// A wait took `time`, however it ended.
+    /// Counts a wait that took `time`, however it ended.
     #[cold]
     pub(crate) fn count(&self, time: Duration) {
         events::waited(time);
@@ -75,7 +76,7 @@ impl Waits {
         Listed { waits: self, shard, txn }
     }
 
-    /// The waits that are listed now, by the number of the transaction that waits.
+    /// Returns the waits that are listed now, ordered by the number of the transaction that waits.
     pub(crate) fn under_way(&self) -> Vec<WaitUnderWay> {
         let mut all = Vec::new();
         for shard in &self.shards {
@@ -85,7 +86,7 @@ impl Waits {
         all
     }
 
-    /// Latencies of waits.
+    /// Returns the latencies of all waits so far.
     pub(crate) fn times(&self) -> Latencies {
         let Some(mut all) = empty() else { return Latencies::default() };
         for shard in &self.shards {
@@ -105,8 +106,8 @@ impl Waits {
     }
 }
 
-/// A histogram whose quantiles are at most a sixteenth too large. The bounds are constants that it
-/// accepts.
+/// Returns an empty histogram, whose quantiles are at most a sixteenth too large. It is never
+/// `None`, because the bounds are constants that a histogram accepts.
 fn empty() -> Option<Histogram<u64>> {
     Histogram::new_with_bounds(1, MICROS_MAX, 1).ok()
 }

@@ -1,14 +1,14 @@
 //! A thread that sleeps until it is notified, and then does its work once.
 //!
-//! Any thread notifies; the worker's own thread waits. Notifications that come before the worker
-//! takes one count as one.
+//! Any thread notifies; the worker's own thread waits. Several notifications that come before the
+//! worker takes one count as one.
 //!
-//! 1. After [`Worker::notify`] returned, the thread goes through its work once more, from the
-//!    start, unless it is to stop. So a thread notifies after it has changed what the work is to
-//!    see.
+//! 1. After [`Worker::notify`] has returned, the worker does its work once more, from the start,
+//!    unless it is stopping. So a thread first changes the state that the work must see, and then
+//!    notifies.
 //! 2. A panic of the work is reported to the owner, which shuts the engine off: without the work
 //!    the log would grow until it is full, and the threads that wait for the work would wait for
-//!    ever. The thread goes on waiting for notifications until it is stopped.
+//!    ever. The worker goes on waiting for notifications until it is stopped.
 
 use crate::latch::{Condvar, Mutex};
 use katydid_kernels::notification::Notification;
@@ -22,10 +22,10 @@ struct State {
     stopping: bool,
 }
 
-/// See the head of this file.
+/// A worker thread and its notification; see the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Worker {
-    /// A thread that finds one pending leaves without the latch.
+    /// Pending notification. A thread that finds one pending does not take the latch.
     notification: Notification,
     // Leaf latch.
     state: Mutex<State>,
@@ -42,11 +42,11 @@ impl Worker {
         }
     }
 
-    /// Starts the thread. It does `work` on `owner` after each notification of `worker`, which is
-    /// the owner's, and calls `panicked` after a panic of `work`.
+    /// Starts the thread, which calls `work` with `owner` after each notification, and calls
+    /// `panicked` after a panic of `work`. `worker` returns the owner's worker.
     ///
     /// # Errors
-    /// The system starts no thread.
+    /// The system's error if it cannot start a thread.
     pub(crate) fn start<T: Send + Sync + 'static>(
         owner: &Arc<T>,
         worker: fn(&T) -> &Worker,
@@ -60,7 +60,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Ends the thread after its current work.
+    /// Ends the thread after its current work, and waits for it.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.wake.notify_all();
@@ -68,17 +68,18 @@ impl Worker {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // Panics of the work were reported by the thread itself.
+            // The thread itself has reported panics of the work.
             let _panicked = thread.join();
         }
     }
 
-    /// Returns true if the thread is to end.
+    /// Returns true if the thread must end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.state.lock().stopping
     }
 
-    /// Takes the notification, if there is one, where there is no thread.
+    /// Takes the notification and returns whether there was one. Called where there is no worker
+    /// thread.
     pub(crate) fn take_notification(&self) -> bool {
         self.take(&mut self.state.lock())
     }
@@ -88,7 +89,7 @@ impl Worker {
         std::mem::take(&mut state.notified)
     }
 
-    /// Waits for a notification; `false` if the thread is to end.
+    /// Waits for a notification; `false` if the thread must end.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while !state.notified && !state.stopping {
@@ -102,7 +103,7 @@ impl Worker {
 fn run<T>(weak: &Weak<T>, worker: fn(&T) -> &Worker, work: fn(&T), panicked: fn(&T)) {
     let Some(owner) = weak.upgrade() else { return };
     while worker(&owner).wait() {
-        // The panic itself has been reported by the hook.
+        // The panic hook has reported the panic.
         if catch_unwind(AssertUnwindSafe(|| work(&owner))).is_err() {
             panicked(&owner);
         }
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Its work panics the first time.
+    /// An owner whose work panics when the test says so.
     struct Panics {
         worker: Worker,
         seen: Mutex<Sender<&'static str>>,

@@ -161,7 +161,8 @@ fn crash_at_any_step_leaves_the_old_state_or_the_new_one() {
             let mut acknowledged = None;
             create_and_update(device.directory().as_ref(), &mut acknowledged)
                 .expect_err("the device crashes");
-            // Half of them on a device that leaves garbage in what it was writing: a slot differs from the one before in one sector only.
+            // Every second crash leaves garbage in the sectors that were being written, because
+            // successive slots differ in one sector only.
             let again = match seed % 2 {
                 0 => device.reopen_after_crash(seed),
                 _ => device.reopen_with(seed, Survival::Trash),

@@ -1,5 +1,5 @@
-//! A guide for those who build on Katydid: one page for each question that comes up before the
-//! first release of a program.
+//! A guide for programs that use Katydid: one page for each question that comes up before the first
+//! release of a program.
 //!
 //! The examples of all pages are compiled and run as tests. Whole programs are in the folder
 //! `examples` of the repository: a queue with several consumers, an outbox, a secondary index, and

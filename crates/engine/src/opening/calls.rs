@@ -3,14 +3,15 @@
 //!
 //! Any thread counts its calls. There is a counter for each group of threads (a shard), in a cache
 //! line of its own, so a call touches a cache line that few threads share. A call is an operation
-//! that closing waits for; a visit is a part of one that may reach the device (`opening/mod.rs`).
+//! that closing waits for; a visit is a part of an operation that may reach the device
+//! (`opening/mod.rs`).
 //!
 //! Invariants:
 //!
 //! 1. After [`Calls::refuse`] with [`CLOSING`] no call enters. After [`Calls::refuse`] with
 //!    [`ENDING`] no visit begins either.
-//! 2. A call or visit that entered before is counted until it leaves, also if it leaves by a panic.
-//!    [`Calls::drain`] waits for it.
+//! 2. A call or visit that entered before is counted until it leaves, even if it leaves by a panic.
+//!    [`Calls::drain`] waits for its end.
 //! 3. A thread that holds `asleep` takes no other lock and does not block.
 //!
 //! | atomic | written by | read by | ordering |
@@ -28,13 +29,13 @@ use crate::shard::{SHARDS, shard_of_thread};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No call enters any more.
+/// Flag: no call enters any more.
 pub(super) const CLOSING: u64 = 1;
-/// No visit begins any more.
+/// Flag: no visit begins any more.
 pub(super) const ENDING: u64 = 2;
 const CALL: u64 = 4;
 
-/// See the head of this file.
+/// The counters of calls in flight; see the head of this file.
 #[derive(Debug)]
 pub(super) struct Calls {
     shards: Box<[CachePadded<AtomicU64>]>,
@@ -80,7 +81,7 @@ impl Calls {
         self.left.notify_all();
     }
 
-    /// Sets a bit for good.
+    /// Sets `bit` in all shards, for the rest of the opening.
     pub(super) fn refuse(&self, bit: u64) {
         self.shards.iter().for_each(|shard| {
             shard.fetch_or(bit, Ordering::AcqRel);

@@ -2,33 +2,34 @@
 //! it.
 //!
 //! Any thread. **Identity.** Each opening has a number that no other opening of this process has.
-//! Tables, sessions, savepoints and transactions carry it, and the public handles compare it
-//! wherever one is given to another. A database's own id does not tell openings apart: it is stored
-//! in the directory, so the next opening and a copy of the directory have it too.
+//! Tables, sessions, savepoints and transactions carry it, and the public handles compare the
+//! numbers when one of these objects is passed to another. A database's own id does not tell
+//! openings apart: it is stored in the directory, so the next opening and a copy of the directory
+//! also have it.
 //!
 //! **End.** [`Opening::close`] goes through these phases, on one thread:
 //!
-//! | phase | who is let in | what the closing thread does |
+//! | phase | operations that may enter | what the closing thread does |
 //! |---|---|---|
 //! | open | calls, visits | - |
 //! | closing | visits | ends waits for what open transactions hold; waits for the calls in flight; ends the engine's threads |
-//! | ending | none | waits for the visits in flight; then it is alone: last checkpoint, end of the
-//! log, end of the gate, directory lock |
+//! | ending | none | waits for the visits in flight; then it is alone: last checkpoint, end of the log, end of the gate, directory lock |
 //!
 //! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
 //! shorter stretch inside any operation that may reach the device: reading a page that is not in
 //! memory, with the write-back that makes room for it, or a checkpoint that a writer needs. Reads
-//! from memory are not counted, for they would pay most: they touch no file, and what they wait for
-//! is ended. Commit futures and sessions wait in the log only, whose own `close` ends that.
+//! from memory are not counted, because counting would cost them most. They touch no file, and
+//! closing ends their waits. Commit futures and sessions wait in the log only, and the log's own
+//! `close` ends these waits.
 //!
 //! Invariants:
 //!
 //! 1. When [`Opening::close`] returns, nothing of this opening changes the directory any more, and
 //!    the directory's lock is released. The gate's own end, which refuses and drains the device's
 //!    calls, backs this up.
-//! 2. Every call of [`Opening::close`] returns when the first one is done, with its outcome. Only a
-//!    call from inside the closing thread, which cannot wait for itself, returns `Error::Closed` at
-//!    once.
+//! 2. Every call of [`Opening::close`] waits for the first one, and returns the outcome of the
+//!    first one. Only a call from inside the closing thread, which cannot wait for itself, returns
+//!    `Error::Closed` at once.
 //! 3. A call that entered goes on to its end: nothing refuses it halfway because of the closing.
 //!    Only its waits for open transactions end.
 //! 4. Code of the user (bodies of `transact`, callbacks, progress reports) never runs in a call or
@@ -38,10 +39,10 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `phase` | the closing thread | every operation | release and acquire: a hint for operations that are not counted; `calls` decides the races of those that are |
+//! | `phase` | the closing thread | every operation | release and acquire: a hint for operations that are not counted; for counted operations `calls` decides the races |
 //!
-//! `end` is a leaf latch, and not held while the database is being closed. A crash leaves what a
-//! crash of the process leaves anywhere: the next opening recovers.
+//! `end` is a leaf latch, and not held while the database is being closed. A crash while closing is
+//! like any crash of the process: the next opening recovers.
 
 mod calls;
 mod observed;
@@ -59,13 +60,13 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// Tells one opening from all others of this process.
+/// The number of an opening, unique in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct OpeningId(u64);
 
 impl OpeningId {
     fn next() -> OpeningId {
-        // Relaxed: only that no two get the same matters.
+        // Relaxed, because the numbers only have to differ.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         OpeningId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
@@ -89,15 +90,16 @@ enum End {
     Closed(Result<()>),
 }
 
-/// See the head of this file.
+/// One opening of a database; see the head of this file.
 #[derive(Debug)]
 pub(crate) struct Opening {
     id: OpeningId,
     phase: AtomicU8,
     calls: Calls,
-    /// Run bodies of `transact_async`. They are told to end, and not waited for.
+    /// The threads that run bodies of `transact_async`. Closing tells them to end, and does not
+    /// wait for them.
     pub(crate) bodies: BodyThreads,
-    /// Its open transactions, and how long commits took.
+    /// The open transactions, and the latencies of commits.
     pub(crate) observed: Observed,
     gate: Gate,
     directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
@@ -108,11 +110,12 @@ pub(crate) struct Opening {
 /// Steps of an engine when its database is closed. Each is called once, in this order, on the
 /// closing thread.
 pub(crate) trait Closes {
-    /// Ends the waits for open transactions, which may never end, now and from now on.
+    /// Ends all present and future waits for open transactions, because such a transaction may
+    /// never end.
     fn end_waits(&self);
     /// Ends the threads that work for transactions, after their work. No call is in flight.
     fn stop_threads(&self);
-    /// Takes the last checkpoint and closes the log. Nothing else of the opening runs.
+    /// Takes the last checkpoint and closes the log. No other operation of the opening runs.
     fn finish(&self) -> Result<()>;
 }
 
@@ -123,8 +126,8 @@ pub(crate) trait Opened {
 }
 
 impl Opening {
-    /// The opening of the directory that `gate` stands before, whose lock is held. Transactions
-    /// that are open for longer than `slow` are told of.
+    /// Makes the opening of the directory behind `gate`, whose lock is held. Transactions that are
+    /// open for longer than `slow` are reported.
     pub(crate) fn new(gate: Gate, directory_lock: Box<dyn DirectoryLock>, slow: Duration) -> Opening {
         Opening {
             id: OpeningId::next(),
@@ -157,13 +160,13 @@ impl Opening {
         self.is_at_least(Phase::Closing)
     }
 
-    /// Returns true if only the closing thread runs, or if that is done.
+    /// Returns true if closing has come so far that only the closing thread runs, or has ended.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_at_least(Phase::Ending)
     }
 
-    /// Fails if the database was closed. For operations that are not counted, and inside those that
-    /// are.
+    /// Fails if the database was closed. Called by operations that are not counted, and inside of
+    /// counted ones.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_ending() { Err(Error::Closed) } else { Ok(()) }
@@ -211,21 +214,21 @@ impl Opening {
         outcome
     }
 
-    /// Ends the gate, then gives the directory back.
+    /// Closes the gate, then releases the directory's lock.
     fn give_back(&self) {
         let lock = self.directory_lock.lock().take();
         self.gate.close(lock);
     }
 }
 
-/// A database that could not be opened, or was never closed, gives its directory back as well.
+/// Releases the directory of a database that could not be opened, or was never closed.
 impl Drop for Opening {
     fn drop(&mut self) {
         self.give_back();
     }
 }
 
-/// The end of closing, also by a panic (invariant 5).
+/// Ends closing when dropped, also after a panic (invariant 5).
 struct LastStep<'a> {
     opening: &'a Opening,
     outcome: Result<()>,
@@ -240,7 +243,7 @@ impl Drop for LastStep<'_> {
     }
 }
 
-/// A stretch of an operation that may reach the device, until dropped.
+/// A part of an operation that may reach the device. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Visit<'a> {
     opening: &'a Opening,
@@ -253,20 +256,20 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// A call in flight on a handle, which is used through it; until dropped.
+/// A call in flight, through which the handle is used. It ends when this is dropped.
 pub(crate) struct Call<H: Deref<Target: Opened>> {
     handle: H,
     shard: Shard,
 }
 
 impl<H: Deref<Target: Opened>> Call<H> {
-    /// Begins a call. Fails if the database is being closed or was.
+    /// Begins a call. Fails if the database is closed or being closed.
     #[inline]
     pub(crate) fn enter(handle: H) -> Result<Self> {
         Self::try_enter(handle).map_err(|_refused| Error::Closed)
     }
 
-    /// Begins a call, or gives the handle back if the database is being closed or was.
+    /// Begins a call, or returns the handle if the database is closed or being closed.
     #[inline]
     pub(crate) fn try_enter(handle: H) -> std::result::Result<Self, H> {
         match handle.opening().calls.enter(CLOSING) {

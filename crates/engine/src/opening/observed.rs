@@ -1,8 +1,8 @@
 //! Observations of an opening: its open transactions, and the latencies of commits.
 //!
-//! Any thread. Latencies are counted in buckets of an eighth of a power of two microseconds, so
-//! that a quantile is at most an eighth too large; counters are relaxed, for nothing depends on
-//! them.
+//! Any thread. Latencies are counted in buckets, eight for each power of two of microseconds, so
+//! that a quantile is at most an eighth too large. Accesses to counters are relaxed, because no
+//! decision depends on them.
 
 use super::open_transactions::{Entry, Listed, OpenTransactions};
 use crate::coarse_clock;
@@ -15,20 +15,20 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Shards: enough for the threads that begin transactions at once, and few enough for many
-/// databases in one process.
+/// Number of shards: enough for the threads that begin transactions at once, and few enough for
+/// many databases in one process.
 const SHARDS: usize = 16;
-/// Buckets of a power of two.
+/// Number of buckets for each power of two.
 const PARTS: u64 = 8;
-/// The last bucket holds everything from 2^30 microseconds, 18 minutes, on.
+/// Number of buckets. The last one counts all latencies from 2^30 microseconds (18 minutes) on.
 const BUCKETS: usize = (30 - 3) * PARTS as usize + PARTS as usize + 1;
 
-/// See the head of this file.
+/// The open transactions of an opening and the latencies of its commits.
 #[derive(Debug)]
 pub(crate) struct Observed {
     open: OpenTransactions,
     shards: Box<[CachePadded<Shard>]>,
-    /// Age from which an open transaction is reported as slow; zero: never.
+    /// Age from which an open transaction is reported as slow; never if zero.
     slow: Duration,
 }
 
@@ -40,7 +40,8 @@ struct Shard {
 }
 
 impl Observed {
-    /// Transactions that are open for `slow` or longer are told of ([`crate::events`]); zero: none.
+    /// Reports transactions that are open for `slow` or longer ([`crate::events`]); none if `slow`
+    /// is zero.
     pub(super) fn new(slow: Duration) -> Observed {
         let shard = |_| {
             CachePadded::new(Shard {
@@ -51,13 +52,14 @@ impl Observed {
         Observed { open: OpenTransactions::new(), shards: (0..SHARDS).map(shard).collect(), slow }
     }
 
-    /// Lists a transaction that the calling thread begins. The caller gives its place back.
+    /// Adds a transaction that the calling thread begins to the list. The caller passes the result
+    /// to [`Observed::ends`].
     #[inline]
     pub(crate) fn begins(&self, txn: TxnId, origin: &'static Location<'static>) -> Listed {
         self.open.begins(txn, origin)
     }
 
-    /// Takes a transaction that ends from the list, and reports it if it was slow.
+    /// Removes a transaction that ends from the list, and reports it if it was slow.
     #[inline]
     pub(crate) fn ends(&self, listed: Listed) {
         let ended = self.open.ends(listed);
@@ -72,7 +74,7 @@ impl Observed {
         }
     }
 
-    /// Reports transactions that are open for long by now, each once.
+    /// Reports the open transactions that are slow by now, each once.
     pub(crate) fn tell_slow(&self) {
         if !events::IS_ON || self.slow.is_zero() {
             return;
@@ -84,7 +86,7 @@ impl Observed {
         }
     }
 
-    /// All open transactions, the oldest first.
+    /// Returns all open transactions, the oldest first.
     pub(crate) fn open(&self) -> Vec<OpenTransaction> {
         let mut all: Vec<Entry> = self.open.all().collect();
         all.sort_by_key(|entry| (entry.begun, entry.txn));
@@ -93,7 +95,7 @@ impl Observed {
         all.into_iter().map(describe).collect()
     }
 
-    /// A commit that began at `begun` is acknowledged at `now`.
+    /// Counts a commit that began at `begun` and is acknowledged at `now`.
     pub(crate) fn committed(&self, begun: Instant, now: Instant) {
         events::committed(now.duration_since(begun));
         let micros = u64::try_from(now.duration_since(begun).as_micros()).unwrap_or(u64::MAX);
@@ -104,7 +106,7 @@ impl Observed {
         }
     }
 
-    /// Latencies of commits.
+    /// Returns the latencies of all commits so far.
     pub(crate) fn commits(&self) -> Latencies {
         let mut counts = [0u64; BUCKETS];
         let mut slowest = 0;
@@ -116,7 +118,7 @@ impl Observed {
         }
         let count: u64 = counts.iter().sum();
         let quantile = |per_mille: u64| {
-            // The commit of this rank, from 1.
+            // The rank of the commit to find, counted from 1.
             let rank = (count * per_mille).div_ceil(1000).max(1);
             let mut below = 0;
             let found = counts.iter().position(|count| {
@@ -139,7 +141,7 @@ fn age_of(entry: &Entry) -> Duration {
     coarse_clock::since(entry.begun)
 }
 
-/// The bucket of a number of microseconds.
+/// Returns the bucket of a number of microseconds.
 fn bucket(micros: u64) -> usize {
     if micros < PARTS {
         return micros as usize;
@@ -149,7 +151,7 @@ fn bucket(micros: u64) -> usize {
     (((power - 2) * PARTS + part) as usize).min(BUCKETS - 1)
 }
 
-/// The largest number of microseconds in a bucket.
+/// Returns the largest number of microseconds in a bucket.
 fn end_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < PARTS {

@@ -1,13 +1,14 @@
-//! The list of open transactions: since when each is open, and from which line of the program.
+//! The list of open transactions: when each began, and at which line of the program.
 //!
-//! Any thread. A transaction takes a slot of the shard of the thread that began it, with one
-//! compare-and-swap that other threads meet only when a transaction has moved, and gives the slot
-//! back with one store. `stat` reads slots beside their writers.
+//! Any thread. A transaction takes a slot in the shard of the thread that began it, by one
+//! compare-and-swap, and frees the slot by one store. The compare-and-swap meets another thread
+//! only if threads share the shard, or if a transaction has moved to another thread. `stat` reads
+//! slots while other threads write them.
 //!
 //! Rules:
 //! 1. A slot's `txn` is `FREE`, `TAKEN` while its other fields are written, or the number of its
-//!    transaction. Numbers are never used twice, so a reader that finds one number before and after
-//!    it reads the other fields has read that transaction's.
+//!    transaction. Numbers are never used twice, so a reader that finds the same number before and
+//!    after it reads the other fields has read the fields of that transaction.
 //! 2. A shard grows by whole blocks, each twice as long as the one before, and never shrinks: a
 //!    slot stays where it is until the database is closed.
 
@@ -20,17 +21,17 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Shards: enough for the threads that begin transactions at once, and few enough for many
-/// databases in one process.
+/// Number of shards: enough for the threads that begin transactions at once, and few enough for
+/// many databases in one process.
 const SHARDS: usize = 16;
-/// Slots of a shard's first block.
+/// Number of slots in a shard's first block.
 const FIRST: usize = 8;
-/// Blocks of a shard: for more transactions than memory holds.
+/// Maximum number of blocks in a shard: enough for more transactions than memory holds.
 const BLOCKS: usize = 32;
 const FREE: u64 = TxnId::NONE.get();
 const TAKEN: u64 = u64::MAX;
 
-/// See the head of this file.
+/// The list of open transactions; see the head of this file.
 #[derive(Debug)]
 pub(super) struct OpenTransactions(Box<[CachePadded<Shard>]>);
 
@@ -44,7 +45,7 @@ struct Shard {
 #[derive(Debug)]
 struct Slot {
     txn: AtomicU64,
-    /// By the coarse clock.
+    /// Beginning of the transaction, by the coarse clock.
     begun: AtomicU64,
     origin: AtomicCell<Option<&'static Location<'static>>>,
     /// The number of the last transaction in this slot that was reported as slow.
@@ -55,7 +56,7 @@ struct Slot {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) txn: TxnId,
-    /// A reading of the coarse clock.
+    /// Beginning of the transaction, by the coarse clock.
     pub(super) begun: u64,
     pub(super) origin: &'static Location<'static>,
 }
@@ -72,14 +73,15 @@ impl OpenTransactions {
         OpenTransactions((0..SHARDS).map(|_| CachePadded::default()).collect())
     }
 
-    /// Lists a transaction that the calling thread begins. The caller gives its slot back.
+    /// Adds a transaction that the calling thread begins to the list. The caller passes the result
+    /// to [`OpenTransactions::ends`].
     #[inline]
     pub(super) fn begins(&self, txn: TxnId, origin: &'static Location<'static>) -> Listed {
         let shard = thread_number() % SHARDS;
         Listed { shard: shard as u32, slot: self.0[shard].take(txn, origin) as u32 }
     }
 
-    /// Takes a transaction that ends from the list, and returns what the list said about it.
+    /// Removes a transaction that ends from the list, and returns its entry.
     #[inline]
     pub(super) fn ends(&self, listed: Listed) -> Option<Entry> {
         let shard = &self.0[listed.shard as usize];
@@ -90,14 +92,14 @@ impl OpenTransactions {
         entry
     }
 
-    /// The transactions that are open, in no order. One that begins or ends meanwhile may be
-    /// missing.
+    /// Returns the open transactions, in no order. A transaction that begins or ends meanwhile may
+    /// be missing.
     pub(super) fn all(&self) -> impl Iterator<Item = Entry> {
         self.0.iter().flat_map(|shard| shard.slots()).filter_map(Slot::read)
     }
 
-    /// The transactions that began at `begun` of the coarse clock or earlier and that no earlier
-    /// call has returned.
+    /// Returns the open transactions that began at `begun` of the coarse clock or earlier, except
+    /// those that an earlier call has returned.
     pub(super) fn unreported(&self, begun: u64) -> impl Iterator<Item = Entry> {
         let old = self.0.iter().flat_map(|shard| shard.slots());
         old.filter_map(move |slot| {
@@ -156,7 +158,8 @@ impl Shard {
         taken
     }
 
-    /// The first slot from `hint` on, and then from the first, that `took` accepts.
+    /// Returns the first slot that `took` accepts, from `hint` to the end and then from the first
+    /// slot on. Adds a block if there is none.
     #[cold]
     fn search(&self, hint: usize, took: impl Fn(usize) -> bool) -> usize {
         loop {
@@ -179,12 +182,12 @@ impl Shard {
     }
 }
 
-/// Slots of all blocks before `block`.
+/// Returns the number of slots in all blocks before `block`.
 fn slots_before(block: usize) -> usize {
     (FIRST << block) - FIRST
 }
 
-/// The block of a slot, and the slot's place in it.
+/// Returns the block of a slot, and the slot's index in the block.
 fn block_of(slot: usize) -> (usize, usize) {
     let block = (slot / FIRST + 1).ilog2() as usize;
     (block, slot - slots_before(block))

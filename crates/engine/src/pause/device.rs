@@ -1,4 +1,5 @@
-//! A directory whose every call is a place of [`pause`](super): one where it begins, and one where it has returned.
+//! A directory with two [pause points](super) in every call: one at the beginning of the call, and
+//! one after its return.
 
 use super::{PausePoint, at};
 use katydid_device::nvram::{NvRegion, Persistence};
@@ -12,7 +13,7 @@ pub(crate) struct PausedDirectory(Arc<dyn Directory>);
 #[derive(Debug)]
 struct PausedFile(Arc<dyn File>);
 
-/// `inner` with places.
+/// Returns `inner` with pause points in its calls.
 pub(crate) fn paused(inner: Arc<dyn Directory>) -> Arc<dyn Directory> {
     Arc::new(PausedDirectory(inner))
 }

@@ -1,8 +1,10 @@
-//! Indexes: tables of the keys of another table, in the order of something in its rows.
+//! Indexes: tables of the keys of another table, ordered by terms that a function finds in its
+//! rows.
 //!
-//! Invariant: for each row, an index has one entry for each thing that its function finds in the
-//! row, and no others. [`IndexedTable`] changes the row and the entries in one transaction, so no
-//! crash and no other transaction finds one without the others.
+//! Invariant: for each row, an index has one entry for each term that its function finds in the
+//! row, and no other entries. [`IndexedTable`] changes the row and its entries in one transaction,
+//! so no crash and no other transaction finds a row without its entries, or entries without their
+//! row.
 
 use super::key::{AsKey, Key, encoded};
 use super::value::{AsValue, Value};
@@ -23,7 +25,7 @@ pub struct Index<K, V, I> {
     finds: Arc<KeyExtractor<K, V, I>>,
 }
 
-/// A table with indexes that are kept in the same transaction.
+/// A table with indexes, which every write updates in the transaction of the row.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -51,16 +53,17 @@ pub struct IndexedTable<K, V> {
     indexes: Vec<Arc<dyn RowIndex<K, V>>>,
 }
 
-/// An index, whatever it is ordered by.
+/// An index with terms of any type.
 trait RowIndex<K, V>: Send + Sync {
-    /// Changes the entries of a row from those of its old value to those of its new one.
+    /// Replaces the entries of a row's old value by the entries of its new value.
     fn replace(&self, txn: &Transaction, key: &K, old: Option<&V>, new: Option<&V>) -> Result<()>;
 }
 
 impl<K: Key, V: Value, I: Key> Index<K, V, I> {
-    /// Makes an index that is kept in `table`, which must be used for nothing else. `finds` returns
-    /// the terms by which the index finds a row: an `Option`, a `Vec` or the like, so that a row
-    /// may have no entry or several. It must return the same terms for the same row each time.
+    /// Makes an index that is stored in `table`, which must be used for nothing else. `finds`
+    /// returns the terms by which the index finds a row: an `Option`, a `Vec` or the like, so that
+    /// a row may have no entry or several. `finds` must return the same terms for the same row each
+    /// time.
     pub fn new<J: IntoIterator<Item = I>>(
         table: Table,
         finds: impl Fn(&K, &V) -> J + Send + Sync + 'static,
@@ -69,19 +72,21 @@ impl<K: Key, V: Value, I: Key> Index<K, V, I> {
         Index { entries: TypedTable::new(table), finds: Arc::new(finds) }
     }
 
-    /// Returns the keys of the rows that have the term `what`, in their order. Errors and locks as
-    /// [`Transaction::range`].
+    /// Returns an iterator over the keys of the rows that have the term `what`, in the order of the
+    /// keys. Errors and locks are those of [`Transaction::range`].
     pub fn keys<'t>(&self, txn: &'t Transaction, what: impl AsKey<I>) -> Keys<'t, K, I> {
         Keys { entries: self.entries.range(txn, Prefix((what,))) }
     }
 
-    /// The table of entries: pairs of a term and the key of its row. Do not write to it.
+    /// Returns the table of entries: pairs of a term and the key of its row. Do not write to this
+    /// table.
     pub fn entries(&self) -> &TypedTable<(I, K), ()> {
         &self.entries
     }
 
-    /// Makes all entries anew from the rows, for an index that is added to a table with rows, or
-    /// whose function has changed. All of it is one transaction, which must fit into the log.
+    /// Deletes all entries and makes them again from the rows, for an index that is added to a
+    /// table with rows, or whose function has changed. All changes belong to `txn`, which must fit
+    /// into the log.
     pub fn rebuild(&self, txn: &Transaction, rows: &TypedTable<K, V>) -> Result<()> {
         self.entries.delete_range(txn, ..)?;
         for row in rows.range(txn, ..) {
@@ -119,30 +124,34 @@ impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
         IndexedTable { rows, indexes: Vec::new() }
     }
 
-    /// Adds an index. If the table has rows already, the index must have been kept while they were
-    /// written, or be made by [`Index::rebuild`].
+    /// Adds an index. If the table has rows already, the index must have been updated by every
+    /// write of a row, or be made by [`Index::rebuild`].
     #[must_use]
     pub fn with<I: Key + 'static>(mut self, index: &Index<K, V, I>) -> Self {
         self.indexes.push(Arc::new(index.clone()));
         self
     }
 
-    /// The table of rows, to read from. Writing to it directly does not update the indexes.
+    /// Returns the table of rows, for reading. Writing to that table directly does not update the
+    /// indexes.
     pub fn rows(&self) -> &TypedTable<K, V> {
         &self.rows
     }
 
-    /// See [`Transaction::put`]. It reads the old value for update.
+    /// Sets the value of `key`, and updates the indexes. See [`Transaction::put`]. The call reads
+    /// the old value for update.
     pub fn put(&self, txn: &Transaction, key: impl AsKey<K>, value: impl AsValue<V>) -> Result<()> {
         self.set(txn, key, |_| Some(value.encode_value().into_owned())).map(drop)
     }
 
-    /// See [`Transaction::delete`]. It reads the old value for update.
+    /// Deletes `key` and its entries in the indexes, and returns whether the key was there. See
+    /// [`Transaction::delete`]. The call reads the old value for update.
     pub fn delete(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<bool> {
         self.set(txn, key, |_| None)
     }
 
-    /// See [`TypedTable::update`]. Returns whether the key had a value before.
+    /// Replaces the value of `key` by the result of `change`, and updates the indexes. Returns
+    /// whether the key had a value before. See [`TypedTable::update`].
     pub fn update(
         &self,
         txn: &Transaction,
@@ -176,7 +185,7 @@ impl<K: Key + 'static, V: Value + 'static> IndexedTable<K, V> {
     }
 }
 
-/// The keys of the rows that have a term of an index, from either end.
+/// An iterator over the keys of the rows that have a term of an index, from either end.
 pub struct Keys<'t, K, I> {
     entries: TypedRange<'t, (I, K), ()>,
 }

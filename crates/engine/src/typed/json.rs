@@ -1,12 +1,13 @@
-//! Values as JSON, for types that serde knows. Pure; feature `json`.
+//! Values as JSON, for types that implement serde's traits. Compiled with feature `json`; nothing
+//! here does I/O.
 
 use super::value::{AsValue, Value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 
-/// A value of a typed table that is kept as JSON. `Json(&row)` stands for `Json(row)` where a value
-/// is written. With feature `json`.
+/// A value of a typed table that is stored as JSON. Where a value is written, `Json(&row)` may
+/// stand for `Json(row)`. Needs the feature `json`.
 ///
 /// ```
 /// use katydid::typed::{Json, TypedTable};
@@ -29,12 +30,12 @@ use std::borrow::Cow;
 /// # }
 /// ```
 ///
-/// JSON that is not of the type is `Error::Undecodable`, as any value that is not of its table's
-/// type.
+/// Reading JSON that does not decode to the type fails with `Error::Undecodable`, like any value
+/// that is not of its table's type.
 ///
 /// # Panics
-/// A write does if the type refuses to be serialized, or has a map whose keys are no strings or
-/// numbers: that is a property of the type.
+/// A write panics if the type refuses to be serialized, or has a map whose keys are neither strings
+/// nor numbers. Both are properties of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Json<T>(pub T);
 

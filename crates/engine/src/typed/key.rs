@@ -1,4 +1,5 @@
-//! Keys that are values of Rust types: bytes that are ordered as the values are. Pure.
+//! Keys that are values of Rust types, as bytes that have the order of the values. Nothing here
+//! does I/O.
 //!
 //! | type | bytes |
 //! |---|---|
@@ -7,52 +8,53 @@
 //! | `bool`, `char` | as `u8`, as `u32` |
 //! | `String`, `Vec<u8>` | the bytes, with `00 FF` for each `00`, and `00 00` at the end |
 //! | `[u8; N]` | the bytes |
-//! | `Option<A>` | `00`; or `01` and those of the value |
-//! | a tuple of one to four | those of each, one after the other |
+//! | `Option<A>` | `00` for `None`; `01` and the bytes of the value for `Some` |
+//! | a tuple of one to four | the bytes of each element, one after the other |
 //!
-//! No encoding of a type begins with another one of the type, so a tuple is ordered by its first
-//! element, then by its second, and so on.
+//! No encoding of a value begins with the encoding of another value of its type, so a tuple is
+//! ordered by its first element, then by its second, and so on.
 
 use crate::key_range::{KeyRange, Prefix};
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A value that stands for a key of type `K`: the key, a reference to one, or a borrowed form, as
-/// `str` is of `String`. Tuples may mix them.
+/// A value that can be used as a key of type `K`: the key, a reference to one, or a borrowed form,
+/// such as `str` for `String`. Each element of a tuple may have any of these forms.
 pub trait AsKey<K: ?Sized> {
-    /// Appends the bytes of the key. They must be ordered as the keys are, and none may begin with
-    /// those of another key.
+    /// Appends the bytes of the key to `to`. The bytes must have the order of the keys, and the
+    /// bytes of one key must not begin with the bytes of another key.
     fn encode_key(&self, to: &mut Vec<u8>);
 }
 
 /// The type of a typed table's keys. Implemented for the types in the list of [`crate::typed`].
 pub trait Key: AsKey<Self> + Sized {
-    /// Takes the bytes of one key from the front; `None` if they are not those of a key.
+    /// Takes the bytes of one key from the front of `from`, and returns the key; `None` if the
+    /// bytes are not those of a key.
     fn decode_key(from: &mut &[u8]) -> Option<Self>;
 }
 
 /// The beginning of a key `K`, for [`Prefix`]: a tuple of the first elements, or the first
 /// characters or bytes.
 pub trait KeyPrefix<K> {
-    /// Appends the bytes that all those keys begin with.
+    /// Appends to `to` the first bytes that all keys with this beginning have.
     fn encode_beginning(&self, to: &mut Vec<u8>);
 }
 
-/// Keys of type `K`: `..`; `a..b`, `a..=b`, `a..`, `..b`, `..=b` and pairs of [`Bound`]s over what
-/// stands for a key; or the keys that begin with some elements, `Prefix(("anna",))`, or with some
-/// characters, `Prefix("an")`.
+/// A range of keys of type `K`: `..`; `a..b`, `a..=b`, `a..`, `..b`, `..=b` and pairs of [`Bound`]s
+/// over values that are [`AsKey`]; or a [`Prefix`]: the keys that begin with some elements,
+/// `Prefix(("anna",))`, or with some characters, `Prefix("an")`.
 pub trait TypedKeys<K> {
-    /// The range of the bytes.
+    /// Returns the bounds of the range as bytes.
     fn into_bytes(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>);
 }
 
-/// The bytes of a key.
+/// Returns the bytes of a key.
 pub(super) fn encoded<K>(key: impl AsKey<K>) -> Vec<u8> {
     let mut bytes = Vec::new();
     key.encode_key(&mut bytes);
     bytes
 }
 
-/// The key that has exactly these bytes.
+/// Returns the key that has exactly these bytes, if there is one.
 pub(super) fn decoded<K: Key>(mut bytes: &[u8]) -> Option<K> {
     K::decode_key(&mut bytes).filter(|_| bytes.is_empty())
 }
@@ -308,7 +310,8 @@ mod tests {
     use fastrand::Rng;
     use std::fmt::Debug;
 
-    /// Encodings are ordered as the keys, are read back, and none begins with another.
+    /// Checks that encodings have the order of the keys, are read back, and that none begins with
+    /// another.
     fn check<K: Key + Ord + Debug>(keys: &[K]) {
         for one in keys {
             let bytes = encoded::<K>(one);
@@ -324,7 +327,7 @@ mod tests {
     }
 
     fn bytes(random: &mut Rng) -> Vec<u8> {
-        // Those that the encoding treats apart, often.
+        // These bytes are frequent, because the encoding treats them specially.
         (0..random.usize(..5)).map(|_| [0, 1, 0xFE, 0xFF, b'a'][random.usize(..5)]).collect()
     }
 

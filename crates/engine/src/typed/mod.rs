@@ -1,6 +1,6 @@
 //! Tables whose keys and values have Rust types: a thin layer over [`Table`].
 //!
-//! Keys are encoded so that their bytes are ordered as they are:
+//! Keys are encoded so that the bytes have the order of the keys:
 //!
 //! | type | bytes |
 //! |---|---|
@@ -9,11 +9,12 @@
 //! | `bool`, `char` | as `u8`, as `u32` |
 //! | `String`, `Vec<u8>` | the bytes, with `00 FF` for each `00`, and `00 00` at the end |
 //! | `[u8; N]` | the bytes |
-//! | `Option<A>` | `00`; or `01` and those of the value |
-//! | a tuple of one to four | those of each, one after the other |
+//! | `Option<A>` | `00` for `None`; `01` and the bytes of the value for `Some` |
+//! | a tuple of one to four | the bytes of each element, one after the other |
 //!
-//! Values are encoded by [`Value`]; with feature `json`, `Json<T>` does that for types that serde
-//! knows. Nothing in the database says which types a table has; the program that opens it does.
+//! Values are encoded by [`Value`]; with feature `json`, `Json<T>` encodes types that implement
+//! serde's traits. The database does not store the types of a table: the program that opens the
+//! table chooses them.
 
 mod index;
 #[cfg(feature = "json")]
@@ -37,8 +38,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// A [`Table`] whose keys are `K` and whose values are `V`. Its methods are those of
-/// [`Transaction`], with their errors and locks, and `Error::Undecodable` for a key or a value that
-/// is not of its type.
+/// [`Transaction`], with the errors and locks of those methods, and with `Error::Undecodable` for a
+/// key or a value that is not of its type.
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {
@@ -67,50 +68,51 @@ pub struct TypedTable<K, V> {
 }
 
 impl<K: Key, V: Value> TypedTable<K, V> {
-    /// The table with these types.
+    /// Makes a typed table of `table`.
     pub fn new(table: Table) -> Self {
         TypedTable { table, of: PhantomData }
     }
 
-    /// The table, whose keys and values are bytes.
+    /// Returns the table, whose keys and values are bytes.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// See [`Transaction::get`].
+    /// Returns the value of `key`. See [`Transaction::get`].
     pub fn get(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<Option<V>> {
         let key = encoded(key);
         txn.get(&self.table, &key)?.map(|value| self.value(&key, &value)).transpose()
     }
 
-    /// See [`Transaction::get_for_update`].
+    /// Returns the value of `key`, and locks the key for update. See
+    /// [`Transaction::get_for_update`].
     pub fn get_for_update(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<Option<V>> {
         let key = encoded(key);
         txn.get_for_update(&self.table, &key)?.map(|value| self.value(&key, &value)).transpose()
     }
 
-    /// See [`Transaction::contains`].
+    /// Returns whether `key` has a value. See [`Transaction::contains`].
     pub fn contains(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<bool> {
         txn.contains(&self.table, encoded(key))
     }
 
-    /// See [`Transaction::put`].
+    /// Sets the value of `key`. See [`Transaction::put`].
     pub fn put(&self, txn: &Transaction, key: impl AsKey<K>, value: impl AsValue<V>) -> Result<()> {
         txn.put(&self.table, encoded(key), value.encode_value())
     }
 
-    /// See [`Transaction::insert`].
+    /// Sets the value of `key`, which must have none. See [`Transaction::insert`].
     pub fn insert(&self, txn: &Transaction, key: impl AsKey<K>, value: impl AsValue<V>) -> Result<()> {
         txn.insert(&self.table, encoded(key), value.encode_value())
     }
 
-    /// See [`Transaction::delete`].
+    /// Deletes `key`, and returns whether it was there. See [`Transaction::delete`].
     pub fn delete(&self, txn: &Transaction, key: impl AsKey<K>) -> Result<bool> {
         txn.delete(&self.table, encoded(key))
     }
 
-    /// Sets `key` to what `change` makes of its value, as [`Transaction::update`] does. Returns
-    /// whether it has a value afterwards.
+    /// Replaces the value of `key` by the result of `change`, as [`Transaction::update`] does.
+    /// Returns whether the key has a value afterwards.
     pub fn update(
         &self,
         txn: &Transaction,
@@ -127,11 +129,12 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         }
     }
 
-    /// See [`Transaction::range`].
+    /// Returns an iterator over the keys in `keys` and their values. See [`Transaction::range`].
     pub fn range<'t>(&self, txn: &'t Transaction, keys: impl TypedKeys<K>) -> TypedRange<'t, K, V> {
         TypedRange { of: txn.range(&self.table, keys.into_bytes()), table: Self::new(self.table.clone()) }
     }
 
+    /// Returns an iterator over the keys in `keys` and their values, which locks each for update.
     /// See [`Transaction::range_for_update`].
     pub fn range_for_update<'t>(
         &self,
@@ -142,7 +145,8 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         TypedRange { of, table: Self::new(self.table.clone()) }
     }
 
-    /// See [`Transaction::range_unlocked`].
+    /// Returns an iterator over the entries in `keys` that no other transaction has locked. See
+    /// [`Transaction::range_unlocked`].
     pub fn range_unlocked<'t>(
         &self,
         txn: &'t Transaction,
@@ -152,32 +156,32 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         TypedUnlockedRange { of, table: Self::new(self.table.clone()) }
     }
 
-    /// See [`Transaction::first`].
+    /// Returns the least key and its value. See [`Transaction::first`].
     pub fn first(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
         txn.first(&self.table)?.map(|row| self.row(row)).transpose()
     }
 
-    /// See [`Transaction::last`].
+    /// Returns the greatest key and its value. See [`Transaction::last`].
     pub fn last(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
         txn.last(&self.table)?.map(|row| self.row(row)).transpose()
     }
 
-    /// See [`Transaction::pop_first`].
+    /// Removes the least key, and returns it with its value. See [`Transaction::pop_first`].
     pub fn pop_first(&self, txn: &Transaction) -> Result<Option<(K, V)>> {
         txn.pop_first(&self.table)?.map(|row| self.row(row)).transpose()
     }
 
-    /// See [`Transaction::is_empty`].
+    /// Returns whether the table has no key. See [`Transaction::is_empty`].
     pub fn is_empty(&self, txn: &Transaction) -> Result<bool> {
         txn.is_empty(&self.table)
     }
 
-    /// See [`Transaction::count`].
+    /// Returns the number of the table's keys in `keys`. See [`Transaction::count`].
     pub fn count(&self, txn: &Transaction, keys: impl TypedKeys<K>) -> Result<u64> {
         txn.count(&self.table, keys.into_bytes())
     }
 
-    /// See [`Transaction::delete_range`].
+    /// Removes all keys in `keys`, and returns their number. See [`Transaction::delete_range`].
     pub fn delete_range(&self, txn: &Transaction, keys: impl TypedKeys<K>) -> Result<u64> {
         txn.delete_range(&self.table, keys.into_bytes())
     }
@@ -213,14 +217,15 @@ impl<K, V> fmt::Debug for TypedTable<K, V> {
     }
 }
 
-/// The keys and values of a range of a typed table, from either end. See [`Range`].
+/// An iterator over the keys and values of a range of a typed table, from either end. See
+/// [`Range`].
 pub struct TypedRange<'t, K, V> {
     of: Range<'t>,
     table: TypedTable<K, V>,
 }
 
 impl<K: Key, V: Value> TypedRange<'_, K, V> {
-    /// See [`Range::limit`].
+    /// Ends the range after `entries` entries. See [`Range::limit`].
     #[must_use]
     pub fn limit(self, entries: usize) -> Self {
         TypedRange { of: self.of.limit(entries), ..self }
@@ -251,7 +256,8 @@ impl<K, V> fmt::Debug for TypedRange<'_, K, V> {
     }
 }
 
-/// The unlocked keys and values of a range of a typed table. See [`Transaction::range_unlocked`].
+/// An iterator over the unlocked keys and values of a range of a typed table. See
+/// [`Transaction::range_unlocked`].
 pub struct TypedUnlockedRange<'t, K, V> {
     of: UnlockedRange<'t>,
     table: TypedTable<K, V>,

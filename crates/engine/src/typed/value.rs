@@ -1,11 +1,11 @@
-//! Values of Rust types as bytes. Pure.
+//! Values of Rust types as bytes. Nothing here does I/O.
 
 use std::borrow::Cow;
 
-/// A value that stands for one of type `V`: the value, a reference to one, or a borrowed form, as
-/// `str` is of `String`.
+/// A value that can be used as a value of type `V`: the value itself, a reference to it, or a
+/// borrowed form, such as `str` for `String`.
 pub trait AsValue<V: ?Sized> {
-    /// The bytes of the value.
+    /// Returns the bytes of the value.
     fn encode_value(&self) -> Cow<'_, [u8]>;
 }
 
@@ -36,7 +36,7 @@ pub trait AsValue<V: ?Sized> {
 /// }
 /// ```
 pub trait Value: AsValue<Self> + Sized {
-    /// The value that has exactly these bytes; `None` if there is none.
+    /// Returns the value that has exactly these bytes; `None` if there is none.
     fn decode_value(bytes: &[u8]) -> Option<Self>;
 }
 

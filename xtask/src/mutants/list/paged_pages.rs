@@ -72,8 +72,8 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "a database is believed before its names are synced",
         file: "crates/engine/src/open.rs",
-        old: "    directory.sync()?;\n    // Once more",
-        new: "    // Once more",
+        old: "    directory.sync()?;\n    // Check again",
+        new: "    // Check again",
         tests: TRUST,
     },
     Mutant {
