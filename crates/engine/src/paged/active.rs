@@ -83,11 +83,11 @@ struct Shard {
     /// Empty lists of locks, for reuse.
     locks: Mutex<Vec<TxnLocks>>,
     /// Log session, opened by the first append. Only the first `ActiveTable::sessions` shards use
-    /// theirs.
+    /// their session.
     session: Mutex<Option<wal::Session>>,
 }
 
-/// All slots, and the log sessions that fill them.
+/// All slots, and the log sessions of the threads that write.
 #[derive(Debug)]
 pub(crate) struct ActiveTable {
     shards: Box<[CachePadded<Shard>]>,
@@ -127,7 +127,8 @@ impl ActiveTable {
         (next + 1) * SHARDS as u64
     }
 
-    /// A writer with a free slot, which counts as occupied from its first record on.
+    /// Returns a writer with a free slot. The slot is occupied from the transaction's first record
+    /// on.
     pub(crate) fn take_writer(&self, txn: TxnId) -> Box<Writer> {
         let idle = self.shards[shard_of_thread()].idle.lock().pop();
         let mut writer = idle.unwrap_or_else(|| {

@@ -1,9 +1,9 @@
 //! Memory that the cache of pages may take.
 //!
-//! Pure function, called by the thread that opens. A size in the options is used as it is. Without
-//! one, the cache takes a share of the memory that this process may use. With buffered I/O the
-//! share is smaller, because the system's page cache keeps pages, too: the memory that the store
-//! does not take serves pages that are not in its own cache.
+//! `CacheSize::of` is pure; the thread that opens calls it. A size in the options is used as it is.
+//! Without one, the cache takes a share of the memory that this process may use. With buffered I/O
+//! the share is smaller, because the system's page cache keeps pages, too: the memory that the
+//! store does not take serves pages that are not in its own cache.
 
 use katydid_device::Method;
 

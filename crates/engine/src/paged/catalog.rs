@@ -1,7 +1,7 @@
 //! The catalog: a tree of its own, which maps the name of a table to its number and the root of its
 //! tree.
 //!
-//! Pure functions. An entry is `table u32`, zero `u32`, `root u64`, little-endian.
+//! The functions are pure. An entry is `table u32`, zero `u32`, `root u64`, little-endian.
 //!
 //! A bulk load has an entry, too, for the tree that it fills beside the table's own. Its key is a
 //! byte with which no name begins, a byte that tells whether the load is committed, and the number

@@ -1,10 +1,11 @@
 //! Fuzzy checkpoints, and the thread that takes them and writes pages back.
 //!
-//! A checkpoint stops no transaction. It (1) writes back pages that were dirty since before the
-//! previous one, so that the log's start can move, (2) appends its begin record and passes a
-//! barrier of the log, so that all that is appended later lies above it, (3) captures the active
-//! transactions and then the dirty pages, (4) appends what it captured and its end record, (5)
-//! makes that durable, (6) names its begin record in the control file, durably, (7) trims the log.
+//! A checkpoint stops no transaction. It (1) writes back pages that have been dirty since before
+//! the previous checkpoint, so that the log's start can move, (2) appends its begin record and
+//! passes a barrier of the log, so that all that is appended later lies above it, (3) captures the
+//! active transactions and then the dirty pages, (4) appends what it captured and its end record,
+//! (5) makes that durable, (6) names its begin record in the control file, durably, (7) trims the
+//! log.
 //!
 //! Invariants:
 //!
@@ -126,8 +127,8 @@ impl Engine {
     }
 
     /// Called after the device refused space to an operation. Has the worker take a checkpoint,
-    /// which gives log segments back. If a checkpoint could trim little, none is taken, because its
-    /// records come out of the reserve that rollback relies on.
+    /// which gives log segments back. If a checkpoint could trim little, none is taken, because a
+    /// checkpoint's records come out of the reserve that rollback relies on.
     pub(crate) fn refused_for_space(&self) {
         if self.log_bytes() < WORTH_BYTES || self.head().is_some() {
             return;

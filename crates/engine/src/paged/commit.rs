@@ -62,8 +62,8 @@ impl PagedTransaction {
         if release_now {
             engine.show_to_views(self.images.as_deref(), end);
         }
-        // These include values that a rollback to a savepoint brought back: from now on another
-        // transaction may free their pages.
+        // The images also have long values that a rollback to a savepoint brought back: from now on
+        // another transaction may free their pages.
         if let Some(images) = &self.images {
             engine.views.settle_long(images, |versions, chain| engine.read_long(versions, chain));
         }

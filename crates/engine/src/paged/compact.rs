@@ -90,7 +90,7 @@ pub(crate) fn compact(
         let _removed = directory.remove(NEW_FILE_NAME);
         return written;
     }
-    // This also makes the name of the new file durable, before it replaces the old one.
+    // The sync also makes the name of the new file durable, before that file replaces the old one.
     match directory.remove(double_write::FILE_NAME) {
         Err(error) if !error.is_not_found() => return Err(error.into()),
         _ => directory.sync()?,
@@ -236,7 +236,7 @@ impl Used {
             PageId::CATALOG_ROOT => Source::Page(new),
             _ if map::is_own_page(new, self.page_bytes) => Source::Map,
             _ => {
-                // Subtracts the number of own pages below it: three, and all maps but the first.
+                // Subtracts the number of own pages below `new`: three, and all maps but the first.
                 let nth = new.get() - 3 - new.get() / per_map;
                 let word = self.before.partition_point(|before| *before <= nth) - 1;
                 let mut bits = self.words[word];

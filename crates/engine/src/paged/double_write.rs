@@ -10,7 +10,7 @@
 //!
 //! 1. The first in-place write of a batch begins after the durable write of that batch to the area
 //!    has returned.
-//! 2. The area is written again only after the sync of the database file that follows a batch has
+//! 2. After a batch, the area is written again only when the sync of the database file has
 //!    returned.
 //! 3. Every page of the database file, except the file's header and new maps (`space`), is written
 //!    this way. So a valid copy in the area is the newest version of its page of which any write
@@ -167,7 +167,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
-/// Contents of a header block of the area. Pure; no input panics.
+/// Contents of a header block of the area. Decoding panics on no input.
 #[derive(Debug, PartialEq, Eq)]
 enum Header {
     /// The header was never written, or an interrupted write left arbitrary bytes in it. No

@@ -2,7 +2,8 @@
 //!
 //! The keys go into a tree of their own beside the table's (`tree::load`). The catalog names that
 //! tree from its first page on. A load runs on the caller's thread, which has the table's exclusive
-//! lock. The table lists its steps, and what the next opening does after a crash that follows each:
+//! lock. These are its steps, each with what the next opening does after a crash that follows the
+//! step:
 //!
 //! | step | then the next opening |
 //! |---|---|

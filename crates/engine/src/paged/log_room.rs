@@ -52,7 +52,7 @@ impl Engine {
         self.log.fullness().unwrap_or(0)
     }
 
-    /// Returns whether so much of the log is taken that the next checkpoint is due.
+    /// Returns whether the taken share of the log makes the next checkpoint due.
     pub(crate) fn is_share_taken(&self) -> bool {
         self.log.fullness().is_some_and(|taken| self.schedule.share.is_due(taken))
     }

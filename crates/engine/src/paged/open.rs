@@ -1,8 +1,9 @@
 //! Opening a paged database: creation, restart, and the end.
 //!
-//! Runs on the thread that opens or closes. Each step relies only on the steps before it, in an
-//! order that begins in [`crate::open`]: identity of the other files, torn pages, log, analysis,
-//! redo, free pages, undo, checkpoint. Other threads see the database only after the last step.
+//! Runs on the thread that opens or closes. Each step relies only on the steps before it.
+//! [`crate::open`] has the first ones; these follow here: identity of the other files, torn pages,
+//! log, analysis, redo, free pages, undo, checkpoint. Other threads see the database only after the
+//! last step.
 
 use crate::checkpoint_schedule::{CheckpointSchedule, TakesCheckpoints};
 use crate::control::{Control, ControlFile};

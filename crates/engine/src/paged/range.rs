@@ -5,16 +5,16 @@
 //! reach, (2) locks the interval up to there, which may wait, and (3) checks that the leaves of
 //! these entries have not changed since (1), or reads them again. From then on no other transaction
 //! can change them. So the fetch includes entries that were inserted before (2), and lacks entries
-//! that were deleted before it.
+//! that were deleted before (2).
 //!
 //! 1. Every entry given out, and every place passed over as empty, lies inside a locked interval.
-//!    It was read, or found unchanged since it was read, after the lock was granted.
+//!    Each was read, or found unchanged since it was read, after the lock was granted.
 //! 2. `front` holds the entries last fetched from the low end, which lie below `low`, ascending.
 //!    `back` holds those last fetched from the high end, which lie above `high`, descending. So no
 //!    entry is in both.
 //! 3. An entry is given out as the transaction's own writes have left it. A step after a write to
 //!    the table, or after a rollback to a savepoint, first drops the fetched entries that no step
-//!    has taken. These then lie between `low` and `high` again.
+//!    has taken. The dropped entries then lie between `low` and `high` again.
 //! 4. A range that is walked for update locks each entry for update before it locks the interval.
 //!    So if two transactions take the same entries, the second one waits before it has locked
 //!    anything that the first one wants to change.

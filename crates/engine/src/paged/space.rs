@@ -1,6 +1,6 @@
 //! Allocation of pages of the database file, and its growth.
 //!
-//! The truth is in the map pages (`page::map`), which logged records change like any page. This
+//! The map pages (`page::map`) are authoritative; logged records change them like any page. This
 //! file keeps a copy of their bits in memory, in which the bits of pages that are handed out and
 //! not logged yet are set, too. So finding a free page touches no page and takes no page latch. A
 //! page becomes the caller's in two steps: [`Space::reserve`] takes it in memory; then the caller's
@@ -253,8 +253,8 @@ impl Space {
         if used.free <= floor {
             return None;
         }
-        // Not tested at every page: on a full device each page would notify the page writer in
-        // vain.
+        // Not tested for every page that is taken: on a full device each test would notify the page
+        // writer in vain.
         if used.free.is_multiple_of(16)
             && used.free < self.reserve + Self::ahead(used.prepared, self.page_bytes) / 2
         {

@@ -51,7 +51,7 @@ pub(crate) struct PagedTransaction {
     pub(super) options: TransactionOptions,
     /// Maximum wait for room in a log in NVRAM.
     patience: Duration,
-    /// `None` for a transaction that only reads, and after the transaction has ended.
+    /// The transaction's locks; `None` if it only reads or has ended.
     pub(super) locks: Option<TxnLocks>,
     /// View of a transaction that only reads. Such a transaction has no locks.
     view: Option<View>,
@@ -64,8 +64,8 @@ pub(crate) struct PagedTransaction {
     /// Counts writes for ranges that have copied entries.
     own_writes: OwnWrites,
     pub(super) depends: Lsn,
-    /// End of the commit record, once the record has a place. A panic that ends the transaction
-    /// while it still holds locks releases them with this position.
+    /// End of the commit record, once the record has a place. If a panic ends the transaction while
+    /// it holds locks, they are released with this position.
     pub(super) pre_committed: Option<Lsn>,
     /// Way to end the transaction later if its rollback fails.
     ending: Ending,

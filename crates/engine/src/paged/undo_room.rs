@@ -1,4 +1,4 @@
-//! Room in the log that transactions reserve for their undo. Pure functions.
+//! Room in the log that transactions reserve for their undo. The functions do no I/O.
 
 use crate::paged::change::ChangeKind;
 use katydid_wal::Stream;

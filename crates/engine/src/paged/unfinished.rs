@@ -3,8 +3,9 @@
 //!
 //! A rollback reads pages and appends to the log, and so does the freeing of long values after a
 //! commit. Either can meet an error that does not shut the gate: a page that cannot be read at the
-//! moment, or no space. Such a transaction is set aside here. The checkpoint thread, `close`, and
-//! each thread that meets its locks or the part of the log that it keeps try again to end it.
+//! moment, or no space. A transaction that meets such an error is set aside here. The engine tries
+//! again to end it on the checkpoint thread, in `close`, and on each thread that meets its locks or
+//! the part of the log that it keeps.
 //!
 //! The transaction's own thread sets it aside; the threads named above take turns. Invariants:
 //!

@@ -6,9 +6,9 @@
 //! once at an entry that another transaction has locked. Invariants:
 //!
 //! 1. An entry that is returned was locked before its value was read.
-//! 2. The transaction depends on every commit whose deletion may be why a key was not met
-//!    ([`LockSpace::dependence_of`]), and on the commit that wrote the entry. It does not depend on
-//!    transactions whose locked entries were passed over: the range is not isolated from them.
+//! 2. The transaction depends on every commit that may have deleted a key before the range came to
+//!    it ([`LockSpace::dependence_of`]), and on the commit that wrote the entry. It does not depend
+//!    on transactions whose locked entries were passed over: the range is not isolated from them.
 //! 3. After the transaction has written to the table, the copied entries that were not returned are
 //!    dropped and copied again.
 //!
@@ -153,7 +153,8 @@ impl EngineRange<PagedTransaction> for UnlockedRange {
         self.ended = true;
         transaction.enter(&self.table)?;
         let found = self.search(transaction)?;
-        // Read after the tree, because a deletion records its commit before its locks are released.
+        // The dependency is read after the tree, because a deletion records its commit before its
+        // locks are released.
         transaction.depend_on(self.table.space.dependence_of(std::iter::empty()));
         transaction.await_read_durability()?;
         self.ended = !found;

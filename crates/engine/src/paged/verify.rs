@@ -107,7 +107,8 @@ pub(crate) fn verify_in(
         // Before recovery, the links between pages cannot be checked.
         return Ok(report);
     }
-    // A double-write area of its own, in memory. It stays empty, because nothing is written.
+    // The pool gets a double-write area of its own, in memory. It stays empty, because nothing is
+    // written.
     let nowhere = katydid_device::MemoryDirectory::new();
     let double_write =
         DoubleWrite::open(&nowhere, katydid_device::Method::Buffered, control.database, page_bytes)?;
@@ -119,7 +120,7 @@ pub(crate) fn verify_in(
     Ok(report)
 }
 
-/// The barrier for checking a database that is not open, in which nothing is written.
+/// A barrier without a log, because checking a database that is not open writes nothing.
 #[derive(Debug)]
 struct NoLog;
 

@@ -5,8 +5,8 @@
 //! 1. `undo_next` is the newest change of the transaction that is not undone, zero if there is
 //!    none. All older ones are met by following `prev` from record to record, or, at a compensation
 //!    record, its `undo_next`.
-//! 2. The changes remembered in memory are a subset of these, newest last. All others are read back
-//!    from the log.
+//! 2. The changes remembered in memory are a subset of the changes that are not undone, newest
+//!    last. All others are read back from the log.
 //! 3. The log keeps room for undo. A transaction that has logged much has raised the log's reserve
 //!    by the bytes that undoing may take. With a log in NVRAM, where only checkpoints make room,
 //!    every transaction raises the reserve before its first record.
@@ -83,7 +83,7 @@ struct DeferredFree {
 pub(crate) struct Writer {
     pub(crate) slot: Arc<Slot>,
     pub(crate) txn: TxnId,
-    /// Position that every later record of the transaction lies above: see [`Writer::depend_on`].
+    /// Every later record of the transaction lies above this position: see [`Writer::depend_on`].
     after: Lsn,
     undo_next: Lsn,
     undo_entries: Vec<UndoEntry>,
@@ -148,9 +148,9 @@ impl Writer {
     }
 
     /// Makes the transaction's next records lie above the commit record that ends at `end`. It is
-    /// the last commit record of transactions that released locks to this one before they were
-    /// durable. So a log that lacks one of those commits has neither this transaction's commit nor
-    /// its changes of what they wrote.
+    /// the last commit record of the transactions that released locks to this one before they were
+    /// durable. A log that lacks one of those commits then has neither this transaction's commit
+    /// nor its changes of their writes.
     pub(crate) fn depend_on(&mut self, end: Lsn) {
         self.after = self.after.max(Lsn::new(end.get().saturating_sub(1)));
     }
@@ -276,7 +276,7 @@ impl Writer {
             None => Err(Error::Corrupt {
                 place: format!("log record at {lsn}"),
                 page: None,
-                finding: format!("transaction {} leads to it, and it is not there", self.txn),
+                finding: format!("it is missing, and a record of transaction {} names it", self.txn),
             }),
         }
     }

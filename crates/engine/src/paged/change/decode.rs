@@ -47,7 +47,7 @@ impl<'a> Rest<'a> {
 
     /// Fails if something is left.
     pub(super) fn finish(self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed("a record is longer than what it says")) }
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed("a record is longer than its contents")) }
     }
 
     pub(super) fn is_empty(self) -> bool {

@@ -29,7 +29,7 @@ const FORM_DIFF: u8 = 0;
 const FORM_DIFF_REDO_ONLY: u8 = 1;
 const FORM_CELLS: u8 = 2;
 
-/// Whether a record carries the part that its undo needs.
+/// Says whether a record has the part that its undo needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UndoPart {
     /// The record carries it, because it belongs to a transaction that may roll back.

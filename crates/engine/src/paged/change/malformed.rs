@@ -1,6 +1,6 @@
 //! Faults of a payload that cannot be decoded.
 //!
-//! Plain value, for any thread.
+//! The value is plain; any thread may use it.
 
 use crate::{Error, Lsn};
 

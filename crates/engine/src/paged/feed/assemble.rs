@@ -1,6 +1,6 @@
 //! Assembling the log's records into committed transactions.
 //!
-//! Pure, on one thread. Invariants:
+//! Does no I/O, and runs on one thread. Invariants:
 //!
 //! 1. A transaction's changes are those that are not undone when its commit record comes. A
 //!    compensation record removes all changes above the one that it names as the next to undo, as
@@ -79,7 +79,7 @@ impl Done {
 #[derive(Debug)]
 struct Open {
     first: Lsn,
-    /// Changes by their records.
+    /// Changes, each with the LSN of its record.
     done: Vec<(Lsn, Done)>,
     /// True if the transaction has records before the first one that was seen.
     is_cut: bool,
@@ -170,7 +170,8 @@ impl Assembler {
                         self.push(txn, record, row(&change))?;
                     }
                     ChangeKind::ChainWrite => {
-                        // This also holds for a new tree's root, which has no key yet.
+                        // The transaction is opened even by a new tree's root, which has no key
+                        // yet.
                         self.open_of(txn, record)?;
                         for part in decode_parts(record.payload) {
                             let part = part.map_err(|fault| fault.at(record.lsn))?;

@@ -1,6 +1,6 @@
 //! The number of a page.
 //!
-//! Plain value, for any thread.
+//! The value is plain; any thread may use it.
 
 use std::fmt;
 

@@ -48,12 +48,12 @@ impl<'a> InnerRef<'a> {
         header::count(self.0)
     }
 
-    /// The first key that may be below this page; empty means no bound.
+    /// The first key that may be in the subtree of this page; empty means no bound.
     pub(crate) fn lower_fence(self) -> &'a [u8] {
         slots::lower_fence(self.0)
     }
 
-    /// The first key that is beyond this page; `None` means no bound.
+    /// The first key beyond the subtree of this page; `None` means no bound.
     pub(crate) fn upper_fence(self) -> Option<&'a [u8]> {
         slots::upper_fence(self.0)
     }

@@ -1,7 +1,7 @@
 //! Allocation maps: one bit per page of the file, set while the page is in use.
 //!
 //! A map page has `bits_per_map` bits after its header. Map `k` has the bits of the pages `[k *
-//! bits, (k + 1) * bits)` and is itself the first of them. Only map 0 is page 1, because page 0
+//! bits, (k + 1) * bits)` and is itself the first of them. Map 0 is page 1 instead, because page 0
 //! says what the file is. So the place of a page's bit can be computed, and no list of map pages is
 //! needed.
 //!

@@ -1,4 +1,5 @@
-//! Giving a page another number, and renumbering the pages to which it links. Pure functions.
+//! Giving a page another number, and renumbering the pages to which it links. The functions are
+//! pure.
 //!
 //! Slots, heads, fences and lengths stay as they are. Only numbers of pages change, each in its
 //! place.

@@ -1,6 +1,6 @@
 //! Maximum lengths of keys and values in a page of some size.
 //!
-//! Pure functions.
+//! The functions are pure; any thread may call them.
 
 use super::{header, leaf, slots};
 

@@ -12,8 +12,8 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
     /// page latch.
     fn make_durable(&self, end: Lsn) -> Result<()>;
 
-    /// Returns a position below which everything appended so far lies. Loads it with Acquire or
-    /// stronger.
+    /// Returns a position below which everything appended so far lies. The position is loaded with
+    /// Acquire or stronger.
     fn reserved(&self) -> Lsn;
 
     /// Shuts the engine off because of a bug: nothing is written any more, and pages in memory may
@@ -21,8 +21,8 @@ pub(crate) trait WalBarrier: Send + Sync + Debug {
     fn poison(&self, what: &'static str) -> Error;
 
     /// Returns a position from which the log can be read, and above which the calling thread's
-    /// later records lie. Loads it with Acquire or stronger. It is the reserved frontier, if
-    /// appends are in the order of their LSNs.
+    /// later records lie. The position is loaded with Acquire or stronger. It is the reserved
+    /// frontier, if appends are in the order of their LSNs.
     fn floor(&self) -> Lsn {
         self.reserved()
     }

@@ -105,7 +105,7 @@ pub(crate) struct PoolStat {
     pub(crate) evicted: u64,
     /// Number of pages written to the device. A page counts once, though it is written twice.
     pub(crate) written: u64,
-    /// Number of batches in which they were written.
+    /// Number of batches in which pages were written.
     pub(crate) batches: u64,
     /// Number of batches that a thread in need of room had to write itself.
     pub(crate) forced: u64,
@@ -159,7 +159,8 @@ impl Pool {
 
     #[inline]
     fn shard(&self, page: PageId) -> &Shard {
-        // These are bits that the table inside the shard uses for neither bucket nor tag.
+        // The shard is chosen by bits that the table inside the shard uses for neither bucket nor
+        // tag.
         &self.shards[(shard::hash(page.get()) >> 40) as usize % SHARDS]
     }
 

@@ -1,5 +1,5 @@
-//! Analysis: which transactions had not ended, and which pages may lack changes made before the
-//! checkpoint.
+//! Analysis: finds the transactions that had not ended, and the pages that may lack changes made
+//! before the checkpoint.
 //!
 //! | record | what it does to the table of transactions |
 //! |---|---|
@@ -264,8 +264,8 @@ impl Analysis {
                     known.state = captured.state;
                     known.chains = captured.chains;
                 } else if captured.state == State::Committed && known.state == State::Active {
-                    // Its commit record lies before the begin record, and it has freed chains since
-                    // it was captured.
+                    // The transaction's commit record lies before the begin record, and the
+                    // transaction has freed chains since it was captured.
                     let freed = |chain: &u64| self.freed.contains(&(txn, *chain));
                     known.state = State::Committed;
                     known.chains = captured.chains;

@@ -7,10 +7,10 @@
 //! meets there for the first time, in page order. While it waits for the device another applier
 //! runs, so there are more appliers than cores.
 //!
-//! The records that are applied: before the checkpoint's begin record, those of pages that were
-//! dirty at the checkpoint, from their recovery LSNs on; after it, those of all pages. A page that
-//! is newer than a record has a higher page LSN. A record that overwrites its page is followed by
-//! all later changes of the page.
+//! Before the checkpoint's begin record, redo applies the records of pages that were dirty at the
+//! checkpoint, from their recovery LSNs on. After it, redo applies the records of all pages: a page
+//! that is newer than a record has a higher page LSN, and a record that overwrites its page is
+//! followed by all later changes of the page.
 //!
 //! A page that cannot be read fails recovery. The error names the page, and recovery has appended
 //! nothing.

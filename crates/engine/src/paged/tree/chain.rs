@@ -99,7 +99,7 @@ pub(super) fn walk(
         let piece = page.overflow()?;
         if piece.table() != table {
             let finding =
-                format!("it belongs to table {}, a value of table {table} goes on there", piece.table());
+                format!("it belongs to table {}, and a value of table {table} leads to it", piece.table());
             return Err(corrupt(id, finding));
         }
         see(id, piece.payload())?;
@@ -112,12 +112,15 @@ pub(super) fn walk(
 pub(crate) fn read_chain(pool: &Pool, table: TableId, chain: Chain) -> Result<Vec<u8>> {
     let length = chain.length as usize;
     if length > VALUE_BYTES_MAX {
-        return Err(corrupt(chain.head, format!("a value of {length} bytes is said to begin there")));
+        return Err(corrupt(
+            chain.head,
+            format!("a value of {length} bytes begins there, longer than a value may be"),
+        ));
     }
     let mut value = Vec::with_capacity(length);
     walk(pool, table, chain.head, |id, piece| {
         if piece.len() > length - value.len() {
-            return Err(corrupt(id, format!("a value of {length} bytes goes on there beyond its end")));
+            return Err(corrupt(id, format!("a value of {length} bytes has more bytes there")));
         }
         value.extend_from_slice(piece);
         Ok(())

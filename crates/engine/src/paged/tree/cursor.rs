@@ -365,8 +365,7 @@ impl Tree {
                     }
                     _ => Vec::new(),
                 };
-                // The latches are released, so that no thread waits for one until the device has
-                // read.
+                // The latches are released, so that no thread waits for one while the device reads.
                 drop((page, parent));
                 if !ahead.is_empty() {
                     pool.prefetch(&ahead)?;

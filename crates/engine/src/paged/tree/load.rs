@@ -268,7 +268,7 @@ impl TreeLoad {
         Ok(logged)
     }
 
-    /// Logs all pages that are not logged as they are.
+    /// Logs all pages that the log does not have as they are.
     pub(crate) fn finish(&mut self, pages: Pages<'_>, writer: &mut dyn ChangeWriter) -> Result<Logged> {
         self.log(pages, writer)
     }

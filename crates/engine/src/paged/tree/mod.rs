@@ -2,10 +2,10 @@
 //! is made.
 //!
 //! Runs on any thread; a tree has no state of its own but the id of its root, which never moves.
-//! Modules: `descend` (from the root to a leaf), `hint` (past the root), `read`, `cursor` and
-//! `batch` (scanning), `write` (one key), `room` (splitting), `shrink` (merging), `structure` (one
-//! record for several pages), `chain` (long values), `lifecycle` (creating and dropping trees),
-//! `load` (building one from sorted keys), `undo`, `verify`.
+//! Modules: `descend` (from the root to a leaf), `hint` (the leaf last changed), `read`, `cursor`
+//! and `batch` (scanning), `write` (one key), `room` (splitting), `shrink` (merging), `structure`
+//! (one record for several pages), `chain` (long values), `lifecycle` (creating and dropping
+//! trees), `load` (building one from sorted keys), `undo`, `verify`.
 //!
 //! Invariants:
 //!

@@ -19,7 +19,11 @@ pub(crate) fn apply_undo(pages: Pages<'_>, op: &UndoOp<'_>, writer: &mut dyn Cha
         UndoOp::Nothing => Ok(()),
         UndoOp::Delete { table, root, key } => {
             let gone = Tree::new(*table, *root).delete_value(pages, key, UndoPart::Omit, writer)?;
-            if gone.existed { Ok(()) } else { Err(Error::Internal("a key to be taken back is not there")) }
+            if gone.existed {
+                Ok(())
+            } else {
+                Err(Error::Internal("undo has to delete a key that does not exist"))
+            }
         }
         UndoOp::Insert { table, root, key, old } => {
             put_back(Tree::new(*table, *root), pages, key, old, Presence::Absent, writer)
@@ -42,7 +46,7 @@ fn put_back(
 ) -> Result<()> {
     match tree.put_value(pages, key, old, presence, UndoPart::Omit, writer) {
         Ok(_) => Ok(()),
-        Err(Error::KeyExists { .. }) => Err(Error::Internal("a key to be put back is there")),
+        Err(Error::KeyExists { .. }) => Err(Error::Internal("undo has to insert a key that exists")),
         Err(error) => Err(error),
     }
 }

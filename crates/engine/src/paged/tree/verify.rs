@@ -2,7 +2,7 @@
 //! maps agree with that.
 //!
 //! Runs while no thread changes anything. A fault is reported, and the pages behind it are left
-//! out. A corrupt page does not end the check; another failure to read does.
+//! out. A corrupt page does not end the check; any other failure to read does.
 
 use super::chain::{Chain, walk};
 use super::descend::expect_node;

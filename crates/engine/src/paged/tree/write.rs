@@ -187,7 +187,7 @@ impl Tree {
         diff: &Diff<'_>,
         writer: &mut dyn ChangeWriter,
     ) -> Result<()> {
-        const MISFIT: Error = Error::Internal("a value to be changed back is not what it was changed to");
+        const MISFIT: Error = Error::Internal("undo has to change a value that is not the logged one");
         if diff.keeps_length() {
             let mut page = self.leaf_for_write(pages.pool, key)?;
             let leaf = page.leaf()?;
@@ -242,8 +242,9 @@ impl Tree {
         drop(page);
         if self.is_worth_shrinking(pages, before, after) {
             // The key is gone, as the caller wanted and the log says. If a failure to shrink were
-            // returned, the removal would be undone twice. A thread that next needs those pages or
-            // the log meets the cause of the failure. A bug has no such cause, so it is returned.
+            // returned, a rollback would undo the same change twice. A thread that next needs those
+            // pages or the log meets the cause of the failure. A bug has no such cause, so it is
+            // returned.
             if let Err(bug @ Error::Internal(_)) = self.shrink(pages, key, writer) {
                 return Err(bug);
             }

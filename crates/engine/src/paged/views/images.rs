@@ -1,7 +1,7 @@
 //! The before-images of one writing transaction: the value of each key before the transaction's
 //! first change of it.
 //!
-//! Images are in memory of the transaction's own until a view needs them; then they are published
+//! Images are in the transaction's own memory until a view needs them; then they are published
 //! ([`Versions`]). The transaction's own thread keeps images; a thread that opens a view publishes
 //! them. Invariants, all of them under the latch `kept`:
 //!

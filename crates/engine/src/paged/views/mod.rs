@@ -311,7 +311,8 @@ impl Views {
             return;
         }
         if let Some(oldest) = registry.open.pop_front() {
-            // Set before any image is removed, so that a reader that misses an image finds it set.
+            // The flag is set before any image is removed, so that a reader that misses an image
+            // finds it set.
             oldest.shared.give_up(bytes);
             registry.given_up += 1;
             registry.dead = oldest.committed;

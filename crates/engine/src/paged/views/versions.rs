@@ -27,7 +27,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of an image and its administration, without its key and value.
+/// Bytes of an image and its bookkeeping, without its key and value.
 const IMAGE_BYTES: usize = 192;
 
 /// A place in the order of commits for views. A view sees the transactions whose stamps are not
@@ -73,8 +73,8 @@ pub(super) enum Before {
     Absent,
     /// The bytes of the value.
     Bytes(Box<[u8]>),
-    /// A long value in its pages. The pages exist until its transaction has committed and this is
-    /// replaced by [`Before::Bytes`].
+    /// A long value in its pages. The pages exist until the image's transaction has committed and
+    /// this is replaced by [`Before::Bytes`].
     Chain(Chain),
     /// A long value that could not be read when its pages were about to be freed.
     Lost,

@@ -162,8 +162,8 @@ impl Txn {
         self.finish()
     }
 
-    /// Commits, then frees the pages that the transaction let go of. A test that crashes in between
-    /// calls `commit_only`.
+    /// Commits, then frees the pages that the transaction no longer uses. A test that crashes in
+    /// between calls `commit_only`.
     pub(super) fn commit(mut self, pages: Pages<'_>) -> Result<()> {
         self.commit_only()?;
         self.free(pages)
@@ -243,8 +243,8 @@ impl Rig {
         rig
     }
 
-    /// Rolls back the transactions that have no commit record. Frees the pages that the others let
-    /// go of.
+    /// Rolls back the transactions that have no commit record. Frees the pages that the others no
+    /// longer use.
     fn undo_losers(&self) {
         #[derive(Default)]
         struct State {
