@@ -10,7 +10,7 @@ use std::time::SystemTime;
 #[non_exhaustive]
 pub enum ArchiveFault {
     /// The archive is empty.
-    #[error("no archived log is there")]
+    #[error("the archive holds no log")]
     Empty,
     /// The archive, or a file in it, holds the log of another database.
     #[error("{file} has the log of database {found}, not of {wanted}")]
@@ -25,7 +25,7 @@ pub enum ArchiveFault {
     /// Archiving found that the log was trimmed past the end of the archive. The records between
     /// are in no archive: make a new backup, and begin a new archive.
     #[error(
-        "the archive ends at position {archived_to}, and the log starts at {log_start}: what lies between is lost to it"
+        "the archive ends at position {archived_to}, and the log starts at {log_start}: the records between are in no archive"
     )]
     LogTrimmed {
         /// The end of the archive.

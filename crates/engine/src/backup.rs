@@ -226,8 +226,8 @@ pub(crate) fn chain_of(directories: &[Arc<dyn Directory>]) -> Result<Chain> {
     let mut locks = Vec::with_capacity(directories.len());
     let mut last = None;
     for directory in directories {
-        // The lock comes first, so that no process changes the directory meanwhile. It makes no
-        // file.
+        // The lock comes first, so that no process changes the directory meanwhile. `lock_to_read`
+        // makes no file.
         locks.push(directory.lock_to_read()?);
         refuse_interrupted(directory.as_ref())?;
         refuse_repairing(directory.as_ref())?;

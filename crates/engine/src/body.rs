@@ -104,8 +104,8 @@ pub(crate) fn has_waited(database: DatabaseKey, waited: Duration) {
     });
 }
 
-/// Takes the duration of the calling thread's last wait. It is returned once, to the engine in
-/// which the thread has waited.
+/// Takes the duration of the calling thread's last wait. A duration is returned once, to the engine
+/// in which the thread has waited.
 #[inline]
 pub(crate) fn take_last_wait() -> Option<Duration> {
     LAST_WAIT.get().inspect(|_| LAST_WAIT.set(None))

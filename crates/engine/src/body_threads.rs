@@ -160,7 +160,7 @@ impl Shared {
             self.work.notify_one();
         } else if state.threads < self.threads_max {
             let shared = self.clone();
-            // Not joined (invariant 1).
+            // The thread is never joined (invariant 1).
             let _detached =
                 thread::Builder::new().name("katydid-body".to_owned()).spawn(move || shared.run())?;
             state.threads += 1;

@@ -18,8 +18,8 @@ pub enum Contention {
     /// before it installs its versions (early version consistency check, section 3.4), unless the
     /// thread's last five transactions all passed validation. A transaction pauses after every
     /// conflict, also after one in `get`, `put` or `delete` (contention regulation, section 3.9).
-    /// It pauses when it is rolled back, for a random time. The maximum of this time is adapted to
-    /// the throughput and is at most 1 ms.
+    /// The pause comes when the transaction is rolled back, and takes a random time. The maximum of
+    /// this time is adapted to the throughput and is at most 1 ms.
     Early,
 }
 

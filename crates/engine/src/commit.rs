@@ -80,8 +80,8 @@ impl Future for CommitFuture {
 impl Drop for CommitFuture {
     fn drop(&mut self) {
         if let State::Waiting { seen_to, .. } = self.state {
-            // The program never learns of this commit. The memory engine is told that it was
-            // acknowledged all the same, because otherwise it would keep old versions for ever.
+            // The program never learns of this commit. The memory engine counts the commit as
+            // acknowledged all the same, because otherwise it would never release old versions.
             self.acknowledge(seen_to);
         }
     }

@@ -1,7 +1,7 @@
 //! Calls of a transaction that are built from its other calls, once for both engines.
 //!
-//! They run on the thread that uses the transaction. Each call that they make locks the keys that
-//! it reads, or lets the commit validate these keys. So they need no rule of their own to be
+//! These calls run on the thread that uses the transaction. Each call that they make locks the keys
+//! that it reads, or lets the commit validate these keys. So they need no rule of their own to be
 //! serializable.
 
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Named consumers of the feed: the database stores their positions and keeps the log for them.
 //!
-//! Any thread may use a [`ChangeConsumer`], one thread at a time. It is built on a consumer of the
-//! log (`katydid_wal::Consumer`), whose mark is a commit stamp.
+//! Any thread may use a [`ChangeConsumer`], one thread at a time. A [`ChangeConsumer`] is built on
+//! a consumer of the log (`katydid_wal::Consumer`), whose mark is a commit stamp.
 //!
 //! After a crash a consumer has the position that it acknowledged last.
 
@@ -32,7 +32,7 @@ impl ChangeConsumer {
     /// Opens the consumer called `name`, or makes one that begins at `from`.
     pub(crate) fn open(of: &Chosen, name: &str, bytes_max: u64, from: &ChangesFrom) -> Result<Self> {
         if name.starts_with(ARCHIVER_PREFIX) {
-            let reason = format!("{name:?} is called as an archiver of the log is");
+            let reason = format!("{name:?} begins like the names of the archivers of the log");
             return Err(Error::Option { option: "name", reason });
         }
         let call = Call::enter(of)?;

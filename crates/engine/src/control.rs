@@ -42,8 +42,8 @@ const VERSION_MEMORY: u32 = 2;
 const STREAMS_MAX: u16 = 256;
 const SLOT: usize = 4096;
 
-/// State in which the database was left. It is a hint for recovery, which reads the log in both
-/// states.
+/// State in which the database was left. The state is a hint for recovery, which reads the log in
+/// both states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Shutdown {
@@ -99,8 +99,8 @@ impl Control {
         Control { engine: EngineKind::Memory, next_transaction: 0, streams, ..Control::paged(database, 0) }
     }
 
-    /// Returns whether a release of this program may have written these values. Then all counts are
-    /// below [`COUNT_MAX`].
+    /// Returns whether a release of this program may have written these values: all counts are
+    /// below [`COUNT_MAX`], and the other values are in their ranges.
     fn is_sane(&self, version: u32) -> bool {
         let counts = self.checkpoint_number < COUNT_MAX && self.next_transaction < COUNT_MAX;
         counts
@@ -120,7 +120,7 @@ impl Control {
 /// counting from a sound slot never overflows.
 const COUNT_MAX: u64 = 1 << 63;
 
-/// One slot as it was read.
+/// A slot as it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Valid(u64, Control),

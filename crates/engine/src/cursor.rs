@@ -33,11 +33,11 @@ enum Position {
 /// A position in a range of keys that can be moved: at a key, before the first key, or behind the
 /// last key.
 ///
-/// A move returns the entry at the new position, with the transaction's own writes. It returns
-/// `None` if the cursor has moved past an end of its range, from where the cursor can move back.
-/// Other calls of the transaction do not move the cursor: it stays at its key even if the key is
-/// deleted, and the next move goes to the neighbour that the key has then. The keys that a cursor
-/// has passed over are locked as by [`Transaction::range`].
+/// A move returns the entry at the new position, with the transaction's own writes. A move past an
+/// end of the range returns `None`; from there the cursor can move back. Other calls of the
+/// transaction do not move the cursor: it stays at its key even if the key is deleted, and the next
+/// move goes to the key that is the neighbour at the time of the move. The keys that a cursor has
+/// passed over are locked as by [`Transaction::range`].
 ///
 /// ```
 /// # fn main() -> katydid::Result<()> {

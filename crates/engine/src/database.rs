@@ -60,7 +60,7 @@ impl Database {
     ///
     /// A process that has a database open and calls `fork` must not use the database in the child.
     /// The child has the memory and the lock of the database, but none of its threads, so a call in
-    /// the child may wait for ever. The child may call `exec`.
+    /// the child may never return. The child may call `exec`.
     ///
     /// # Errors
     /// `Error::Locked` if the database is open elsewhere, `Error::Foreign` if the directory holds
@@ -306,8 +306,8 @@ impl Database {
     }
 
     /// Begins a read view: a transaction that only reads, with the database's durability. The view
-    /// shows the state at its beginning. Its reads do not wait for transactions that write, nor
-    /// make them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
+    /// shows the state at its beginning. Reads of the view do not wait for transactions that write,
+    /// nor make them wait. See [`Access::ReadOnly`](crate::Access::ReadOnly).
     ///
     /// ```
     /// # fn main() -> katydid::Result<()> {
@@ -398,10 +398,10 @@ impl Database {
     ///
     /// # Errors
     /// The error of `body`, unchanged. A converted [`Error`](crate::Error) if the transaction could
-    /// not be begun or committed. A converted `Error` also replaces an error of `body` in these
-    /// cases: the transaction met a conflict and is not run again; the reads of `body` were
-    /// invalid, depend on commits that may not survive, or could not be checked because the
-    /// database was closed.
+    /// not be begun or committed. A converted `Error` also replaces an error of `body` if the
+    /// transaction met a conflict and is not run again, or if the reads of `body` were invalid,
+    /// depend on commits that may not survive, or could not be checked because the database was
+    /// closed.
     #[track_caller]
     pub fn try_transact<T, E: From<Error>>(
         &self,
@@ -674,9 +674,9 @@ impl Database {
     }
 
     /// Checks the database while it is open, and returns the faults found. In the paged engine the
-    /// call checks every page, the order of every tree, the map of free pages and the log. It waits
-    /// for the transactions that use a table, and locks all tables meanwhile. In the memory engine
-    /// the call checks the order of keys and the log, and delays no transaction.
+    /// call checks every page, the order of every tree, the map of free pages and the log. The call
+    /// waits for the transactions that use a table, and locks all tables meanwhile. In the memory
+    /// engine the call checks the order of keys and the log, and delays no transaction.
     ///
     /// # Errors
     /// `Error::Conflict` if the call could not lock all tables in time, `Error::WaitsForItself` if

@@ -5,9 +5,9 @@
 //! or a future, and the program may never poll the callback or the future. So the first such commit
 //! starts a thread, which waits for the log and ends the transactions in the order of their
 //! commits. The thread is parked while there is no transaction to end. (The alternative was that
-//! the thread which waits for a lock or version ends the transaction which holds it. That would
-//! save this thread, but every such wait would have to know about the log, and the deadlock
-//! detector about waits that are not for locks.)
+//! the thread which waits for a lock or version ends the transaction which holds it. The
+//! alternative would save this thread. But every wait for a lock or version would have to know
+//! about the log, and the deadlock detector about waits that are not for locks.)
 //!
 //! Invariants:
 //!

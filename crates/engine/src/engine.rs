@@ -9,8 +9,8 @@
 //! Rules for an engine:
 //!
 //! 1. Methods of [`Engine`] and [`EngineTransaction`] that may append to the log or change a file
-//!    are called inside of a call of the opening ([`crate::opening`]), except `begin`, reads, and
-//!    in the memory engine writes, which stay in memory until the commit.
+//!    run inside of a call of the opening ([`crate::opening`]). Exceptions are `begin`, reads, and
+//!    writes of the memory engine, which stay in memory until the commit.
 //! 2. After `commit`, `submit`, `rollback`, `conclude` or `abandon` a transaction has ended: locks
 //!    and versions that it still holds are released later without a call of its owner.
 //! 3. Dropping a transaction that has not ended rolls it back.

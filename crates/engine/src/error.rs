@@ -150,8 +150,8 @@ pub enum Error {
     },
     /// The calling thread would wait for itself: for an open transaction that this thread was the
     /// last to use, or for a transaction of another thread that waits for such a transaction. A
-    /// transaction that gets this error can only roll back. It fails again if it runs again before
-    /// the thread has ended the holder.
+    /// transaction that gets this error can only roll back. A retry of the transaction fails again
+    /// until the thread has ended the holder.
     #[error(
         "the call waits for transaction {holder}{}, which is open on the same thread: end that one first",
         ContestedSuffix(contested.as_deref())
@@ -272,7 +272,7 @@ pub enum Error {
         /// The length in bytes.
         length: usize,
     },
-    /// There is a table of this name already. Nothing was done.
+    /// A table of this name exists already. Nothing was done.
     #[error("there is a table {name:?} already")]
     TableExists {
         /// The name.
@@ -296,7 +296,7 @@ pub enum Error {
     #[error("the session was made by another database, or by another opening of this one")]
     ForeignSession,
     /// The session was dropped before the commit was acknowledged. The commit goes on, and is not
-    /// known to be durable. It is durable once a durable commit that begins later, or
+    /// known to be durable. The commit is durable once a durable commit that begins later, or
     /// [`Database::sync`](crate::Database::sync), has returned.
     #[error("the session was dropped before the commit was acknowledged; the commit goes on")]
     SessionDropped,
@@ -319,8 +319,8 @@ pub enum Error {
     },
     /// The log has reached its limit, and its oldest part cannot be trimmed yet. The call changed
     /// nothing. If the log is in NVRAM, a checkpoint did not make room either, because a
-    /// transaction that has not ended needs the log, perhaps the caller's own. That transaction can
-    /// still roll back or commit.
+    /// transaction that has not ended needs the log, perhaps the caller's own. The transaction that
+    /// needs the log can still roll back or commit.
     #[error("the log holds {used} bytes, its limit is {limit}; it is pinned by {pinned_by}")]
     LogFull {
         /// Pin that keeps the oldest part of the log.
@@ -427,7 +427,7 @@ pub enum Error {
     /// pages after its commit. That transaction keeps its locks and its part of the log, and the
     /// call needs one of them. Each such call tries again to end that transaction, and succeeds
     /// once the device works again.
-    #[error("transaction {txn} is in the way, which could not be ended so far: {cause}")]
+    #[error("transaction {txn}, which could not be ended so far, is in the way: {cause}")]
     Unended {
         /// The other transaction.
         txn: TxnId,
@@ -676,8 +676,8 @@ impl fmt::Display for ConflictReason {
         f.write_str(match self.0 {
             ConflictKind::Deadlock => "they waited for each other",
             ConflictKind::Timeout => "the lock was not granted in time",
-            ConflictKind::Changed => "what it had read was changed",
-            ConflictKind::Overtaken => "a later one came first",
+            ConflictKind::Changed => "a key that it had read was changed",
+            ConflictKind::Overtaken => "a transaction with a later timestamp came first",
         })
     }
 }
@@ -713,13 +713,13 @@ impl fmt::Display for CopyText<'_> {
             CopyFault::Cancelled => f.write_str("the copy was cancelled and is incomplete; the directory can be removed"),
             CopyFault::NoBackup => f.write_str("the database there was made by no backup: open it, or back it up"),
             CopyFault::Increment => {
-                f.write_str("there is an increment to a backup, which is restored together with that")
+                f.write_str("the directory holds an increment to a backup: restore both together")
             }
             CopyFault::WrongBase { base: Some(base), found } => {
                 write!(f, "the increment there is one to backup {base}, and backup {found} comes before it")
             }
             CopyFault::WrongBase { base: None, found } => {
-                write!(f, "the backup there is whole, and no increment to backup {found} before it")
+                write!(f, "the backup there is whole, and is no increment to backup {found} before it")
             }
             CopyFault::OtherDatabase { database } => {
                 write!(f, "the backup there is one of database {database}, not of this one")

@@ -54,7 +54,8 @@ impl fmt::Display for TableId {
     }
 }
 
-/// The engine of a database. It is chosen when the database is created and cannot be changed.
+/// The engine of a database. The engine is chosen when the database is created, and cannot be
+/// changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum EngineKind {

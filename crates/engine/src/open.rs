@@ -1,9 +1,9 @@
 //! Opens a database: checks that the directory holds one, and finds the engine that has made it. No
 //! other file knows which engines there are.
 //!
-//! The opening thread runs this. It takes these steps, each of which makes the next trustworthy:
-//! gate, lock, names, control file. Then the engine opens its files, and only when it is done do
-//! other threads see the database.
+//! The opening thread runs this. Opening takes these steps, each of which makes the next
+//! trustworthy: gate, lock, names, control file. Then the engine opens its files. Other threads see
+//! the database only when the engine is done.
 //!
 //! Names and files are synced, and cached bytes dropped, before they are trusted. A process that
 //! died may have left them in the page cache only. A later crash of the machine would lose them,

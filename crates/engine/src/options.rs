@@ -150,11 +150,11 @@ impl fmt::Display for Phase {
     }
 }
 
-/// A receiver of recovery's progress. Its arguments are the phase, the amount done, and the whole
-/// amount. The unit is bytes of log for analysis, redo and undo, and pages for restoring torn
-/// pages. For the memory engine the unit of the restore phase is bytes of its checkpoint. The
-/// memory engine reports redo from several threads, and its whole amount is an upper bound at
-/// first, which gets smaller as the ends of the log's streams are found.
+/// A receiver of recovery's progress, called with the phase, the amount done, and the whole amount.
+/// The unit is bytes of log for analysis, redo and undo, and pages for restoring torn pages. For
+/// the memory engine the unit of the restore phase is bytes of its checkpoint. The memory engine
+/// reports redo from several threads, and its whole amount is an upper bound at first, which gets
+/// smaller as the ends of the log's streams are found.
 pub type RecoveryProgress = Arc<dyn Fn(Phase, u64, u64) + Send + Sync>;
 
 /// Options for opening a database: five that a program sets, and [`AdvancedOptions`]. Take the
@@ -232,13 +232,13 @@ pub struct AdvancedOptions {
     /// `log_soft_bytes`, default 16 GiB.
     pub log_hard_bytes: u64,
     /// Percentage of a log in NVRAM that is in use when a checkpoint begins; in the memory engine,
-    /// percentage of any stream. From 10 to 90, default 70 (the report on NV-Logging). Such a log
-    /// cannot grow, so `log_soft_bytes` and `log_hard_bytes` do not apply, but `checkpoint_bytes`
-    /// does. When 90 % are in use, a transaction that begins to write waits for a checkpoint, and
-    /// fails with `Error::LogFull` if the checkpoint makes no room. The rest is for transactions
-    /// that are writing already. The paged engine keeps the log from the first record of the oldest
-    /// such transaction on, so a transaction cannot be larger than the log. In the memory engine a
-    /// transaction is one record, which must fit into its stream.
+    /// percentage of any stream. From 10 to 90, default 70 (the report on NV-Logging). A log in
+    /// NVRAM cannot grow, so `log_soft_bytes` and `log_hard_bytes` do not apply, but
+    /// `checkpoint_bytes` does. When 90 % are in use, a transaction that begins to write waits for
+    /// a checkpoint, and fails with `Error::LogFull` if the checkpoint makes no room. The rest is
+    /// for transactions that are writing already. The paged engine keeps the log from the first
+    /// record of the oldest such transaction on, so a transaction cannot be larger than the log. In
+    /// the memory engine a transaction is one record, which must fit into its stream.
     pub nvram_checkpoint: u32,
     /// Whether the paged engine logs the whole old and new value of each update from the opening
     /// on, for [`Database::changes`](crate::Database::changes). If false, the paged engine begins
@@ -252,14 +252,14 @@ pub struct AdvancedOptions {
     /// Rule of the memory engine for how long it keeps a replaced version. Default:
     /// [`OldVersions::UntilUnread`].
     pub old_versions: OldVersions,
-    /// Options of the log: its medium, inserter, sync protocol and more. Its `method` also applies
-    /// to other files whose bytes must be durable at once (control files, the double-write area,
-    /// checkpoints of the memory engine), but not to pages
-    /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)). Its `log_id` becomes the
-    /// id of a new database. Default: the default of [`LogOptions`](crate::LogOptions). With
-    /// inserter `Chunked`, commits of different threads have no order unless one has seen or
-    /// replaced writes of the other: after a crash the later commit may be there while the earlier
-    /// one, if it was not durable, is lost.
+    /// Options of the log: its medium, inserter, sync protocol and more. The log's `method` also
+    /// applies to other files whose bytes must be durable at once (control files, the double-write
+    /// area, checkpoints of the memory engine), but not to pages
+    /// ([`PagedOptions::page_method`](crate::PagedOptions::page_method)). The log's `log_id`
+    /// becomes the id of a new database. Default: the default of [`LogOptions`](crate::LogOptions).
+    /// With inserter `Chunked`, commits of different threads have no order unless one has seen or
+    /// replaced writes of the other: after a crash the later commit may be there although the
+    /// earlier commit, which was not durable, is lost.
     ///
     /// The `medium` is that of the log only; the rest of the database is always in files. A log in
     /// NVRAM has at least 64 pages, or 64 KiB in the memory engine. The memory engine divides the

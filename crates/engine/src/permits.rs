@@ -19,9 +19,9 @@ use std::task::{Context, Poll};
 /// [`commit_with`](crate::Transaction::commit_with) leaves its future or callback in memory until
 /// the commit is as durable as it asked, and a body of
 /// [`Database::transact_async`](crate::Database::transact_async) waits in memory for a thread. So a
-/// producer that can be faster than the device takes a permit for each commit, and drops it when
-/// the commit is acknowledged: the callback owns the permit, or the task that awaits the future
-/// does. When no permit is left the producer waits, by blocking or not, or sheds load.
+/// producer that can be faster than the device takes a permit for each commit, and drops the permit
+/// when the commit is acknowledged. The owner of the permit is the callback, or the task that
+/// awaits the future. When no permit is left the producer waits, by blocking or not, or sheds load.
 ///
 /// Clones share the permits. A `Permits` is not tied to a database.
 ///

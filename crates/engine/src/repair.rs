@@ -83,11 +83,11 @@ impl Database {
     /// nothing, and reports what a repair would do.
     ///
     /// A repair removes no data: it moves the damaged files to the folder `katydid.damaged-N` in
-    /// the database's directory, and makes a new database from all undamaged pages. It replays the
-    /// log on these pages as far as the log can be read, and undoes transactions that had not
-    /// committed. [`RepairReport::losses`] lists the missing parts. The new database has an id of
-    /// its own, its stamps begin anew, and it has no named consumers: positions in the feed of the
-    /// damaged database are not valid in it.
+    /// the database's directory, and makes a new database from all undamaged pages. The repair
+    /// replays the log on these pages as far as the log can be read, and undoes transactions that
+    /// had not committed. [`RepairReport::losses`] lists the missing parts. The new database has an
+    /// id of its own, its stamps begin anew, and it has no named consumers: positions in the feed
+    /// of the damaged database are not valid in it.
     ///
     /// A repair needs room for a copy of the files and for the new database, and memory for the
     /// keys at the borders of all pages. If it is interrupted, the database does not open

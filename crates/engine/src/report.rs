@@ -8,8 +8,7 @@ use std::sync::Arc;
 /// Maximum number of faults in a report.
 const FAULTS_MAX: usize = 1000;
 
-/// A receiver of progress. Its arguments are the number of pages done and the number of pages to
-/// do.
+/// A receiver of progress, called with the number of pages done and the number of pages to do.
 pub type VerifyProgress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// A fault that a check has found.

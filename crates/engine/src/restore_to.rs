@@ -6,9 +6,9 @@
 //! the source at that end would have left: exactly the transactions whose commit records end there
 //! or before (`docs/recovery.md`, "Archives").
 //!
-//! The memory engine's stamps are no positions. Its restored log ends at a cut of all streams that
-//! the archive has noted. For a stamp, this is the first cut below which all commits up to the
-//! stamp lie, and commits with a greater stamp are left out.
+//! The memory engine's stamps are no positions. A restored log of the memory engine ends at a cut
+//! of all streams that the archive has noted. For a stamp, this is the first cut below which all
+//! commits up to the stamp lie, and commits with a greater stamp are left out.
 //!
 //! These conditions are checked before anything is written:
 //!
@@ -78,10 +78,10 @@ impl Database {
     /// stamp holds the whole database in memory.
     ///
     /// # Errors
-    /// [`Error::Archive`] whose [`ArchiveFault`] is the reason why the point cannot be restored:
-    /// the point is before the end of the backup or after the end of the archive, a part of the log
-    /// is missing or damaged (with its file and position), or the database was compacted between
-    /// the backup and the point. The errors of [`Database::restore_chain`].
+    /// [`Error::Archive`], with the reason why the point cannot be restored ([`ArchiveFault`]): the
+    /// point is before the end of the backup or after the end of the archive; a part of the log is
+    /// missing or damaged (with its file and position); the database was compacted between the
+    /// backup and the point. The errors of [`Database::restore_chain`].
     pub fn restore_to(
         from: &[impl AsRef<Path>],
         archive: impl AsRef<Path>,

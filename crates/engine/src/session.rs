@@ -37,9 +37,9 @@ use std::time::Instant;
 ///
 /// Dropping a session runs the callbacks that are left, and waits for nothing: the callback of a
 /// commit that is not done by then gets `Error::SessionDropped`. To get every outcome, call
-/// [`Session::drain`] before. A session keeps the database open. It takes commits of the opening
-/// that made the session, and refuses other commits with `Error::ForeignSession`.
-#[must_use = "callbacks run when it is polled or drained"]
+/// [`Session::drain`] before. A session keeps the database open. A session takes commits of the
+/// opening that made the session, and refuses other commits with `Error::ForeignSession`.
+#[must_use = "callbacks run when the session is polled or drained"]
 pub struct Session {
     pub(crate) opening: OpeningId,
     /// Commits that wait for the log, with the latest timestamp that each has seen.
@@ -174,8 +174,8 @@ impl Drop for Session {
         });
         let dropped: Vec<_> = dropped.collect();
         if !dropped.is_empty() {
-            // The program never learns of these commits. The memory engine is told that they were
-            // acknowledged all the same, because otherwise it would keep old versions.
+            // The program never learns of these commits. The memory engine counts these commits as
+            // acknowledged all the same, because otherwise it would never release old versions.
             self.engine.acknowledge(self.seen_to.get());
         }
         let done = std::mem::take(&mut *self.ready.borrow_mut());

@@ -9,9 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A handle of a named table of an open database. A handle is cheap to clone, and valid until the
-/// table is dropped or the database is closed. It does not keep the database open. After opening
-/// the database again, ask for the table again: a handle of another opening, even of the same
-/// directory or of a copy, is refused with [`Error::ForeignTable`](crate::Error::ForeignTable).
+/// table is dropped or the database is closed. A handle does not keep the database open. After
+/// opening the database again, ask for the table again: a handle of another opening, even of the
+/// same directory or of a copy, is refused with
+/// [`Error::ForeignTable`](crate::Error::ForeignTable).
 #[derive(Clone)]
 pub struct Table {
     /// The opening that the table belongs to. A handle of another opening would bring locks, pages

@@ -40,8 +40,8 @@ pub fn close_waits(database: &Database) -> bool {
     database.opening().close_waits()
 }
 
-/// Returns the shard of the calling thread. Its remainder modulo the number of streams is the
-/// stream of the log that the thread's transactions use.
+/// Returns the shard of the calling thread. The shard modulo the number of streams is the stream of
+/// the log that the thread's transactions use.
 pub fn number_of_thread() -> usize {
     crate::shard::shard_of_thread()
 }
@@ -70,7 +70,7 @@ pub struct Beginning {
 }
 
 /// Sets the first positions and numbers of a database that was created, closed and never written.
-/// They hold from the next opening on. The database must not be open.
+/// The new values hold from the next opening on. The database must not be open.
 ///
 /// # Errors
 /// `Error::NotFound` if there is no database; `Error::LogOpen`, `Error::Device`.
@@ -112,7 +112,8 @@ pub fn begin_at(directory: &dyn Directory, beginning: Beginning) -> crate::Resul
     })
 }
 
-/// One decoder: its name, valid inputs, and the call, which may refuse its input but not panic.
+/// A decoder: its name, valid inputs, and the function, which may refuse its input but must not
+/// panic.
 pub type Target = (&'static str, Vec<Vec<u8>>, fn(&[u8]));
 
 const PAGES: &[u8] = include_bytes!("../tests/fixtures/pages-v1");

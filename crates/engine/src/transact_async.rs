@@ -1,8 +1,8 @@
 //! Transactions for executors: a body runs on a thread of the database, and the commit is awaited
 //! without a thread.
 //!
-//! The future's own thread polls; a thread of [`crate::body_threads`] runs the body. They share a
-//! [`Slot`]. Invariants:
+//! The future's own thread polls; a thread of [`crate::body_threads`] runs the body. Both threads
+//! share a [`Slot`]. Invariants:
 //!
 //! 1. A poll waits only for the slot's latch and the latch of the body threads, which are held for
 //!    a few instructions.

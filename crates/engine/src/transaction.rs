@@ -208,8 +208,8 @@ impl Transaction {
     /// the paged engine the keys and gaps that the iterator has passed are locked: no other
     /// transaction can add, change or remove a key there before this transaction ends. (A few more
     /// entries than were returned may be locked.) In the memory engine another transaction can
-    /// change keys there; then the commit of this transaction fails with `Error::Conflict` if it
-    /// comes after that transaction in the order of commits. A step returns the errors of
+    /// change keys there; then the commit of this transaction fails with `Error::Conflict`, if this
+    /// transaction comes after the other one in the order of commits. A step returns the errors of
     /// [`Transaction::get`].
     ///
     /// `keys` may be any [`KeyRange`]: `..` for the whole table, `"a".."b"`, a pair of bounds, or a

@@ -106,8 +106,8 @@ impl Waits {
     }
 }
 
-/// Returns an empty histogram, whose quantiles are at most a sixteenth too large. It is never
-/// `None`, because the bounds are constants that a histogram accepts.
+/// Returns an empty histogram, whose quantiles are at most a sixteenth too large. The result is
+/// never `None`, because the bounds are constants that a histogram accepts.
 fn empty() -> Option<Histogram<u64>> {
     Histogram::new_with_bounds(1, MICROS_MAX, 1).ok()
 }

@@ -7,8 +7,8 @@
 //!    unless it is stopping. So a thread first changes the state that the work must see, and then
 //!    notifies.
 //! 2. A panic of the work is reported to the owner, which shuts the engine off: without the work
-//!    the log would grow until it is full, and the threads that wait for the work would wait for
-//!    ever. The worker goes on waiting for notifications until it is stopped.
+//!    the log would grow until it is full, and the threads that wait for the work would never go
+//!    on. The worker goes on waiting for notifications until it is stopped.
 
 use crate::latch::{Condvar, Mutex};
 use katydid_kernels::notification::Notification;

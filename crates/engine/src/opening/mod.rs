@@ -1,5 +1,5 @@
 //! One opening of a database: its identity, its calls in flight, and its end. Both engines share
-//! it.
+//! this module.
 //!
 //! Any thread. **Identity.** Each opening has a number that no other opening of this process has.
 //! Tables, sessions, savepoints and transactions carry it, and the public handles compare the
@@ -16,11 +16,11 @@
 //! | ending | none | waits for the visits in flight; then it is alone: last checkpoint, end of the log, end of the gate, directory lock |
 //!
 //! A *call* may append to the log, change pages or files, or acknowledge something. A *visit* is a
-//! shorter stretch inside any operation that may reach the device: reading a page that is not in
-//! memory, with the write-back that makes room for it, or a checkpoint that a writer needs. Reads
-//! from memory are not counted, because counting would cost them most. They touch no file, and
-//! closing ends their waits. Commit futures and sessions wait in the log only, and the log's own
-//! `close` ends these waits.
+//! part of an operation, during which the operation may reach the device. Visits are: reading a
+//! page that is not in memory, with the write-back that makes room for the page, and a checkpoint
+//! that a writer needs. Reads from memory are not counted, because counting would cost them most.
+//! They touch no file, and closing ends their waits. Commit futures and sessions wait in the log
+//! only, and the log's own `close` ends these waits.
 //!
 //! Invariants:
 //!
@@ -243,7 +243,8 @@ impl Drop for LastStep<'_> {
     }
 }
 
-/// A part of an operation that may reach the device. It ends when this is dropped.
+/// A visit: a part of an operation that may reach the device. The visit ends when this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Visit<'a> {
     opening: &'a Opening,
@@ -256,7 +257,7 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// A call in flight, through which the handle is used. It ends when this is dropped.
+/// A call in flight, through which the handle is used. The call ends when this value is dropped.
 pub(crate) struct Call<H: Deref<Target: Opened>> {
     handle: H,
     shard: Shard,

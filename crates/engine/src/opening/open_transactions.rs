@@ -38,7 +38,7 @@ pub(super) struct OpenTransactions(Box<[CachePadded<Shard>]>);
 #[derive(Debug, Default)]
 struct Shard {
     blocks: [OnceLock<Box<[Slot]>>; BLOCKS],
-    /// The slot that was given back last, from which a search for a free one begins.
+    /// The slot that was freed last, from which a search for a free slot begins.
     hint: AtomicUsize,
 }
 
@@ -230,7 +230,7 @@ mod tests {
         let slots: HashSet<u32> = listed.iter().map(|listed| listed.slot).collect();
         assert_eq!(slots.len() as u64, count, "two transactions share a slot");
         assert_eq!(open(&list), (1..=count).collect::<Vec<_>>());
-        // Slots given back from the middle are taken again, before the list grows.
+        // Freed slots in the middle are taken again before the list grows.
         let (freed, kept) = listed.split_at(FIRST);
         assert!(freed.iter().all(|listed| list.ends(*listed).is_some()));
         let again: HashSet<u32> = (0..FIRST as u64)
@@ -263,7 +263,7 @@ mod tests {
             let (list, origins, done) = (&list, &origins, &done);
             scope.spawn(move || {
                 for txn in 1..=if cfg!(miri) { 50 } else { 200_000 } {
-                    // One thread: both origins pass through one slot.
+                    // One thread begins all transactions, so both origins pass through one slot.
                     let listed = list.begins(TxnId::new(txn), origins[txn as usize % 2]);
                     list.ends(listed);
                 }
