@@ -23,9 +23,9 @@ pub struct BackupOptions {
     /// Maximum number of bytes copied per second, averaged since the beginning of the copy.
     /// Default: `None`, no limit.
     pub bytes_per_second: Option<NonZeroU64>,
-    /// Whether the finished copy is checked as
-    /// [`Database::verify_path`](crate::Database::verify_path) does: the check recovers the copy in
-    /// memory and reads all of it, and does not change it. Default: false.
+    /// True to check the finished copy as [`Database::verify_path`](crate::Database::verify_path)
+    /// does: the check recovers the copy in memory and reads all of it, and does not change it.
+    /// Default: false.
     pub verify: bool,
     /// A receiver of progress. Default: `None`.
     pub on_progress: Option<BackupProgress>,

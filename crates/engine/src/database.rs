@@ -124,8 +124,8 @@ impl Database {
     /// with its last handle. Each stream of its log takes 3 MiB of memory at the beginning.
     ///
     /// The database is the whole store on a device in memory: both engines, the log and checkpoints
-    /// run as they do in a folder. A durable commit is one of which nothing is left to be written.
-    /// No call waits for a device.
+    /// run as they do in a folder. A commit is durable when nothing of it is left to be written. No
+    /// call waits for a device.
     ///
     /// To close a database in memory and open it again, keep a
     /// [`MemoryDirectory`](crate::MemoryDirectory) and use [`Database::open_in`].

@@ -15,8 +15,8 @@
 //!    log. Transactions are passed in the order of the calls of `enqueue`.
 //! 2. The queue is drained before the thread ends, and nothing is put in it after that: a later
 //!    committing thread ends its own transaction.
-//! 3. A panic while one transaction is ended shuts the engine off, because its locks or versions
-//!    may never be released. The thread goes on with the other transactions.
+//! 3. A panic while one transaction is ended shuts the engine off, because the locks or versions of
+//!    that transaction may never be released. The thread goes on with the other transactions.
 
 use crate::latch::{Condvar, Mutex};
 use katydid_wal::Background;

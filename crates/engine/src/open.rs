@@ -78,7 +78,7 @@ pub(crate) fn open_to_repair(directory: Arc<dyn Directory>, options: Options) ->
     open_unless(Repairing::Expected, directory, options, watch)
 }
 
-/// How an opening treats the marker of an unfinished repair.
+/// An opening's treatment of the marker of an unfinished repair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repairing {
     /// The marker is an error.

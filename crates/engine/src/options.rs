@@ -183,7 +183,7 @@ pub struct Options {
     /// memory engine: each wait for the outcome of another transaction). In `Database::transact`,
     /// `get`, `put` and `delete` the limit holds for all waits together. Default: 10 s.
     pub lock_wait: Duration,
-    /// Whether opening creates a database if there is none. Default: true.
+    /// True to create a database if there is none. Default: true.
     pub create: bool,
     /// Permission to change the database. Default: [`Access::ReadWrite`]. A database opened with
     /// [`Access::ReadOnly`] changes nothing in its directory and is not created, whatever `create`
@@ -240,11 +240,10 @@ pub struct AdvancedOptions {
     /// record of the oldest such transaction on, so a transaction cannot be larger than the log. In
     /// the memory engine a transaction is one record, which must fit into its stream.
     pub nvram_checkpoint: u32,
-    /// Whether the paged engine logs the whole old and new value of each update from the opening
-    /// on, for [`Database::changes`](crate::Database::changes). If false, the paged engine begins
-    /// to do so at the first call of `changes`. Whole values take more log: up to both values
-    /// instead of the bytes in which they differ. The memory engine always logs whole new values.
-    /// Default: false.
+    /// True to log the whole old and new value of each update from the opening on, for
+    /// [`Database::changes`](crate::Database::changes). If false, the paged engine begins to do so
+    /// at the first call of `changes`. Whole values take more log: up to both values instead of the
+    /// bytes in which they differ. The memory engine always logs whole new values. Default: false.
     pub record_values: bool,
     /// Rule of the memory engine for when a transaction checks for conflicts, and when it pauses.
     /// Default: [`Contention::AtValidation`].

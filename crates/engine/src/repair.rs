@@ -43,7 +43,7 @@ pub enum RepairMode {
     Apply,
 }
 
-/// How a call of [`Database::repair`] ended.
+/// Outcome of a call of [`Database::repair`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairOutcome {
@@ -59,7 +59,7 @@ pub enum RepairOutcome {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// How the call ended.
+    /// Outcome of the call.
     pub outcome: RepairOutcome,
     /// The faults that were found, as [`Database::verify_path`] finds them. Empty if the call
     /// continued an interrupted repair.
