@@ -24,9 +24,9 @@
 //!
 //! | crash | area | database file | `restore` |
 //! |---|---|---|---|
-//! | while the area is written | header torn, or garbage: its checksum is wrong, and it counts for nothing. Header old or new, pages mixed: a copy counts only if its own checksum is right and equals the header's | whole (rule 2) | what is valid in place is left alone: nothing to do |
+//! | while the area is written | a torn header has a wrong checksum, and the area then has no copies. If the header is whole and the pages are mixed, a copy counts only if its own checksum is right and equals the header's | whole (rule 2) | nothing to do |
 //! | between 1 and 2 | whole | whole, old | nothing to do; redo repeats the changes |
-//! | in 2, or before 3 returned | whole (rule 1) | any page of the batch old, new, or torn | torn ones are put back from the area |
+//! | in 2, or before 3 has returned | whole (rule 1) | each page of the batch old, new, or torn | torn pages are put back from the area |
 //! | after 3 | whole or being replaced | whole, new | nothing to do |
 //!
 //! A page whose bytes in place are valid, old or new, is never touched. The checkpoint's recovery

@@ -5,12 +5,12 @@
 //! lock. These are its steps, each with what the next opening does after a crash that follows the
 //! step:
 //!
-//! | step | then the next opening |
+//! | step | after a crash, the next opening |
 //! |---|---|
 //! | 1. the tree and its entry in the catalog, one transaction, durable | frees the tree |
 //! | 2. pages, group by group, in records that are never undone | frees the tree |
-//! | 3. the entry says that the load is committed, one transaction, durable | does 4 and 5 |
-//! | 4. the table's root and the tree's exchange their contents, one record, durable | does 5 |
+//! | 3. the entry says that the load is committed, one transaction, durable | does steps 4 and 5 |
+//! | 4. the table's root and the tree's exchange their contents, one record, durable | does step 5 |
 //! | 5. the entry is removed and the table's former tree is freed, one transaction | - |
 //!
 //! Invariants:

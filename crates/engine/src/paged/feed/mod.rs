@@ -1,8 +1,8 @@
 //! The feed of the paged engine: assembles the log's records into transactions.
 //!
-//! The log has one stream, and the place of a commit in it is its place in the order of commits. So
-//! the feed reads durable records in order, and returns a transaction when it reads the commit
-//! record (`assemble`).
+//! The log has one stream, and the place of a commit in the log is the commit's place in the order
+//! of commits. So the feed reads durable records in order, and returns a transaction when it reads
+//! the commit record (`assemble`).
 //!
 //! A position names the first record of the oldest transaction that had not ended, so that a
 //! transaction that commits later is read again as a whole.

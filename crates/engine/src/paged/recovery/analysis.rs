@@ -1,14 +1,14 @@
 //! Analysis: finds the transactions that had not ended, and the pages that may lack changes made
 //! before the checkpoint.
 //!
-//! | record | what it does to the table of transactions |
+//! | record | effect on the table of transactions |
 //! |---|---|
-//! | change, compensation | its transaction enters, or moves its last LSN |
+//! | change, compensation | the transaction enters, or its last LSN moves up |
 //! | structure change | - |
-//! | commit without chains, end | leaves |
-//! | commit with chains | becomes committed, with its chains |
-//! | chain freed | the chain leaves |
-//! | part of the checkpoint | enters, if no record since the begin record says that it ended |
+//! | commit without chains, end | the transaction leaves |
+//! | commit with chains | the transaction becomes committed, with its chains |
+//! | chain freed | the chain leaves its transaction |
+//! | part of the checkpoint | each captured transaction enters, unless a record since the begin record has ended it |
 //!
 //! Parts of other checkpoints (unfinished ones after this one) are ignored, because what they
 //! captured follows from the records.

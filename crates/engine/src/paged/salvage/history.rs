@@ -147,7 +147,7 @@ pub(super) fn replay(log: &StreamInspection, pool: &Pool, begun: Begun, is_short
         let seen = if record.lsn >= checkpoint.begin { analysis.see(record) } else { Ok(()) };
         match seen.and_then(|()| redo(pool, &checkpoint, record, &mut replayed)) {
             Ok(()) => Ok(true),
-            // This engine does not write such a record. Nothing behind it is used.
+            // This engine does not write such a record, so nothing behind the record is used.
             Err(Error::Corrupt { .. }) => {
                 (replayed.end, replayed.is_short) = (record.lsn, true);
                 Ok(false)

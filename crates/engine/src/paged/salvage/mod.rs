@@ -43,7 +43,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use survey::Survey;
 
-/// Passes everything in the database in `source` that is sound to `rows`.
+/// Passes to `rows` everything that is sound in the database in `source`.
 ///
 /// # Errors
 /// `Error::Foreign` if files are of different databases or of a newer version; `Error::Corrupt` if

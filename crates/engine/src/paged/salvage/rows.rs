@@ -35,7 +35,7 @@ enum Before {
 type Give<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 impl Rows<'_> {
-    /// Passes every row that is found to `give`, and adds the keys that are lost to `losses`.
+    /// Calls `give` with every row that is found, and adds the keys that are lost to `losses`.
     /// `name` is the table's name.
     pub(super) fn give(&self, name: &str, losses: &mut Vec<Loss>, give: &mut Give<'_>) -> Result<()> {
         let range = |from, to| Loss::Keys { table: name.to_owned(), from, to };

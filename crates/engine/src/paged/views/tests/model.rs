@@ -167,8 +167,8 @@ impl Rig {
     }
 
     /// Number of images of committed transactions that an open view needs. A view needs an image if
-    /// it was opened after the commit of the key's previous writer and before the commit of the
-    /// image's transaction.
+    /// the view was opened after the commit of the key's previous writer and before the commit of
+    /// the image's transaction.
     fn needed(&self) -> usize {
         let mut views: Vec<Stamp> = self.seen.iter().map(|(view, _)| view.stamp).collect();
         views.sort();
