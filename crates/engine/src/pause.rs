@@ -42,7 +42,8 @@ pub(crate) enum PausePoint {
     /// Memory engine: a checkpoint is about to note the position of a stream of the log. Holds the
     /// checkpoint mutex.
     StreamNoted,
-    /// Memory engine: a checkpoint is about to copy rows. Holds the checkpoint mutex.
+    /// Memory engine: a thread of a checkpoint is about to copy rows. The thread that takes the
+    /// checkpoint holds the checkpoint mutex; its helpers hold nothing.
     Rows,
     /// A latch is about to be taken, or tried. Holds any latches of lower ranks.
     #[cfg(test)]
