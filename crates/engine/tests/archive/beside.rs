@@ -49,8 +49,8 @@ fn beside(engine: EngineKind) {
                     let mut commits = Vec::new();
                     for number in 0..COMMITS {
                         let key = format!("{thread}-{number}").into_bytes();
-                        // Several are open at once, and do not commit in the order in which they
-                        // began.
+                        // Several transactions are open at once, and do not commit in the order in
+                        // which they began.
                         let [first, second] = [(); 2].map(|()| database.begin().expect("begin"));
                         first.put(rows, &key, [1; 300]).expect("put");
                         let other = [&key[..], b"+"].concat();
@@ -86,7 +86,7 @@ fn beside(engine: EngineKind) {
         let expected = commits.iter().take_while(|(stamp, _)| *stamp <= wanted).map(|(_, key)| key.clone());
         assert!(keys_of(to, engine) == expected.collect(), "{engine} engine, stamp {wanted}");
     }
-    // The end has all, whatever the stamps of the last ones are.
+    // The end has all commits, whatever the stamps of the last ones are.
     let to = directory();
     Database::restore_to_in(&[backup], kept, RestorePoint::End, to.clone(), &BackupOptions::default())
         .expect("restore");

@@ -14,7 +14,7 @@ fn put(database: &Database, number: u64) {
     database.put(&rows, number.to_le_bytes(), vec![number as u8; 2_000]).expect("put");
 }
 
-/// Some archived files, which are joined now and then.
+/// Archives log into some files, which are joined now and then.
 fn archive(database: &Database, device: &SimDevice) -> katydid::Result<()> {
     let mut archive = LogArchive::open_in(device.directory())?;
     let mut archiver = archive.archiver(database, "test", 1 << 30)?;
@@ -25,8 +25,8 @@ fn archive(database: &Database, device: &SimDevice) -> katydid::Result<()> {
     Ok(())
 }
 
-/// After each call and each of the ways in which what was not synced survives, archiving goes on,
-/// and the end can be restored: nothing was acknowledged that the archive does not have.
+/// After a crash at each call, with un-synced bytes surviving in each of the ways, archiving goes
+/// on and the end can be restored: the archive has everything that was acknowledged.
 #[test]
 fn archiving_goes_on_after_a_crash_at_each_call() {
     ENGINES.into_iter().for_each(crashes_at_each_call);
@@ -49,12 +49,12 @@ fn crashes_at_each_call(engine: EngineKind) {
         let backup = directory();
         database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
         let device = SimDevice::new(2);
-        // What was durable before there was an archiver is in no archive.
+        // Commits that were durable before there was an archiver are in no archive.
         drop(database.log_archiver("test", 1 << 30).expect("archiver"));
         device.crash_at(step);
         let crashed = archive(&database, &device);
         assert!(crashed.is_err(), "{place}");
-        // What is not in the archive is kept in the log, however often there is a checkpoint.
+        // The log keeps what the archive does not have, however many checkpoints are taken.
         (0..3).for_each(|_| database.checkpoint().expect("checkpoint"));
         let device = device.reopen_with(step, survival);
         archive(&database, &device).unwrap_or_else(|error| panic!("{place}: {error}\n{}", device.dump()));

@@ -1,10 +1,10 @@
-//! Backups, and archives that go on behind them, of each version of the format and kept in
-//! `tests/fixtures` as they were written: they are restored to each of their stamps and times.
-//! Version 1 is of the paged engine, version 2 of the memory engine.
+//! Restores a backup, and the archive that goes on behind it, of each version of the format to each
+//! of their stamps and times. `tests/fixtures` keeps both as they were written. Version 1 is of the
+//! paged engine, version 2 of the memory engine.
 //!
-//! `KATYDID_WRITE_FIXTURES=1 cargo test -p katydid --test archive fixture::` writes those anew that
-//! are missing, which is right only together with a new version of the format, in a folder of its
-//! own: the files of a version that was ever released stay as they are.
+//! `KATYDID_WRITE_FIXTURES=1 cargo test -p katydid --test archive fixture::` writes missing
+//! fixtures. This is right only for a new version of the format, in a folder of its own: the files
+//! of a released version stay as they are.
 
 use crate::common::assert_sound;
 use crate::history::{Rows, options, rows_in, rows_of};
@@ -21,8 +21,7 @@ use std::time::{Duration, SystemTime};
 
 const VERSIONS: [(u32, EngineKind); 2] = [(1, EngineKind::Paged), (2, EngineKind::Memory)];
 const PAGES: &str = "katydid.pages";
-/// Bytes by which a file of pages grows. The last of them are zeros, which are left out of what is
-/// kept.
+/// Bytes by which a file of pages grows. The fixtures leave out the zeros at its end.
 const GROWTH_BYTES: usize = 512 << 10;
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -40,7 +39,7 @@ fn directory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }
 
-/// A copy of a folder in memory, so that the kept files stay as they are.
+/// Copies a folder into memory, so that the kept files stay as they are.
 fn copy(folder: &Path, to: &Arc<dyn Directory>) {
     for entry in std::fs::read_dir(folder).expect("a kept folder") {
         let entry = entry.expect("an entry");
@@ -58,7 +57,7 @@ fn copy(folder: &Path, to: &Arc<dyn Directory>) {
     }
 }
 
-/// Writes the files of a directory, and of those of these names in it.
+/// Writes the files of a directory, and of its subdirectories with these names.
 fn save(from: &dyn Directory, folders: &[&str], to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for name in folders {
@@ -82,7 +81,7 @@ fn folder(version: u32) -> PathBuf {
     FOLDER.join(format!("archive-v{version}"))
 }
 
-/// The kept backup and the kept archive.
+/// Returns the kept backup and the kept archive.
 fn kept(version: u32) -> (Arc<dyn Directory>, Arc<dyn Directory>) {
     let (backup, archive) = (directory(), directory());
     copy(&folder(version).join("backup"), &backup);
@@ -90,7 +89,8 @@ fn kept(version: u32) -> (Arc<dyn Directory>, Arc<dyn Directory>) {
     (backup, archive)
 }
 
-/// Rows as one text: of each its table, its key, how long its value is and how that begins.
+/// Returns the rows as one text: for each its table, its key, and the length and beginning of its
+/// value.
 fn shown(rows: &Rows) -> String {
     let mut text = String::new();
     for ((table, key), value) in rows {
@@ -148,7 +148,7 @@ fn each_point(version: u32, engine: EngineKind) {
         let found = Point { stamp: report.copy.stamp, moment, rows: shown(&rows_of(&to)) };
         assert_eq!(found, *point);
         assert_sound(&Database::verify_in(to, None).expect("verify"));
-        // All that the archive had noted the same moment of.
+        // The restore to a time has all commits for which the archive noted that moment.
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(point.moment);
         let (_, to) = restore(RestorePoint::Time(time), kept(version));
         let last = points.iter().rfind(|other| other.moment == point.moment).expect("itself");
@@ -210,13 +210,14 @@ fn write_anew(folder: &Path, engine: EngineKind) {
     for (nth, change) in changes.into_iter().enumerate() {
         let txn = database.begin().expect("begin");
         change(&txn);
-        // In the memory engine another stream of the log each time.
+        // A thread for each commit: in the memory engine each then goes to another stream of the
+        // log.
         let stamp = std::thread::scope(|scope| scope.spawn(|| txn.commit()).join().expect("no panic"))
             .expect("commit");
         points.push((stamp, shown(&rows_in(&database))));
         if nth % 2 == 1 {
             archive.take(&mut archiver).expect("archive");
-            // A time names one look.
+            // The clock moves on, so that each time means one archiving.
             let looked = SystemTime::now();
             while SystemTime::now() < looked + Duration::from_millis(5) {
                 std::thread::yield_now();

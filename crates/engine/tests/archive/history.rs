@@ -1,13 +1,13 @@
 //! A database that is used, crashes, is closed, backed up and archived, by one thread in the order
-//! of a seed; and what each commit made of it.
+//! of a seed; and a model of what each commit made of it.
 //!
 //! Each of three slots has keys of its own, so that transactions may stay open beside others
-//! without waiting for them: at most stamps there are some that have not committed, and some of
-//! those never do.
+//! without waiting for them: at most stamps some transactions have not committed, and some of these
+//! never do.
 //!
-//! Beside them a read view is open, which shows the model of its beginning until it ends. In every
-//! second history a named consumer of the feed makes the model from the changes that it is given,
-//! and goes on where it acknowledged after each crash.
+//! Beside the transactions a read view is open, which shows the model of its beginning until it
+//! ends. In every second history a named consumer of the feed makes the model from the changes that
+//! it gets, and after each crash goes on where it acknowledged.
 
 use crate::common::{Rng, committed, options_for};
 use katydid::{
@@ -32,7 +32,7 @@ pub struct Commit {
     pub stamp: CommitStamp,
     pub writes: Vec<(Key, Option<Vec<u8>>)>,
     /// True if a table was dropped between the commit before and this one, so that the state just
-    /// before this one differs from that after the one before.
+    /// before this commit differs from the state after the commit before.
     pub after_drop: bool,
 }
 
@@ -62,7 +62,7 @@ struct Open {
     writes: Vec<(Key, Option<Vec<u8>>)>,
 }
 
-/// See the head of this file.
+/// A database in random use: see the head of this file.
 pub struct History {
     pub rng: Rng,
     engine: EngineKind,
@@ -76,13 +76,15 @@ pub struct History {
     pub backups: Vec<Backup>,
     dropped: bool,
     pub crashes: u32,
-    /// The rows that are committed.
+    /// The committed rows.
     rows: Rows,
     view: Option<(Transaction, Rows)>,
-    /// Not in every history: a database with a consumer logs whole values.
+    /// True if a consumer follows the feed. Not so in every history, because a database with a
+    /// consumer logs whole values.
     follows: bool,
     follower: Option<ChangeConsumer>,
-    /// State that the follower has made of what it was given; and of what it has acknowledged.
+    /// Rows that the follower has made of all changes that it got; `acknowledged` stops at its last
+    /// acknowledgement.
     followed: Rows,
     acknowledged: Rows,
 }
@@ -126,8 +128,8 @@ impl History {
             followed: Rows::new(),
             acknowledged: Rows::new(),
         };
-        // In the memory engine a transaction may have a lower stamp than the table that it writes
-        // to, which the feed cannot name then.
+        // Both tables are made first: in the memory engine a transaction may have a lower stamp
+        // than a table that it writes to, and the feed could then not name the table.
         for name in ["rows", "passing"] {
             drop(history.table(name));
         }
@@ -145,7 +147,7 @@ impl History {
         self.database().table(name).expect("table")
     }
 
-    /// One step of any kind.
+    /// Takes one step of any kind.
     pub fn step(&mut self) {
         match self.rng.u32(..1000) {
             0..780 => self.write(),
@@ -162,7 +164,7 @@ impl History {
         katydid::testing::run_background(self.database());
     }
 
-    /// A call of a transaction in one of the slots.
+    /// Makes a call of a transaction in one of the slots.
     fn write(&mut self) {
         let slot = self.rng.usize(..SLOTS);
         match self.open[slot].take() {
@@ -182,18 +184,19 @@ impl History {
         }
     }
 
-    /// Some rows, perhaps rolled back to a savepoint.
+    /// Changes some rows, and perhaps rolls back to a savepoint.
     fn change(&mut self, slot: usize) {
         let Some(mut open) = self.open[slot].take() else { return };
         let savepoint = (self.rng.u8(..6) == 0).then(|| (open.txn.savepoint(), open.writes.len()));
         for _ in 0..self.rng.usize(1..4) {
-            // Only the first slot, so that no client has it locked when it is dropped.
+            // Only the first slot writes to `passing`, so that no other one has it locked when it
+            // is dropped.
             let name = if slot == 0 && self.rng.u8(..4) == 0 { "passing" } else { "rows" };
             let table = self.table(name);
             let key = format!("{slot}-{:04}", self.rng.u64(..KEYS)).into_bytes();
             let value = match self.rng.u8(..12) {
                 0..3 => None,
-                // One that does not fit a page.
+                // A value that does not fit a page.
                 3 => Some(vec![self.rng.u8(..); 5_000 + self.rng.usize(..9_000)]),
                 _ => Some(vec![self.rng.u8(..); self.rng.usize(..500)]),
             };
@@ -204,7 +207,7 @@ impl History {
             match has_changed {
                 Ok(true) => open.writes.push(((name, key), value)),
                 Ok(false) => {}
-                // Memory engine: another transaction has read there since it began.
+                // Memory engine: another transaction has read the place since this one began.
                 Err(error) if error.is_retryable() && self.engine == EngineKind::Memory => return,
                 Err(error) => panic!("{error}"),
             }
@@ -217,8 +220,8 @@ impl History {
     }
 
     fn commit(&mut self, Open { txn, writes }: Open) {
-        // In the memory engine the thread that commits chooses the stream of the log: each time
-        // another one.
+        // In the memory engine the thread that commits chooses the stream of the log, so each
+        // commit has a thread of its own.
         let outcome = std::thread::scope(|scope| scope.spawn(|| txn.commit()).join().expect("no panic"));
         let Some(stamp) = committed(self.database(), outcome) else { return };
         if !writes.is_empty() {
@@ -228,7 +231,8 @@ impl History {
         }
     }
 
-    /// Begins a view, or ends the one that is open: it shows what was committed when it began.
+    /// Begins a view, or ends the open one after a check that it shows the rows committed at its
+    /// beginning.
     fn look(&mut self) {
         match self.view.take() {
             None => self.view = Some((self.database().begin_read_only().expect("begin"), self.rows.clone())),
@@ -236,7 +240,7 @@ impl History {
         }
     }
 
-    /// The consumer takes what is durable, and acknowledges it or not.
+    /// Lets the consumer take all durable changes, and acknowledge them or not.
     fn follow(&mut self) {
         if !self.follows {
             return;
@@ -246,8 +250,8 @@ impl History {
             let consumer = self.database().consumer("follower", KEPT, &ChangesFrom::Oldest);
             consumer.expect("the consumer")
         });
-        // The memory engine's gives transactions when all streams are durable beyond them, which it
-        // asks for.
+        // The memory engine's feed returns transactions when all streams are durable beyond them,
+        // which the feed itself requests.
         for _ in 0..3 {
             while let Some(transaction) = follower.try_next().expect("a transaction") {
                 transaction.changes.into_iter().for_each(|change| apply(change, &mut self.followed));
@@ -266,17 +270,17 @@ impl History {
         format!("after {} commits and {} crashes", self.commits.len(), self.crashes)
     }
 
-    /// In the memory engine a transaction that commits later may have a lower stamp than the drop,
-    /// which is not known.
+    /// Drops the passing table. Does nothing in the memory engine, where a transaction that commits
+    /// later may have a lower stamp than the drop, and the drop's stamp is not known.
     fn drop_table(&mut self) {
         if self.engine == EngineKind::Memory {
             return;
         }
-        // It may have rows of the table.
+        // The first slot's transaction may have written to the table.
         if let Some(open) = self.open[0].take() {
             self.commit(open);
         }
-        // Else the view's next read would fail: its table is gone.
+        // The view's next read would fail, because its table is gone.
         if self.view.is_some() {
             self.look();
         }
@@ -292,7 +296,7 @@ impl History {
     }
 
     fn increment(&mut self) {
-        // The memory engine has none.
+        // The memory engine has no increments.
         if self.engine == EngineKind::Memory {
             return self.backup();
         }
@@ -336,7 +340,8 @@ impl History {
         self.open_again();
     }
 
-    /// The machine of the database ends, and that of the archive perhaps too. What is open is lost.
+    /// The machine of the database ends, and that of the archive perhaps too. Open transactions are
+    /// lost.
     fn crash(&mut self) {
         let seed = self.rng.u64(..);
         self.device.freeze();
@@ -356,7 +361,8 @@ impl History {
         self.database = Some(opened.expect("open again"));
     }
 
-    /// Ends it: the archive has everything, and is given back.
+    /// Ends the history with everything archived. Returns the commits, the backups and the
+    /// archive's device.
     pub fn end(mut self) -> (Vec<Commit>, Vec<Backup>, SimDevice) {
         self.follow();
         if self.view.is_some() {
@@ -368,7 +374,7 @@ impl History {
     }
 }
 
-/// The rows of a restored database, which are checked as they lie there.
+/// Returns the rows of a restored database, of either engine.
 pub fn rows_of(directory: &Arc<dyn Directory>) -> Rows {
     let open = |engine| Database::open_in(directory.clone(), Options { create: false, ..options(engine) });
     let database = match open(EngineKind::Paged) {
@@ -378,12 +384,12 @@ pub fn rows_of(directory: &Arc<dyn Directory>) -> Rows {
     rows_in(&database.unwrap_or_else(|error| panic!("the restored database: {error}")))
 }
 
-/// The rows that are committed.
+/// Returns the committed rows.
 pub fn rows_in(database: &Database) -> Rows {
     rows_seen(database, &database.begin_read_only().expect("begin"))
 }
 
-/// The rows that a view shows.
+/// Returns the rows that a view shows.
 fn rows_seen(database: &Database, view: &Transaction) -> Rows {
     let mut rows = Rows::new();
     for name in ["rows", "passing"] {
@@ -395,7 +401,7 @@ fn rows_seen(database: &Database, view: &Transaction) -> Rows {
     rows
 }
 
-/// Does a change of the feed to rows.
+/// Applies a change of the feed to rows.
 fn apply(change: Change, rows: &mut Rows) {
     let known = |name: &str| ["rows", "passing"].into_iter().find(|known| *known == name);
     match change {

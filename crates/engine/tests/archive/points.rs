@@ -1,7 +1,8 @@
-//! The state at each commit's stamp is the model's, whatever backup it is restored from; and times.
+//! A restore to a commit's stamp has the model's state, from whatever backup. Also restores to
+//! times.
 //!
-//! `KATYDID_SECONDS` goes on for this time with new seeds and restores to every stamp of each
-//! (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
+//! With `KATYDID_SECONDS` the campaign goes on for this time with new seeds and restores to every
+//! stamp of each (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.
 
 use crate::common::{assert_sound, fresh_seed, options_for, seed, seeds};
 use crate::history::{Backup, Commit, ENGINES, History, Rows, options, rows_of};
@@ -54,8 +55,8 @@ impl Run<'_> {
     }
 }
 
-/// Restores to commits of a history, each from one of the backups that are old enough. How many
-/// points.
+/// Restores to commits of a history, each from one of the backups that are old enough. Returns the
+/// number of points.
 fn restored(seed: u64, engine: EngineKind, most: usize) -> usize {
     let mut history = History::new(seed, engine);
     (0..STEPS).for_each(|_| history.step());
@@ -74,7 +75,7 @@ fn restored(seed: u64, engine: EngineKind, most: usize) -> usize {
         if !is_chosen || old.is_empty() {
             continue;
         }
-        // The newest as a rule, and now and then any.
+        // As a rule the newest backup, and now and then any of them.
         let backup = if rng.u8(..4) == 0 { rng.usize(..old.len()) } else { old.len() - 1 };
         newest += usize::from(backup + 1 == old.len());
         let to = run.check(old[backup], stamp, &rows);
@@ -152,7 +153,7 @@ fn a_file_that_has_grown_since_the_backup_is_restored() {
     assert_eq!(rows_of(&to).len(), 600);
 }
 
-/// A restored database goes on, is backed up and archived itself, and is another one than its
+/// A restored database goes on, is backed up and archived itself, and is another database than its
 /// source.
 #[test]
 fn a_restored_database_goes_on() {
@@ -188,7 +189,7 @@ fn goes_on(engine: EngineKind) {
     assert_eq!(rows_of(&to)[&("rows", b"once".to_vec())], b"more");
 }
 
-/// A time is the last moment that the archive has noted at or before it.
+/// A restore to a time is one to the last moment that the archive has noted at or before it.
 #[test]
 fn a_time_is_the_last_moment_noted() {
     ENGINES.into_iter().for_each(times);
@@ -214,14 +215,14 @@ fn times(engine: EngineKind) {
     drop(archive);
     let last = moments[moments.len() - 1].0;
     for (moment, _) in &moments {
-        // Several may be of one millisecond: the last one counts.
+        // Several moments may be in one millisecond: the last one counts.
         let (_, wanted) = moments.iter().rfind(|(other, _)| other == moment).expect("itself");
         let (report, to) = restore(std::slice::from_ref(&backup), kept.clone(), RestorePoint::Time(*moment));
         let report = report.expect("restore");
         assert_eq!(report.moment, Some(*moment));
         assert_eq!(rows_of(&to)[&("rows", b"last".to_vec())], wanted.to_le_bytes());
         assert!(report.next_moment.is_none_or(|next| next > *moment), "{report:?}");
-        // Between two moments nothing is known of.
+        // A time between two moments means the first of them.
         if *moment < last {
             let between = RestorePoint::Time(*moment + Duration::from_nanos(999_999));
             let (between, _) = restore(std::slice::from_ref(&backup), kept.clone(), between);

@@ -1,4 +1,5 @@
-//! Gaps, damage, other databases and points that cannot be had: typed, with file and position.
+//! Gaps, damage, other databases and points that cannot be restored: typed errors with file and
+//! position.
 
 use crate::common::{kinds_in_nvram, options_for, with_log};
 use crate::history::{ENGINES, options};
@@ -48,7 +49,7 @@ fn restore(
     report.map(|report| report.copy.stamp)
 }
 
-/// A backup, and stretches of one commit each with its stamp.
+/// Makes a database, its backup, and stretches of one commit each, with the commit's stamp.
 fn stretches(
     device: &SimDevice,
     engine: EngineKind,
@@ -76,7 +77,7 @@ fn keep<'a>(stretches: impl IntoIterator<Item = &'a LogStretch>) -> Arc<dyn Dire
     directory
 }
 
-/// A program may keep the stretches as it likes: files of them are an archive.
+/// A program may keep the stretches as it likes: files that hold them are an archive.
 #[test]
 fn a_missing_stretch_is_named_where_it_is_needed() {
     ENGINES.into_iter().for_each(missing_is_named);
@@ -91,8 +92,8 @@ fn missing_is_named(engine: EngineKind) {
         let (gone, before) = (&found[missing].0, found[missing - 1].1);
         let wanted = ArchiveFault::Missing { from: gone.from(), to: gone.to() };
         assert_eq!(fault(restore(&backup, keep(rest()), last)), wanted);
-        // The memory engine's backup has the time as its stamp, up to which no archive is complete
-        // before a later commit.
+        // The stamp of the memory engine's backup is a time, and an archive is complete up to that
+        // time only after a later commit.
         if engine == EngineKind::Paged || missing > 1 {
             assert_eq!(restore(&backup, keep(rest()), before).expect("before the gap"), before);
         }
@@ -107,7 +108,7 @@ fn missing_is_named(engine: EngineKind) {
     let ends = |archive, point| {
         fault(Database::restore_to_in(std::slice::from_ref(&backup), archive, point, directory(), &plain))
     };
-    // Neither the end nor a time is taken for what lies before a gap.
+    // Neither the end nor a time may mean the state before a gap.
     for point in
         [RestorePoint::End, RestorePoint::Time(found[2].0.moment() + std::time::Duration::from_secs(86_400))]
     {
@@ -125,8 +126,8 @@ fn missing_is_named(engine: EngineKind) {
     assert_eq!(fault(restore(&backup, archive, early)), later);
 }
 
-/// After a crash time goes on from the last commit: a later opening may use stamps that the clock
-/// had passed when nothing more was committed.
+/// After a crash time goes on from the last commit. So a later opening may use stamps that the
+/// clock had passed without a commit.
 #[test]
 fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
     let device = SimDevice::new(1);
@@ -161,7 +162,7 @@ fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
     }
 }
 
-/// Any byte of any file that is needed.
+/// The damage is at any byte of any file that the restore needs.
 #[test]
 fn damage_is_named_with_file_and_position() {
     ENGINES.into_iter().for_each(damage_is_named);
@@ -198,8 +199,8 @@ fn damage_is_named(engine: EngineKind) {
     }
 }
 
-/// The log is kept for an archiver up to its bytes, and no further; then the gap is named, and a
-/// new archiver begins behind it.
+/// The log is kept for an archiver up to its limit in bytes, and no further. After that an error
+/// names the gap, and a new archiver begins behind the gap.
 #[test]
 fn a_log_that_was_trimmed_is_a_gap() {
     ENGINES.into_iter().for_each(trimmed_is_a_gap);
@@ -222,14 +223,15 @@ fn trimmed_is_a_gap(engine: EngineKind) {
             database.checkpoint().expect("checkpoint");
         }
     }
-    // While another one keeps the log, nothing is lost for it.
+    // The archiver that takes its stretches in time loses nothing.
     kept.take(&mut archiver).expect("archive");
     for _ in 0..3 {
         database.checkpoint().expect("checkpoint");
     }
     let gap = fault(lost.take(&mut slow));
     let ArchiveFault::LogTrimmed { archived_to, log_start } = gap else { panic!("{gap}") };
-    // In the memory engine the gap is one of a stream, and the end of the archive the sum of all.
+    // In the memory engine the gap is one of a stream, and the archive's end is the sum of all
+    // streams.
     assert!(log_start > archived_to && (archived_to == end) == (engine == EngineKind::Paged), "{gap}");
     // Nor is the gap forgotten by another opening, of the archive or of the archiver.
     drop(lost);
@@ -293,7 +295,7 @@ fn a_backup_is_restored_to_no_point_after_a_compacting() {
         let mut archiver = archive.archiver(&database, "test", 1 << 30).expect("archiver");
         archive.take(&mut archiver).expect("archive");
         drop(archiver);
-        // The first time nothing is compacted.
+        // Round 0 compacts nothing.
         database.close().expect("close");
         if round > 0 {
             Database::compact_in(device.directory(), None).expect("compact");
@@ -352,7 +354,7 @@ fn bytes_are_read_back(engine: EngineKind) {
     for length in [0, 1, 127, 128, bytes.len() - 1] {
         fault(LogStretch::from_bytes(&bytes[..length]));
     }
-    // What comes after the mark is given, and nothing else.
+    // The archiver returns the log behind the mark, and nothing else.
     let mut archiver = database.log_archiver_after("test", 1 << 30, &mark).expect("archiver");
     assert_eq!(archiver.try_next().expect("a stretch").expect("one").from(), mark.position());
     let other = Database::open_in(SimDevice::new(8).directory(), options(engine)).expect("open");
@@ -360,7 +362,7 @@ fn bytes_are_read_back(engine: EngineKind) {
     assert!(matches!(told, ArchiveFault::OtherDatabase { .. }), "{told}");
 }
 
-/// The hook: what fails is given again, and what was taken is not.
+/// The hook gets a stretch again if it failed, and only then.
 #[test]
 fn a_hook_is_given_each_stretch_until_it_has_it() {
     ENGINES.into_iter().for_each(hook);
@@ -390,7 +392,7 @@ fn hook(engine: EngineKind) {
         assert_eq!(outcome.is_err(), fails);
     }
     assert!(reached > begin);
-    // Updates are logged as before: this consumer shows no values.
+    // Updates are logged as before, because this consumer asks for no values.
     assert!(
         database.stat().expect("stat").log.consumers.iter().any(|consumer| consumer.name == "archive-hook")
     );

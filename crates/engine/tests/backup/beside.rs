@@ -14,7 +14,7 @@ fn directory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }
 
-/// Rows enough for some pieces, none of them by a writer of the model.
+/// Opens a database with rows enough for some pieces, none of them by a writer of the model.
 fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Database {
     let options = with_advanced(options_for(engine), |advanced| advanced.lock_release = release);
     let database = Database::open_in(directory(), options).expect("open");
@@ -23,7 +23,7 @@ fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Dat
         let writer = number % writers.len();
         writers[writer].write(&database, &table);
     }
-    // Another table makes up the size.
+    // A second table makes up the size.
     let ballast = database.table("ballast").expect("table");
     for first in (0..3_000u32).step_by(100) {
         database
@@ -36,8 +36,8 @@ fn open(engine: EngineKind, release: LockRelease, writers: &mut [Writer]) -> Dat
     database
 }
 
-/// One thread, so a seed gives the same each time: between two pieces there are transactions,
-/// checkpoints, and a page here and there that is written back for want of room.
+/// One thread does everything, so a seed always gives the same run. Between two pieces there are
+/// transactions, checkpoints, and pages that the pool writes back for want of room.
 fn what_is_written_between_two_pieces(engine: EngineKind) {
     for seed in seeds(20, 1, 1) {
         for release in [LockRelease::Early, LockRelease::AfterDurable] {
@@ -116,7 +116,7 @@ fn several_threads(engine: EngineKind) {
     }
 }
 
-/// Restored, and backed up again after that, it is the same.
+/// A backup that is restored, and backed up again, has the same rows.
 fn a_copy_of_a_copy(engine: EngineKind) {
     let mut writers = [Writer::new(0, 3, 100)];
     let database = open(engine, LockRelease::Early, &mut writers);
@@ -127,7 +127,7 @@ fn a_copy_of_a_copy(engine: EngineKind) {
     assert!(first.verified.as_ref().is_some_and(katydid::VerifyReport::is_sound), "{first:?}");
     let second = Database::restore_in(backup.clone(), restored.clone(), &options).expect("restore");
     assert_eq!((second.stamp, second.id == first.id), (first.stamp, false));
-    // A check is no opening.
+    // The check of the backup did not open it, so it can be restored again.
     let third = Database::restore_in(backup.clone(), again.clone(), &options).expect("restore again");
     assert!(third.id != second.id);
     for copy in [&restored, &again, &backup] {

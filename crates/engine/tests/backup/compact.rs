@@ -72,11 +72,13 @@ fn every_row_is_there_and_the_file_is_shorter() {
             assert!(report.bytes_after * 2 < report.bytes_before, "{report:?}");
             assert_eq!(device.image()["katydid.pages"].len() as u64, report.bytes_after);
             assert_sound(&Database::verify_in(device.directory(), None).expect("verify"));
-            // Closed cleanly as before: so it can be done again, and finds nothing to do.
+            // The database is closed cleanly as before, so a second compacting is accepted, and
+            // finds nothing to do.
             let again = Database::compact_in(device.directory(), None).expect("compact again");
             assert_eq!((again.bytes_before, again.bytes_after), (report.bytes_after, report.bytes_after));
             check(&device, &options, &rows, "compacted");
-            // It goes on: pages are taken and freed, and recovery meets pages of the new file.
+            // The database goes on: pages are taken and freed, and recovery meets pages of the new
+            // file.
             let database = Database::open_in(device.directory(), options.clone()).expect("open");
             let table = database.table("b").expect("table");
             (0..200u32).for_each(|key| database.put(&table, key.to_be_bytes(), [9; 700]).expect("put"));
@@ -89,7 +91,7 @@ fn every_row_is_there_and_the_file_is_shorter() {
     }
 }
 
-/// At each call: the old file or the new one, and each whole.
+/// A crash at each call leaves the old file or the new one, whole.
 #[test]
 fn a_crash_leaves_the_old_file_or_the_new_one() {
     let options = options(4096);
@@ -130,7 +132,7 @@ fn a_failure_leaves_the_database_as_it_was() {
     for step in 0..whole.steps() {
         let device = base.reopen_after_kill();
         device.fail_at(step, Fault::Io);
-        // Removing what a failure has left may fail without harm.
+        // Compacting may also fail to remove what a failure has left, without harm.
         let _failed = Database::compact_in(device.directory(), None);
         check(&device.reopen_after_kill(), &options, &rows, &format!("step {step}"));
     }

@@ -42,8 +42,8 @@ fn rows() -> BTreeMap<Vec<u8>, Vec<u8>> {
     (0..50u8).map(|key| (vec![key], vec![key; 300])).collect()
 }
 
-/// Returns whether a crash has left a whole copy on `device`; otherwise no opening takes it for
-/// one.
+/// Returns whether a crash has left a whole copy on `device`; if not, no opening takes the rest for
+/// a copy.
 fn is_whole(engine: EngineKind, device: &SimDevice, place: &str) -> bool {
     let is_empty = device.image().is_empty();
     match Database::open_in(device.directory(), Options { create: false, ..options(engine) }) {
@@ -83,7 +83,7 @@ fn crash_at_each(engine: EngineKind, make: impl Fn(&SimDevice) -> katydid::Resul
         let device = SimDevice::new(step);
         device.crash_at(step);
         let made = make(&device);
-        // The last calls remove what says that it is incomplete.
+        // The last calls remove the mark of an incomplete copy.
         assert!(made.is_err(), "step {step} of {steps}");
         for survival in [Survival::Random, Survival::DropAll, Survival::KeepAll, Survival::Prefix] {
             let left = device.reopen_with(step, survival);
@@ -128,7 +128,7 @@ fn the_source_is_recovered(engine: EngineKind) {
             if beside.put(&table, [100 + *count], "beside").is_ok() {
                 *count += 1;
             }
-            // May fail, after the crash.
+            // The checkpoint may fail after the crash.
             let _taken = beside.checkpoint();
             ControlFlow::Continue(())
         };
@@ -162,7 +162,7 @@ fn a_failing_target_leaves_the_source_as_it_was(engine: EngineKind) {
             device.fail_at(step, fault);
             let made = database.backup_in(device.directory(), &BackupOptions::default());
             assert!(made.is_err(), "step {step}, {fault:?}: a failure was passed over");
-            // Without a crash: what is there in name is there.
+            // The failure leaves a whole copy, or one that no opening takes for a copy.
             let left = device.reopen_with(step, Survival::DropAll);
             is_whole(engine, &left, &format!("step {step}, {fault:?}"));
         }

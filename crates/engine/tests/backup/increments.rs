@@ -37,7 +37,7 @@ fn beside(database: &Database, writers: &Arc<Mutex<Vec<Writer>>>) -> BackupOptio
 }
 
 /// A whole backup and three increments, the last one after the file was rewritten; each first part
-/// of the chain is the state at its end.
+/// of the chain restores the state at its end.
 #[test]
 fn each_first_part_of_a_chain_is_restored() {
     for (seed, release) in seeds(60, 1, 1).zip([LockRelease::Early, LockRelease::AfterDurable]) {
@@ -56,7 +56,7 @@ fn each_first_part_of_a_chain_is_restored() {
                 writers[writer].write(&database, &table);
             }
             if nth == 0 {
-                // What does not change, and is not to be copied again.
+                // These rows do not change, and no increment may copy them again.
                 let ballast = database.table("ballast").expect("table");
                 for first in (0..6_000u32).step_by(100) {
                     let rows = first..first + 100;
@@ -106,7 +106,7 @@ fn each_first_part_of_a_chain_is_restored() {
             println!("seed {seed}, {} increments, stamp {}", last, report.stamp);
             check(&restored, PAGED, &report, &history, &before[last]);
         }
-        // One is missing, or they are in another order.
+        // A copy is missing, or the copies are in another order.
         for wrong in [[0, 2], [0, 3], [1, 2], [2, 1]] {
             let chain = wrong.map(|nth| copies[nth].clone());
             let to = SimDevice::new(300);
@@ -151,7 +151,8 @@ fn an_increment_is_no_database() {
     );
 }
 
-/// Another database, the one that was restored, and one in memory.
+/// Refused are a base of another database (also for the database restored from it), a folder
+/// without a backup, and the memory engine.
 #[test]
 fn a_base_of_another_database_is_refused() {
     let database = small(&SimDevice::new(1));

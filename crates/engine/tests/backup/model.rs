@@ -1,9 +1,9 @@
-//! Transactions that remember what they did, and what a copy must hold of that.
+//! Transactions that remember what they did, and the check of a copy against that.
 //!
 //! Each writer has a row of its own that counts its transactions, so each transaction depends on
 //! the writer's former one: a copy has a first part of each writer's transactions, whatever else
-//! they depend on. They read rows of each other, so that with several streams a transaction depends
-//! on others.
+//! they depend on. Writers read rows of each other, so that with several streams a transaction
+//! depends on others.
 
 use crate::common::{Rng, assert_sound, options_for};
 use katydid::{BackupReport, CommitStamp, Database, EngineKind, Options, Table};
@@ -17,7 +17,7 @@ pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Debug, Clone)]
 pub struct Done {
     writer: usize,
-    /// Its number among those of its writer, from 1.
+    /// Number of the transaction among those of its writer, from 1.
     number: u64,
     stamp: CommitStamp,
     writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
@@ -27,7 +27,7 @@ fn counter(writer: usize) -> Vec<u8> {
     format!("writer-{writer}").into_bytes()
 }
 
-/// One who writes.
+/// A client that writes.
 pub struct Writer {
     pub number: usize,
     pub rng: Rng,
@@ -41,12 +41,12 @@ impl Writer {
         Writer { number, rng: Rng::with_seed(seed ^ (number as u64) << 32), rows, done: Vec::new() }
     }
 
-    /// Number of its acknowledged transactions.
+    /// Number of the writer's acknowledged transactions.
     pub fn count(&self) -> u64 {
         self.done.len() as u64
     }
 
-    /// Runs one transaction, and again if it meets another one.
+    /// Runs one transaction, and runs it again after a conflict.
     pub fn write(&mut self, database: &Database, table: &Table) {
         let number = self.done.len() as u64 + 1;
         loop {
@@ -74,7 +74,7 @@ impl Writer {
             let seen = txn.get(table, crate::common::key(read))?.map_or(0, |value| value.len() as u64);
             let value = match self.rng.u8(..10) {
                 0 => None,
-                // One that does not fit a page.
+                // A value that does not fit a page.
                 1 => Some(vec![number as u8; 5_000 + self.rng.usize(..5_000)]),
                 _ => Some(vec![seen as u8 ^ number as u8; self.rng.usize(..600)]),
             };
@@ -91,8 +91,8 @@ impl Writer {
 }
 
 /// Asserts that the copy in `directory` holds a first part of each writer's transactions and
-/// nothing else, at least `before` of each; of the paged engine exactly those that its stamp says.
-/// The copy is checked as it lies there, then opened.
+/// nothing else, and at least `before` of each writer's. In the paged engine these must be exactly
+/// the transactions up to the copy's stamp. Verifies the copy before opening it.
 pub fn check(
     directory: &Arc<dyn Directory>,
     engine: EngineKind,
@@ -135,7 +135,7 @@ pub fn check(
         }
     }
     assert_sound(&database.verify(None).expect("verify"));
-    // It goes on as any database does.
+    // The copy goes on as any database does.
     database.put(&table, "afterwards", "written").expect("put");
     database.close().expect("close");
 }

@@ -47,7 +47,7 @@ fn a_directory_in_use_is_refused(engine: EngineKind) {
     let before = device.image();
     assert!(matches!(fault(database.backup_in(device.directory(), &plain())), CopyFault::NotEmpty { .. }));
     assert!(device.image() == before, "the first copy was changed");
-    // A path where nothing is yet.
+    // A path where nothing exists yet is accepted.
     let report = database.backup(folder.path().join("new/copy")).expect("backup");
     assert!(report.bytes > 0);
 }
@@ -61,7 +61,7 @@ fn a_copy_that_was_opened_is_no_backup(engine: EngineKind) {
     assert_eq!(fault(Database::restore_in(device.directory(), to, &plain())), CopyFault::OpenedSince);
 }
 
-/// The stamp of a copy is a bound that the next opening knows of, too: its commits are later ones.
+/// The next opening of the database knows the stamp of a copy, so its commits have later stamps.
 fn copies_of_one_state_have_one_stamp(engine: EngineKind) {
     let device = SimDevice::new(1);
     let open = || Database::open_in(device.directory(), options_for(engine)).expect("open");
@@ -97,8 +97,7 @@ fn a_database_is_no_backup(engine: EngineKind) {
     assert!(matches!(outcome, Err(Error::NotFound { .. })), "{outcome:?}");
 }
 
-/// A file of one copy in the place of the same file of another is refused by name, whichever file
-/// it is.
+/// Any file of one copy, in the place of the same file of another copy, is refused by name.
 fn files_of_copies_do_not_mix(engine: EngineKind) {
     let database = source(engine);
     let backups: Vec<SimDevice> = (2..4).map(SimDevice::new).collect();
@@ -118,7 +117,7 @@ fn files_of_copies_do_not_mix(engine: EngineKind) {
         );
         let file = directory.open(name, Create::Never, Method::Buffered).expect("the same file");
         file.write_at(&[IoSlice::new(bytes)], 0, WriteMode::Durable).expect("write");
-        // What a copy is a copy of matters only when it is restored.
+        // The source that a copy names matters only when the copy is restored.
         let is_manifest = name == "katydid.backup";
         let opened = Database::open_in(mixed.directory(), Options { create: false, ..options_for(engine) });
         match opened.map(drop) {
@@ -148,7 +147,7 @@ fn a_cancelled_copy_is_incomplete(engine: EngineKind) {
     database.backup_in(SimDevice::new(3).directory(), &plain()).expect("the next one");
 }
 
-/// Progress is told outside of calls: the receiver may close the database.
+/// Progress is reported outside of calls, so the receiver may close the database.
 fn closing_ends_a_backup(engine: EngineKind) {
     let database = source(engine);
     let device = SimDevice::new(2);
@@ -164,7 +163,8 @@ fn closing_ends_a_backup(engine: EngineKind) {
     assert!(matches!(database.backup_in(SimDevice::new(3).directory(), &plain()), Err(Error::Closed)));
 }
 
-/// The rest of a backup cannot be read after the end, as where the next opening has removed it.
+/// After the end of its opening a backup cannot read the rest, for example because the next opening
+/// has removed it.
 fn a_backup_that_outlives_its_opening_tells_of_no_failed_read(engine: EngineKind) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).expect("open");

@@ -1,4 +1,4 @@
-//! Repair on a device that forgets what was not synced, and of a database with transactions that
+//! Repair on a device that forgets un-synced bytes, and repair of a database with transactions that
 //! had not ended.
 
 use crate::common::{assert_sound, contents, options_for};
@@ -29,7 +29,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 /// A database with committed rows, after a crash in a transaction that has changed, deleted and
-/// inserted rows, all of which is in the log and on pages.
+/// inserted rows, whose changes are all in the log and on pages.
 fn crashed() -> (SimDevice, Rows) {
     let device = SimDevice::new(7);
     let database = Database::open_in(device.directory(), options()).expect("open");
@@ -48,7 +48,7 @@ fn crashed() -> (SimDevice, Rows) {
         txn.delete(&table, key(number)).expect("delete");
     }
     (1000..1100).for_each(|number| txn.put(&table, key(number), [255; 100]).expect("put"));
-    // Partly taken back, and changed once more.
+    // Some changes are rolled back, and some rows are changed once more.
     let savepoint = txn.savepoint();
     (0..60).for_each(|number| txn.put(&table, key(number), [254; 90]).expect("put"));
     txn.rollback_to(&savepoint).expect("back");
@@ -74,7 +74,7 @@ fn check(device: &SimDevice, rows: &Rows, place: &str) {
     database.close().expect("close");
 }
 
-/// All that is lost is where recovery would begin: repair has to do what recovery does.
+/// Only the place where recovery begins is lost, so repair has to do what recovery does.
 #[test]
 fn what_had_not_committed_is_taken_back() {
     let (device, rows) = crashed();
@@ -88,7 +88,8 @@ fn what_had_not_committed_is_taken_back() {
     check(&device.reopen_after_crash(1), &rows, "repaired");
 }
 
-/// At each call, with what was not synced lost, kept or torn: repairing again makes the same of it.
+/// After a crash at each call, with un-synced bytes lost, kept or torn, a second repair has the
+/// same result.
 #[test]
 fn a_crash_at_any_call_leaves_what_can_be_repaired_again() {
     let (base, rows) = crashed();
@@ -126,7 +127,7 @@ fn a_database_that_is_open_is_not_repaired() {
 }
 
 /// A directory in which another process begins a repair, and is killed, after a call has looked
-/// into it and before the call gets the lock.
+/// into the directory and before the call gets its lock.
 #[derive(Debug)]
 struct RepairedMeanwhile {
     inner: Arc<dyn Directory>,
@@ -181,14 +182,14 @@ impl Directory for RepairedMeanwhile {
     }
 }
 
-/// All files of the damaged database are there still. What a call wrote to them, the next repair
-/// would throw away.
+/// All files of the damaged database still exist. The next repair would throw away what a call
+/// wrote to them.
 #[test]
 fn a_repair_that_was_begun_before_a_call_got_the_lock_is_noticed() {
     let source = Database::in_memory_with(options()).expect("open");
     let table = source.table("rows").expect("table");
     (0..400).for_each(|number| source.put(&table, key(number), [7; 100]).expect("put"));
-    // So often that redo needs no record of before.
+    // Three checkpoints, so that redo needs no earlier record.
     (0..3).for_each(|_| source.checkpoint().expect("checkpoint"));
     type Call = fn(Arc<dyn Directory>) -> katydid::Result<()>;
     let calls: [(&str, Call); 4] = [

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 const PAGE: u64 = 4096;
 
-/// A directory in which the first reads of each page of the database file return it torn.
+/// A directory in which the first reads of each page of the database file return the page torn.
 #[derive(Debug)]
 struct Tearing {
     inner: Arc<dyn Directory>,
@@ -118,8 +118,8 @@ impl File for TearingFile {
     }
 }
 
-/// Backs up a database whose pages are torn at their first `times` reads. All of them are in its
-/// cache.
+/// Backs up a database whose pages are torn at their first `times` reads. All of its pages are in
+/// its cache.
 fn backed_up(times: u64) {
     let shared = Arc::new(Shared::default());
     let source = Tearing { inner: Arc::new(MemoryDirectory::new()), shared: shared.clone() };
@@ -156,7 +156,7 @@ fn a_page_that_is_torn_for_ever_is_taken_from_the_pool() {
     backed_up(u64::MAX);
 }
 
-/// Not from the pool, and not whole in place: it is damaged, and no copy is made of that.
+/// A page that is neither in the pool nor whole in place is damaged, and no copy is made of it.
 #[test]
 fn a_damaged_page_is_named() {
     let device = katydid_device::SimDevice::new(1);

@@ -1,13 +1,14 @@
 //! Each public call, held up at each of its device calls while another thread closes; and pairs of
 //! calls, both held up.
 //!
-//! Each time no device call of the old opening ends after `close` has returned, but for reads of a
-//! feed or a backup; no error is any but `Closed`; the database that was closed is sound, and
-//! marked as closed cleanly if no transaction was open; and every acknowledged commit is there.
+//! Each time no device call of the old opening ends after `close` has returned, except reads of a
+//! feed or a backup; every error is `Closed`; the closed database is sound, and marked as closed
+//! cleanly if no transaction was open; and every acknowledged commit is there.
 //!
-//! When is the call released? When `close` has returned, which it must not do before; or when the
+//! The call is released when `close` has returned, which must not happen before, or when the
 //! closing thread sleeps because calls are in flight (`testing::close_waits`). A closing thread may
-//! also wait inside the log or for a latch: then after a while, which only makes the test weaker.
+//! also wait inside the log or for a latch. The call is then released after a while, which only
+//! makes the test weaker.
 
 use crate::common::{self, Rng, options_for};
 use crate::device::{CallPoint, Held, Watched, held_up};
@@ -41,7 +42,7 @@ enum Effect {
     NoTable(&'static str),
 }
 
-/// A public call: its name, what it needs done before, itself, and what it leaves.
+/// A public call: its name, its preparation, the call itself, and its effect.
 struct Operation {
     name: &'static str,
     /// Begins the transaction that the call ends or goes on with.
@@ -51,7 +52,7 @@ struct Operation {
 }
 
 impl Operation {
-    /// Returns whether its transaction is `long`.
+    /// Returns whether the call's transaction is `long`.
     fn is_long(&self) -> bool {
         ["commit", "commit_async", "commit_with", "rollback", "drop of a transaction"].contains(&self.name)
     }
@@ -118,8 +119,8 @@ fn operations() -> Vec<Operation> {
             let (told, is_told) = std::sync::mpsc::channel();
             let session = at.database.session();
             txn.expect("begun").commit_with(&session, move |outcome| told.send(outcome.map(drop)).unwrap());
-            // It says `Closed` if the database was closed meanwhile; the callback has run all the
-            // same.
+            // Draining returns `Closed` if the database was closed meanwhile, but the callback has
+            // run.
             let _closed = session.drain();
             is_told.try_recv().expect("a callback of a drained session has run")
         }),
@@ -179,7 +180,7 @@ fn operations() -> Vec<Operation> {
         }),
         operation("an archiver", none, Nothing, |at, _| {
             let mut archiver = match at.database.log_archiver("archive", 1 << 30) {
-                // The memory engine has none.
+                // A log in NVRAM has no archiver.
                 Err(Error::Archive { .. }) => return Ok(()),
                 archiver => archiver?,
             };
@@ -280,7 +281,7 @@ fn close_beside(
         match thread.join().expect("no call panics") {
             Ok(()) => effects.push(effect),
             Err(Error::Closed) => {}
-            // The other one was first.
+            // The other call of the pair was first.
             Err(error) if is_pair && (error.is_retryable() || matches!(error, Error::KeyExists { .. })) => {}
             Err(error) => panic!("{what}: {name} failed: {error}"),
         }
@@ -290,7 +291,8 @@ fn close_beside(
         .expect("close does not panic")
         .unwrap_or_else(|error| panic!("{what}: close failed: {error}"));
     let mut late = watched.late();
-    // A feed gives all that was durable, also after the end; a backup fails at its next step.
+    // A feed returns everything that was durable, even after the end; a backup fails at its next
+    // step.
     late.retain(|call| {
         let is_read = ["read ", "open ", "drop the cache of "].iter().any(|verb| call.starts_with(verb));
         !(has_feed && call.starts_with("read log/") || has_backup && is_read)
@@ -326,7 +328,7 @@ pub fn each_call_held_up_at_each_device_call(engine: EngineKind) {
             let txn = (operation.prepare)(&opened.0);
             let running = run(&opened.0, &operation, txn, at);
             let Ok(call) = running.held.reached.recv() else {
-                // It has ended before.
+                // The call has ended without a device call of this number.
                 close_beside(engine, opened, vec![running], operation.name);
                 break;
             };
@@ -335,7 +337,7 @@ pub fn each_call_held_up_at_each_device_call(engine: EngineKind) {
             close_beside(engine, opened, vec![running], &what);
         }
     }
-    // Else the device is not where calls are held up.
+    // With fewer the test would not hold calls up in the device.
     assert!(held > 30, "only {held} device calls were held up");
 }
 
@@ -350,18 +352,18 @@ pub fn pairs_of_calls_held_up(engine: EngineKind) {
             let (first, second) = if rng.bool() { (one_of_them, other) } else { (other, one_of_them) };
             let (one, two) = (rng.usize(..4), rng.usize(..4));
             let what = format!("{engine}, seed {seed}: {} at {one} and {} at {two}", first.name, second.name);
-            // Two that have changed the same keys would wait for each other here.
+            // Two long transactions change the same keys, and would wait for each other here.
             if first.is_long() && second.is_long() {
                 continue;
             }
             let opened = world(engine);
-            // Before the first is held up, which may be in the way.
+            // Both prepare before the first is held up, which could be in the second's way.
             let (txn_of_first, txn_of_second) = ((first.prepare)(&opened.0), (second.prepare)(&opened.0));
             let mut running = vec![run(&opened.0, first, txn_of_first, one)];
-            // Or it waits for the second one's transaction.
+            // The first call may instead wait for the second one's transaction.
             let _reached_or_ended = running[0].held.reached.recv_timeout(A_WHILE);
             running.push(run(&opened.0, second, txn_of_second, two));
-            // Or it waits for the first.
+            // The second call may instead wait for the first.
             let _reached_or_ended = running[1].held.reached.recv_timeout(A_WHILE / 20);
             if rng.bool() {
                 running.reverse();

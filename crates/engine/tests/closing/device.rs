@@ -18,7 +18,7 @@ struct HoldUp {
 /// A device call of a thread.
 #[derive(Debug, Clone, Copy)]
 pub enum CallPoint {
-    /// Its nth, counted from zero.
+    /// The thread's nth device call, counted from zero.
     Nth(usize),
     /// The first write of a file of this name.
     Write(&'static str),
@@ -36,7 +36,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Lets the thread go on, now or whenever it gets there.
+    /// Lets the thread go on, now or when it gets to the call.
     pub fn release(&self) {
         let _ended = self.leave.send(());
     }
@@ -51,7 +51,7 @@ pub fn held_up<T: Send + 'static>(
     let thread = std::thread::spawn(move || {
         HOLD_UP.with(|slot| *slot.borrow_mut() = Some(HoldUp { at, reached, leave: may_leave }));
         let done = work();
-        // Drops the sender: there is no such call.
+        // If the thread made no such call, this drops the sender.
         HOLD_UP.with(|slot| slot.borrow_mut().take());
         done
     });
@@ -61,14 +61,14 @@ pub fn held_up<T: Send + 'static>(
 /// Use of the directory by one opening.
 #[derive(Debug, Default)]
 struct Watch {
-    /// `close` has returned.
+    /// True once `close` has returned.
     closed: AtomicBool,
-    /// Calls that ended after that.
+    /// Calls that ended after `close` had returned.
     late: Mutex<Vec<String>>,
 }
 
 impl Watch {
-    /// Makes a call, perhaps late.
+    /// Makes a call, and notes it if it is late.
     fn call<T>(&self, verb: &str, name: &str, call: impl FnOnce() -> Result<T>) -> Result<T> {
         let due = HOLD_UP.with(|slot| {
             let mut slot = slot.borrow_mut();
@@ -112,7 +112,7 @@ impl Watched {
         self.watch.closed.store(true, Ordering::SeqCst);
     }
 
-    /// Calls that ended after that.
+    /// Calls that ended after `close` had returned.
     pub fn late(&self) -> Vec<String> {
         self.watch.late.lock().unwrap().clone()
     }

@@ -1,5 +1,5 @@
-//! `Database::close` beside everything else: it waits for the calls under way, and nothing of the
-//! old opening touches the directory after it.
+//! `Database::close` beside everything else: it waits for the calls under way, and no thread of the
+//! old opening touches the directory after `close` has returned.
 //!
 //! `device`: the directory that holds calls up. `beside`: each public call, and pairs of them, held
 //! up at each device call while another thread closes. `check`: a check held up while the database

@@ -1,8 +1,9 @@
-//! Threads that commit, roll back and read while another closes: over and over, on one directory.
+//! Threads that commit, roll back and read while another thread closes, over and over on one
+//! directory.
 //!
-//! Each time, before the next opening: the mark of a clean end is true; the paged engine leaves it
-//! if no transaction was open that had written. In the next opening: what was acknowledged is
-//! there, each key with the last value that was.
+//! Before each next opening the mark of a clean end must be true, and the paged engine leaves it if
+//! no transaction was open that had written. The next opening must have each key with its last
+//! acknowledged value.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, Error, Table};
@@ -19,7 +20,7 @@ type Acknowledged = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Work of a thread until the database was closed.
 struct Work {
     acknowledged: Acknowledged,
-    /// It had a transaction open that had written.
+    /// True if the thread had a transaction open that had written.
     was_open: bool,
 }
 
@@ -81,7 +82,8 @@ pub fn committers_beside_close_leave_a_true_mark(engine: EngineKind) {
         done.into_iter().for_each(|work| model.extend(work.acknowledged));
         let report = Database::verify_in(Arc::new(memory.clone()), None).unwrap();
         assert!(report.is_sound(), "engine {engine}, seed {seed}, opening {opening}: {:#?}", report.faults);
-        // The memory engine leaves a log that is short beside its rows to the next opening.
+        // If its log is short compared with its rows, the memory engine leaves the log to the next
+        // opening.
         let may_be_unclean = was_open || engine == EngineKind::Memory;
         assert!(
             report.clean || may_be_unclean,

@@ -1,7 +1,7 @@
-//! Waits that closing does not have, callers that may close, and outcomes of callers that close at
-//! the same time.
+//! Waits that closing ends, callers that may close, and outcomes of callers that close at the same
+//! time.
 //!
-//! A waiter that is not told would wait for hours: then the test does not end.
+//! A waiter that closing does not notify would wait for hours, and the test would not end.
 
 use crate::common::{self, options_for, with_advanced};
 use crate::device::{CallPoint, Watched, held_up};
@@ -97,7 +97,7 @@ pub fn a_begin_that_waits_for_a_slot_is_told(engine: EngineKind) {
     has_begun.recv().unwrap();
     database.close().unwrap();
     match beginner.join().unwrap() {
-        // It was told before it had begun, or begins without waiting.
+        // The waiter gets an error, or (in the paged engine) begins without waiting.
         Err(Error::Closed) => {}
         Ok(()) => assert_eq!(engine, EngineKind::Paged),
         other => panic!("{other:?}"),
@@ -107,8 +107,8 @@ pub fn a_begin_that_waits_for_a_slot_is_told(engine: EngineKind) {
 
 // ---- callers
 
-/// A closing that is held up at its last write of the control file, on a thread of its own; `work`
-/// runs meanwhile.
+/// Closes on a thread of its own, held up at its last write of the control file, while `work` runs.
+/// Returns the outcomes of all closers.
 fn beside_a_slow_close(
     engine: EngineKind,
     work: impl FnOnce(&Database, Sender<Result<()>>),
@@ -123,8 +123,8 @@ fn beside_a_slow_close(
     held.reached.recv().unwrap();
     let (told, is_told) = channel();
     work(&database, told);
-    // None is told while the first is at it. (Given a moment; without it the test could only see
-    // less.)
+    // No other closer gets its outcome while the first one closes. (The 50 ms only give a wrong
+    // outcome time to arrive.)
     assert!(is_told.recv_timeout(Duration::from_millis(50)).is_err(), "a closer was told too early");
     held.release();
     let mut outcomes = vec![first.join().unwrap()];
@@ -145,8 +145,8 @@ pub fn closers_at_the_same_time_return_when_it_is_done(engine: EngineKind) {
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
 
-/// Not the very last one here, which the closing thread has: one that is dropped meanwhile waits
-/// for nothing, and the drop of the last one closes no second time.
+/// Dropping the last handle closes the database, and the directory stays locked until that close
+/// has ended.
 pub fn the_last_handle_waits_as_well(engine: EngineKind) {
     let memory = MemoryDirectory::new();
     let watched = Watched::new(Arc::new(memory.clone()));
@@ -247,7 +247,7 @@ pub fn every_call_on_a_closed_database_says_so(engine: EngineKind) {
     assert_eq!(session.poll(), 2);
     std::mem::take(&mut *told.lock().unwrap()).into_iter().for_each(assert_closed);
     assert_closed(session.drain());
-    // It was committed before.
+    // The future's transaction was committed before the close.
     common::block_on(future).unwrap();
 
     drop((txn, session, sequence, consumer, table, database));
@@ -299,7 +299,7 @@ pub fn a_check_may_be_closed_from_its_progress(engine: EngineKind) {
     assert_eq!(next.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
-/// Closes the database when it is called, and says how that went.
+/// Closes the database when it is called, and sends the outcome.
 struct Closer(Database, Mutex<Sender<Result<()>>>);
 
 impl Wake for Closer {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Makes of each function that is named a test for each engine, which the function is given. With
-/// `in_nvram:` before them: a test for each engine and all kinds of logs in NVRAM, one after the
+/// Makes a test of each named function for each engine, which the function gets as its argument.
+/// With `in_nvram:` before the names, each test runs over all kinds of logs in NVRAM, one after the
 /// other (see `over`).
 macro_rules! suite {
     (in_nvram: $($case:ident),* $(,)?) => {
@@ -69,8 +69,9 @@ pub fn fresh_seed() -> u64 {
     fastrand::u64(..1 << 48)
 }
 
-/// The seeds of a test: `fixed` ones from `first` on, which are the same in every run, and `fresh`
-/// new ones, the first of which is printed. `KATYDID_SEED` replaces both by as many from there on.
+/// The seeds of a test: `fixed` seeds from `first` on, the same in every run, and `fresh` new ones,
+/// of which the first is printed. With `KATYDID_SEED` the same number of seeds begins there
+/// instead.
 pub fn seeds(first: u64, fixed: u64, fresh: u64) -> impl Iterator<Item = u64> {
     let told = std::env::var("KATYDID_SEED").is_ok();
     let new = if told { seed(first).wrapping_add(fixed) } else { fresh_seed() };
@@ -95,7 +96,7 @@ pub const SMALL_PAGES: PagedOptions = PagedOptions {
     view_bytes_max: 64 << 20,
 };
 
-/// The smallest cache, small segments, frequent checkpoints.
+/// Options with the smallest cache, small segments, and frequent checkpoints.
 pub fn small_options() -> Options {
     let mut options = Options {
         engine: SMALL_PAGES.into(),
@@ -120,13 +121,13 @@ pub fn options_for(engine: EngineKind) -> Options {
     with_log(options, LOG.get())
 }
 
-/// Those options after a change of the advanced ones.
+/// Returns `options` after a change of the advanced ones.
 pub fn with_advanced(mut options: Options, change: impl FnOnce(&mut AdvancedOptions)) -> Options {
     change(&mut options.advanced);
     options
 }
 
-/// Options with this number of streams, if the engine has streams.
+/// Returns `options` with this number of streams, if the engine has streams.
 pub fn with_streams(mut options: Options, streams: u16) -> Options {
     if let Some(memory) = options.engine.memory_mut() {
         memory.streams = streams;
@@ -134,14 +135,14 @@ pub fn with_streams(mut options: Options, streams: u16) -> Options {
     options
 }
 
-/// Those options with this log; if it is in NVRAM one that holds about as much as segments are kept
-/// for.
+/// Returns `options` with this log. A log in NVRAM gets about as many bytes as a log on disk keeps
+/// in segments.
 pub fn with_log(mut options: Options, log: LogKind) -> Options {
     options.advanced.log.medium = MediumSettings::from(options.advanced.log.medium).medium(log);
     with_memory(options, 8 << 20)
 }
 
-/// Those options with this number of bytes of NVRAM, if the log is there.
+/// Returns `options` with this number of bytes of NVRAM, if the log is in NVRAM.
 pub fn with_memory(mut options: Options, bytes: u64) -> Options {
     if let Some(memory) = options.advanced.log.medium.memory_mut() {
         memory.bytes = bytes;
@@ -163,15 +164,15 @@ pub fn log() -> LogKind {
     LOG.get()
 }
 
-/// Runs a test with the log in something else.
+/// Runs a test with the log in this medium.
 pub fn over(log: LogKind, test: impl FnOnce()) {
     LOG.set(log);
     test();
     LOG.set(LogKind::Disk);
 }
 
-/// These options with a log that puts records below older ones all the time, for lack of order
-/// between its sessions.
+/// Returns `options` with a log that often puts records below older ones, because its sessions keep
+/// no order between them.
 pub fn chunked(mut options: Options) -> Options {
     let chunks = katydid::InserterDesign::Chunked { chunk_bytes: 1024, always: true };
     if let Some(inserter) = options.advanced.log.medium.inserter_mut() {
@@ -180,8 +181,8 @@ pub fn chunked(mut options: Options) -> Options {
     options
 }
 
-/// Closes the database, so that it can be opened again. The handle is handed back, unless that
-/// takes that none is left: with a log in NVRAM.
+/// Closes the database, so that it can be opened again. Returns the handle, except with a log in
+/// NVRAM, whose next opening requires that no handle is left.
 pub fn closed(database: Database) -> Option<Database> {
     let in_nvram = database.stat().expect("stat").log.kind.in_nvram();
     database.close().expect("close");
@@ -209,15 +210,15 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Everything in a table.
+/// Returns all rows of a table.
 pub fn contents(database: &Database, table: &Table) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let txn = database.begin().expect("begin");
     let rows: Result<BTreeMap<_, _>, _> = txn.range(table, ..).collect();
     rows.expect("scan")
 }
 
-/// Stamp of a commit, if it went through: the paged engine refuses none, the memory engine those
-/// that must be tried again.
+/// Returns the stamp of a commit, if it succeeded. The paged engine may refuse no commit, and the
+/// memory engine only with an error that allows another try.
 pub fn committed(database: &Database, outcome: Result<CommitStamp, Error>) -> Option<CommitStamp> {
     match outcome {
         Ok(stamp) => Some(stamp),
@@ -229,7 +230,7 @@ pub fn committed(database: &Database, outcome: Result<CommitStamp, Error>) -> Op
     }
 }
 
-/// Contents of all files of a database, by name; regions of NVRAM are none.
+/// Returns the contents of all files of a database, by name, without regions of NVRAM.
 pub fn files(directory: &dyn Directory) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let log = directory.existing_subdirectory("log").expect("list").expect("a log");
@@ -249,15 +250,15 @@ pub fn assert_sound(report: &VerifyReport) {
     assert!(report.is_sound(), "{:#?}", report.faults);
 }
 
-/// Sound as far as a database that is not open can be checked: recovery of a log in NVRAM is not
-/// tried.
+/// Asserts that a database is sound, as far as one that is not open can be checked: recovery of a
+/// log in NVRAM is not tried.
 pub fn assert_sound_as_it_lies(report: &VerifyReport) {
     assert!(report.faults.is_empty(), "{:#?}", report.faults);
     let needs_recovery = log().in_nvram() && !report.clean;
     assert_eq!(report.unchecked.is_some(), needs_recovery, "{:?}", report.unchecked);
 }
 
-/// Result of a range over the model.
+/// Returns the result of a range over the model.
 pub fn model_range(
     model: &BTreeMap<Vec<u8>, Vec<u8>>,
     from: &Bound<Vec<u8>>,

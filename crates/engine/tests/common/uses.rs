@@ -1,12 +1,12 @@
-//! Each method that is given a table, for tests of what all of them refuse.
+//! Every method that takes a table, for tests of errors that all of them return.
 
 use katydid::{Database, Result, Table, Transaction};
 
-/// A method's name, and a call of it. The database is that of the transaction; the table may be of
-/// another one.
+/// A method's name, and a call of it. The database is that of the transaction; the table may belong
+/// to another database.
 pub type Use = (&'static str, fn(&Database, &Transaction, &Table) -> Result<()>);
 
-/// Every method that is given a table. Key `"k"` may be there, key `"new"` is not.
+/// Every method that takes a table. Key `"k"` may be there, key `"new"` is not.
 pub fn each_use_of_a_table() -> Vec<Use> {
     vec![
         ("Database::get", |database, _, table| database.get(table, "k").map(drop)),

@@ -1,6 +1,6 @@
 //! One client with a seeded workload: transactions of all kinds, savepoints, tables made and
-//! dropped, checkpoints, closing and opening. Where background threads are not to be, their work is
-//! done at places that the seed picks.
+//! dropped, checkpoints, closing and opening. Without background threads, the client does their
+//! work at places that the seed picks.
 
 use crate::common::{Rng, key};
 use crate::history::{History, Unit};
@@ -20,8 +20,8 @@ pub struct Client<'a> {
     pub history: &'a mut History,
     // The highest unit acknowledged by a callback.
     told: Arc<AtomicUsize>,
-    // Whether a callback was told of a failure. What was begun later may still go well, and says
-    // nothing of that one.
+    // Whether a callback got a failure. A unit that was begun later may still succeed, which says
+    // nothing about the failed one.
     failed: Arc<AtomicBool>,
     keys: u64,
 }
@@ -56,7 +56,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Everything up to this unit is durable, unless one of them has failed.
+    /// Notes that everything up to this unit is durable, unless a callback got a failure.
     fn acknowledge(&mut self, session: &Session, unit: usize) -> Result<(), Error> {
         session.poll();
         if self.failed.load(Ordering::Relaxed) {
@@ -101,7 +101,7 @@ impl<'a> Client<'a> {
                     self.acknowledge(session, end)?;
                 }
                 _ => match self.transaction(database, session) {
-                    // It was too large for a small log in NVRAM, and is rolled back.
+                    // The transaction was too large for a small log in NVRAM, and is rolled back.
                     Err(Error::LogFull { .. }) => {}
                     outcome => outcome?,
                 },
@@ -170,7 +170,7 @@ impl<'a> Client<'a> {
             }
         }
         // A transaction that changes nothing has no place in the log, so its success says nothing
-        // of those before it.
+        // about earlier transactions.
         let serial = self.history.next().to_string().into_bytes();
         txn.put(&table, "serial", &serial)?;
         writes.push((name, b"serial".to_vec(), Some(serial)));
@@ -186,7 +186,7 @@ impl<'a> Client<'a> {
                         told.fetch_max(unit, Ordering::Relaxed);
                     }
                     (Ok(_), _) => {}
-                    // Whether it is durable is not known.
+                    // It is not known whether the commit is durable.
                     (Err(Error::SessionDropped), _) => {}
                     (Err(error), _) => {
                         assert!(device.is_crashed(), "failed without a crash: {error}");
@@ -202,7 +202,7 @@ impl<'a> Client<'a> {
                     return Err(error);
                 }
                 if self.random.bool() {
-                    // Without threads, only this makes it ready.
+                    // Without background threads only this call makes the future ready.
                     run_background(database);
                     crate::common::block_on(future)?;
                     if durability == Durability::Durable {

@@ -1,8 +1,8 @@
 //! Work of a single client, and the states that a crash may leave.
 //!
 //! The client runs one transaction after the other, so the log holds them in that order and a crash
-//! cuts it somewhere: the recovered store must equal the state after the first n units for one n,
-//! all that was acknowledged included.
+//! cuts the log somewhere. The recovered store must equal the state after the first n units for one
+//! n, and these must include all acknowledged units.
 
 use std::collections::BTreeMap;
 
@@ -45,23 +45,23 @@ pub fn apply(model: &mut Model, unit: &Unit) {
 }
 
 impl History {
-    /// Records a unit that is about to be committed; its number.
+    /// Records a unit that is about to be committed. Returns its number.
     pub fn attempt(&mut self, unit: Unit) -> usize {
         self.units.push(unit);
         self.units.len()
     }
 
-    /// A number that no unit before has had.
+    /// Returns a number that no unit before has had.
     pub fn next(&self) -> u64 {
         self.generation << 32 | self.units.len() as u64
     }
 
-    /// Everything up to unit number `count` was acknowledged as durable.
+    /// Notes that everything up to unit number `count` was acknowledged as durable.
     pub fn acknowledge(&mut self, count: usize) {
         self.acknowledged = self.acknowledged.max(count);
     }
 
-    /// The state now, if nothing is lost.
+    /// Returns the present state, if nothing is lost.
     pub fn state(&self) -> Model {
         let mut model = self.base.clone();
         for unit in &self.units {
@@ -70,7 +70,8 @@ impl History {
         model
     }
 
-    /// Number of units that `found` contains; panics if it is no state that a crash may leave.
+    /// Returns the number of units that `found` contains. Panics if `found` is no state that a
+    /// crash may leave.
     pub fn survivors(&self, found: &Model) -> usize {
         let mut model = self.base.clone();
         for (nth, unit) in self.units.iter().enumerate() {
@@ -86,7 +87,7 @@ impl History {
         panic!("no state after {} to {} units is what recovery left", self.acknowledged, self.units.len());
     }
 
-    /// Starts anew from what survived.
+    /// Starts anew from the state that survived.
     pub fn settle(&mut self, found: Model) {
         *self = History { base: found, generation: self.generation + 1, ..History::default() };
     }

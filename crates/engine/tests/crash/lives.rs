@@ -1,17 +1,19 @@
 //! Lives with faults: one store over several processes, in which any call of the device may fail,
-//! with a small probability, also while the store is being opened with transactions to undo. A
-//! process ends by closing, by being killed, or with the machine; the next one builds on what it
-//! finds. What was acknowledged is there, and nothing is there in part.
+//! with a small probability, even while the store is being opened with transactions to undo. A
+//! process ends by closing, by being killed, or with the machine; the next process builds on what
+//! it finds. Every acknowledged transaction must be there, and no transaction in part.
 //!
 //! A failed sync leaves bytes in the page cache that will never reach the device (`Fault::SyncIo`).
-//! A killed process leaves them to the next one, which must not build on them: that is seen when
-//! the machine crashes after it.
+//! A killed process leaves these bytes to the next process, which must not build on them. A crash
+//! of the machine after that shows whether it did.
 //!
-//! After a failed sync of a directory the machine crashes before the store is opened again: names
-//! have no cache to drop, and file systems with a journal stop there (docs/recovery.md).
+//! After a failed sync of a directory the machine crashes before the store is opened again: because
+//! names have no cache to drop, and file systems with a journal stop after such a failure
+//! (docs/recovery.md).
 //!
-//! All work is done on the test's thread and each fault hangs on the number of its call, so a seed
-//! names one life. Reads fail by place, once each: recovery reads ahead on other threads.
+//! All work is done on the test's thread and each fault is tied to the number of its call, so a
+//! seed names one life. Reads fail by place, once each, because recovery reads ahead on other
+//! threads.
 
 use crate::common::{Rng, assert_sound, key};
 use crate::everything;
@@ -25,14 +27,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Files that faults may keep to, so that some of them meet several in a row; the last means all
-/// files.
+/// Files to which faults may be limited, so that one file meets several in a row; the last entry
+/// means all files.
 const TARGETS: [&str; 7] =
     ["katydid.control", "katydid.pages", "doublewrite", "log.control", "log.0", "checkpoints/", ""];
 
 /// Processes that serve in one life.
 const GENERATIONS: usize = 8;
-/// Attempts to open with faults; then the device is sound for once.
+/// Attempts to open with faults; the attempt after them has a sound device.
 const OPENINGS: usize = 4;
 
 /// One life under way.
@@ -43,7 +45,7 @@ struct Life {
     random: Rng,
     history: History,
     // Set by the device's faults, read and cleared by the test's thread, which made the failing
-    // call. Relaxed: one thread.
+    // call. Relaxed: only this thread uses it.
     names_lost: Arc<AtomicBool>,
     /// True if the device stands still because the process has ended, rather than the machine.
     is_frozen: bool,
@@ -60,7 +62,7 @@ pub struct LifeEvents {
     pub crashes: u64,
 }
 
-/// A number that looks random, for the things named.
+/// Returns a number that looks random and depends only on `parts`.
 fn hash(parts: &[u64]) -> u64 {
     Rng::with_seed(parts.iter().fold(0x11fe, |sum, part| (sum ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
         .u64(..)
@@ -85,8 +87,9 @@ impl Life {
         self.told.push(what.into());
     }
 
-    /// From now on one call in `one_in` fails, and one place in four times that many cannot be read
-    /// the first time. 0: none. Often only calls of one kind of file do, then about each third.
+    /// Makes one call in `one_in` fail from now on, and one place in `4 * one_in` unreadable the
+    /// first time; 0 means no faults. Often only calls on one kind of file fail, and then about one
+    /// in three.
     fn strike(&mut self, one_in: u64) {
         self.device.heal();
         if one_in == 0 {
@@ -128,7 +131,7 @@ impl Life {
         Database::open_in(self.directory()?, self.options.clone())
     }
 
-    /// Lets the machine crash at one of the next steps, sometimes.
+    /// Sometimes lets the machine crash at one of the next steps.
     fn crash_soon(&mut self, steps: u64) {
         if self.random.u32(0..4) == 0 {
             let step = self.device.steps() + self.random.u64(..steps);
@@ -136,11 +139,11 @@ impl Life {
         }
     }
 
-    /// The process dies, and perhaps the machine with it, if that has not crashed already.
+    /// Ends the process, and perhaps the machine with it, unless the machine has crashed already.
     fn die(&mut self, database: Option<Database>, met: &mut LifeEvents) {
         let names_lost = self.names_lost.swap(false, Ordering::Relaxed);
         let machine = self.device.is_crashed() && !std::mem::take(&mut self.is_frozen);
-        // It is dead before it can tidy up.
+        // The device is frozen first, so that the drop writes nothing.
         self.device.freeze();
         drop(database);
         if !machine && !names_lost && self.random.u32(0..5) < 3 {
@@ -199,8 +202,8 @@ impl Life {
         unreachable!("without a fault it opens, or fails the test")
     }
 
-    /// Does units until a call fails in a way that leaves the outcome open. The rest of the
-    /// process's life is not interesting.
+    /// Runs units until a call fails in a way that leaves the outcome open. The process need not go
+    /// on after that.
     fn work(&mut self, database: &Database, count: usize) -> Result<(), Error> {
         for _ in 0..count {
             if self.random.bool() {
@@ -263,7 +266,7 @@ impl Life {
             writes.push((name.clone(), key, value));
         }
         // A transaction that changes nothing has no place in the log, so its success says nothing
-        // of those before it.
+        // about earlier transactions.
         let serial = self.history.next().to_string().into_bytes();
         txn.put(&table, "serial", &serial)?;
         writes.push((name, b"serial".to_vec(), Some(serial)));
@@ -279,7 +282,7 @@ impl Life {
         Ok(())
     }
 
-    /// A transaction that is open when the process ends, and whose changes may be durable.
+    /// Leaves a transaction that is open when the process ends, and whose changes may be durable.
     fn leave_open(&mut self, database: &Database) -> Result<(), Error> {
         let name = self.name();
         let Some(table) = database.open_table(&name)? else { return Ok(()) };
@@ -288,7 +291,7 @@ impl Life {
             let (key, value) = (key(self.random.u64(0..60)), self.value());
             txn.put(&table, key, value)?;
         }
-        // No other transaction meets a lock of it, for the process ends.
+        // No other transaction meets its locks, because the process ends.
         if self.random.bool() {
             database.sync()?;
         }
@@ -328,8 +331,7 @@ impl Life {
             self.die(Some(database), met);
             database = self.recover(met);
         }
-        // At last something is built on all that, on a sound device, and only what was synced
-        // survives.
+        // At last the store is used on a sound device, and only synced bytes survive.
         self.strike(0);
         let count = self.random.usize(1..10);
         self.work(&database, count).expect("work on a sound device");
@@ -349,7 +351,7 @@ impl Life {
 fn may_fail_so(error: &Error) {
     let is_of_device = match error {
         Error::MustRollBack { cause } => return may_fail_so(cause),
-        // A lock that a transaction which could not be undone keeps until the next opening.
+        // A transaction that could not be undone keeps its locks until the next opening.
         Error::Conflict { .. } => true,
         Error::Device(_) | Error::NoSpace { .. } | Error::Closed => true,
         error => error.is_poisoned(),
@@ -357,7 +359,7 @@ fn may_fail_so(error: &Error) {
     assert!(is_of_device, "a failing device is taken for {error:?}");
 }
 
-/// The life of a seed.
+/// Runs the life of a seed.
 pub fn live(engine: EngineKind, seed: u64, met: &mut LifeEvents) {
     let mut random = Rng::with_seed(seed);
     let mut options = options(seed, Kind::of(engine, random.u64(0..1000)), Background::Caller);

@@ -1,8 +1,8 @@
-//! The simulated machine a database runs on, and what its device was told.
+//! The simulated machine that a database runs on, and the list of its device's calls.
 //!
 //! With [`Background::Caller`] all work is done by the one client's thread, so a seed always gives
 //! the same steps in the same order, and a crash at one of them is replayed by its number. With
-//! threads of the database's own the number of a step says only about when it was.
+//! background threads the number of a step says only roughly when it was.
 
 use crate::common::Rng;
 use katydid::testing::{Background, Beginning, begin_at};
@@ -25,9 +25,10 @@ use std::sync::{Arc, Mutex};
 pub struct Kind {
     pub engine: EngineKind,
     pub sync: SyncKind,
-    /// True if a round of the log waits for more to come, as the paper's group commit does.
+    /// True if a round of the log waits for more commits, as the paper's group commit does.
     pub group: bool,
-    /// Number of streams of the log, and rule of what a transaction waits for: the memory engine's.
+    /// The memory engine's number of streams, and its rule for the commits that a transaction waits
+    /// for.
     pub streams: u16,
     pub commit_dependencies: CommitDependencies,
     pub lock_release: LockRelease,
@@ -37,20 +38,20 @@ pub struct Kind {
     pub inserter: InserterKind,
 }
 
-/// The devices. Another one is another line.
+/// I/O methods of the device. A further method is a further entry.
 const METHODS: [Method; 2] = [Method::Buffered, Method::Direct];
-/// Early release has more to lose.
+/// `Early` counts twice, because early release has more to lose.
 const RELEASES: [LockRelease; 3] = [LockRelease::Early, LockRelease::Early, LockRelease::AfterDurable];
 
-/// The paper's single and group commit, the latter also by a thread of the log, and what is there
-/// by default.
+/// The paper's single commit, its group commit (by the committing threads and by a thread of the
+/// log), and the default.
 const MEMORY_SYNCS: [(SyncKind, bool); 4] = [
     (SyncKind::PerCommit, false),
     (SyncKind::Pipelined, true),
     (SyncKind::Adaptive, false),
     (SyncKind::Inline, true),
 ];
-/// The paper's.
+/// The paper's settings of group commit.
 const GROUP: Group = Group { commits: 5, bytes: 0, microseconds: 500 };
 const MEMORY_RELEASES: [LockRelease; 2] = [LockRelease::Early, LockRelease::AfterDurable];
 const RULES: [CommitDependencies; 2] = [CommitDependencies::Tracked, CommitDependencies::All];
@@ -64,8 +65,8 @@ fn pick(number: u64, of: usize) -> usize {
 
 impl Kind {
     /// The number of consecutive seeds that have every protocol with every lock release and every
-    /// device, and in memory with every rule of dependencies. Times the number of inserters, and in
-    /// memory of numbers of streams, the seeds have each of these combinations.
+    /// device, and in memory with every rule of dependencies. That number times the number of
+    /// inserters (and, in memory, of stream counts) has every combination with these too.
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
             EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),
@@ -74,9 +75,9 @@ impl Kind {
         all as u64
     }
 
-    /// The kind of a seed. Numbers are counted up like those of a clock, but for the inserter's and
-    /// that of streams: they move with the lowest, and are shifted at each round, so that few seeds
-    /// have all of them. How pages travel is a bit of a product.
+    /// Returns the kind of a seed. The choices count up like the digits of a number, except
+    /// inserter and stream count: these move with the lowest digit and are shifted at each round,
+    /// so that few seeds have all of them. A bit of a product chooses the method of pages.
     pub fn of(engine: EngineKind, seed: u64) -> Kind {
         let round = seed / Self::without_inserters(engine);
         let methods = METHODS.len() as u64;
@@ -125,17 +126,17 @@ pub fn options(seed: u64, kind: Kind, background: Background) -> Options {
     };
     let pages = PagedOptions { page_method: kind.page_method, ..crate::common::SMALL_PAGES };
     options.engine = kind.engine.with(pages, memory);
-    // The least there may be; of the memory engine each stream has its share.
+    // The least value that is allowed; in the memory engine each stream has a share of it.
     options.advanced.checkpoint_bytes = 64 << 10;
     options.advanced.log.medium = settings(seed, kind).files.into();
     options.advanced.log.run_ahead_bytes = 8 << 10;
     options.advanced.log.reserve_bytes = 64 << 10;
     options.advanced.log.log_id = Some(Id::new(1));
     options.advanced.log.background = background;
-    // Few sessions, for which a log in NVRAM keeps room.
+    // Few sessions, because a log in NVRAM keeps room for each.
     options.advanced.log.sessions_max = 16;
     options.advanced.lock_release = kind.lock_release;
-    // The rules of the papers on Cicada, with each of the others within a few rounds.
+    // The rules of the papers on Cicada, each with every other choice within a few rounds.
     options.advanced.contention = CONTENTIONS[pick(seed / 5, CONTENTIONS.len())];
     options.advanced.old_versions = OLD_VERSIONS[pick(seed / 7, OLD_VERSIONS.len())];
     options.advanced.log.method = kind.method;
@@ -154,7 +155,7 @@ fn settings(seed: u64, kind: Kind) -> MediumSettings {
     };
     MediumSettings {
         files: FileOptions {
-            // Rotation between sizes is part of each life.
+            // Each life rotates between segments of several sizes.
             segment_bytes: 64 << 10,
             first_segment_bytes: 32 << 10,
             ring_bytes: 16 << 10,
@@ -163,36 +164,37 @@ fn settings(seed: u64, kind: Kind) -> MediumSettings {
             sync,
             ..FileOptions::default()
         },
-        // It goes round every few transactions.
+        // The ring wraps around every few transactions.
         memory: NvramOptions { bytes: 256 << 10, ..NvramOptions::default() },
         entries: 0,
     }
 }
 
-/// The design of this kind. `Chunked` always reserves whole small chunks, so that it puts records
-/// below older ones all the time.
+/// Returns the design of this kind. `Chunked` always reserves whole small chunks, so that it puts
+/// records below older ones all the time.
 fn inserter_design(kind: InserterKind, chunk_bytes: usize) -> InserterDesign {
     InserterSettings { chunk_bytes, chunk_always: true, ..InserterSettings::default() }.design(kind)
 }
 
-/// The page sizes there are, of which the seed picks one.
+/// All page sizes; the seed picks one.
 const PAGE_BYTES: [usize; 4] = [4096, 8192, 16_384, 32_768];
 
 /// First position with a 33rd bit.
 pub const HIGH: u64 = 1 << 32;
 
-/// Returns whether the database of a seed begins a little below [`HIGH`]: those of an eighth of the
-/// seeds do.
+/// Returns whether the database of a seed begins a little below [`HIGH`]: this is so for an eighth
+/// of the seeds.
 pub fn begins_high(seed: u64) -> bool {
     seed.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 61 == 0
 }
 
 fn with_pages_of(mut options: Options, seed: u64) -> Options {
-    // By the highest bits of a product, so that it goes with no other choice.
+    // The highest bits of a product choose the size, so that it is independent of all other
+    // choices.
     let number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60;
     let size = match number {
         // A log in NVRAM for larger pages is too large for a short workload to fill it, so half of
-        // them are for the smallest.
+        // these databases have the smallest pages.
         8..16 if options.advanced.log.medium.kind().in_nvram() => number % 3 + 1,
         0..8 if options.advanced.log.medium.kind().in_nvram() => 0,
         _ => number >> 2,
@@ -222,11 +224,11 @@ pub struct Machine {
     engine: EngineKind,
     background: Background,
     log: LogKind,
-    /// Instead of the one that the seed picks.
+    /// A kind to use instead of the one that the seed picks.
     kind: Option<Kind>,
     inserter: Option<InserterKind>,
     /// True if everything lies in several directories. Their helper threads take steps in any
-    /// order, so only beside other threads.
+    /// order, so this is used only together with background threads.
     is_striped: bool,
     trace: Trace,
 }
@@ -247,24 +249,24 @@ impl Machine {
         }
     }
 
-    /// This machine with this inserter for all seeds, and room in the log's memory for several
-    /// sessions' chunks.
+    /// Returns this machine with this inserter for all seeds, and room in the log's memory for
+    /// several sessions' chunks.
     pub fn with_inserter(self, inserter: InserterKind) -> Machine {
         Machine { inserter: Some(inserter), ..self }
     }
 
-    /// This machine with this kind for all seeds.
+    /// Returns this machine with this kind for all seeds.
     pub fn with_kind(self, kind: Kind) -> Machine {
         Machine { kind: Some(kind), ..self }
     }
 
-    /// This machine with its log in this medium.
+    /// Returns this machine with its log in this medium.
     pub fn with_log(self, log: LogKind) -> Machine {
         Machine { log, is_striped: self.is_striped && !log.in_nvram(), ..self }
     }
 
-    /// This machine; for some seeds, with a database in which positions of the log and numbers of
-    /// transactions soon need a 33rd bit.
+    /// Returns this machine. For some seeds its database has log positions and transaction numbers
+    /// that soon need a 33rd bit.
     pub fn perhaps_high(self, seed: u64) -> Machine {
         if begins_high(seed) { self.high(seed) } else { self }
     }
@@ -283,25 +285,25 @@ impl Machine {
         Machine { device: self.device.reopen_after_kill(), trace: Trace::default(), ..self }
     }
 
-    /// The memories that logs are in, in the order of their first use.
+    /// Returns the memories that logs are in, in the order of their first use.
     fn memories(&self) -> Vec<SimNvram> {
         let paths = self.trace.regions.lock().expect("no panic").paths.clone();
         paths.iter().map(|path| self.device.nvram(path).expect("it was mapped")).collect()
     }
 
-    /// Returns whether it has crashed in a step of a memory: that fails no call, but only waiting
-    /// threads learn of what is committed from then on.
+    /// Returns whether the machine has crashed in a step of a memory. Such a crash fails no call,
+    /// and from then on only threads that wait for commits get errors.
     pub fn has_crashed_silently(&self) -> bool {
         self.log.in_nvram() && self.device.is_crashed()
     }
 
-    /// Steps that were taken so far.
+    /// Returns the steps taken so far.
     pub fn steps(&self) -> Steps {
         let memories = self.memories().iter().map(SimNvram::steps).collect();
         Steps { device: self.device.steps(), memories }
     }
 
-    /// Crashes at this step. A memory that is not there yet does when it has come so far.
+    /// Crashes at this step. A memory that does not exist yet crashes when it reaches this step.
     pub fn crash_at(&self, point: Point) {
         match point {
             Point::Device(step) => self.device.crash_at(step),
@@ -330,8 +332,8 @@ impl Machine {
         self.engine
     }
 
-    /// Returns whether all that is written and all that is replaced is locked, and put in one
-    /// order; otherwise only what is read is.
+    /// Returns whether the engine locks, and so orders, everything that is written and replaced. If
+    /// not, it orders only what is read.
     pub fn orders_writes(&self) -> bool {
         self.engine == EngineKind::Paged
     }
@@ -345,7 +347,7 @@ impl Machine {
         self.kind(seed).lock_release
     }
 
-    /// Opens the database on it; the seed picks the options.
+    /// Opens the database on the machine; the seed picks the options.
     pub fn open(&self, seed: u64) -> std::result::Result<Database, Error> {
         let inner =
             if self.is_striped && self.kind.is_none() { self.striped()? } else { self.device.directory() };
@@ -358,7 +360,7 @@ impl Machine {
             settings.files.ring_bytes = 128 << 10;
             options.advanced.log.run_ahead_bytes = 64 << 10;
             settings.files.inserter = inserter_design(inserter, [512, 2048, 8192][seed as usize % 3]);
-            // The transactions of all of them are open at once, and none may be refused.
+            // The transactions of all clients are open at once, and none may be refused.
             settings.memory.bytes = 1 << 20;
         }
         options.advanced.log.medium = settings.medium(self.log);
@@ -372,21 +374,21 @@ impl Machine {
         Ok(Arc::new(StripedDirectory::open(directories, 8 << 10)?))
     }
 
-    /// The machine after a crash that cut what was not synced somewhere.
+    /// Returns the machine after a crash that kept a prefix of the un-synced bytes.
     pub fn restart_cut(&self, random: &mut Rng) -> Machine {
         self.restart_with(random.u64(..), Survival::Prefix)
     }
 
-    /// The machine after a crash of which `survival` and the seed decide what it leaves.
+    /// Returns the machine after a crash. `survival` and the seed decide what the crash leaves.
     pub fn restart_with(&self, seed: u64, survival: Survival) -> Machine {
         let device = self.device.reopen_with(seed, survival);
         self.trace.regions.lock().expect("no panic").crash = None;
         Machine { device, trace: self.trace.clone(), ..*self }
     }
 
-    /// The machine after a crash.
+    /// Returns the machine after a crash, or sometimes after only a kill of the process.
     pub fn restart(&self, random: &mut Rng) -> Machine {
-        // Sometimes only the process dies, and the next one builds on what was never synced.
+        // A kill leaves un-synced bytes to the next process, which builds on them.
         let device = match random.u32(0..8) {
             0 => self.device.reopen_after_kill(),
             _ => self.device.reopen_with(random.u64(..), survival(random)),
@@ -396,8 +398,9 @@ impl Machine {
         Machine { device, trace: self.trace.clone(), ..*self }
     }
 
-    /// Every change the device was told to make, in order, over all restarts. Without reads: they
-    /// change nothing, and redo reads the log and the pages on two threads.
+    /// Returns every change that the device was asked to make, in order, over all restarts. Reads
+    /// are left out, because they change nothing and redo reads the log and the pages on two
+    /// threads.
     pub fn told(&self) -> Vec<String> {
         self.trace.lines.lock().expect("no panic").clone()
     }
@@ -410,8 +413,8 @@ pub struct Steps {
     pub memories: Vec<u64>,
 }
 
-/// A step to crash at: of the device, or of one of the memories, which a write-back and a fence
-/// are.
+/// A step to crash at: of the device, or of one of the memories, whose steps are write-backs and
+/// fences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     Device(u64),
@@ -423,7 +426,8 @@ impl Steps {
         self.device + self.memories.iter().sum::<u64>()
     }
 
-    /// They are counted through, the device's first.
+    /// Returns the step of this number, if the device's steps are counted first and the memories'
+    /// after them.
     pub fn point(&self, step: u64) -> Point {
         let Some(mut step) = step.checked_sub(self.device) else { return Point::Device(step) };
         for (nth, steps) in self.memories.iter().enumerate() {
@@ -455,7 +459,7 @@ impl Trace {
         self.lines.lock().expect("no panic").push(line);
     }
 
-    /// A memory was mapped, perhaps for the first time.
+    /// Notes that a memory was mapped, and plans its crash if it is the one to crash.
     fn mapped(&self, path: String, memory: &SimNvram) {
         let mut regions = self.regions.lock().expect("no panic");
         let nth = regions.paths.iter().position(|known| *known == path).unwrap_or_else(|| {

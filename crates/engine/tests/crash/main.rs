@@ -1,18 +1,18 @@
 //! Crashes of the store on the simulated device: at every step of seeded workloads, with un-synced
-//! bytes dropped, torn and reordered, and again during recovery. After each, rules 1 and 2 of the
-//! design are checked: every acknowledged commit is there, no unacknowledged transaction is partly
-//! there, nothing that depends on a lost one survives, and recovering again changes nothing.
+//! bytes dropped, torn and reordered, and again during recovery. After each crash, rules 1 and 2 of
+//! the design are checked: every acknowledged commit is there, no unacknowledged transaction is
+//! partly there, nothing that depends on a lost one survives, and recovering again changes nothing.
 //!
 //! | what | replayable |
 //! |---|---|
-//! | one client, all work on its thread | exactly, on a thread whose number has the same rest (`worker::on_number`): seed, step and units name one sequence of device calls and one outcome |
-//! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step is a time |
-//! | one client, any of whose device calls may fail, over several processes | exactly, but for which thread meets a failing read: see `lives` |
-//! | several clients that take turns | exactly, but for what the number of a thread changes: see `turns` |
+//! | one client, all work on its thread | exactly, on a thread whose number is the same modulo six (`worker::on_number`): seed, step and units name one sequence of device calls and one outcome |
+//! | one client beside the database's own threads | roughly: the seed gives the same transactions, a step's number says only roughly when it was |
+//! | one client, any of whose device calls may fail, over several processes | exactly, except which thread meets a failing read: see `lives` |
+//! | several clients that take turns | exactly, except what the number of a thread changes: see `turns` |
 //! | several clients, also at every sync of the log | roughly: the seed gives each client's choices, not how they meet |
 //!
-//! Over logs in NVRAM the steps of their memories, write-backs and fences, are steps too, and a
-//! crash leaves any of the words that were not persisted.
+//! With logs in NVRAM, the write-backs and fences of their memories are steps too, and a crash
+//! leaves any of the words that were not persisted.
 //!
 //! A failure prints the line that replays it (`one_crash`). Each test has seeds that are always the
 //! same, and some new ones. `KATYDID_SEED` alone sets the first seed of each, `KATYDID_ENGINE`
@@ -42,7 +42,7 @@ use machine::{Kind, Machine, Point, Steps};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Everything in the store.
+/// Returns everything in the store.
 pub fn everything(database: &Database) -> Model {
     let tables = database.tables().expect("tables");
     tables
@@ -54,7 +54,8 @@ pub fn everything(database: &Database) -> Model {
         .collect()
 }
 
-/// Recovers, crashing on the way some times; the machine it succeeded on, and the open database.
+/// Recovers, after some crashes on the way. Returns the machine on which recovery succeeded, and
+/// the open database.
 pub fn recover(machine: Machine, random: &mut Rng, seed: u64) -> (Machine, Database) {
     let restarted = machine.restart(random);
     recover_restarted(restarted, random, seed)
@@ -98,7 +99,7 @@ struct Outcome {
 }
 
 impl Workload {
-    /// Steps it takes without a crash.
+    /// Returns the steps that the workload takes without a crash.
     fn steps(self) -> Steps {
         worker::on_number(self.seed as usize, || self.steps_here())
     }
@@ -116,7 +117,7 @@ impl Workload {
         machine.steps()
     }
 
-    /// Says that its positions pass [`machine::HIGH`].
+    /// Asserts that the workload's log positions pass [`machine::HIGH`].
     fn expect_high(self) {
         let machine = self.machine();
         let database = machine.open(self.seed).expect("open");
@@ -129,7 +130,7 @@ impl Workload {
         assert!(stream(&database).iter().any(|stream| stream.reserved.get() > machine::HIGH));
     }
 
-    /// Runs it, crashing at a step; some generations of crash and recovery.
+    /// Runs the workload with a crash at a step, and then some generations of crash and recovery.
     fn crash_at(self, point: Point) -> Outcome {
         worker::on_number(self.seed as usize, || self.crash_here(point))
     }
@@ -163,7 +164,7 @@ impl Workload {
         Outcome { generations, told: machine.told() }
     }
 
-    /// Runs [`Workload::crash_at`]; a failure says how to see it again.
+    /// Runs [`Workload::crash_at`]; a failure prints how to replay it.
     fn crash_replayably(self, point: Point) -> Outcome {
         let Workload { engine, log, seed, units, background } = self;
         let (place, step) = match point {
@@ -204,9 +205,10 @@ fn crowd(engine: EngineKind, log: LogKind, seed: u64) {
     );
 }
 
-/// Every protocol with every lock release and device (and rule of dependencies).
+/// Returns kinds with every protocol, lock release and device (and rule of dependencies), each with
+/// its seed.
 fn kinds(engine: EngineKind, seed: u64) -> impl Iterator<Item = (u64, Kind)> {
-    // By twos: of three lock releases two are the same.
+    // The seeds repeat kinds, because two of the three lock releases are the same.
     let all = (seed..seed + Kind::without_inserters(engine)).map(move |seed| (seed, Kind::of(engine, seed)));
     let mut seen: Vec<Kind> = Vec::new();
     all.filter(move |(_, kind)| {
@@ -222,7 +224,8 @@ fn kinds(engine: EngineKind, seed: u64) -> impl Iterator<Item = (u64, Kind)> {
     })
 }
 
-/// Crashes at every write and sync of the log of a short workload of several clients; how many.
+/// Crashes at every write and sync of the log of a short workload of several clients. Returns the
+/// number of crashes.
 fn at_every_sync(seed: u64, (number, kind): (u64, Kind)) -> u64 {
     for nth in 0.. {
         let crashed = replay(
@@ -241,13 +244,13 @@ fn at_every_sync(seed: u64, (number, kind): (u64, Kind)) -> u64 {
     0
 }
 
-/// Some crashes of a workload of clients that take turns.
+/// Runs some crashes of a workload of clients that take turns.
 fn turns(engine: EngineKind, seed: u64, inserter: InserterKind, crashes: usize, workers: &[worker::Worker]) {
     let (units, log) = (300, common::log());
     let steps = turns::steps((engine, log), seed, inserter, units, workers);
     let mut random = Rng::with_seed(seed);
     for _ in 0..crashes {
-        // Often beyond the end: then it crashes in the sync there.
+        // The step is often beyond the end: the device then crashes in the sync at the end.
         let point = steps.point(random.u64(0..=steps.total() * 2));
         replay(
             || turns::crash_at((engine, log), seed, inserter, units, point, workers),
@@ -265,7 +268,7 @@ fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// The engine that a replay is told of.
+/// The engine of a replay, from the environment.
 fn engine() -> EngineKind {
     std::env::var("KATYDID_ENGINE").map_or(EngineKind::Paged, |name| name.parse().expect("an engine"))
 }
@@ -283,9 +286,9 @@ suite! {
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
-// Not `release_crashes_at_every_sync`, which crashes at what a log in NVRAM does not do, nor
-// `order`, whose scenes are logs that were not synced: there everything appended is persisted, and
-// a lost record is one that was being appended.
+// The list leaves out `release_crashes_at_every_sync`, which crashes at calls that a log in NVRAM
+// does not make, and `order`, whose scenes are un-synced logs: a log in NVRAM persists everything
+// that is appended, and loses only a record that was being appended.
 suite! {
     in_nvram:
     a_crash_at_every_step,
@@ -297,9 +300,8 @@ suite! {
     a_seed_gives_the_same_calls_and_the_same_outcome_again,
 }
 
-/// The number of seeds of an engine. Numbers of seeds are small here, because CI runs the tests;
-/// the campaign (`cargo xtask crash`) runs new seeds of all that they do, for as long as it is
-/// told.
+/// Returns the number of seeds for an engine. The numbers are small, because CI runs these tests;
+/// the campaign (`cargo xtask crash`) does all of their work with new seeds for a given time.
 fn some(engine: EngineKind, of_paged: u64, of_memory: u64) -> u64 {
     if engine == EngineKind::Paged { of_paged } else { of_memory }
 }
@@ -367,8 +369,8 @@ fn crashes_under_several_threads(engine: EngineKind) {
     }
 }
 
-/// With early release nothing was acknowledged, and nothing shown as durable, that depends on a
-/// lost transaction.
+/// With early release, nothing that depends on a lost transaction was acknowledged or shown as
+/// durable.
 fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: EngineKind) {
     let first = common::seed(6000);
     let step = some(engine, 2, 3) as usize;
@@ -382,7 +384,7 @@ fn release_crashes_at_every_sync_take_back_nothing_that_was_relied_on(engine: En
 fn crashes_while_clients_take_turns(engine: EngineKind) {
     let workers = turns::workers();
     let first = 4000;
-    // A crash of a log in NVRAM takes longer: its steps are those of the memory.
+    // A crash of a log in NVRAM takes longer: its steps are the memory's.
     let (seeds, crashes, of_each) =
         if common::log().in_nvram() { (1, 4, 1) } else { (some(engine, 8, 4), 10, 2) };
     for seed in common::seeds(first, seeds, 2) {
@@ -403,14 +405,15 @@ fn lives_in_which_any_call_may_fail_lose_nothing(engine: EngineKind) {
     assert!(met.faults > 100 && met.failed_openings > 20 && met.kills > 100 && met.crashes > 100, "{met:?}");
 }
 
-/// The life that a failure named. Does nothing unless it is told which.
+/// Runs the life that a failure named. Does nothing unless the environment names it.
 #[test]
 fn one_life() {
     let Some(seed) = setting("KATYDID_SEED") else { return };
     lives::live(engine(), seed, &mut lives::LifeEvents::default());
 }
 
-/// The crash of clients that take turns that a failure named. Does nothing unless it is told which.
+/// Repeats the crash of clients that take turns, as a failure named it. Does nothing unless the
+/// environment names it.
 #[test]
 fn one_turn() {
     let (Some(seed), Some(step)) = (setting("KATYDID_SEED"), setting("KATYDID_STEP")) else { return };
@@ -420,12 +423,12 @@ fn one_turn() {
     turns::crash_at(store, seed, inserter, 300, Point::Device(step), &turns::workers());
 }
 
-/// On another thread, beside whatever else runs: neither may matter.
+/// The second run is on another thread, beside other tests; neither may matter.
 fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     let first = common::seed(3000);
-    // All designs are among this number of seeds.
+    // This number of seeds has all designs.
     let seeds = if common::log().in_nvram() { 4 } else { 12 };
-    // The last one has rows of several tables in one checkpoint, which once were in the order of a
+    // The last seed has rows of several tables in one checkpoint, which once were in the order of a
     // hash map.
     for seed in (first..first + seeds).chain([5]) {
         let workload = Workload { engine, log: common::log(), seed, units: 80, background: Caller };
@@ -449,7 +452,7 @@ fn a_seed_gives_the_same_calls_and_the_same_outcome_again(engine: EngineKind) {
     }
 }
 
-/// The crash that a failure named. Does nothing unless it is told which.
+/// Repeats the crash that a failure named. Does nothing unless the environment names it.
 #[test]
 fn one_crash() {
     let (Some(seed), Some(step), Some(units)) =

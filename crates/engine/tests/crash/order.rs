@@ -1,9 +1,9 @@
-//! Paged engine: what a log without order between sessions could break, one scene for each thing,
+//! Paged engine: one scene for each thing that a log without order between sessions could break,
 //! with the crash at every place of the log's write.
 //!
-//! In each, client A's session has an open chunk low in the log, client B's is above, so whatever A
-//! appends without saying what it depends on lies below what B has appended before. A scene ends
-//! with an un-synced log, of which a crash leaves a prefix.
+//! In each scene client A's session has an open chunk low in the log, and client B's chunk is above
+//! it. So a record that A appends without naming its dependencies lies below the records that B
+//! appended before. A scene ends with an un-synced log, of which a crash leaves a prefix.
 
 use crate::common::Rng;
 use crate::machine::Machine;
@@ -12,7 +12,7 @@ use katydid::testing::Background;
 use katydid::{Database, Durability, EngineKind, InserterKind, Transaction, TransactionOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Early release, direct writes; chunks of 2 KiB.
+/// A seed with early release, direct writes and chunks of 2 KiB.
 const SEED: u64 = 1;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -57,20 +57,20 @@ impl Stage {
         })
     }
 
-    /// Commits without waiting: what comes next finds the locks released and nothing durable.
+    /// Commits without waiting: the next transaction finds the locks released and nothing durable.
     fn commit(&self, on: &Worker, txn: Transaction) {
         on.run(move || drop(txn.commit_async()));
     }
 
-    /// Opens a chunk for A, below all that comes.
+    /// Opens a chunk for A, below all later records.
     fn open_low(&self) -> Transaction {
         self.put(&self.a, self.begin(), "a", "low", b"x".to_vec())
     }
 }
 
-/// Tables with some rows, durable; then the scene, whose transactions stay open, and `last`, in
-/// which the device crashes when the log is written. What is left is checked, for many places of
-/// the cut.
+/// Makes tables with some durable rows; then runs the scene, whose transactions stay open, and
+/// `last`, in which the device crashes when the log is written. Checks what is left, for many
+/// places of the cut.
 fn each_cut(
     scene: impl Fn(&Stage) -> Vec<Transaction>,
     last: impl Fn(&Stage),
@@ -191,7 +191,7 @@ fn pages_given_back_and_given_out_again_are_in_order() {
             let low = stage.open_low();
             let long = stage.put(&stage.b, stage.begin(), "shared", "k", vec![1; 9000]);
             stage.commit(&stage.b, long);
-            // Frees what B has filled, then fills it again.
+            // A frees the pages that B has filled, and fills them again.
             let freed = stage.delete(&stage.a, low, "shared", "k");
             stage.commit(&stage.a, freed);
             let other = stage.put(&stage.a, stage.begin(), "a", "k", vec![2; 9000]);

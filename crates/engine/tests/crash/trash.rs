@@ -1,10 +1,10 @@
-//! Crashes on a device that does not write sectors whole or not at all ([`Survival::Trash`]): the
-//! sectors of the call under way at the crash may hold garbage.
+//! Crashes on a device that may write a sector in part ([`Survival::Trash`]): the sectors of the
+//! call under way at the crash may hold garbage.
 //!
-//! A crash in a call to a segment of the log leaves no garbage here: there, acknowledged records
-//! can be lost (`crates/wal/tests/main/trash.rs`). In any other file nothing may be lost, nor may
-//! opening be refused: pages in place, the double-write area, the engine's control file, those of
-//! the log, and checkpoints of the memory engine.
+//! Here a crash in a call to a segment of the log leaves no garbage, because garbage in a segment
+//! can lose acknowledged records (`crates/wal/tests/main/trash.rs`). In any other file nothing may
+//! be lost, and opening must succeed: pages in place, the double-write area, the engine's control
+//! file, those of the log, and checkpoints of the memory engine.
 
 use crate::client::Client;
 use crate::common::{self, Rng};
@@ -66,7 +66,7 @@ fn restart(machine: &Machine, crashed_in: &CrashedIn, random: &mut Rng) -> Machi
     machine.restart_with(random.u64(..), if leaves_garbage { Survival::Trash } else { Survival::Random })
 }
 
-/// The steps of a run without a crash.
+/// Returns the steps of a run without a crash.
 fn steps(engine: EngineKind, seed: u64, units: usize) -> Steps {
     let found = Arc::<Mutex<Steps>>::default();
     let seen = found.clone();
@@ -83,7 +83,7 @@ fn steps(engine: EngineKind, seed: u64, units: usize) -> Steps {
     std::mem::take(&mut *found.lock().expect("no panic"))
 }
 
-/// One crash at this step, and up to two in recoveries after it.
+/// Crashes at this step, and up to two times in the recoveries after it.
 fn crash_once(engine: EngineKind, seed: u64, units: usize, step: u64) {
     let mut random = Rng::with_seed(seed ^ step << 32);
     let mut history = History::default();

@@ -1,20 +1,20 @@
 //! Several clients, each on a thread and with a log session of its own, that take turns as the seed
-//! says. So which records are put below older ones is the same in every run, and so is what a crash
-//! at a step leaves, yet their transactions are open side by side.
+//! says. So every run puts the same records below older ones, and a crash at a step leaves the
+//! same, although the clients' transactions are open side by side.
 //!
-//! No client ever has to wait for a lock: each step picks keys that the others have not locked.
-//! After recovery: which transactions survived is read from marks, each client's in a table of its
-//! own, so that the marks put nothing in order. Everything acknowledged survived, and with each
-//! survivor everything whose writes it read or replaced; and the store is what the survivors wrote,
-//! in the order of their commits.
+//! No client ever has to wait for a lock, because each step picks keys that the other clients have
+//! not locked. After recovery the marks show which transactions survived; each client's marks are
+//! in a table of its own, so that they put nothing in order. Every acknowledged transaction must
+//! have survived, and with each survivor every transaction whose writes it read or replaced. The
+//! store must be what the survivors wrote, in the order of their commits.
 //!
-//! Memory engine: a transaction that writes what it has not read depends on no other, and one that
-//! reads sees what was committed when it began. So its steps also pass over what was committed
+//! Memory engine: a transaction that writes without reading depends on no other, and a transaction
+//! that reads sees what was committed when it began. So its steps also avoid what was committed
 //! since, unless they write blindly. A commit's stamp is its timestamp.
 //!
-//! A rollback to a savepoint takes writes back, and neither locks nor reads: a transaction goes on
-//! needing what it has read and, where writes are ordered, what it had replaced. A reader that
-//! rolls back what it has read was still shown it.
+//! A rollback to a savepoint takes writes back, but neither locks nor reads: the transaction still
+//! needs what it has read and, if writes are ordered, what it had replaced. A reader that rolls
+//! back was still shown what it had read.
 
 use crate::common::{Rng, key};
 use crate::history::{Model, Unit, apply};
@@ -31,7 +31,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 const CLIENTS: usize = 3;
-/// Tables, hence pages, that all use.
+/// Tables, and so pages, that all clients use.
 const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
 /// Keys of each table.
 const KEYS: u64 = 6;
@@ -39,7 +39,7 @@ const KEYS: u64 = 6;
 const BRIEF: &str = "brief";
 
 type Cell = (String, Vec<u8>);
-/// Something that survives or not.
+/// A unit that survives a crash as a whole or not at all.
 #[derive(Debug)]
 struct Attempt {
     /// None for a table created or dropped.
@@ -49,7 +49,7 @@ struct Attempt {
     /// Attempts that must have survived if this did.
     needs: BTreeSet<usize>,
     acknowledged: bool,
-    /// True if its commit ended with an error: recovery may bring it back, or not.
+    /// True if its commit ended with an error: recovery may bring it back or not.
     failed: bool,
     /// End of its commit record, as far as it is known.
     stamp: Option<CommitStamp>,
@@ -68,7 +68,7 @@ struct Open {
     taken_back: BTreeSet<Cell>,
     needs: BTreeSet<usize>,
     read: BTreeSet<Cell>,
-    /// Attempts before it.
+    /// Number of attempts before this transaction.
     begun: usize,
 }
 
@@ -77,13 +77,13 @@ impl Open {
         self.writes.iter().any(|(table, key, _)| (table, key) == (&cell.0, &cell.1))
     }
 
-    /// Returns whether it has locked the cell to write it: a rollback to a savepoint keeps the
-    /// lock.
+    /// Returns whether the transaction has locked the cell to write it: a rollback to a savepoint
+    /// keeps the lock.
     fn holds(&self, cell: &Cell) -> bool {
         self.wrote(cell) || self.taken_back.contains(cell)
     }
 
-    /// Returns whether it has locked a cell of the table to write it.
+    /// Returns whether the transaction has locked a cell of the table to write it.
     fn holds_any_of(&self, table: &str) -> bool {
         let mut cells =
             self.writes.iter().map(|(name, ..)| name).chain(self.taken_back.iter().map(|(name, _)| name));
@@ -94,7 +94,7 @@ impl Open {
         self.holds_any_of(table) || self.read.iter().any(|(name, _)| name == table)
     }
 
-    /// Rolls back to one of its savepoints, after which the later ones are not valid.
+    /// Rolls back to one of the transaction's savepoints, after which the later ones are not valid.
     fn take_back(&mut self, nth: usize) -> Result<(), Error> {
         self.savepoints.truncate(nth + 1);
         let (savepoint, length) = &self.savepoints[nth];
@@ -111,7 +111,7 @@ pub struct Turns<'a> {
     random: Rng,
     base: Model,
     attempts: Vec<Attempt>,
-    /// Needs of acknowledged readers.
+    /// Attempts that acknowledged readers need.
     shown: BTreeSet<usize>,
     /// The attempt that wrote a cell last.
     writers: BTreeMap<Cell, usize>,
@@ -170,7 +170,7 @@ impl<'a> Turns<'a> {
             };
         }
         self.settle();
-        // What was not closed by a crash is closed by one now, with transactions under way.
+        // If no crash has ended the database, one ends it now, with transactions under way.
         self.machine.device.freeze();
         self.open.iter_mut().for_each(|open| drop(open.take()));
         self.pending.clear();
@@ -280,9 +280,9 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    /// A transaction that reads a shared table, or deletes a key of it and takes that back. Its
-    /// success says that what it was shown is durable, also what it was shown behind a savepoint
-    /// that it went back to.
+    /// Runs a transaction that reads a shared table, or deletes a key of it and rolls that back.
+    /// Its success says that everything it was shown is durable, even what it was shown after a
+    /// savepoint to which it rolled back.
     fn show(&mut self, database: &Database, client: usize) -> Result<(), Error> {
         let shared = SHARED[self.random.usize(..SHARED.len())];
         if self.open.iter().flatten().any(|open| open.holds_any_of(shared)) {
@@ -302,7 +302,7 @@ impl<'a> Turns<'a> {
         let may_be_older = access == Access::ReadOnly && !self.machine.orders_writes();
         authors.retain(|author, _| match deletes {
             true => *author == key,
-            // That a key is absent does not say since when.
+            // An absent key does not say since when it is absent.
             false => !may_be_older || expected.contains_key(author),
         });
         let database = database.clone();
@@ -335,8 +335,8 @@ impl<'a> Turns<'a> {
             && self.machine.lock_release(self.seed) == LockRelease::AfterDurable
     }
 
-    /// The attempts, of those that are seen, that made each key of the table what it is. No
-    /// transaction can see that another removed a key that was not there.
+    /// Returns, for each key of the table, the attempt that made it what it is, of those that are
+    /// seen. No transaction can see that another removed a key that was not there.
     fn authors(&self, table: &str, is_seen: impl Fn(usize) -> bool) -> BTreeMap<Vec<u8>, usize> {
         let mut there: BTreeSet<_> = self.base.get(table).into_iter().flat_map(BTreeMap::keys).collect();
         let mut authors = BTreeMap::new();
@@ -435,7 +435,7 @@ impl<'a> Turns<'a> {
             if ordered || is_there {
                 open.writes.push(write);
             } else {
-                // It has only seen that nothing is there.
+                // The transaction has only seen that the key is absent.
                 open.read.insert(cell);
             }
         } else {
@@ -500,7 +500,7 @@ impl<'a> Turns<'a> {
             .enumerate()
             .map(|(number, attempt)| match (&attempt.unit, attempt.client) {
                 (Unit::Commit(_), Some(client)) => marked(client, &attempt.mark),
-                // Only the last one can have been interrupted.
+                // Only the last attempt can have been interrupted.
                 (Unit::Create(name), _) if number == last => found.contains_key(name),
                 (Unit::Drop(name), _) if number == last => !found.contains_key(name),
                 _ => true,
@@ -531,12 +531,12 @@ impl<'a> Turns<'a> {
     }
 }
 
-/// Threads to take turns.
+/// Starts the threads that take turns.
 pub fn workers() -> Vec<Worker> {
     (0..CLIENTS).map(|_| Worker::start()).collect()
 }
 
-/// Steps a workload takes without a crash.
+/// Returns the steps that a workload takes without a crash.
 pub fn steps(
     (engine, log): (EngineKind, LogKind),
     seed: u64,
@@ -553,8 +553,8 @@ pub fn steps(
     machine.steps()
 }
 
-/// Runs it, crashing at a step, or in the sync at the end if that comes first, and recovers; once
-/// more after that.
+/// Runs a workload with a crash at a step, or in the sync at the end if that comes first, and
+/// recovers; then does the same once more.
 pub fn crash_at(
     (engine, log): (EngineKind, LogKind),
     seed: u64,

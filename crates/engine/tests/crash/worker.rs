@@ -1,5 +1,5 @@
-//! A thread of a client: what a database has per thread, a session of the log above all, is its
-//! own.
+//! A client's own thread, so that the client has its own share of everything that a database keeps
+//! by thread, above all a session of the log.
 
 use katydid::testing::number_of_thread;
 use std::sync::mpsc::{Sender, channel};
@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that does one thing after the other.
+/// A thread that runs one job after the other.
 pub struct Worker {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -20,7 +20,7 @@ impl Worker {
         Worker { jobs: Some(jobs), thread: Some(thread) }
     }
 
-    /// Runs `job` there, and waits for it.
+    /// Runs `job` on the thread, and waits for it.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (sender, outcome) = channel();
         let jobs = self.jobs.as_ref().expect("a worker that was not ended");
@@ -37,8 +37,8 @@ impl Drop for Worker {
     }
 }
 
-/// Runs `job` on a thread whose number is `wanted`, but for multiples of six: so it is always the
-/// same one of up to three streams that its transactions go to.
+/// Runs `job` on a thread whose number is `wanted` modulo six. So its transactions always go to the
+/// same one of up to three streams.
 pub fn on_number<T: Send>(wanted: usize, job: impl FnOnce() -> T + Send) -> T {
     let mut job = Some(job);
     loop {

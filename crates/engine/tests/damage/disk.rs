@@ -1,10 +1,10 @@
 //! A device in memory whose bytes can be copied, damaged and put back, and that counts the calls on
 //! it.
 //!
-//! Everything written counts as durable: what a crash takes is not tried here, but what an
-//! unreliable device does to bytes that were kept.
+//! Everything written counts as durable, because these tests are about damage that an unreliable
+//! device does to kept bytes, and not about crashes.
 //!
-//! One latch for all names and one for each file's bytes, in this order.
+//! One latch guards all names and one each file's bytes, taken in this order.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{Cause, Create, Directory, DirectoryLock, Error, File, Method, Result, Verb, WriteMode};
@@ -50,7 +50,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A device with these files, which fails every call after `calls_max` of them.
+    /// Makes a device with these files, which fails every call after `calls_max` of them.
     pub fn new(image: &DiskImage, calls_max: u64) -> Disk {
         let state = State { calls_max, ..State::default() };
         for (path, bytes) in &image.files {
@@ -70,7 +70,7 @@ impl Disk {
         Disk { state: Arc::new(state), prefix: String::new() }
     }
 
-    /// Present files of the device.
+    /// Returns the present files of the device.
     pub fn image(&self) -> DiskImage {
         let files = self.state.files.lock().unwrap();
         let files =
@@ -111,7 +111,7 @@ fn call(state: &State, verb: Verb, subject: &str) -> Result<()> {
     Err(Error::from_io(verb, subject, std::io::Error::other("more calls than any opening needs")))
 }
 
-/// No other process opens it.
+/// The lock of a device that no other process opens.
 #[derive(Debug)]
 struct NoLock;
 
@@ -231,8 +231,8 @@ impl Opened {
     }
 }
 
-/// More than any file of these tests: a length read from damaged bytes, if bytes of that length are
-/// asked for.
+/// More bytes than any file of these tests has. A call for more has believed a length in damaged
+/// bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 impl File for Opened {

@@ -50,7 +50,7 @@ impl Harm {
         (of_sector, of_file)
     }
 
-    /// Bytes of a file of this length that it harms, at this sector.
+    /// Returns the bytes of a file of this length that the harm at this sector concerns.
     pub fn range(self, sector: usize, length: usize) -> Range<usize> {
         let of = match self {
             Harm::Zero(of) | Harm::Swap(of) | Harm::Older(of, _) => of,
@@ -62,7 +62,7 @@ impl Harm {
         from.min(length)..(from + of).min(length)
     }
 
-    /// The name without its numbers.
+    /// Returns the name without the number of a moment.
     pub fn name(self) -> String {
         match self {
             Harm::Zero(bytes) => format!("zero {bytes}"),
@@ -81,7 +81,7 @@ pub struct Case {
     pub path: String,
     pub sector: usize,
     pub harm: Harm,
-    /// For what is chosen at random: which bit, which other sector.
+    /// Seed of the random choices: which bit, which other sector.
     pub seed: u64,
 }
 
@@ -96,7 +96,7 @@ impl fmt::Display for Case {
 }
 
 impl Case {
-    /// The damaged copy; `None` if it is the same as the original.
+    /// Returns the damaged copy, or `None` if it is the same as the original.
     pub fn apply(&self, subject: &Subject, other: &Subject) -> Option<DiskImage> {
         let mut image = subject.image.clone();
         let is_region = image.regions.contains_key(&self.path);
@@ -129,7 +129,7 @@ impl Case {
         Rng::with_seed(self.seed).usize(..count.max(1))
     }
 
-    /// The first byte that may differ in a file of this length.
+    /// Returns the first byte that may differ in a file of this length.
     pub fn first_byte(&self, length: usize) -> usize {
         let own = self.harm.range(self.sector, length).start;
         match self.harm {
@@ -138,7 +138,8 @@ impl Case {
         }
     }
 
-    /// Harms the file. Returns whether it is still there; `None` if there is nothing to do it with.
+    /// Harms the file. Returns whether it is still there; Returns `None` if the file is too short
+    /// for the harm, or has no other version.
     fn harm_bytes(
         &self,
         bytes: &mut Vec<u8>,

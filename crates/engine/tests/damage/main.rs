@@ -1,13 +1,13 @@
 //! A whole database with damaged bytes: every file, every sector, every kind of damage.
 //!
-//! After the damage the database is verified as it lies there, opened, read, verified and written
-//! to. The bytes may be refused with a typed error, when opening or when reading. What is read must
-//! be right: never rows that were not committed, never a panic, no more memory and no more device
-//! calls than opening the sound database needs, but for a factor. What cannot be noticed by design
-//! is in [`exposed`], each with its reason, and in `docs/recovery.md`.
+//! After the damage the database is verified without being opened, and then opened, read, verified
+//! and written to. A call may refuse the bytes with a typed error, when opening or when reading.
+//! Rows that are read must be right: never rows that were not committed, never a panic, and at most
+//! a multiple of the memory and device calls that opening the sound database needs. [`exposed`] and
+//! `docs/recovery.md` list the damage that by design cannot be noticed, with the reasons.
 //!
-//! Each run tries a sample chosen by a random seed. `KATYDID_SECONDS` goes on for that long with
-//! new seeds, and then prints what became of each kind of damage to each kind of file.
+//! Each run tries a sample chosen by a random seed. With `KATYDID_SECONDS` it goes on for that time
+//! with new seeds, and then prints the outcomes of each kind of damage to each kind of file.
 
 #[macro_use]
 #[path = "../common/mod.rs"]
@@ -52,8 +52,7 @@ enum Seen {
     Mixed(String),
     /// A value that its key never had.
     Never(String),
-    /// A panic, more memory or calls than there may be, or a verdict of `verify` that does not
-    /// hold.
+    /// A panic, more memory or calls than allowed, or a verdict of `verify` that does not hold.
     Wrong(String),
 }
 
@@ -82,23 +81,22 @@ fn kinds() -> Vec<Kind> {
     kinds
 }
 
-/// One case at a time: memory is counted over all threads.
+/// Lets one case run at a time, because memory is counted over all threads.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether this outcome, which is neither right nor a refusal, is one that cannot be told
-/// from a sound database. All else is a bug.
+/// Returns whether this outcome, which is neither right nor a refusal, cannot be distinguished from
+/// a sound database. Every other such outcome is a bug.
 ///
 /// 1. *The end of a log that was not closed.* Damage to the last records looks like a torn write,
 ///    if no later record, nor the control file, nor the paged engine's double-write area, remembers
 ///    that they were durable. What lies before the damage is kept.
 /// 2. *Lost writes of pages.* An older version of a page is a valid page. If the log still reaches
-///    back to it, redo mends it; if not, nothing tells. A long value of several pages may then be
-///    partly old.
-/// 3. *`nv_direct`.* A record that is not whole is one that was not persisted, wherever it lies:
-///    nothing distinguishes them.
+///    back to that version, redo mends the page; if not, nothing shows the loss. A long value of
+///    several pages may then be partly old.
+/// 3. *`nv_direct`.* A damaged record looks like one that was not persisted, wherever it lies.
 fn exposed(subject: &Subject, case: &Case, seen: &Seen) -> bool {
     let Kind { engine, log, left, .. } = subject.kind;
     let class = class(&case.path);
@@ -122,8 +120,8 @@ fn exposed(subject: &Subject, case: &Case, seen: &Seen) -> bool {
     }
 }
 
-/// Returns whether the lost commits, all after these, reach into the damaged bytes, or lie behind
-/// them; and are not those of the checkpoint.
+/// Returns whether the lost commits, which are all after the first `units`, reach into the damaged
+/// bytes or lie behind them, and are not in the checkpoint.
 fn keeps_what_lies_before(subject: &Subject, case: &Case, units: usize) -> bool {
     if units < UNITS / 2
         || matches!(case.harm, Harm::Flip) && subject.kind.log == LogKind::Disk && units + 1 < UNITS
@@ -135,13 +133,13 @@ fn keeps_what_lies_before(subject: &Subject, case: &Case, units: usize) -> bool 
         return true;
     }
     let from = case.first_byte(bytes.len());
-    // The first lost commit's last value ends there or later, as far as it has one.
+    // The last value of the first lost commit, if it has one, ends at the damage or later.
     let marker = subject::marker(units);
     let place = bytes.windows(marker.len()).rposition(|window| window == marker.as_bytes());
     place.is_none_or(|place| place + subject::VALUE_BYTES_MAX > from)
 }
 
-/// Reads everything; the first refusal, and what was read.
+/// Reads everything. Returns what was read, and the first refusal.
 fn read_all(database: &Database) -> (State, Option<Error>) {
     let (mut state, mut refused) = (State::new(), None);
     let names = match database.tables() {
@@ -226,7 +224,7 @@ struct Needs {
     calls: u64,
 }
 
-/// Opens and reads a database, writes to it if told so, and says what it needed.
+/// Opens and reads a database, writes to it if `writes` is set, and returns what it needed.
 fn look(subject: &Subject, image: &DiskImage, writes: bool, sound: Option<Needs>) -> (Seen, Needs) {
     // Damage may make recovery do what the sound database had no need of: read everything again,
     // make files anew.
@@ -282,7 +280,7 @@ fn look_at(subject: &Subject, disk: &Disk, writes: bool) -> Seen {
     if seen != Seen::Right || !writes {
         return seen;
     }
-    // Right so far: what hides in bytes that nothing has read yet?
+    // All reads were right. Writing may still meet damage in bytes that nothing has read yet.
     let sound = after.is_ok_and(|report| report.is_sound());
     let mut expected = found;
     let wrote = database.open_table("short").and_then(|table| {
@@ -395,7 +393,7 @@ fn damage_is_refused_or_changes_nothing_that_is_read() {
     println!("evidence: {tried} damages");
 }
 
-/// Tries one kind of damage at each sector of each file that is named so.
+/// Tries some kinds of damage at each sector of each file of one kind.
 fn every(kind: Kind, file: &str, harms: impl Fn(&Subject) -> Vec<Harm>) -> Vec<(Case, Seen)> {
     let _alone = alone();
     let seed = common::seed(common::fresh_seed());
@@ -418,8 +416,8 @@ fn every(kind: Kind, file: &str, harms: impl Fn(&Subject) -> Vec<Harm>) -> Vec<(
     all
 }
 
-/// The slot that counts was damaged: the other one says that there is no checkpoint, and the log
-/// does not reach back to its beginning.
+/// The valid slot is damaged. The other slot says that there is no checkpoint, and the log does not
+/// reach back to its beginning.
 #[test]
 fn a_damaged_slot_of_the_control_file_does_not_take_the_checkpoint_with_it() {
     for kind in kinds() {
@@ -429,8 +427,8 @@ fn a_damaged_slot_of_the_control_file_does_not_take_the_checkpoint_with_it() {
     }
 }
 
-/// The end of the log was lost, which looks like a torn write; but pages were written that contain
-/// what its records say.
+/// The end of the log was lost, which looks like a torn write; but pages that contain the changes
+/// of its records were written.
 #[test]
 fn a_log_that_ends_before_what_pages_contain_is_refused() {
     let kind = Kind { engine: EngineKind::Paged, log: LogKind::Disk, stripes: 1, left: Left::Open };

@@ -1,5 +1,5 @@
-//! Repair of damaged databases: it opens afterwards, what it has was committed, and what it lacks
-//! is said.
+//! Repair of damaged databases: a repaired database opens, has only committed rows, and the report
+//! names what it lacks.
 //!
 //! Each damage is one of [`Harm`]. Left out are older versions of pages and files, which no check
 //! can notice.
@@ -51,8 +51,8 @@ fn repaired(subject: &Subject, disk: &Disk, place: &str) -> State {
     state
 }
 
-/// Every row was committed, or written by a transaction that may be there in part; and every row
-/// that is missing, or is not the last one, is concerned by a loss.
+/// Checks that every row was committed, or written by a transaction that may be there in part, and
+/// that a loss names every row that is missing or not the last one.
 fn check(subject: &Subject, found: &State, losses: &[Loss], place: &str) {
     let in_part = losses.iter().any(|loss| matches!(loss, Loss::Commits { .. }));
     for (name, rows) in found {
@@ -83,7 +83,7 @@ fn check(subject: &Subject, found: &State, losses: &[Loss], place: &str) {
     }
 }
 
-/// The damaged bytes are all in quarantine.
+/// Checks that the damaged bytes are all in quarantine.
 fn check_quarantine(damaged: &DiskImage, after: &DiskImage, name: &str, place: &str) {
     for (path, bytes) in &damaged.files {
         let kept = after.files.get(&format!("{name}/{path}"));
@@ -98,7 +98,7 @@ fn try_one(subject: &Subject, case: &Case, damaged: &DiskImage) -> &'static str 
         Ok(planned) => planned,
         Err(error) => {
             // A file of another database is no damage; and without control file, pages and log
-            // there is nothing.
+            // there is nothing to repair.
             let is_foreign = matches!(error, Error::Foreign { .. })
                 && matches!(case.harm, Harm::Foreign | Harm::Extend(_) | Harm::Swap(_));
             assert!(is_foreign, "{place}: {error}");
@@ -145,7 +145,7 @@ fn after_repair_it_opens_and_what_is_missing_is_said() {
     assert!(seen.contains_key("whole") && seen.contains_key("in part"), "{seen:?}");
 }
 
-/// Each page in turn: what is lost is what that page held and nothing else.
+/// Damages each page in turn: only the rows of that page are lost.
 #[test]
 fn one_lost_page_costs_its_own_rows() {
     let _alone = alone();

@@ -18,10 +18,10 @@ pub type Row = (String, Vec<u8>, Vec<u8>);
 /// Commits of each database. Half of them come before its last checkpoint.
 pub const UNITS: usize = 40;
 
-/// No value is as long.
+/// Bytes that no value reaches.
 pub const VALUE_BYTES_MAX: usize = 20_000;
 
-/// First bytes of each value that the commit after `unit` others wrote.
+/// First bytes of each value that was written by the commit after the first `unit` commits.
 pub fn marker(unit: usize) -> String {
     format!("unit {unit}, ")
 }
@@ -39,7 +39,7 @@ pub enum Left {
 pub struct Kind {
     pub engine: EngineKind,
     pub log: LogKind,
-    /// Directories that it is striped over; 1: not striped.
+    /// Number of directories that it is striped over; 1 means not striped.
     pub stripes: usize,
     pub left: Left,
 }
@@ -51,11 +51,11 @@ pub struct Subject {
     pub states: Vec<State>,
     /// Rows that a transaction wrote and then changed again: no state has them.
     pub within: Vec<Row>,
-    /// Its bytes as it was left.
+    /// Bytes of the database as it was left.
     pub image: DiskImage,
-    /// Its bytes at earlier moments, oldest first.
+    /// Bytes of the database at earlier moments, oldest first.
     pub earlier: Vec<DiskImage>,
-    /// Number of `earlier` that lie before the last checkpoint.
+    /// Number of moments in `earlier` that lie before the last checkpoint.
     pub before_checkpoint: usize,
 }
 
@@ -100,7 +100,7 @@ impl Subject {
             tables.iter().map(|table| (table.name().to_owned(), BTreeMap::new())).collect();
         let mut random = Rng::with_seed(seed);
         let checkpoints = || database.stat().expect("stat").checkpoints;
-        // Each with how many checkpoints there had been.
+        // Each image with the number of checkpoints taken before it.
         let mut earlier = vec![(disk.image(), checkpoints())];
         let (mut states, mut within) = (vec![state.clone()], Vec::new());
         for unit in 0..UNITS {
@@ -130,14 +130,14 @@ impl Subject {
         Subject { kind, states, within, image, earlier, before_checkpoint }
     }
 
-    /// Contents that it has to have.
+    /// Returns the contents that the database has to have.
     pub fn last(&self) -> &State {
         self.states.last().expect("a state")
     }
 }
 
-/// One durable transaction: rows of both tables, each value another than any before. Returns what
-/// it wrote, in that order.
+/// Commits one durable transaction with rows of both tables, each with a value that no row had
+/// before. Returns the rows in the order in which it wrote them.
 fn commit(
     database: &Database,
     tables: &[Table; 2],

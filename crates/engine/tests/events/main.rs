@@ -1,8 +1,8 @@
-//! Events and numbers: each is told of once, with what a reader of it needs. Both engines; only
-//! with the features `tracing` and `metrics`.
+//! Events and numbers: each is reported once, with the fields that a reader needs. Both engines;
+//! only with the features `tracing` and `metrics`.
 //!
-//! One test: a subscriber and a recorder are of the whole process, and background threads tell of
-//! checkpoints.
+//! There is one test, because a subscriber and a recorder belong to the whole process, and
+//! background threads report checkpoints.
 
 use katydid::testing::Background;
 use katydid::{ConflictKind, Database, EngineKind, Error, MemoryDirectory, Options, RecoveryProgress, Table};
@@ -121,7 +121,7 @@ fn field<'a>(told: &'a Told, name: &str) -> &'a str {
     told.fields.get(name).unwrap_or_else(|| panic!("{told:?} has no {name}"))
 }
 
-/// A transaction that is open for as long as a clock needs to move.
+/// Waits until the oldest open transaction is 30 ms old.
 fn wait_until_old(database: &Database) {
     let oldest = || database.stat().expect("stat").transactions_open[0].age;
     while oldest() < Duration::from_millis(30) {
@@ -130,7 +130,7 @@ fn wait_until_old(database: &Database) {
 }
 
 fn each_is_told(engine: EngineKind, events: &Events, numbers: &Numbers) {
-    // That of the engine before.
+    // This drops the event of the engine that was tested before.
     events.take("katydid::open");
     let directory = Arc::new(MemoryDirectory::new());
     let before = numbers.get("katydid_commit_seconds");
@@ -168,7 +168,7 @@ fn each_is_told(engine: EngineKind, events: &Events, numbers: &Numbers) {
 fn timeout_is_told(database: &Database, table: &Table, events: &Events) {
     let one = database.begin().expect("begin");
     one.put(table, [1], "green").expect("put");
-    // On another thread: a thread does not wait for its own transactions.
+    // The wait is on another thread, because a thread does not wait for its own transactions.
     let victim = std::thread::scope(|scope| {
         let wait = scope.spawn(|| {
             let other = database.begin().expect("begin");
@@ -181,7 +181,7 @@ fn timeout_is_told(database: &Database, table: &Table, events: &Events) {
     conflict_is_told(events, victim, Some(one.id().get()));
 }
 
-/// A read that another transaction has made untrue.
+/// A read that another transaction's write has made invalid.
 fn changed_is_told(database: &Database, table: &Table, events: &Events) {
     let (one, other) = (database.begin().expect("begin"), database.begin().expect("begin"));
     other.get(table, [1]).expect("get");
@@ -220,7 +220,7 @@ fn slow_is_told(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirecto
     let phases: Vec<_> =
         events.take("katydid::recovery").iter().map(|told| field(told, "phase").to_owned()).collect();
     assert!(phases.contains(&"redo".to_owned()), "{engine}: {phases:?}");
-    // The memory engine tells of restoring by large pieces only.
+    // The memory engine reports restoring only by large pieces.
     assert!(engine == EngineKind::Memory || phases.contains(&"restore".to_owned()), "{phases:?}");
     let mut once = phases.clone();
     once.dedup();
@@ -242,7 +242,7 @@ fn slow_is_told(events: &Events, numbers: &Numbers, directory: Arc<MemoryDirecto
     database.close().expect("close");
 }
 
-/// A directory whose sync takes two seconds by the watch's clock, which looks meanwhile.
+/// A directory whose sync takes two seconds by the watch's clock, and has the watch look meanwhile.
 #[derive(Debug)]
 struct Slow {
     inner: MemoryDirectory,

@@ -1,6 +1,6 @@
-//! A database of the memory engine whose creation ends anywhere is made by the next opening, also
-//! by one that is asked for another number of streams, and is then one database: of one id, whose
-//! parts belong together.
+//! If the creation of a database of the memory engine ends at any step, the next opening finishes
+//! it, even an opening that asks for another number of streams. The result is one database: it has
+//! one id, and its parts belong together.
 
 use crate::common::{assert_sound, options_for};
 use katydid::testing::Background;
@@ -10,7 +10,7 @@ use katydid_device::{SimDevice, Survival};
 fn options(streams: u16) -> Options {
     let mut options = crate::common::with_streams(options_for(EngineKind::Memory), streams);
     options.advanced.log.background = Background::Caller;
-    // Each opening would make up its own.
+    // Each opening makes up an id of its own.
     options.advanced.log.log_id = None;
     options
 }

@@ -96,7 +96,7 @@ fn run(setting: Setting, future_end: FutureEnd) -> Outcome {
     }
     device.freeze();
     drop((table, database));
-    // The last commits that asked for durability are there whatever becomes of the machine.
+    // The last commits that asked for durability are there even after a crash of the machine.
     let device = device.reopen_with(1, Survival::DropAll);
     let database = Database::open_in(device.directory(), options).expect("open");
     let table = database.open_table("t").expect("open table").expect("the table");
@@ -137,7 +137,7 @@ fn locks_go_though_nobody_polls_the_future(engine: EngineKind) {
             }
             drop(future);
         }
-        // Waits for the lock, and for what it has read to be durable.
+        // This read waits for the lock, and until the value is durable.
         assert_eq!(database.get(&table, "hot").expect("get").as_deref(), Some(&b"29"[..]), "{setting:?}");
         device.freeze();
         drop((table, database));

@@ -1,5 +1,5 @@
-//! Bulk loads of which any one call to the device fails, or is the last of the machine: the table
-//! has all keys of the load or none, and nothing of a load that was not committed takes room.
+//! Bulk loads in which any one device call fails, or the machine crashes at it: the table has all
+//! keys of the load or none, and a load that was not committed takes no room.
 
 use crate::common::{assert_sound, contents};
 use crate::{Setting, later};
@@ -55,13 +55,13 @@ fn live(device: &SimDevice, options: &Options) -> (bool, Result<(), Error>) {
     (is_loaded, outcome)
 }
 
-/// Pages that hold something.
+/// Number of pages in use.
 fn in_use(database: &Database) -> Option<u64> {
     let stat = database.stat().expect("stat");
     stat.paged().map(|paged| paged.pages - paged.pages_free)
 }
 
-/// Looks at what the next opening finds.
+/// Checks what the next opening finds. Returns whether the table has all keys of the load.
 fn check(device: &SimDevice, options: &Options, is_loaded: bool, when: &str) -> bool {
     let database = Database::open_in(device.directory(), options.clone())
         .unwrap_or_else(|error| panic!("{when}: {error}\n{}", device.dump()));
@@ -73,7 +73,7 @@ fn check(device: &SimDevice, options: &Options, is_loaded: bool, when: &str) -> 
         has_all = found == rows();
         assert!(has_all || found.is_empty() && !is_loaded, "{when}: {} rows", found.len());
         if !has_all {
-            // Nothing of the first load is in the way of another one.
+            // The first load leaves nothing that is in the way of another load.
             database.bulk_load(&table, rows()).unwrap_or_else(|error| panic!("{when}: {error}"));
             assert_eq!(contents(&database, &table), rows(), "{when}");
         }
@@ -88,7 +88,7 @@ fn check(device: &SimDevice, options: &Options, is_loaded: bool, when: &str) -> 
     has_all
 }
 
-/// Each step with one of the settings, another one for the next.
+/// Strikes each step, with the settings in turn.
 fn each_step(engine: EngineKind, mut strike: impl FnMut(&Options, u64)) {
     let settings: Vec<Options> = Setting::all(engine).into_iter().map(options).collect();
     let steps = |options: &Options| {

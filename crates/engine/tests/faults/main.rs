@@ -3,14 +3,14 @@
 //!
 //! | file | what goes wrong |
 //! |---|---|
-//! | `matrix` | one write or sync of the log, while callers of every kind wait for it, and others read what those wrote |
+//! | `matrix` | one write or sync of the log, while callers of every kind wait for it, and others read what these callers wrote |
 //! | `steps` | any one call that changes the device, by its number, in a whole life of a database; any read of recovery |
-//! | `stalls` | nothing, for a long time |
-//! | `creation` | the machine, while a database is made |
-//! | `futures` | nothing; the caller loses interest |
-//! | `loads` | any one call of a bulk load, or the machine at that call |
-//! | `unsafe_commits` | the process or the machine, after commits that asked for less than durability |
-//! | `single` | one thing each |
+//! | `stalls` | nothing fails, but calls take a long time |
+//! | `creation` | the machine crashes while a database is made |
+//! | `futures` | nothing; callers drop their futures |
+//! | `loads` | any one call of a bulk load fails, or the machine crashes at it |
+//! | `unsafe_commits` | the process or the machine ends, after commits that asked for less than durability |
+//! | `single` | one thing in each test |
 
 #[macro_use]
 #[path = "../common/mod.rs"]
@@ -41,13 +41,13 @@ pub struct Setting {
     pub sync: SyncKind,
     /// Lock release.
     pub release: LockRelease,
-    /// I/O method. Another device is another line in [`Setting::all`].
+    /// I/O method. A further method is a further line in [`Setting::all`].
     pub method: Method,
     /// Method of the paged engine's pages. The methods take turns.
     pub page_method: Method,
-    /// Streams of the log: one but for the memory engine.
+    /// Streams of the log; one in the paged engine.
     pub streams: u16,
-    /// Rule of what a commit of the memory engine waits for.
+    /// The memory engine's rule for the commits that a commit waits for.
     pub commit_dependencies: CommitDependencies,
     /// Bytes of a page of the paged engine. The sizes take turns.
     pub page_bytes: usize,
@@ -62,8 +62,8 @@ pub fn is_segment(path: &str) -> bool {
 }
 
 impl Setting {
-    /// All settings. The memory engine has single and group commit and the defaults, with streams
-    /// and rules in turn.
+    /// Returns all settings. The memory engine has single and group commit and the defaults, with
+    /// streams and rules in turn.
     pub fn all(engine: EngineKind) -> Vec<Setting> {
         let syncs = match engine {
             EngineKind::Paged => &SyncKind::ALL[..],
@@ -77,7 +77,8 @@ impl Setting {
                     let streams = if engine == EngineKind::Paged { 1 } else { 1 + number as u16 % 3 };
                     let commit_dependencies =
                         [CommitDependencies::Tracked, CommitDependencies::All][(number / 3) % 2];
-                    // Shifted at each round, so that each size meets every release and method.
+                    // The size is shifted at each round, so that each size meets every release and
+                    // method.
                     let page_bytes = 4096 << ((number + number / 4) % 4);
                     let page_method = [Method::Buffered, Method::Direct][(number + number / 2) % 2];
                     all.push(Setting {
@@ -96,7 +97,7 @@ impl Setting {
         all
     }
 
-    /// Small files, and no checkpoints but those asked for.
+    /// Returns options with small files, and without checkpoints except requested ones.
     pub fn options(self) -> Options {
         let mut options = common::small_options();
         let page_bytes = self.page_bytes;
@@ -116,7 +117,7 @@ impl Setting {
         options.advanced.lock_release = self.release;
         options.advanced.checkpoint_bytes = 1 << 30;
         options.advanced.log_soft_bytes = 1 << 30;
-        // Long enough that a test which waits for it is seen to hang.
+        // A test that waits this long is seen to hang.
         options.lock_wait = Duration::from_secs(600);
         let sync = match (self.engine, self.sync) {
             (EngineKind::Memory, SyncKind::Pipelined) => SyncDesign::pipelined(GROUP),
@@ -137,7 +138,7 @@ impl Setting {
     }
 }
 
-/// States that the next opening may find on a device, with a name for each.
+/// Returns the states that the next opening may find on a device, each with a name.
 pub fn later(device: &SimDevice) -> Vec<(String, SimDevice)> {
     let mut later = vec![("the process died".to_owned(), device.reopen_after_kill())];
     for (survival, seeds) in
@@ -153,7 +154,7 @@ pub fn later(device: &SimDevice) -> Vec<(String, SimDevice)> {
     later
 }
 
-/// The failure that everything later goes back to.
+/// Returns the text of the first failure, which caused all later errors.
 pub fn first(error: &Error) -> String {
     fn of_device(error: &katydid_device::Error) -> String {
         match &error.cause {

@@ -8,7 +8,7 @@ use katydid_device::{Fault, Method, SimDevice, Verb};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-/// A name, the fault of a write of the log, and that of a sync.
+/// A name, the fault of a write of the log, and the fault of a sync.
 const FAULTS: &[(&str, Option<Fault>, Option<Fault>)] = &[
     ("a sync fails", Some(Fault::SyncIo), Some(Fault::SyncIo)),
     ("a write fails", Some(Fault::Io), None),
@@ -30,7 +30,7 @@ fn key(part: &str, txn: u64) -> String {
 struct Acknowledged {
     /// Transactions whose commits were acknowledged.
     acknowledged: BTreeSet<u64>,
-    /// To readers who were told that they may rely on it: these transactions' writes.
+    /// Transactions whose writes durable readers were shown.
     shown: BTreeSet<u64>,
     causes: BTreeSet<String>,
 }
@@ -42,7 +42,7 @@ fn hear<T>(ledger: &Ledger, outcome: Result<T, Error>, success: impl FnOnce(&mut
     match outcome {
         Ok(value) => success(&mut told, value),
         Err(error) if error.is_poisoned() => drop(told.causes.insert(first(&error))),
-        // The memory engine has refused it.
+        // The memory engine has refused the commit.
         Err(error) if error.is_retryable() => {}
         Err(other) => panic!("{other}"),
     }
@@ -56,17 +56,17 @@ fn write(database: &Database, table: &Table, txn: u64) -> Result<Transaction, Er
     Ok(open)
 }
 
-/// Reads what transaction 1 writes until it is there or the device has failed, and says so if it
-/// may be relied on.
+/// Reads the key of transaction 1 until it is there or the device has failed. Notes it as shown if
+/// the read is durable.
 fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
     loop {
-        // Then it may never be there.
+        // After a failure the key may never appear, so this round is the last.
         let last = !ledger.lock().expect("no panic").causes.is_empty();
         let outcome: Result<bool, Error> = (|| {
             let txn = database.begin_with(TransactionOptions { read, ..Default::default() })?;
             let found = txn.get(table, key("a", 1))?.is_some();
             if found && read == Read::Durable {
-                // Whatever becomes of the reader, it was shown.
+                // The write was shown, however the reader ends.
                 ledger.lock().expect("no panic").shown.insert(1);
             }
             txn.commit()?;
@@ -89,7 +89,7 @@ fn reader(database: &Database, table: &Table, read: Read, ledger: &Ledger) {
     }
 }
 
-/// One caller; the number says how it commits.
+/// Runs one caller, whose number says how it commits.
 fn writer(database: &Database, table: &Table, txn: u64, ledger: &Ledger) {
     let acknowledge = move |told: &mut Acknowledged, _| told.acknowledged.extend([txn]);
     match txn {
@@ -101,7 +101,7 @@ fn writer(database: &Database, table: &Table, txn: u64, ledger: &Ledger) {
             hear(ledger, future.and_then(block_on), acknowledge);
         }
         _ => {
-            // A thread that goes on with other transactions while the first wait.
+            // This thread goes on with other transactions while the first ones wait.
             let session = database.session();
             for txn in [txn, txn + 10, txn + 20] {
                 match write(database, table, txn) {
@@ -184,8 +184,8 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
         std::mem::take(&mut *ledger.lock().expect("no panic"));
     let told = Acknowledged { acknowledged, shown, causes: BTreeSet::new() };
     assert!(!causes.is_empty(), "nobody heard of it");
-    // The device works again; nothing is written and no caller is told of success. A background
-    // call that had passed the gate before it shut may still arrive; but such calls come to an end.
+    // The device works again, but nothing is written and no commit succeeds. A background call that
+    // passed the gate before it shut may still arrive, but such calls come to an end.
     let nothing_arrives = (0..20).any(|_| {
         let steps = device.steps();
         let refused = [
@@ -204,13 +204,13 @@ fn fails(setting: Setting, on_write: Option<Fault>, on_sync: Option<Fault>) {
     assert!(nothing_arrives, "something reaches the device again and again");
     assert_eq!(causes.len(), 1, "one first cause: {causes:?}");
     assert!(causes.iter().all(|cause| cause.contains("/log.0")), "{causes:?} names no file");
-    // What is durable is read.
+    // Durable rows can still be read.
     let txn = database.begin().expect("begin");
     for number in 0..SAFE {
         assert_eq!(txn.get(&table, key("safe", number)).expect("get").as_deref(), Some(&b"safe"[..]));
     }
-    // With early release it is told apart from what is not by buckets of keys only: it may be
-    // refused, never wrongly granted.
+    // With early release the engine distinguishes durable rows from others only by buckets of keys:
+    // the commit of such a read may be refused, but never wrongly granted.
     match txn.commit() {
         Err(error) if !error.is_poisoned() => panic!("{error}"),
         outcome => assert!(outcome.is_ok() || setting.release == LockRelease::Early, "{outcome:?}"),

@@ -15,7 +15,7 @@ fn options() -> Options {
     options.advanced.log.reserve_bytes = 64 << 10;
     options.advanced.checkpoint_bytes = 1 << 30;
     options.advanced.log_soft_bytes = 1 << 30;
-    // Long enough that a test which waits for it is seen to hang.
+    // A test that waits this long is seen to hang.
     options.lock_wait = Duration::from_secs(600);
     options
 }
@@ -78,8 +78,8 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
         }
         assert!(database.sync().unwrap_err().is_poisoned());
         assert!(database.checkpoint().is_err());
-        // What was durable is still read, and a transaction that has read it commits. One that read
-        // a key whose lock shares a bucket with a lost transaction's may be refused.
+        // Durable rows are still read, and a transaction that has read them commits. A transaction
+        // that read a key whose lock shares a bucket with a lost transaction's may be refused.
         let committed = (12..40).filter(|number| {
             let txn = database.begin().unwrap();
             assert_eq!(txn.get(&table, key(*number)).unwrap(), Some(b"safe".to_vec()));
@@ -90,7 +90,7 @@ fn a_failed_sync_poisons_every_way_to_commit_and_reads_go_on() {
         // for them.
         drop(open);
         assert!(matches!(database.get(&table, key(40)), Err(Error::Poisoned { .. })));
-        // No reader is shown as durable what may be lost.
+        // A durable reader is not shown a row that may be lost.
         let options = TransactionOptions { read: Read::Durable, ..TransactionOptions::default() };
         let txn = database.begin_with(options).unwrap();
         assert!(matches!(txn.get(&table, key(0)), Err(Error::Poisoned { .. })));
@@ -144,8 +144,8 @@ fn no_space_for_the_log_is_typed_and_clears() {
     });
     let refused = refused.expect("the device is full");
     assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
-    // A transaction in the middle can still be undone or committed: that is what the reserve is
-    // for.
+    // An open transaction can still be undone or committed, because the log keeps a reserve for
+    // that.
     assert_eq!(contents(&database, &table).len(), acknowledged.len() + 1);
     device.set_capacity(1 << 30);
     database.put(&table, "after", "1").unwrap();
@@ -178,13 +178,13 @@ fn a_device_full_of_log_takes_changes_again_after_the_worker_ran() {
     database.delete(&table, "key").unwrap();
     database.put(&table, "key", vec![2; 100]).unwrap();
     assert_eq!(contents(&database, &table).len(), 1);
-    // Nothing is due without another refusal.
+    // Without another refusal no checkpoint is due.
     run_background(&database);
     assert_eq!(database.stat().unwrap().checkpoints, checkpoints + 1);
 }
 
 /// A checkpoint's records come out of the reserve. Refusals beside a transaction that keeps the log
-/// must not use it up: the transaction is rolled back from it.
+/// must not use the reserve up, because the transaction's rollback needs it.
 #[test]
 fn refusals_beside_an_old_transaction_leave_the_reserve_to_its_rollback() {
     let device = SimDevice::new(1);
@@ -236,7 +236,7 @@ fn no_space_for_pages_is_typed_and_a_large_transaction_rolls_back() {
     common::assert_sound(&database.verify(None).unwrap());
 }
 
-/// The page file, and where in it the text is.
+/// Returns the number of the page that has the text.
 fn find(device: &SimDevice, text: &[u8]) -> u64 {
     let image = device.image();
     let pages = &image["katydid.pages"];
@@ -261,7 +261,7 @@ fn an_unreadable_page_names_itself() {
         Err(Error::Device(error)) => assert!(error.to_string().contains(&format!("page {page}")), "{error}"),
         other => panic!("{other:?}"),
     }
-    // The rest is read, and the database is not shut off by a read.
+    // Other pages are read, and a failed read does not shut the database off.
     assert!(database.get(&table, key(1900)).unwrap().is_some());
     database.put(&table, key(1900), "new").unwrap();
     device.heal();

@@ -1,6 +1,5 @@
-//! The device stands still for seconds, then goes on: `stat` says what it was doing, no caller is
-//! told of success meanwhile, and nothing is lost. The seconds are those of a clock that the test
-//! moves.
+//! The device stalls for seconds and then goes on: `stat` shows the stalled call, no commit
+//! succeeds meanwhile, and nothing is lost. The seconds are those of a clock that the test moves.
 
 use crate::common::{block_on, contents};
 use crate::{Setting, later};
@@ -53,8 +52,8 @@ fn a_device_that_stalls_shows_in_stat_and_loses_nothing(engine: EngineKind) {
             clock.advance(Duration::from_secs(30));
             let stalls = database.stat().expect("stat").stalls;
             let stall = stalls.under_way.expect("a call under way");
-            // The log's, its next segment's on the way, or that of the pages being made longer
-            // ahead of use.
+            // The call is on the log, on its next segment that is being prepared, or on the pages'
+            // file, which grows ahead of use.
             let subject = &stall.subject;
             assert!(subject.starts_with("log/") || subject.starts_with("katydid.pages"), "{stall:?}");
             assert_eq!((stalls.longest, stall.lasts), (Duration::from_secs(30), Duration::from_secs(30)));

@@ -1,6 +1,6 @@
 //! Any one call that changes the device fails, by its number: in creating, committing, checkpoints,
-//! rotation, closing and opening. And any read of recovery. All work is done on the test's thread,
-//! so a number names the same call in every run.
+//! rotation, closing and opening. In another test any read of recovery fails. All work is done on
+//! the test's thread, so a number names the same call in every run.
 
 use crate::common::{assert_sound, block_on, contents, seed};
 use crate::{Setting, later};
@@ -24,7 +24,7 @@ fn options(setting: Setting) -> Options {
     options
 }
 
-/// Transactions by number: how often each was attempted, and which are acknowledged. A transaction
+/// Transactions by number: how many were attempted, and which are acknowledged. A transaction
 /// writes two keys.
 #[derive(Debug, Default)]
 struct Acknowledged {
@@ -40,7 +40,8 @@ fn value(txn: u64) -> Vec<u8> {
     vec![txn as u8; 50 + (txn * 97 % 900) as usize]
 }
 
-/// Tries again what was refused for lack of room, once: the fault strikes once, so it clears.
+/// Runs a call, and once more if it was refused for lack of room. The fault strikes once, so the
+/// second attempt finds room.
 fn insist<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     match call() {
         Err(error) if error.is_no_space() && !is_lost(&error) => match call() {
@@ -53,7 +54,7 @@ fn insist<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     }
 }
 
-/// A write or sync that failed for lack of room has shut the gate.
+/// Returns whether a write or sync failed for lack of room, which has shut the gate.
 fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Device(error) if !error.is_no_space_ahead())
 }
@@ -95,8 +96,8 @@ fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> Resul
         for round in 0..12 {
             told.attempted += 1;
             let number = told.attempted;
-            // A young log is prepared by its first appends, so the lack of room may be met by the
-            // commit as well: it is run again.
+            // A young log is prepared by its first appends, so the commit may meet the lack of room
+            // too, and is run again.
             insist(|| transaction(&database, &table, &session, number))?;
             told.acknowledged.push(number);
             if round % 6 == 5 {
@@ -137,7 +138,7 @@ fn steps(options: &Options) -> u64 {
 
 /// Runs a life in which call number `step` fails.
 fn fail_at(options: &Options, step: u64, fault: Fault) {
-    // It decides which sectors a failing sync loses.
+    // The seed decides which sectors a failing sync loses.
     let device = SimDevice::new(seed(0).wrapping_add(step));
     let struck = Arc::new(Mutex::new(None));
     let seen = struck.clone();
@@ -174,8 +175,8 @@ suite! {
     a_read_of_recovery_that_fails_is_an_error_of_the_device_and_harms_nothing,
 }
 
-/// Each step with one of the settings, another one for the next, so that all have each kind of
-/// call.
+/// Each step fails with one of the settings, in turn, so that each kind of call fails with every
+/// setting.
 fn a_failure_at_any_step_loses_nothing_that_was_acknowledged(engine: EngineKind) {
     let settings: Vec<Options> = Setting::all(engine).into_iter().map(options).collect();
     let total = settings.iter().map(steps).max().expect("settings");
@@ -202,7 +203,7 @@ fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
         txn.commit().expect("commit");
         told.acknowledged.push(number);
     }
-    // To be undone.
+    // Recovery has to undo this transaction.
     let open = database.begin().expect("begin");
     open.put(&table, "0-0003", "never").expect("put");
     open.put(&table, "never", "never").expect("put");
@@ -214,8 +215,8 @@ fn crashed(options: &Options) -> (SimDevice, Acknowledged) {
 /// A file and a part of it.
 type Bytes = (String, Range<u64>);
 
-/// Lets each read that opening makes fail, each in an opening of its own: only the first read
-/// there, or all.
+/// Lets each read that opening makes fail, each in an opening of its own: only the first read of
+/// that place, or all of them if `stays`.
 fn each_read_fails(options: &Options, stays: bool) {
     let (crashed, told) = crashed(options);
     let mut refused = 0;
@@ -248,8 +249,8 @@ fn each_read_fails(options: &Options, stays: bool) {
                 assert_eq!(error.verb, Verb::Read, "{what}: {error}");
                 refused += 1;
             }
-            // A page that cannot be read is found by the thread that wants it, and what was read
-            // ahead in vain is read again.
+            // Opening may succeed, because a page is read again if reading it ahead failed, and an
+            // unreadable page fails only the call that needs it.
             Ok(database) => drop(database),
             Err(error) => panic!("{what}: a failing read was taken for {error}"),
         }

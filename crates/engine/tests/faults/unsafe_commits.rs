@@ -1,9 +1,9 @@
 //! Commits that ask for less than durability: what a crash may take, and what it may not.
 //!
-//! `Written` survives the death of the process. Both `Written` and `Buffered` may be lost to a
-//! crash of the machine, `Buffered` also with the process: then commits are lost from the end,
-//! whole, and never one on which a surviving one depends. What is durable is not lost, and a
-//! durable commit takes with it everything it has seen.
+//! `Written` survives the death of the process. A crash of the machine may lose both `Written` and
+//! `Buffered` commits, and the death of the process may lose `Buffered` ones. The last commits are
+//! lost then, each as a whole, and never a commit on which a surviving one depends. A durable
+//! commit is not lost, and neither is any commit that it has seen.
 
 use crate::common::{assert_sound, block_on, contents};
 use crate::{Setting, later};
@@ -25,13 +25,13 @@ const CLIENTS: u64 = 3;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The number of a client's transaction, in the key it writes.
+/// Returns the name of one of a client's keys.
 fn key(client: u64, part: &str) -> String {
     format!("{client} {part}")
 }
 
-/// Writes its number to two keys of its own, adds one to a key that all share, and notes what that
-/// was: `(shared, own)`.
+/// Runs a transaction that writes its number to two keys of its client and adds one to a key that
+/// all clients share. Returns the shared key's former value.
 fn step(
     database: &Database,
     table: &Table,
@@ -68,7 +68,8 @@ fn parse(value: &[u8]) -> u64 {
     String::from_utf8_lossy(value).parse().expect("a number")
 }
 
-/// Turns of the shared key that survived; panics unless they are the first ones, each whole.
+/// Returns the number of turns of the shared key that survived. Panics unless these are the first
+/// turns, each whole.
 fn survivors(rows: &Rows, when: &str) -> u64 {
     let shared = rows.get(&b"shared"[..]).map_or(0, |value| parse(value));
     let turns: Vec<(u64, String)> = rows
@@ -78,8 +79,7 @@ fn survivors(rows: &Rows, when: &str) -> u64 {
             Some((parse(text.as_bytes()), String::from_utf8_lossy(value).into_owned()))
         })
         .collect();
-    // Each turn has seen the one before it, so a missing one would be one that a survivor depends
-    // on.
+    // Each turn has seen the turn before it, so a survivor would depend on a missing turn.
     assert!(turns.iter().map(|(turn, _)| *turn).eq(0..shared), "{when}: {shared} turns, there are {turns:?}");
     for client in 0..CLIENTS {
         let (first, last) =
@@ -110,8 +110,8 @@ fn recovered(device: &SimDevice, setting: Setting, inserter: InserterKind, when:
     survivors(&rows, when)
 }
 
-/// Three clients; the first commits are durable, then come those that ask for `durability`. The
-/// process ends without warning.
+/// Runs three clients, whose first commits are durable and whose later commits ask for
+/// `durability`. Then the process ends without warning.
 fn lose(setting: Setting, inserter: InserterKind, durability: Durability, call: CommitCall) {
     let device = SimDevice::new(1);
     let mut options = setting.options();
@@ -128,7 +128,7 @@ fn lose(setting: Setting, inserter: InserterKind, durability: Durability, call: 
     };
     (0..6).for_each(|number| run(number, Durability::Durable));
     (6..30).for_each(|number| run(number, durability));
-    // Whatever is on its way is cut off here.
+    // This cuts off every call under way.
     device.freeze();
     drop((session, table, database));
     for (when, device) in later(&device) {
@@ -157,7 +157,7 @@ fn a_crash_takes_whole_commits_from_the_end_and_the_process_takes_nothing_writte
     }
 }
 
-/// Several threads at once, in no order but that of the shared key.
+/// Several threads commit at once, ordered only by the shared key.
 fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost(engine: EngineKind) {
     for (number, setting) in Setting::all(engine).into_iter().enumerate() {
         let inserter = if number % 2 == 0 { InserterKind::Chunked } else { InserterKind::Marks };
@@ -179,7 +179,8 @@ fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost(en
                             _ => Durability::Buffered,
                         };
                         let call = CALLS[(number % 3) as usize];
-                        // The memory engine has all but one of those that meet run again.
+                        // Of transactions that conflict, the memory engine lets all but one run
+                        // again.
                         let turn = loop {
                             match step(database, table, client, number, durability, call, &session) {
                                 Err(error) if engine == EngineKind::Memory && error.is_retryable() => {}
@@ -187,7 +188,7 @@ fn what_survives_of_unsafe_commits_of_several_threads_depends_on_nothing_lost(en
                             }
                         };
                         if durability == Durability::Durable {
-                            // It has seen all before it.
+                            // This turn has seen all turns before it.
                             let mut durable = durable.lock().expect("no panic");
                             *durable = turn.max(*durable);
                         }

@@ -1,5 +1,5 @@
-//! Promises of the public calls, error by error, whichever engine keeps the data. Promises of only
-//! one engine have a test of their own (`paged.rs`).
+//! Promises of the public calls, error by error, with both engines. Promises of only one engine
+//! have tests of their own (`paged.rs`).
 
 use crate::common::{self, block_on, contents, key, options_for, with_advanced};
 use katydid::{
@@ -338,7 +338,7 @@ fn transact_retries_conflicts_and_passes_other_errors_on(engine: EngineKind) {
 }
 
 fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
-    // Options with a duration, all of them: a new one is added here.
+    // These are all options with a duration; a new one has to be added here.
     let mut options = Options { lock_wait: Duration::MAX, ..options_for(engine) };
     options.advanced.log.stall_after = Duration::MAX;
     options.validate().unwrap();
@@ -351,7 +351,7 @@ fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
                 let (database, table) = (&database, &table);
                 scope.spawn(move || {
                     for number in 0..50 {
-                        // All of them want the same keys, so that some wait.
+                        // All threads want the same keys, so that some wait.
                         let put = database.transact(|txn| {
                             txn.get_for_update(table, key(number % 3))?;
                             txn.put(table, key(number % 3), key(thread))?;
@@ -376,7 +376,8 @@ fn every_duration_may_be_the_longest_there_is(engine: EngineKind) {
         drop(table);
         database.close().unwrap();
     }
-    // A latency is waited out at each persist, so it has a limit, which is named.
+    // A thread waits out the latency at each persist, so the latency has a limit, which the error
+    // names.
     let log = LogKind::ALL.into_iter().find(|kind| kind.in_nvram()).unwrap();
     let mut options = common::with_log(options, log);
     options.advanced.log.medium.memory_mut().unwrap().want = Persistence::Emulated { latency: Duration::MAX };
@@ -414,7 +415,7 @@ fn every_way_to_commit_yields_the_same_order_of_lsns(engine: EngineKind) {
         let write = || {
             let txn = database.begin().unwrap();
             number.set(number.get() + 1);
-            // Putting what is there already would write nothing.
+            // Putting the present value would write nothing.
             txn.put(&table, "a", number.get().to_string()).unwrap();
             txn
         };
@@ -584,8 +585,8 @@ fn a_database_of_another_engine_is_refused_and_left_alone(engine: EngineKind) {
     assert_eq!(database.get(&table, "a").unwrap(), Some(b"1".to_vec()));
 }
 
-/// A program that depends on this crate alone names what the interface takes and gives:
-/// directories, a group, the causes of failures.
+/// A program that depends on this crate alone can name the types that the interface takes and
+/// returns: directories, a group, the causes of failures.
 #[test]
 fn an_application_needs_no_other_crate_to_name_what_it_is_given() {
     let mut options = options_for(EngineKind::Paged);

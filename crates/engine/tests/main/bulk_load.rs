@@ -1,5 +1,5 @@
-//! Bulk loads: what is loaded is there, whole, for transactions and for views, in this opening and
-//! in the next; what is refused leaves nothing.
+//! Bulk loads: transactions and views see a load as a whole, in this opening and in the next; a
+//! refused load leaves nothing.
 
 use crate::common::{Rng, assert_sound, chunked, contents, key, options_for, seeds};
 use katydid::{
@@ -105,7 +105,7 @@ fn a_table_with_keys_is_refused(engine: EngineKind) {
     database.bulk_load(&table, rows(3)).expect("an empty table");
     let refused = database.bulk_load(&table, rows(3));
     assert!(matches!(refused, Err(Error::TableNotEmpty { .. })), "{refused:?}");
-    // Also one that many keys have left.
+    // A table whose keys were all deleted can be loaded.
     database
         .transact(|txn| rows(3).keys().try_for_each(|key| txn.delete(&table, key).map(drop)))
         .expect("delete");
@@ -126,7 +126,8 @@ fn keys_out_of_order_are_named(engine: EngineKind) {
         assert_eq!(key.start(), entries[wrong as usize - 1].as_bytes());
         assert_eq!(contents(&database, &table), Rows::new());
     }
-    // Late, when pages are on the device. They are free again at once.
+    // This load is refused late, when its pages are on the device. The pages are free again at
+    // once.
     let in_use = || database.stat().expect("stat").paged().map(|paged| paged.pages - paged.pages_free);
     let before = in_use();
     let late = rows(4000).into_iter().chain([(b"a".to_vec(), Vec::new())]);
@@ -146,7 +147,7 @@ fn what_is_too_long_is_refused(engine: EngineKind) {
     let refused = database.bulk_load(&table, [("a", vec![7; (16 << 20) + 1])]);
     assert!(matches!(&refused, Err(Error::ValueTooLong { table, .. }) if &**table == "t"), "{refused:?}");
     if engine == EngineKind::Paged {
-        // The pages are small.
+        // Small pages allow only short keys.
         let refused = database.bulk_load(&table, [(vec![7; 513], "")]);
         assert!(matches!(&refused, Err(Error::KeyTooLong { table, max: 512, .. }) if &**table == "t"));
     }
@@ -213,7 +214,7 @@ fn a_view_sees_all_of_a_load_or_none(engine: EngineKind) {
     for view in [&before, during.as_ref().expect("it was opened")] {
         assert_eq!(shown(view, &table), Rows::new());
     }
-    // Writers come after the load, for those who see it and for those who do not.
+    // Writers after the load change neither a view that sees the load nor one that does not.
     database
         .transact(|txn| {
             (0..2000).try_for_each(|number| match number % 3 {
@@ -277,7 +278,8 @@ fn a_load_has_the_table_to_itself(engine: EngineKind) {
             user.rollback().expect("rollback");
         }
         _ => {
-            // What it has written is not there for others, and is put into the full table.
+            // The load does not see what the user has written, and the user's commit adds it to the
+            // full table.
             refused.expect("load");
             user.commit().expect("commit");
             let late = database.begin().expect("begin");
@@ -286,7 +288,7 @@ fn a_load_has_the_table_to_itself(engine: EngineKind) {
             database.transact(|txn| txn.delete_range(&table, ..).map(drop)).expect("delete");
         }
     }
-    // Other threads beside a load.
+    // Other threads work beside a load.
     let entries = rows(200).into_iter().enumerate().map(|(number, entry)| {
         if number == 100 {
             std::thread::scope(|scope| {

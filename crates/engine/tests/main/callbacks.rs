@@ -31,7 +31,7 @@ struct Callbacks {
 }
 
 thread_local! {
-    /// A callback is `Send` and a session is not `Sync`, so callbacks find theirs here.
+    /// A callback is `Send` and a session is not `Sync`, so callbacks find their session here.
     static SESSION: RefCell<Option<Rc<Session>>> = const { RefCell::new(None) };
 }
 
@@ -49,8 +49,8 @@ impl Callbacks {
         Callbacks { database, table, session, ran: Arc::default() }
     }
 
-    /// Commits on the session; the callback notes its name, with `!` if it is told an error, and
-    /// then does something else.
+    /// Commits on the session; the callback notes its name, with `!` if the commit failed, and then
+    /// runs `then`.
     fn commit(&self, name: &str, then: impl FnOnce() + Send + 'static) {
         commit(&self.database, &self.table, &self.ran, name, then);
     }
@@ -205,7 +205,7 @@ fn a_progress_callback_that_panics_leaves_no_lock_behind(engine: EngineKind) {
     database.close().unwrap();
 }
 
-/// Each body reads and writes one key, so that most meet a conflict; each callback tells of its
+/// Each body reads and writes one key, so that most meet a conflict; each callback reports its
 /// commit once.
 fn a_body_that_conflicts_runs_again_and_its_callback_once(engine: EngineKind) {
     const THREADS: u32 = 4;

@@ -1,6 +1,6 @@
-//! The feed, against the list of acknowledged commits: each once, in the order of stamps, durable
-//! ones only, nothing that was rolled back; live, from any position, after crashes, and told when
-//! the log is gone.
+//! The feed, compared with the list of acknowledged commits: it returns each durable commit once,
+//! in the order of stamps, and nothing that was rolled back; live, from any position, and after
+//! crashes. If the log is gone, it returns an error.
 
 use crate::common::{self, Rng, contents, options_for, with_advanced};
 use katydid::{
@@ -29,11 +29,11 @@ suite! {
     a_closed_database_ends_the_feed,
 }
 
-/// A key's new value; none: deleted.
+/// New values by key; none for a deleted key.
 type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 type Commits = BTreeMap<CommitStamp, Writes>;
 
-/// Values that the transaction leaves of each key that it wrote to.
+/// Returns the value that the transaction leaves of each key that it wrote.
 fn effect(transaction: &CommittedTransaction) -> Writes {
     let mut writes = Writes::new();
     for change in &transaction.changes {
@@ -50,7 +50,7 @@ fn effect(transaction: &CommittedTransaction) -> Writes {
     writes
 }
 
-/// Those of `found` with rows, whose stamps must grow.
+/// Returns the transactions of `found` that changed rows. The stamps of `found` must grow.
 fn commits(found: &[CommittedTransaction]) -> Commits {
     assert!(found.is_sorted_by(|before, after| before.stamp < after.stamp), "out of order, or twice");
     let all = found.iter().map(|transaction| (transaction.stamp, effect(transaction)));
@@ -70,14 +70,14 @@ fn key(random: &mut Rng) -> Vec<u8> {
 }
 
 fn value(random: &mut Rng) -> Vec<u8> {
-    // Some share their beginning with others, some need pages of their own.
+    // Some values share their beginning with others, some need pages of their own.
     let length = if random.u32(0..8) == 0 { random.usize(5_000..30_000) } else { random.usize(0..200) };
     let mut value = vec![7; length];
     value.iter_mut().take(4).for_each(|byte| *byte = random.u8(..));
     value
 }
 
-/// One transaction of a client, and what it has written if it committed.
+/// Runs one transaction of a client. Returns what it has written, if it committed.
 fn transact(
     database: &Database,
     table: &Table,
@@ -100,7 +100,7 @@ fn transact(
                 outcome.map(drop)
             } else {
                 let value = value(random);
-                // What is there already is no change.
+                // Putting the present value is no change.
                 let is_there = txn.get(table, &key);
                 let outcome = is_there.and_then(|there| {
                     txn.put(table, &key, &value).map(|()| there.as_deref() == Some(&value[..]))
@@ -148,8 +148,8 @@ fn untrimmed(engine: EngineKind) -> Options {
     })
 }
 
-/// A key that a transaction has left as it was is no change in the paged engine, and one in the
-/// memory engine.
+/// Compares the commits that the feed returned with the acknowledged ones. A put of the present
+/// value is no change in the paged engine, and one in the memory engine.
 fn assert_same(given: &Commits, acknowledged: &Commits, contents: &BTreeMap<Vec<u8>, Vec<u8>>) {
     let stamps = |commits: &Commits| {
         commits.iter().filter(|(_, writes)| !writes.is_empty()).map(|(stamp, _)| *stamp).collect::<Vec<_>>()
@@ -265,7 +265,7 @@ fn what_was_rolled_back_is_not_given(engine: EngineKind) {
     assert_eq!(commits(&found), Commits::from([(stamp, Writes::from(expected))]));
 }
 
-/// It is not given, so its stamp is that of no transaction that was.
+/// The feed does not return such a commit, so its stamp belongs to no returned transaction.
 fn a_commit_that_took_everything_back_is_no_gap_behind_a_position(engine: EngineKind) {
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), untrimmed(engine)).expect("open");
     let table = database.table("t").expect("table");
@@ -274,7 +274,7 @@ fn a_commit_that_took_everything_back_is_no_gap_behind_a_position(engine: Engine
     let savepoint = nothing.savepoint();
     nothing.put(&table, "nothing", "never").expect("put");
     nothing.rollback_to(&savepoint).expect("rollback to");
-    // What a position behind all of them needs begins here.
+    // A position behind all of these transactions needs the log from here on.
     long.put(&table, "long", "value").expect("put");
     short.put(&table, "short", "value").expect("put");
     short.commit().expect("commit");
@@ -309,14 +309,14 @@ fn caller(mut options: Options) -> Options {
 }
 
 /// A consumer that acknowledges now and then, over several crashes, beside checkpoints: it gets
-/// what it has not acknowledged once more, and else each transaction once, all in one order.
+/// unacknowledged transactions once more, all others once, and all in one order.
 fn after_a_crash_a_consumer_goes_on_where_it_has_acknowledged(engine: EngineKind) {
     for seed in 0..12 {
         let mut random = Rng::with_seed(common::seed(seed * 100));
         let mut device = SimDevice::new(seed);
         let mut acknowledged = Commits::new();
-        // What the consumer has been given, and how much of that it has acknowledged, in the order
-        // of stamps.
+        // The transactions that the consumer got, in the order of stamps, and how many of these it
+        // has acknowledged.
         let mut given: Vec<CommittedTransaction> = Vec::new();
         let mut kept = 0;
         for life in 0..5 {
@@ -427,7 +427,7 @@ fn a_rename_is_one_change_of_the_feed(engine: EngineKind) {
     database.put(&table, "apple", "red").expect("put");
     assert!(database.rename_table("fruit", "food").expect("rename"));
     database.put(&table, "pear", "green").expect("put");
-    // Also for a feed that begins after it.
+    // A feed that begins after the rename returns it too.
     for feed in [&mut changes, &mut database.changes(&ChangesFrom::Oldest).expect("changes")] {
         let all: Vec<Change> = drain(feed).into_iter().flat_map(|given| given.changes).collect();
         let [Change::TableCreated { .. }, Change::Row { .. }, renamed, Change::Row { name, .. }] = &all[..]
@@ -459,8 +459,8 @@ fn tables_come_and_go_in_the_feed(engine: EngineKind) {
         }
         other => panic!("{other:?}"),
     };
-    // A feed that reads it later does not know the name any more, unless the creation is in what it
-    // reads.
+    // A feed that reads the row later knows the table's name only if it also reads the table's
+    // creation.
     let again = drain(&mut database.changes(&ChangesFrom::Oldest).expect("changes"));
     assert!(matches!(&again[1].changes[0], Change::Row { table, name: Some(_), .. } if *table == number));
 }
@@ -474,13 +474,13 @@ fn a_trimmed_log_is_a_gap_and_the_oldest_position_is_none(engine: EngineKind) {
     for _ in 0..200 {
         transact(&database, &table, &mut random, Durability::Durable);
     }
-    // Twice: the first leaves what the second trims.
+    // Two checkpoints, because the first leaves the log that the second trims.
     database.checkpoint().expect("checkpoint");
     database.checkpoint().expect("checkpoint");
     let refused = database.changes(&ChangesFrom::Position(first.clone())).map(drop);
     assert!(matches!(refused, Err(Error::ChangesGap { at, .. }) if at == first.stamp()), "{refused:?}");
     let refused = loop {
-        // What it has in its memory was read before.
+        // The feed may have transactions in memory that it read before.
         match changes.try_next() {
             Ok(Some(_)) => {}
             other => break other,

@@ -1,4 +1,4 @@
-//! Cursors beside a map that does the same, with the transaction's own writes between their moves.
+//! Cursors compared with a map, with the transaction's own writes between their moves.
 
 use crate::common::{Rng, options_for, seeds};
 use katydid::{Access, Database, EngineKind, Error, Table, Transaction, TransactionOptions};
@@ -30,8 +30,8 @@ struct Model {
 type Row = Option<(Vec<u8>, Vec<u8>)>;
 
 impl Model {
-    /// The first or last entry of the range that `keep` admits; the cursor moves there, or past the
-    /// end.
+    /// Returns the first or last entry of the range that `keep` admits, and moves the model's
+    /// cursor there, or past the end.
     fn go(&mut self, up: bool, keep: impl Fn(&[u8]) -> bool) -> Row {
         let mut inside = self.map.range::<Vec<u8>, _>((self.low.as_ref(), self.high.as_ref()));
         let found =
@@ -107,7 +107,7 @@ fn a_cursor_moves_as_one_over_a_map_does(engine: EngineKind) {
                 10 => (owned(cursor.seek(&key).unwrap()), model.go(true, |at| at >= &*key)),
                 11 => (owned(cursor.seek_back(&key).unwrap()), model.go(false, |at| at <= &*key)),
                 12 => {
-                    // Somewhere else, by the transaction itself.
+                    // The transaction itself changes another place.
                     if random.bool() {
                         txn.put(&table, &key, &value).unwrap();
                         model.map.insert(key, value);

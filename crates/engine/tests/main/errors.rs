@@ -64,7 +64,7 @@ fn the_cause_of_an_error_is_its_source(_: EngineKind) {
     assert_eq!(open.source().expect("the log's").to_string(), torn.to_string());
 }
 
-/// Runs `hold` in a transaction of another thread, which keeps what it holds while `meet` runs.
+/// Runs `hold` in a transaction of another thread, which keeps its locks while `meet` runs.
 fn while_held<T>(
     database: &Database,
     hold: impl FnOnce(&katydid::Transaction) + Send,
@@ -77,7 +77,7 @@ fn while_held<T>(
             let txn = database.begin().unwrap();
             hold(&txn);
             held.send(txn.id()).unwrap();
-            // Ends when the other thread has met it, or has failed.
+            // The wait ends when the other thread has met the lock, or has failed.
             let _met = is_met.recv();
         });
         let outcome = meet(is_held.recv().unwrap());

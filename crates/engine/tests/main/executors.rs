@@ -26,7 +26,7 @@ suite! {
     a_view_waits_for_no_writer_and_writes_nothing,
 }
 
-/// Runs a future, and what it spawns, on this thread alone.
+/// Runs a future, and the tasks that it spawns, on this thread alone.
 fn on_one_thread<T>(future: impl Future<Output = T>) -> T {
     let executor = tokio::runtime::Builder::new_current_thread().build().expect("an executor");
     tokio::task::LocalSet::new().block_on(&executor, future)
@@ -85,7 +85,7 @@ fn an_error_of_the_callers_own_rolls_back_and_comes_out_as_it_was(engine: Engine
     assert_eq!(on_one_thread(closed), Err(CallerError::Store));
 }
 
-/// Found when the transaction is submitted, after the body.
+/// The conflict is found when the transaction is submitted, after the body.
 #[test]
 fn a_conflict_runs_the_body_again() {
     let (database, table) = database(EngineKind::Memory);
@@ -135,8 +135,8 @@ fn thousands_of_bodies_in_flight_lose_no_update(engine: EngineKind) {
     assert_eq!(sum, BODIES);
 }
 
-/// More bodies wait for the lock than run at a time; those that want others go on, and so does the
-/// executor.
+/// More bodies wait for the lock than run at a time. Bodies that want other locks go on, and so
+/// does the executor.
 #[test]
 fn a_lock_held_across_an_await_stalls_nobody_else() {
     const WAITERS: u32 = 100;
@@ -146,7 +146,7 @@ fn a_lock_held_across_an_await_stalls_nobody_else() {
         holder.put(&table, "locked", "holder").unwrap();
         let waiters: Vec<_> =
             (0..WAITERS).map(|_| tokio::task::spawn_local(put(&database, &table, "locked"))).collect();
-        // Each of them waits for the lock before the others are tried.
+        // All of these bodies wait for the lock before the others begin.
         while database.stat().unwrap().paged().unwrap().lock_waits < u64::from(WAITERS) {
             tokio::task::yield_now().await;
         }
@@ -162,7 +162,7 @@ fn a_lock_held_across_an_await_stalls_nobody_else() {
     assert_eq!(database.begin().unwrap().count(&table, ..).unwrap(), 201);
 }
 
-/// Counts how often it is called.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Counted(AtomicU32);
 
@@ -191,7 +191,7 @@ fn a_future_that_is_never_polled_does_nothing(engine: EngineKind) {
     assert_eq!(database.get(&table, "k").unwrap(), None);
 }
 
-/// Bodies that keep all threads busy until the sender is dropped.
+/// Starts bodies that keep all threads busy until the sender is dropped.
 fn busy(database: &Database) -> (Vec<TransactFuture<()>>, mpsc::Sender<()>) {
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let may_go_on = Arc::new(Mutex::new(may_go_on));
@@ -246,7 +246,7 @@ fn a_transaction_whose_future_is_dropped_while_the_body_runs_is_rolled_back(engi
     begun.recv().unwrap();
     drop(future);
     go_on.send(()).unwrap();
-    // The body was dropped, and with it the sender: after the transaction.
+    // The body was dropped after the transaction, and the sender with it.
     assert!(begun.recv().is_err());
     assert_eq!(database.get(&table, "k").unwrap(), None);
     assert_eq!(database.stat().unwrap().commits, commits);
@@ -261,8 +261,7 @@ fn a_commit_whose_future_is_dropped_goes_on(engine: EngineKind) {
     while counted.0.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
     }
-    // Its transaction was submitted: that is what the waker was called for. The future is not
-    // polled again.
+    // The waker was called because the transaction was submitted. The future is not polled again.
     drop(future);
     database.sync().unwrap();
     assert_eq!(database.get(&table, "k").unwrap().as_deref(), Some(&b"v"[..]));
@@ -332,7 +331,7 @@ fn a_future_keeps_the_database_open_until_it_is_ready(engine: EngineKind) {
         let future = put(&database, &table, "k");
         drop((database, table));
         on_one_thread(future).unwrap();
-        // Nothing of it is left: the directory is free.
+        // The database has ended, so the directory is free.
         let database = Database::open_in(directory.clone(), options_for(engine)).unwrap();
         let table = database.table("t").unwrap();
         assert!(database.delete(&table, "k").unwrap());
@@ -371,8 +370,7 @@ fn permits_bound_what_is_in_flight() {
     assert!(permits.try_acquire().is_some());
 }
 
-/// A producer on the executor's own thread: it never has more bodies or commits in flight than
-/// permits.
+/// A producer on the executor's own thread never has more bodies or commits in flight than permits.
 #[test]
 fn a_producer_with_permits_is_held_back() {
     const LIMIT: usize = 8;

@@ -1,5 +1,5 @@
-//! Ranges of entries that are going to be changed: for update, and those that no other transaction
-//! has locked.
+//! Ranges of entries that are going to be changed: ranges for update, and ranges of entries that no
+//! other transaction has locked.
 
 use crate::common::{options_for, with_advanced};
 use katydid::{ConflictKind, Database, EngineKind, Error, Options, Result, Table, Transaction};
@@ -46,7 +46,7 @@ fn a_range_for_update_gives_what_a_range_gives(engine: EngineKind) {
         backwards.reverse();
         assert_eq!(backwards, read);
     }
-    // Changed while it is walked: each entry moves behind all.
+    // The range changes while the loop walks it: each entry moves behind all others.
     for row in txn.range_for_update(&table, ..10u32.to_be_bytes()) {
         let (key, value) = row.unwrap();
         txn.delete(&table, &key).unwrap();
@@ -61,7 +61,8 @@ fn a_range_of_unlocked_entries_gives_all_where_none_is_locked(engine: EngineKind
     let txn = database.begin().unwrap();
     let all: Vec<_> = txn.range_unlocked(&table, ..).map(number).collect();
     assert_eq!(all, (0..1000).collect::<Vec<_>>());
-    // What the transaction writes ahead of it is found, and what it deletes there is not.
+    // The range finds entries that the transaction writes ahead of it, and not those that it
+    // deletes there.
     let mut range = txn.range_unlocked(&table, ..);
     assert_eq!(range.next().map(number), Some(0));
     txn.delete(&table, 1u32.to_be_bytes()).unwrap();
@@ -73,7 +74,7 @@ fn a_range_of_unlocked_entries_gives_all_where_none_is_locked(engine: EngineKind
     assert!(range.next().is_none(), "it has ended");
 }
 
-/// Each consumer takes what `take` does in transactions of its own, until nothing is left.
+/// Each consumer takes entries with `take`, in transactions of its own, until nothing is left.
 fn consume(
     database: &Database,
     table: &Table,
@@ -129,7 +130,7 @@ fn what_is_read_for_update_is_not_changed_by_others() {
         refused.join().expect("no panic").unwrap_err()
     });
     assert!(matches!(other, Error::Conflict { kind: ConflictKind::Timeout, .. }), "{other}");
-    // Readers may look; a second one for update waits before it has locked anything.
+    // Readers may read the range; a second reader for update waits before it has locked anything.
     let reader = database.begin().unwrap();
     assert_eq!(reader.range(&table, ..).limit(3).count(), 3);
     reader.rollback().unwrap();
@@ -151,14 +152,14 @@ fn locked_entries_are_passed_over_once() {
     let txn = database.begin().unwrap();
     let mut range = txn.range_unlocked(&table, ..);
     assert_eq!(range.next().map(number), Some(LOCKED));
-    // Those that were passed over are given back, and are not looked at again.
+    // The entries that were passed over are unlocked, but the range does not look at them again.
     holder.rollback().unwrap();
     for expected in LOCKED + 1..LOCKED + 20 {
         assert_eq!(range.next().map(number), Some(expected));
         txn.delete(&table, expected.to_be_bytes()).unwrap();
     }
     assert!(range.next().is_none());
-    // The next range begins where it is told to.
+    // The next range begins at its lower bound.
     assert_eq!(txn.range_unlocked(&table, (LOCKED - 1).to_be_bytes()..).map(number).next(), Some(LOCKED - 1));
     assert_eq!(database.stat().unwrap().paged().unwrap().lock_waits, 0);
 }

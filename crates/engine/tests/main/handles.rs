@@ -1,6 +1,5 @@
-//! Handles that were made by another database, by another opening of the same directory, or by an
-//! opening of a copy of it, are refused with a typed error wherever one is taken, and nothing
-//! happens.
+//! Every call refuses handles of another database, of another opening of the same directory, or of
+//! an opening of a copy of it, with a typed error, and changes nothing.
 //!
 //! Each test goes through all relations between the two openings. The methods are listed in
 //! `common/uses.rs`.
@@ -21,12 +20,12 @@ suite! {
 /// Handles of another opening than the one they are tried on.
 struct Strangers {
     here: Database,
-    /// Their own opening; closed, in one relation.
+    /// The opening that made the handles; in one relation it is closed.
     there: Database,
     own: Table,
     table: Table,
     session: Session,
-    /// A transaction of theirs, and a point in it.
+    /// A transaction of that opening, and a savepoint in it.
     transaction: RefCell<Option<Transaction>>,
     savepoint: Savepoint,
     _folders: [tempfile::TempDir; 2],
@@ -104,7 +103,7 @@ fn a_table_of_another_opening_is_refused_by_every_method(engine: EngineKind) {
                 other => panic!("{method} with a table of {relation}: {other:?}"),
             }
         }
-        // The transaction goes on, and there is nothing in it but its own.
+        // The transaction goes on, and has only its own changes.
         txn.commit().unwrap();
         let rows = |database: &Database, table| {
             common::contents(database, table).into_keys().map(|key| text(Some(key))).collect::<Vec<_>>()
@@ -128,7 +127,7 @@ fn a_session_of_another_opening_is_refused_and_the_commit_rolled_back(engine: En
         txn.commit_with(session, move |outcome| sink.lock().unwrap().push(outcome));
         assert!(told.lock().unwrap().is_empty(), "a callback runs when the session is polled, not before");
         assert_eq!(session.pending(), 1, "{relation}");
-        // Its locks are gone already.
+        // The transaction's locks are released already.
         here.put(own, "k", "1").unwrap();
         assert_eq!(session.poll(), 1, "{relation}");
         assert_eq!(session.pending(), 0, "{relation}");
@@ -145,8 +144,8 @@ fn a_savepoint_of_another_opening_is_refused(engine: EngineKind) {
         let mut theirs = strangers.transaction.take().unwrap();
         let mut of_theirs = strangers.savepoint;
         let mut txn = here.begin().unwrap();
-        // Numbers of transactions begin alike in both; those of the memory engine are times, which
-        // do not meet.
+        // Transaction numbers begin alike in both openings; those of the memory engine are times,
+        // which do not meet.
         for _ in 0..1000 {
             match theirs.id().cmp(&txn.id()) {
                 std::cmp::Ordering::Less => match there.begin() {

@@ -16,7 +16,7 @@ suite! {
 
 fn options(engine: EngineKind) -> Options {
     let mut options = options_for(engine);
-    // As large as by default: what a database in memory takes less of.
+    // Segments and reserve have their default sizes, which a database in memory lowers.
     let large = FileOptions::default().segment_bytes;
     options.advanced.log =
         options.advanced.log.map_files(|files| FileOptions { segment_bytes: large, ..files });

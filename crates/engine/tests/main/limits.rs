@@ -1,5 +1,5 @@
-//! Limits that are met: few sessions of the log, a log that may not grow. Waiting or a typed error,
-//! never a state that lasts.
+//! Limits that are reached: few sessions of the log, a log that may not grow. A call waits or gets
+//! a typed error, and the limit does not block the database for good.
 
 use crate::common::{self, key, options_for, small_options, with_advanced};
 use katydid::testing::{Beginning, begin_at};
@@ -18,7 +18,8 @@ suite! {
     writes_are_refused_where_the_log_ends_for_good,
 }
 
-/// The options of a database in a directory of its own, which begins elsewhere than others.
+/// Makes a database whose positions and numbers begin at `beginning`. Returns its directory and
+/// options.
 fn beginning(engine: EngineKind, beginning: Beginning) -> (Arc<MemoryDirectory>, Options) {
     let (directory, options) = (Arc::new(MemoryDirectory::new()), options_for(engine));
     Database::open_in(directory.clone(), options.clone()).expect("open").close().expect("close");
@@ -26,7 +27,7 @@ fn beginning(engine: EngineKind, beginning: Beginning) -> (Arc<MemoryDirectory>,
     (directory, options)
 }
 
-/// Before, the number after the greatest was that of the catalog.
+/// Without the refusal, the number after the greatest would be the catalog's.
 fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     let last = Beginning { position: 0, transaction: 1, table: u32::MAX - 2 };
     let (directory, options) = beginning(engine, last);
@@ -48,8 +49,8 @@ fn no_table_gets_a_number_that_another_had(engine: EngineKind) {
     assert!(matches!(database.table("c"), Err(Error::TooManyTables { .. })));
 }
 
-/// Present rows stay readable, also for later openings, and the refusal is repeated. Before, the
-/// log prepared one segment after the other.
+/// Present rows stay readable, even for later openings, and later writes are refused too. Without
+/// the refusal, the log would prepare one segment after the other.
 fn writes_are_refused_where_the_log_ends_for_good(engine: EngineKind) {
     let last = Beginning { position: Lsn::LIMIT.get() - (4 << 20), transaction: 1, table: 1 };
     let (directory, options) = beginning(engine, last);
@@ -102,7 +103,7 @@ fn no_thread_is_refused_for_want_of_sessions(engine: EngineKind) {
                 });
                 worker.join().expect("no panic")
             });
-            // By another thread than the one that wrote.
+            // Another thread than the one that wrote rolls back.
             std::thread::scope(|scope| {
                 scope.spawn(|| open.rollback().expect("a rollback is always possible"));
             });
@@ -161,7 +162,7 @@ fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
         return;
     }
     let (first, limit) = refused[0];
-    // Those that the checkpoint thread had begun by then.
+    // Later records are those that the checkpoint thread had begun by then.
     let last = refused[refused.len() - 1].0;
     assert!(
         last <= first + 4096,
@@ -176,7 +177,7 @@ fn refusals_at_the_hard_limit_do_not_grow_the_log(engine: EngineKind) {
     database.put(&table, "k", "v").expect("nothing keeps the log");
 }
 
-// ---- durable reads of what is locked already
+// ---- durable reads of keys that are locked already
 
 fn durable() -> TransactionOptions {
     TransactionOptions {
@@ -186,9 +187,9 @@ fn durable() -> TransactionOptions {
     }
 }
 
-/// Key "k" has a durable value and then one that is not; "gone" was there, durably, and its removal
-/// is not durable. The reader locks both without being shown them, reads, and then all that is not
-/// durable is lost: what it was shown must still be there.
+/// Key "k" has a durable value and then one that is not durable; key "gone" was durable, and its
+/// removal is not. The reader locks both keys without being shown them, and reads. Then everything
+/// that is not durable is lost, and what the reader was shown must still be there.
 fn reads_what_lasts(
     case: &str,
     lock: impl Fn(&Transaction, &Table),
@@ -246,7 +247,7 @@ fn durable_reads_of_keys_that_are_locked_already_wait() {
         txn.rollback_to(&savepoint).expect("rollback to the savepoint");
     };
     let for_update = |txn: &Transaction, table: &Table| {
-        // Locks the interval, and shows only what it must wait for.
+        // This locks the interval, and shows only an entry for which the reader must wait.
         assert!(txn.range(table, ..).next().is_some());
     };
     for (name, lock) in [

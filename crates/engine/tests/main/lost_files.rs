@@ -1,9 +1,9 @@
 //! A database that has lost one of its files, or two: to a file system, a restore that left
 //! something out, an operator.
 //!
-//! Opening refuses with an error that names the file and leaves every byte where it was, so that
-//! putting the file back is all that is needed; or, where the file holds nothing that is not
-//! elsewhere, shows all rows.
+//! Opening fails with an error that names the file, and leaves every byte where it was, so that
+//! putting the file back is enough. If the file holds nothing that is not elsewhere too, opening
+//! shows all rows instead.
 
 use crate::common::{self, contents, key, options_for};
 use katydid::{Database, EngineKind, Error, FileOptions, LogKind, Method, Options};
@@ -24,13 +24,13 @@ suite! {
 }
 
 const CONTROL: &str = "katydid.control";
-/// Copies of pages that a crash might tear; empty of use after the process alone has died.
+/// Copies of pages that a crash might tear; not needed after only the process has died.
 const DOUBLE_WRITE: &str = "doublewrite";
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// All files below `folder` but the lock's, by their paths in it.
+/// Returns all files below `folder` except the lock's, by their paths in the folder.
 fn files(folder: &Path) -> Files {
     fn walk(root: &Path, folder: &Path, found: &mut Files) {
         for entry in fs::read_dir(folder).expect("read folder") {
@@ -50,7 +50,7 @@ fn files(folder: &Path) -> Files {
     found
 }
 
-/// Files that differ.
+/// Returns the files that differ.
 fn changes<'a>(before: &'a Files, after: &'a Files) -> Vec<&'a PathBuf> {
     let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     names.into_iter().filter(|name| before.get(*name) != after.get(*name)).collect()
@@ -81,8 +81,8 @@ fn options(engine: EngineKind, log: LogKind) -> Options {
     options
 }
 
-/// Rows in a checkpoint and after it, enough that the log goes over several segments. Closed, or as
-/// a killed process leaves it.
+/// Makes a database with rows in a checkpoint and after it, enough for a log of several segments.
+/// The database is closed, or left as a killed process leaves it.
 fn sample(engine: EngineKind, log: LogKind, closed: bool) -> (Files, Rows) {
     let folder = tempfile::tempdir().expect("folder");
     let mut rows = Rows::new();
@@ -102,7 +102,7 @@ fn sample(engine: EngineKind, log: LogKind, closed: bool) -> (Files, Rows) {
     (files(folder.path()), rows)
 }
 
-/// Opens what is left of a sample; the rows, or the refusal.
+/// Opens what is left of a sample. Returns the rows, or the refusal.
 fn open(folder: &Path, options: Options) -> Result<Rows, Error> {
     let database = Database::open_with(folder, options)?;
     let table = database.open_table("t")?.map(|table| contents(&database, &table));
@@ -110,14 +110,15 @@ fn open(folder: &Path, options: Options) -> Result<Rows, Error> {
     Ok(table.unwrap_or_default())
 }
 
-/// Returns whether a database may do without the file: copies of pages, and segments, of which some
-/// are kept for reuse only.
+/// Returns whether a database may do without the file. This is so for copies of pages, and for
+/// segments, some of which are kept only for reuse.
 fn is_redundant(file: &Path) -> bool {
     let name = file.file_name().expect("a name").to_string_lossy().into_owned();
     name == DOUBLE_WRITE || (name.starts_with("log.0") && name.len() == 20)
 }
 
-/// Refused, by naming `lost`; nothing is changed; and with the files put back all rows are there.
+/// Asserts that opening without the `lost` files fails with an error that names them and changes
+/// nothing, and that all rows are there once the files are put back.
 fn assert_refused(case: &str, all: &Files, lost: &[&PathBuf], rows: &Rows, options: &Options) {
     let folder = tempfile::tempdir().expect("folder");
     let left: Files =
@@ -150,7 +151,7 @@ fn assert_refused(case: &str, all: &Files, lost: &[&PathBuf], rows: &Rows, optio
     assert!(mended == *rows, "{case}: put back, {} of {} rows", mended.len(), rows.len());
 }
 
-/// Every log kind, closed and killed.
+/// Returns a sample of every kind of log, closed and killed.
 fn samples(engine: EngineKind) -> impl Iterator<Item = (String, LogKind, Files, Rows)> {
     let kinds = LogKind::ALL.into_iter().flat_map(|log| [(log, true), (log, false)]);
     kinds.map(move |(log, closed)| {
@@ -189,7 +190,7 @@ fn a_file_that_is_lost_with_the_control_file_does_not_hide_the_loss(engine: Engi
             let case = format!("{name}, without {CONTROL} and {}", also.display());
             assert_refused(&case, &all, &[&control, also], &rows, &options(engine, log));
         }
-        // A whole folder.
+        // A whole folder is lost.
         for part in ["log", "checkpoints"] {
             let folder: Vec<_> =
                 all.keys().filter(|name| name.starts_with(part) || **name == control).collect();

@@ -1,5 +1,5 @@
-//! The store through its public interface, call by call. One program, because each further one is
-//! linked by itself.
+//! Tests of the store through its public interface, call by call. They are one program, because
+//! each program is linked by itself.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

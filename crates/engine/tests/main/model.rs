@@ -1,5 +1,5 @@
-//! The reads and writes that are made of others, against a map: random transactions on one thread,
-//! some rolled back.
+//! Reads and writes that are made of other calls, compared with a map: random transactions on one
+//! thread, some rolled back.
 
 use crate::common::{self, Rng, options_for};
 use katydid::{Database, EngineKind, KeyRange, Prefix, Table, Transaction};
@@ -14,7 +14,8 @@ suite! {
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Few letters, and the one that ends no prefix: keys are prefixes of each other.
+/// Returns a word of few letters, so that keys are prefixes of each other. No byte is greater than
+/// the letter 0xff.
 fn word(random: &mut Rng) -> Vec<u8> {
     let letters = [0, b'a', b'b', 0xff];
     (0..random.usize(0..4)).map(|_| letters[random.usize(0..letters.len())]).collect()
@@ -162,7 +163,7 @@ fn reads_and_writes_match_a_map(engine: EngineKind) {
 fn ranges_longer_than_a_batch_are_deleted(engine: EngineKind) {
     let database = Database::in_memory_with(options_for(engine)).unwrap();
     let table = database.table("t").unwrap();
-    // About as many as are read at once, and several times as many.
+    // The counts are about the number of entries read at once, and several times that number.
     for count in [127, 128, 129, 255, 256, 257, 1000] {
         let txn = database.begin().unwrap();
         for number in 0..count {

@@ -32,7 +32,7 @@ fn open_transactions_are_listed_with_the_line_that_began_them(engine: EngineKind
     let body_line = line!() + 1;
     database.transact(|txn| txn.put(&table, "k", "w").map(|()| inside = open())).unwrap();
     assert_eq!(inside.iter().map(|(_, line)| *line).collect::<Vec<_>>(), [body_line]);
-    // Ended on another thread, by an error, and by being dropped with changes.
+    // Transactions end on another thread, by an error, and by a drop with changes.
     let moved = database.begin().unwrap();
     std::thread::scope(|scope| {
         scope.spawn(move || moved.rollback().unwrap());
@@ -62,7 +62,7 @@ fn commits_of_every_kind_are_measured(engine: EngineKind) {
     assert_eq!(count(), before + 2);
     block_on(begun("c").commit_async()).unwrap();
     assert_eq!(count(), before + 3);
-    // Neither a commit of nothing, nor one that waits for nothing, nor one that fails.
+    // Not counted are a commit of nothing, one that waits for nothing, and one that fails.
     let options = TransactionOptions { durability: Durability::Buffered, ..TransactionOptions::default() };
     let buffered = database.begin_with(options).unwrap();
     buffered.put(&table, "e", "3").unwrap();

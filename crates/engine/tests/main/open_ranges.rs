@@ -16,7 +16,7 @@ suite! {
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A range, and the bounds of what it has not given out.
+/// A range, and the bounds of the keys that it has not returned yet.
 struct Open<'t> {
     range: Range<'t>,
     table: usize,
@@ -30,7 +30,7 @@ fn key(random: &mut Rng) -> Vec<u8> {
     format!("{:03}", random.u32(0..300)).into_bytes()
 }
 
-/// Mostly short; some are longer than a page.
+/// Returns a value, mostly a short one; some are longer than a page.
 fn value(random: &mut Rng) -> Vec<u8> {
     let length = if random.u32(0..40) == 0 { random.usize(5_000..30_000) } else { random.usize(0..200) };
     vec![random.u8(..); length]
@@ -91,8 +91,8 @@ fn ranges_see_the_writes_of_their_transaction(engine: EngineKind) {
             for _ in 0..random.usize(1..300) {
                 let which = random.usize(0..3);
                 if random.u32(0..10) < steps_in_ten {
-                    // Runs in one direction, so that a range is ahead of what was fetched in all
-                    // ways.
+                    // Several steps in one direction, so that a range has used up its fetched
+                    // entries in all ways.
                     let up = random.bool();
                     for _ in 0..random.usize(1..30) {
                         ranges[which].step(&next, up);
@@ -172,7 +172,7 @@ fn keys_written_ahead_of_a_range_are_found_until_it_has_ended(engine: EngineKind
         (Bound::Excluded("a"), Bound::Excluded("z")),
         (Bound::Included("a"), Bound::Included("z")),
     ];
-    // Each end, and the key of two written ones that lies ahead of it.
+    // Each end of the range, and which of the two keys written later lies ahead of it.
     let ends: [(Step, &str); 2] = [(|range| range.next(), "q"), (|range| range.next_back(), "c")];
     for (bounds, (step, ahead)) in bounds.into_iter().flat_map(|bounds| ends.map(|end| (bounds, end))) {
         let txn = database.begin().unwrap();
@@ -184,7 +184,7 @@ fn keys_written_ahead_of_a_range_are_found_until_it_has_ended(engine: EngineKind
             assert_eq!(found.map(|(key, _)| key), expected.map(|key| key.as_bytes().to_vec()), "{bounds:?}");
         };
         next(Some("m"));
-        // All was fetched, and taken.
+        // The range has fetched and returned everything.
         for key in ["c", "q"] {
             txn.put(&table, key, "").unwrap();
         }

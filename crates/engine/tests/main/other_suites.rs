@@ -171,7 +171,7 @@ fn two_views_of_two_moments_differ(engine: EngineKind) {
             database.begin_read_only().unwrap()
         })
         .collect();
-    // The youngest first, so that what older ones need is not kept by them alone.
+    // The youngest view ends first: what older views need must outlive it.
     for (moment, view) in views.into_iter().enumerate().rev() {
         assert_eq!(view.get(&table, "moment").unwrap(), Some(vec![moment as u8]));
         assert_eq!(view.count(&table, ..).unwrap(), moment as u64 + 2);
@@ -189,7 +189,7 @@ fn a_cursor_turns_round_behind_a_seek(engine: EngineKind) {
     assert_eq!(at(cursor.prev().unwrap()).as_deref(), Some("a"));
     assert_eq!(at(cursor.seek_back("1x").unwrap()).as_deref(), Some("1"));
     assert_eq!(at(cursor.next().unwrap()).as_deref(), Some("2"));
-    // A key that comes into the gap is met, in both directions.
+    // A key that is inserted into the gap is found, in both directions.
     txn.put(&table, "1y", "").unwrap();
     assert_eq!(at(cursor.prev().unwrap()).as_deref(), Some("1y"));
     assert_eq!(at(cursor.seek("z").unwrap()), None);
@@ -326,7 +326,7 @@ fn a_copy_stays_as_it_was_made(engine: EngineKind) {
     put_all("before");
     database.backup(folder.path().join("copy")).unwrap();
     put_all("after");
-    // While the first one is open, and after it is gone.
+    // The copy opens while the first database is open, and after that one is closed.
     for round in 0..2 {
         let copy = Database::open_with(folder.path().join("copy"), options_for(engine)).unwrap();
         for table in &tables {
@@ -358,7 +358,7 @@ fn many_threads_insert_and_remove(engine: EngineKind) {
     assert!(left.iter().all(|number| number / 4 % 2 == 1), "{left:?}");
 }
 
-/// A list that names tests which are not there says nothing.
+/// The list is of no use if it names tests that do not exist.
 #[test]
 fn the_list_names_fifty_subjects_and_tests_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

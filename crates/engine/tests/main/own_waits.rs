@@ -1,4 +1,4 @@
-//! Threads that wait in vain: for a lock that is not given up in time, and for themselves.
+//! Threads that wait in vain: for a lock that is not released in time, and for themselves.
 
 use crate::common::{self, options_for, with_advanced};
 use katydid::{ConflictKind, Database, EngineKind, Error, Options, Table, TransactionOptions};
@@ -36,7 +36,8 @@ fn a_time_out_is_not_run_again(engine: EngineKind) {
     let error = outcome.expect_err("the body failed");
     assert!(matches!(error, Error::Conflict { kind: ConflictKind::Timeout, .. }), "{error}");
     assert_eq!(runs, 1);
-    // Also if the body goes on for a while with a transaction that can only roll back.
+    // The outcome is the same if the body goes on for a while with a transaction that can only roll
+    // back.
     let mut runs = 0;
     let outcome: Result<(), _> = database.transact(|txn| {
         runs += 1;
@@ -64,7 +65,7 @@ fn a_conflict_that_the_transaction_did_not_meet_is_passed_on(engine: EngineKind)
     }
 }
 
-/// The lock is held by another thread for as long as the closure runs.
+/// Another thread holds the lock of `key` for as long as the closure runs.
 fn while_another_thread_holds(
     database: &Database,
     table: &Table,
@@ -153,7 +154,7 @@ fn a_body_may_use_other_databases_and_other_threads(engine: EngineKind) {
     let done = database.transact(|txn| {
         txn.put(&table, "k", "1")?;
         other.put(&other_table, "k", "1")?;
-        // In a transaction of its own, on purpose.
+        // The body uses another transaction than its own, on purpose.
         let own = database.begin()?;
         own.put(&table, "elsewhere", "1")?;
         own.commit()?;
@@ -165,7 +166,7 @@ fn a_body_may_use_other_databases_and_other_threads(engine: EngineKind) {
     assert!(database.get(&table, "thread").expect("get").is_some());
 }
 
-/// Ends with the error that names `holder`.
+/// Asserts that `outcome` is the error that names `holder`.
 fn assert_own<T>(outcome: Result<T, Error>, holder: katydid::TxnId) {
     match outcome {
         Err(error @ Error::WaitsForItself { holder: found, .. }) => {
@@ -182,7 +183,7 @@ fn a_table_that_the_threads_own_transaction_uses_is_not_dropped(engine: EngineKi
     let own = database.begin().expect("begin");
     own.get(&table, "k").expect("get");
     assert_own(database.drop_table("t"), own.id());
-    // It goes on as before.
+    // The transaction goes on as before.
     own.put(&table, "k", "1").expect("put");
     own.commit().expect("commit");
     assert!(database.drop_table("t").expect("drop"));
@@ -198,7 +199,7 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     assert_own(database.put(&table, "k", "2"), id);
     assert_own(database.verify(None), id);
     assert_own(database.drop_table("t"), id);
-    // In a transaction of the caller's, which can only roll back then.
+    // In a transaction of the caller's, which can only roll back after the error.
     let other = database.begin().expect("begin");
     assert_own(other.get(&table, "k"), id);
     assert!(matches!(other.get(&table, "k"), Err(Error::MustRollBack { .. })));
@@ -213,7 +214,7 @@ fn what_waits_for_the_threads_own_transaction_is_told_so() {
     assert_own(database.put(&table, "new", "1"), reader.id());
     assert_own(database.verify(None), reader.id());
     reader.commit().expect("commit");
-    // A transaction that was begun to read only keeps no other waiting.
+    // A transaction that was begun to read only makes no other transaction wait.
     let view = database.begin_read_only().expect("begin");
     assert_eq!(view.range(&table, "a".."z").count(), 1);
     database.put(&table, "new", "1").expect("put");
@@ -246,8 +247,8 @@ fn a_wait_for_another_thread_that_waits_for_this_one_is_told_so() {
 
 #[test]
 fn a_commit_that_is_not_durable_yet_is_waited_for() {
-    // Its locks go with its durability, which is the database's matter: the thread has nothing to
-    // end.
+    // The database releases the commit's locks when it is durable, so the thread does not wait for
+    // itself.
     let folder = tempfile::tempdir().expect("folder");
     let options =
         with_advanced(Options { lock_wait: FOR_EVER, ..options_for(EngineKind::Paged) }, |advanced| {

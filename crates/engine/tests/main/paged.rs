@@ -1,5 +1,5 @@
-//! Promises of the paged engine alone: locks that are waited for, a log that is pinned, records and
-//! pages by name.
+//! Promises of the paged engine alone: waits for locks, a pinned log, and names of records and
+//! pages.
 
 use crate::common::{self, SMALL_PAGES, block_on, contents, key, small_options};
 use katydid::{CommitFuture, Database, Error, Options, PagedOptions, Table, Transaction};
@@ -159,8 +159,8 @@ fn the_dump_of_the_log_names_every_record() {
     assert!(report.clean && report.is_sound() && report.keys == 1, "{report:?}");
 }
 
-/// A thread tries the leaf it changed last: which was split, merged away, and given to another
-/// table meanwhile.
+/// A thread first tries the leaf that it changed last. Meanwhile this leaf was split, merged away,
+/// and given to another table.
 #[test]
 fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
     let database = Database::open_in(Arc::new(MemoryDirectory::new()), small_options()).unwrap();
@@ -181,14 +181,15 @@ fn a_thread_that_comes_back_to_a_changed_tree_writes_to_the_right_leaf() {
     for number in 0..1500 {
         assert!(database.delete(&a, key(number)).unwrap());
     }
-    // Takes the pages that the other table gave back.
+    // Table `b` takes the pages that `a` has freed.
     fill(&b, 2);
     fill(&a, 3);
     assert_eq!((keys(&a), keys(&b)), (expected(3), expected(2)));
     common::assert_sound(&database.verify(None).unwrap());
 }
 
-/// Commits a transaction that reads some keys, and whether that has to wait for the device.
+/// Commits a transaction that reads some keys. Returns its future, and whether the commit has to
+/// wait for the device.
 fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) -> (CommitFuture, bool) {
     let txn = database.begin().unwrap();
     txn.range(table, key(keys.start)..key(keys.end)).for_each(|entry| drop(entry.unwrap()));
@@ -197,8 +198,8 @@ fn read_waits(database: &Database, table: &Table, keys: std::ops::Range<u64>) ->
     (commit, waits)
 }
 
-/// Locks are released before commits are durable: a reader that has seen one waits for it, a reader
-/// elsewhere does not.
+/// Locks are released before commits are durable: a reader that has seen such a commit waits for
+/// it, a reader elsewhere does not.
 #[test]
 fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
     let device = SimDevice::new(1);
@@ -225,7 +226,7 @@ fn a_range_waits_for_the_commits_it_has_read_and_hardly_for_others() {
         assert!(waits, "{seen:?} was told before it was durable");
         reads.push(commit);
     }
-    // A key may share a bucket with one that was written.
+    // A key may share a bucket with a key that was written.
     let others = (20..40).filter(|part| !read_waits(&database, &table, part * 10..part * 10 + 10).1);
     assert!(others.count() > 15, "ranges of keys that nobody has written wait");
     write(200, None);

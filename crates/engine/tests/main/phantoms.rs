@@ -1,9 +1,9 @@
-//! Reads that see that something is not there: no other transaction makes it appear before the
-//! reader has ended.
+//! Reads that see that a key is absent: no other transaction makes the key appear before the reader
+//! has ended.
 //!
-//! Two transactions read the same before either of them writes. Each writes only if it saw the
-//! state before both, and what it writes changes what the other has read. So in any serial order
-//! exactly one of them writes.
+//! Two transactions read the same keys before either of them writes. Each writes only if it saw the
+//! state before both, and its write changes what the other has read. So in any serial order exactly
+//! one of them writes.
 
 use crate::common::{self, options_for};
 use katydid::{Database, EngineKind, Prefix, Result, Table, Transaction};
@@ -18,8 +18,8 @@ suite! {
     of_several_swaps_of_one_value_one_succeeds,
 }
 
-/// One kind of read: its name, the keys that are there, whether it sees no more than them, and the
-/// keys that the two transactions put.
+/// One kind of read: its name, the keys that are there, a read that returns whether it sees no more
+/// than them, and the keys that the two transactions put.
 type Case =
     (&'static str, &'static [&'static str], fn(&Transaction, &Table) -> Result<bool>, [&'static str; 2]);
 
@@ -88,7 +88,7 @@ fn what_a_read_did_not_find_does_not_appear(engine: EngineKind) {
 }
 
 /// Two transactions run `body` on a table with one row, both before either goes on to `then`.
-/// Returns what they returned.
+/// Returns the results of `body`.
 fn side_by_side<T: Send>(
     database: &Database,
     body: impl Fn(&Transaction) -> Result<T> + Sync,

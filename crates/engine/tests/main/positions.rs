@@ -1,5 +1,5 @@
 //! Databases whose log is far from its first byte: around positions that need more than 32 bits,
-//! all that was committed is there after a crash, and nothing else is. One thread, on the simulated
+//! the committed rows are there after a crash, and nothing else is. One thread, on the simulated
 //! device.
 
 use crate::common::{self, contents, key, options_for};
@@ -12,7 +12,7 @@ suite! { a_database_goes_on_across_positions_of_more_than_32_bits }
 
 /// Positions that the log crosses.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
-/// Distance of the log's begin from the border: less than it grows by in a life.
+/// Distance of the log's begin from the border: less than the log grows in a life.
 const NEAR: u64 = 64 << 10;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -42,7 +42,7 @@ fn live(engine: EngineKind, device: &SimDevice, life: u64, expected: &mut Rows) 
         let value = vec![(life * 30 + round) as u8; 1500];
         txn.put(&table, key(round), &value).expect("put");
         let savepoint = txn.savepoint();
-        // More than undo remembers, so that it reads the log.
+        // These changes are more than undo keeps in memory, so that it reads the log.
         for number in 0..6 {
             txn.put(&table, key(number), [0; 1500]).expect("put");
         }
@@ -69,7 +69,7 @@ fn live(engine: EngineKind, device: &SimDevice, life: u64, expected: &mut Rows) 
         loser.put(&table, key(number), "lost").expect("put");
     }
     loser.rollback_to(&savepoint).expect("rollback to the savepoint");
-    // It is captured as active, and its pages as dirty.
+    // The checkpoint captures the transaction as active, and its pages as dirty.
     database.checkpoint().expect("checkpoint");
     std::mem::forget(loser);
     device.freeze();

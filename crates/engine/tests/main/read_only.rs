@@ -52,11 +52,11 @@ fn to_read(engine: EngineKind) -> Options {
     Options { access: Access::ReadOnly, ..options_for(engine) }
 }
 
-/// A database as a process leaves it that is killed: with commits that are only in the log, and a
+/// Makes a database as a killed process leaves it: with commits that are only in the log, and a
 /// transaction that has not ended.
 fn crashed(engine: EngineKind, place: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let lives = place.with_extension("lives");
-    // Without threads of its own, which would change files while they are copied.
+    // The database has no threads of its own, which would change files while they are copied.
     let mut options = options_for(engine);
     options.advanced.log.background = Background::Caller;
     let database = Database::open_with(&lives, options).unwrap();
@@ -99,7 +99,7 @@ fn a_crashed_database_is_read_as_it_will_be_recovered_and_stays_as_it_is(engine:
         database.stat().unwrap();
         database.close().unwrap();
         assert!(seen(&place) == before, "something was changed");
-        // Dropped without being closed.
+        // This database is dropped without being closed.
         drop(Database::open_with(&place, to_read(engine)).unwrap());
         assert!(seen(&place) == before, "something was changed");
     }
@@ -118,7 +118,7 @@ fn nothing_can_be_changed(engine: EngineKind) {
     refused(database.put(&table, "k", "v"));
     refused(database.delete(&table, common::key(1)).map(drop));
     refused(database.transact(|txn| txn.insert(&table, "k", "v")));
-    // Also if a transaction asks to write.
+    // Writes are refused even in a transaction that asks to write.
     let txn = database.begin_with(Default::default()).unwrap();
     refused(txn.put(&table, "k", "v"));
     refused(txn.get_for_update(&table, "k").map(drop));

@@ -28,7 +28,7 @@ fn handles_and_open_transactions_go_on(engine: EngineKind) {
     assert_eq!(database.get(&again, "across").unwrap().as_deref(), Some(&b"3"[..]));
     let Err(Error::KeyExists { table: name, .. }) = database.insert(&table, "before", "") else { panic!() };
     assert_eq!(&*name, "new", "as it is called now");
-    // A drop finds it by its name, and the handles of both names see that.
+    // A drop does not find the table by its old name.
     assert!(!database.drop_table("old").unwrap());
     database.close().unwrap();
     let database = Database::open_in(directory, options_for(engine)).unwrap();

@@ -47,7 +47,7 @@ fn numbers_differ_over_handles_and_threads(engine: EngineKind) {
     assert!(all[0] == 1 && all[given - 1] < 320, "few are lost: {all:?}");
 }
 
-/// Also if the database's own commits may be lost: one of a sequence may not.
+/// The database's commits may be lost here, but a commit of a sequence may not.
 fn numbers_differ_before_and_after_a_crash(engine: EngineKind) {
     let mut random = common::Rng::with_seed(common::seed(common::fresh_seed()));
     let mut device = SimDevice::new(random.u64(..));

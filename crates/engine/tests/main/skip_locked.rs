@@ -56,8 +56,8 @@ fn what_others_hold_is_passed_over_without_a_wait() {
     assert_eq!(first(&txn, &table), Some(0), "given back");
 }
 
-/// The commit that wrote the entry is lost unless the read waits for it. No key was removed, so no
-/// removal makes it wait.
+/// The commit that wrote the entry is lost unless the read waits for it. No key was removed, so the
+/// read does not wait for a removal.
 #[test]
 fn an_entry_whose_commit_is_not_durable_is_waited_for() {
     let device = SimDevice::new(1);
@@ -100,7 +100,7 @@ fn each_entry_of_a_queue_is_consumed_once(engine: EngineKind) {
             match job.unwrap() {
                 Some(job) => done.lock().unwrap().push(job),
                 None if database.transact(|txn| txn.is_empty(&table)).unwrap() => break,
-                // Others hold the last ones, and may give them back.
+                // Other consumers hold the last entries, and may give them back.
                 None => {}
             }
         }

@@ -94,8 +94,8 @@ fn a_directory_in_memory_and_a_group_have_names(engine: EngineKind) {
     let _group = katydid::Group::default();
 }
 
-/// Handles go into structs, threads and tasks, and errors into those of other crates. What this
-/// says is said by the compiler.
+/// Handles go into structs, threads and tasks, and errors into errors of other crates. The compiler
+/// checks this test.
 #[test]
 fn handles_and_errors_go_where_programs_need_them() {
     fn shared<T: Send + Sync + Clone + 'static>() {}

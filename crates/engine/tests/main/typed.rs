@@ -1,4 +1,4 @@
-//! Tables with types, and their indexes: held against a model, and against rows that other programs
+//! Tables with types, and their indexes: compared with a model, and with rows that other programs
 //! wrote.
 
 use crate::common::{self, options_for};
@@ -89,13 +89,13 @@ fn what_is_not_of_the_type_is_named_and_the_transaction_goes_on(engine: EngineKi
     assert_eq!(table.get(&txn, 1u32).unwrap(), Some("good".to_owned()));
 }
 
-/// Each word of the value.
+/// Makes an index of each word of the value.
 fn words(table: katydid::Table) -> Index<u16, String, String> {
     let finds = |_: &u16, text: &String| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     Index::new(table, finds)
 }
 
-/// The length of the value, if it is odd.
+/// Makes an index of the value's length, if that is odd.
 fn odd_lengths(table: katydid::Table) -> Index<u16, String, u64> {
     Index::new(table, |_, text: &String| Some(text.len() as u64).filter(|length| length % 2 == 1))
 }

@@ -29,7 +29,7 @@ fn filled(options: Options, rows: u64) -> (Database, Table) {
     (database, table)
 }
 
-/// Rows of the view, by ranges in both directions and by points.
+/// Returns the rows of the view, by ranges in both directions and by points.
 fn shown(view: &Transaction, table: &Table, keys: u64) -> Rows {
     let up: Vec<_> = view.range(table, ..).collect::<Result<_>>().unwrap();
     assert!(up.is_sorted_by(|(one, _), (next, _)| one < next), "each key once");
@@ -44,8 +44,8 @@ fn shown(view: &Transaction, table: &Table, keys: u64) -> Rows {
     up
 }
 
-/// Writes to every part of a table, in several transactions, with a look after each: leaves split,
-/// and merge again when most keys are deleted.
+/// Writes to every part of a table, in several transactions, and calls `look` after each: leaves
+/// split, and merge again when most keys are deleted.
 fn churn(database: &Database, table: &Table, keys: u64, look: impl Fn()) {
     for round in 0..3_u64 {
         database
@@ -69,7 +69,7 @@ fn a_view_stays_as_it_began_and_keeps_no_writer_waiting(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let (database, table) =
             filled(with_advanced(options_for(engine), |advanced| advanced.lock_release = lock_release), 400);
-        // Open transactions that have written before the view began: one commits, one goes back.
+        // Open transactions that have written before the view began: one commits, one rolls back.
         let open = database.begin().unwrap();
         open.put(&table, key(7), "not committed").unwrap();
         open.delete(&table, key(8)).unwrap();
@@ -94,7 +94,7 @@ fn a_view_stays_as_it_began_and_keeps_no_writer_waiting(engine: EngineKind) {
         assert_eq!(second.get(&table, key(7)).unwrap().unwrap(), b"not committed");
         let in_second = shown(&second, &table, 400);
 
-        // A range that stands in the middle while the rows around it change, and come and go.
+        // This range stands in the middle while the rows around it change, appear and disappear.
         let mut range = view.range(&table, key(100)..key(300));
         let first = range.next().unwrap().unwrap().0;
         let last = range.next_back().unwrap().unwrap().0;
@@ -150,7 +150,7 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
             );
         };
         check();
-        // A range has fetched where the values lie, and reads them when their pages are used for
+        // A range has fetched the places of the values, and reads the values when their pages hold
         // others.
         let mut range = view.range(&table, ..);
         assert!(range.next().unwrap().unwrap().1 == long(1));
@@ -166,8 +166,8 @@ fn long_values_stay_what_they_were(engine: EngineKind) {
         drop(view);
         assert!(database.get(&table, "a").unwrap() == Some(long(11)));
 
-        // A change of a long value that is taken back: its pages live on, until another transaction
-        // lets go of them.
+        // A change of a long value is rolled back: the value's pages live on, until another
+        // transaction frees them.
         database.put(&table, "d", long(4)).unwrap();
         let before = database.begin_read_only().unwrap();
         let vain = database.begin().unwrap();
@@ -202,8 +202,8 @@ fn a_view_moves_between_threads(engine: EngineKind) {
     assert_eq!(view.get(&table, key(2)).unwrap().unwrap(), b"2");
 }
 
-/// A buffered commit, and what `look` does with it. Returns whether its value and its deletion are
-/// there after a crash that takes what is not durable.
+/// Makes a buffered commit, and runs `look`. Returns whether the commit's value and its deletion
+/// are there after a crash that takes everything that is not durable.
 fn after_a_crash(engine: EngineKind, look: impl FnOnce(&Database, &Table)) -> [bool; 2] {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(engine)).unwrap();
@@ -247,14 +247,14 @@ fn a_durable_view_shows_nothing_that_a_crash_takes_back(engine: EngineKind) {
     let kept = after_a_crash(engine, |database, table| {
         let view = database.begin_with(durable).unwrap();
         shown = [view.contains(table, "new").unwrap(), view.get(table, "deleted").unwrap().is_none()];
-        // It neither commits nor ends before the crash.
+        // The view neither commits nor ends before the crash.
         std::mem::forget(view);
     });
     assert!(shown.iter().zip(kept).all(|(shown, kept)| !shown || kept), "{shown:?} {kept:?}");
 }
 
-/// With `AfterDurable` a thread of the database's own releases the locks of such commits, one after
-/// another. Here it is busy with many locks when the second one is acknowledged.
+/// With `AfterDurable` one background thread releases the locks of commits with futures, one after
+/// another. Here this thread is busy with many locks when the second one is acknowledged.
 fn a_view_sees_a_commit_whose_future_was_ready(engine: EngineKind) {
     let lock_release = LockRelease::AfterDurable;
     let (database, table) =
@@ -274,7 +274,8 @@ fn a_view_sees_a_commit_whose_future_was_ready(engine: EngineKind) {
     }
 }
 
-/// With `AfterDurable`. Recovery may bring the commit back or not, so no reader may be shown it.
+/// With `AfterDurable` recovery may bring a failed commit back or not, so no reader may be shown
+/// it.
 #[test]
 fn a_view_sees_no_commit_that_has_failed() {
     let device = SimDevice::new(1);
@@ -307,7 +308,7 @@ fn a_view_does_not_outlive_a_dropped_table() {
         Some("table \"t\" was dropped".into())
     );
     assert!(matches!(view.get(&table, key(1)), Err(Error::TableDropped { .. })));
-    // A table of that name is another one, which was not there.
+    // A new table of that name is another table, which the view does not have.
     let again = database.table("t").unwrap();
     database.put(&again, key(1), "new").unwrap();
     assert_eq!(view.get(&again, key(1)).unwrap(), None);
@@ -341,7 +342,7 @@ fn the_oldest_view_is_given_up_and_no_writer_fails() {
     database.put(&table, key(499), "changed").unwrap();
     let kept = stat().view_bytes;
     assert!(kept > 0);
-    // The key's old value is needed once, however often it is changed.
+    // The view needs the key's old value once, however often the key is changed.
     database.put(&table, key(499), "changed again").unwrap();
     assert_eq!(stat().view_bytes, kept);
     let mut newer = Vec::new();
@@ -387,7 +388,7 @@ fn a_transaction_that_writes_more_than_may_be_kept_is_told_to_later_views() {
     assert_eq!(database.stat().unwrap().paged().unwrap().view_bytes, 0);
 }
 
-/// Reads that do not wait must not find what a transaction left that could not be rolled back
+/// Reads that do not wait must not find the changes of a transaction that could not be rolled back
 /// before the database was shut off.
 #[test]
 fn views_that_open_after_the_device_has_failed_see_what_was_committed() {

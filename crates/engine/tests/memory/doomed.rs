@@ -1,8 +1,9 @@
-//! Transactions that have read two states: what they conclude from that is handed to no caller.
+//! Transactions that have read two states: no caller gets a result that such a transaction
+//! concludes from both.
 //!
-//! The memory engine checks reads when a transaction ends. Until then one may have seen a part of
-//! another's writes that commits with an earlier timestamp. The deterministic cases begin such a
-//! writer first, and let it commit between two reads of the victim.
+//! The memory engine checks reads when a transaction ends. Until then a transaction may have seen a
+//! part of the writes of another one that commits with an earlier timestamp. The deterministic
+//! cases begin such a writer first, and let it commit between two reads of the victim.
 
 use super::common::options_for;
 use katydid::{Database, EngineKind, Error, Result, Table, Transaction};
@@ -37,7 +38,7 @@ impl Jobs {
         jobs
     }
 
-    /// Takes a job over; `KeyExists` would mean that it is in both tables.
+    /// Takes a job over; `KeyExists` would mean that the job is in both tables.
     fn lease(&self, txn: &Transaction, name: u64) -> Result<bool> {
         let key = name.to_be_bytes();
         Ok(txn.delete(&self.ready, key)? && txn.insert(&self.leased, key, "lease").map(|()| true)?)
@@ -70,7 +71,7 @@ fn insert_tells_an_explicit_transaction_of_a_conflict_instead_of_a_key_that_its_
         |jobs, txn| assert!(txn.get(&jobs.ready, 7u64.to_be_bytes()).unwrap().is_some()),
         |jobs, txn| assert_eq!(txn.range(&jobs.ready, ..).count(), 1),
         |jobs, txn| assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap()),
-        // It is a deletion undone that has read the job.
+        // The deletion has read the job, although it is undone.
         |jobs, txn| {
             let savepoint = txn.savepoint();
             assert!(txn.delete(&jobs.ready, 7u64.to_be_bytes()).unwrap());
@@ -104,7 +105,7 @@ fn an_absence_that_does_not_hold_any_more_is_noticed_before_a_key_is_said_to_exi
         let earlier = database.begin().unwrap();
         let txn = database.begin().unwrap();
         look(&table, &txn);
-        // Only together, so a transaction that finds no `a` finds no `b`.
+        // `a` and `b` are written only together, so a transaction that finds no `a` finds no `b`.
         earlier.put(&table, "a", "1").unwrap();
         earlier.put(&table, "b", "1").unwrap();
         earlier.commit().unwrap();
@@ -119,7 +120,7 @@ fn a_key_that_exists_beside_all_that_was_read_is_told_of_and_the_transaction_goe
     let table = database.table("t").unwrap();
     (0..50u64).for_each(|number| database.put(&table, number.to_be_bytes(), "there").unwrap());
     let txn = database.begin().unwrap();
-    // Often, so that checks that were made once are left out and added to.
+    // Many reads, so that later checks leave out what was checked before, and add to it.
     for number in 0..50u64 {
         assert_eq!(
             txn.range(&table, number.to_be_bytes()..50u64.to_be_bytes()).limit(3).count() as u64,
@@ -178,7 +179,7 @@ fn a_body_that_hides_a_conflict_behind_its_own_error_is_run_again() {
             let other = database.begin()?;
             other.put(&table, "k", "2")?;
             other.commit()?;
-            // It is refused already, and the body makes something else of it.
+            // The put is refused already, and the body makes another error of the conflict.
             return txn.put(&table, "k", "3").map_err(|_| Error::ReadOnly);
         }
         txn.put(&table, "k", "4")
@@ -205,7 +206,7 @@ fn what_a_failed_body_has_written_is_rolled_back_and_counted() {
     assert_eq!(after.transactions_active, 0);
 }
 
-/// More than processors, so that they stop in the middle.
+/// More threads than processors, so that threads stop in the middle of transactions.
 const THREADS: u64 = 8;
 
 #[test]
@@ -220,7 +221,8 @@ fn threads_that_claim_jobs_are_never_told_that_one_is_claimed_which_they_saw_rea
                     let outcome = jobs.database.transact(|txn| {
                         let first = txn.range(&jobs.ready, ..).limit(1).next().transpose()?;
                         let Some((key, _)) = first else { return Ok(false) };
-                        // Time for others to commit what this one has half seen.
+                        // This gives other threads time to commit writes that this one has half
+                        // seen.
                         std::thread::yield_now();
                         txn.delete(&jobs.ready, &key)?;
                         txn.insert(&jobs.leased, &key, "lease")?;
@@ -229,7 +231,7 @@ fn threads_that_claim_jobs_are_never_told_that_one_is_claimed_which_they_saw_rea
                     match outcome {
                         Ok(true) => drop(claimed.fetch_add(1, Relaxed)),
                         Ok(false) => return,
-                        // All its tries met others.
+                        // All attempts of this transaction met conflicts.
                         Err(error) if error.is_retryable() => {}
                         Err(error) => panic!("no serial order gives this: {error}"),
                     }

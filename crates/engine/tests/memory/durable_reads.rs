@@ -1,6 +1,7 @@
-//! `Read::Durable`: no call shows what a crash can still take back, that nothing is there included.
+//! `Read::Durable`: no call shows a state that a crash can still take back, such as the absence of
+//! a row.
 //!
-//! The simulated device keeps what was synced only. Each case deletes or writes with
+//! The simulated device keeps only synced bytes. Each case deletes or writes with
 //! `Durability::Buffered`, lets a durable reader look, crashes the device, and compares what the
 //! reader was shown with what is there afterwards.
 
@@ -17,7 +18,7 @@ fn with(durability: Durability, read: Read, access: Access) -> TransactionOption
     TransactionOptions { durability, read, access }
 }
 
-/// Rows `a`, `b` and `c`; a commit that is not durable deletes those that `deleted` names.
+/// Makes rows `a`, `b` and `c`; a commit that is not durable deletes those that `deleted` names.
 fn deleted_without_being_durable(deleted: &[&str], access: Access, look: Look) {
     let device = SimDevice::new(1);
     let database = Database::open_in(device.directory(), options_for(EngineKind::Memory)).unwrap();
@@ -51,8 +52,8 @@ fn a_durable_range_over_a_table_emptied_by_a_buffered_commit_waits_for_it() {
 
 #[test]
 fn the_end_of_a_durable_range_waits_for_the_deletions_before_it() {
-    // The last row is gone: the first one is shown at once, the end only when the deletion is
-    // durable.
+    // The last rows are deleted: the range shows the first row at once, and its end only when the
+    // deletion is durable.
     both(&["b", "c"], |txn, table| {
         let mut range = txn.range(table, ..);
         assert!(range.next_ref()?.is_some());
@@ -63,7 +64,7 @@ fn the_end_of_a_durable_range_waits_for_the_deletions_before_it() {
         assert!(range.next_back_ref()?.is_some());
         Ok(range.next_back_ref()?.is_some())
     });
-    // The hole between two rows that are there.
+    // The deleted row lies between two present rows.
     both(&["b"], |txn, table| {
         let mut range = txn.range(table, ..);
         range.next_ref()?;

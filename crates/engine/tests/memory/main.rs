@@ -41,10 +41,10 @@ fn used(database: &Database) -> u64 {
     database.stat().unwrap().memory().unwrap().used_bytes
 }
 
-/// Waits until the database has come to this.
+/// Waits until `is_so` holds.
 ///
 /// # Panics
-/// If it has not after a minute: a commit takes milliseconds.
+/// If it does not hold within a minute; a commit takes milliseconds.
 fn settle(database: &Database, is_so: impl Fn(&MemoryStat) -> bool) {
     let begun = Instant::now();
     loop {
@@ -58,7 +58,8 @@ fn settle(database: &Database, is_so: impl Fn(&MemoryStat) -> bool) {
     }
 }
 
-/// Puts rows of 1,000 bytes from `from` on until the database is full; how many, and the refusal.
+/// Puts rows of 1,000 bytes from `from` on until the database is full. Returns the number of rows,
+/// and the refusal.
 fn fill(database: &Database, table: &Table) -> (u64, Error) {
     for number in 0.. {
         let txn = database.begin_with(BUFFERED).unwrap();
@@ -153,7 +154,8 @@ fn what_was_deleted_is_no_burden_on_the_next_opening() {
     database.put(&table, "last", "one").unwrap();
     device.freeze();
     drop((table, database));
-    // Nothing was ever held but a few rows; the log holds tombstones of six times the limit.
+    // The database never held more than a few rows, but the log holds tombstones of six times the
+    // limit.
     let database = Database::open_in(device.reopen_after_kill().directory(), options).unwrap();
     let table = database.open_table("queue").unwrap().unwrap();
     assert_eq!(common::contents(&database, &table).len(), 1);
@@ -418,7 +420,8 @@ fn a_database_closed_with_open_transactions_has_nothing_of_them() {
 #[test]
 fn recovery_tells_how_far_it_is_and_ends_with_all_of_it() {
     let device = SimDevice::new(1);
-    // No checkpoint but the one that is asked for: it says what is restored, and what is replayed.
+    // Only one checkpoint is taken, by a call, and it decides how much is restored and how much is
+    // replayed.
     let options = common::with_advanced(options(16 * MIB), |advanced| {
         advanced.checkpoint_bytes = 64 * MIB;
         advanced.log_soft_bytes = 64 * MIB;

@@ -1,11 +1,11 @@
-//! The rules that the papers on Cicada have, as a program that opens a database chooses them.
+//! The rules of the papers on Cicada, chosen by the options of a database.
 
 use crate::{BUFFERED, MIB, common, options};
 use katydid::{AdvancedOptions, ConflictKind, Contention, Database, Error, OldVersions, Table};
 use katydid_device::SimDevice;
 use katydid_wal::Background;
 
-/// A database of one thread, whose log is written when that thread asks for it.
+/// Opens a database of one thread, whose log is written when that thread asks for it.
 fn open(change: impl FnOnce(&mut AdvancedOptions)) -> (Database, Table) {
     let options = common::with_advanced(options(16 * MIB), |advanced| {
         advanced.log.background = Background::Caller;
@@ -29,7 +29,8 @@ fn is_conflict(outcome: katydid::Result<()>) -> bool {
 fn a_conflict_that_a_call_has_met_is_paused_for_where_that_is_asked_for() {
     for (contention, early) in [(Contention::AtValidation, 0), (Contention::Early, 1)] {
         let (database, table) = open(|advanced| advanced.contention = contention);
-        // Met by a call, and again by the commit, which rolls back: one conflict.
+        // A call meets the conflict, and the commit, which rolls back, meets it again: it counts as
+        // one.
         let txn = database.begin().unwrap();
         txn.get(&table, "a").unwrap();
         database.put(&table, "a", "1").unwrap();
@@ -37,7 +38,7 @@ fn a_conflict_that_a_call_has_met_is_paused_for_where_that_is_asked_for() {
         assert_eq!(pauses(&database), 0, "not before it is rolled back");
         assert!(matches!(txn.commit(), Err(Error::MustRollBack { .. })));
         assert_eq!(pauses(&database), early, "{contention}");
-        // What fails in its validation has always paused.
+        // A transaction that fails in its validation pauses in any case.
         let first = database.begin().unwrap();
         let second = database.begin().unwrap();
         second.get(&table, "a").unwrap();
@@ -61,8 +62,8 @@ fn a_transaction_run_again_after_its_pause_commits() {
             runs += 1;
             let found = txn.get(&table, "a")?;
             if runs <= 20 {
-                // Another thread's: this one may not begin a transaction inside of its own but on
-                // purpose.
+                // This transaction stands for another thread's. A body begins a second transaction
+                // only on purpose.
                 let other = database.begin()?;
                 other.put(&table, "a", format!("{runs}"))?;
                 other.commit()?;

@@ -1,5 +1,5 @@
-//! Checkpoints of the memory engine on a device that is full, or nearly: they are a second copy of
-//! everything.
+//! Checkpoints of the memory engine on a device that is full, or nearly: a checkpoint is a second
+//! copy of everything.
 
 use super::common::{self, key, options_for};
 use katydid::testing::Background;
@@ -8,7 +8,8 @@ use katydid_device::{SimDevice, Survival};
 
 const MIB: u64 = 1 << 20;
 
-/// No checkpoint is taken but by a call, and no thread takes room for segments meanwhile.
+/// Options with which only a call takes a checkpoint, and no thread takes room for segments
+/// meanwhile.
 fn options() -> Options {
     let common = crate::common::with_streams(options_for(EngineKind::Memory), 1);
     let mut options = Options {
@@ -47,8 +48,8 @@ fn a_checkpoint_that_meets_a_full_device_leaves_no_file_and_keeps_no_room() {
     let device = SimDevice::new(1);
     let (database, table) = open(&device);
     fill(&database, &table, 400);
-    // At each point of it: while the first part is made, in the middle of the parts, before the
-    // manifest.
+    // The device is full at each point of the checkpoint: while the first part is made, in the
+    // middle of the parts, before the manifest.
     for room in [0, 4096, 8192, MIB, 3 * MIB] {
         let (files, used) = (checkpoint_files(&device), device.used());
         device.set_capacity(used + room);
@@ -116,7 +117,7 @@ fn closing_on_a_full_device_succeeds_and_loses_nothing() {
     drop((table, database));
     let (database, table) = open(&device);
     assert_eq!(common::contents(&database, &table).len(), 400);
-    // With room it is worth it: the log is as long as the rows.
+    // With room, closing takes a checkpoint, because the log is as long as the rows.
     database.put(&table, "one more", "row").unwrap();
     database.close().unwrap();
     assert_ne!(checkpoint_files(&device), [] as [&str; 0]);

@@ -1,5 +1,5 @@
 //! Tests of the store whose work a seed chooses. `cargo xtask nightly` runs them with new seeds for
-//! as long as it has.
+//! the time that it is given.
 
 #[macro_use]
 #[path = "../common/mod.rs"]

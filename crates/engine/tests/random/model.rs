@@ -1,4 +1,4 @@
-//! Random transactions from several threads against a `BTreeMap`.
+//! Random transactions from several threads, compared with a `BTreeMap`.
 //!
 //! Paged engine: under strict two-phase locking the order of commit records is a serial order: a
 //! transaction that conflicts with another either appended its commit record before the other got
@@ -7,12 +7,12 @@
 //! must be what the model says at that place. Each transaction writes, so each has an LSN of its
 //! own.
 //!
-//! Where the log does not keep the order of appends, that of LSNs is no such order: a transaction
-//! that replaces what another has read may lie lower. There each transaction draws a ticket while
-//! it holds all its locks, and the tickets are the order.
+//! If the log does not keep the order of appends, the order of LSNs is no serial order: a
+//! transaction that replaces what another has read may lie lower in the log. With such a log each
+//! transaction draws a ticket while it holds all its locks, and the tickets are the order.
 //!
-//! Memory engine: what a commit returns is the transaction's timestamp, and the timestamps are the
-//! order. A commit may be refused, and what a refused transaction has read need not be true.
+//! Memory engine: a commit returns the transaction's timestamp, and the timestamps are the order. A
+//! commit may be refused, and the reads of a refused transaction need not be true.
 
 use crate::common::{self, Rng, chunked, key, options_for, seed, with_advanced};
 use katydid::{CommitStamp, Database, EngineKind, Error, LockRelease, Options, Range, Table};
@@ -53,7 +53,7 @@ enum Step {
         taken: usize,
         found: Vec<(Vec<u8>, Vec<u8>)>,
     },
-    /// An insertion that was refused because of it.
+    /// An insertion that was refused because the key exists.
     Exists {
         key: Vec<u8>,
     },
@@ -72,7 +72,7 @@ struct Committed {
 static TICKETS: AtomicU64 = AtomicU64::new(0);
 
 fn value(random: &mut Rng, tag: u64) -> Vec<u8> {
-    // Mostly short; now and then an overflow chain.
+    // Most values are short; now and then one is an overflow chain.
     let length = match random.u32(0..20) {
         0 => random.usize(0..60_000),
         1..4 => random.usize(0..3000),
@@ -85,7 +85,7 @@ fn value(random: &mut Rng, tag: u64) -> Vec<u8> {
 
 type Row = (Vec<u8>, Vec<u8>);
 
-/// The entries of a range, one by one as they are lent.
+/// Returns the entries of a range, taken one by one as the range lends them.
 fn lent(mut range: Range<'_>, back: bool) -> Result<Vec<Row>, Error> {
     let mut entries = Vec::new();
     while let Some((key, value)) = if back { range.next_back_ref()? } else { range.next_ref()? } {
@@ -102,13 +102,13 @@ fn range_bound(random: &mut Rng, keys: u64) -> Bound<Vec<u8>> {
     }
 }
 
-/// Runs one transaction; `None` if it gave way or rolled back.
+/// Runs one transaction; Returns `None` if it met a conflict or rolled back.
 fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag: u64) -> Option<Committed> {
     let txn = database.begin().expect("begin");
     let mut steps = Vec::new();
     let mut savepoints = Vec::new();
     let retry = |error: Error| {
-        // Some are too large for the smallest rings.
+        // Some transactions are too large for the smallest rings.
         assert!(error.is_retryable() || matches!(error, Error::LogFull { .. }), "{error}");
         None
     };
@@ -178,7 +178,7 @@ fn run_one(database: &Database, table: &Table, random: &mut Rng, keys: u64, tag:
                     savepoints.truncate(at + 1);
                     let (savepoint, length) = &savepoints[at];
                     txn.rollback_to(savepoint).expect("rollback to a savepoint");
-                    // What was read before stays locked and true; what was written is undone.
+                    // Reads before the savepoint stay locked and true; later writes are undone.
                     steps.truncate(*length);
                 }
             }
@@ -348,8 +348,8 @@ fn a_log_without_order_matches_the_model(engine: EngineKind) {
     check(seed(8), options, 4, 200, 40, true);
 }
 
-/// Options with a ring that is full again and again: all transactions wait for checkpoints, in the
-/// middle of transactions too.
+/// Options with a ring that is full again and again: transactions wait for checkpoints, even in
+/// their middle.
 fn small_ring(engine: EngineKind) -> Options {
     crate::common::with_memory(crate::common::with_streams(options_for(engine), 2), 256 << 10)
 }

@@ -3,16 +3,16 @@
 //! read-only transactions included.
 //!
 //! Every value names the transaction and the write that made it, so a read says which version it
-//! saw. Keys are never deleted here (an absent key would not say which delete it saw; `model.rs`
-//! covers deletes), but they are created by inserts all the time, so that ranges meet phantoms. The
-//! versions of a key are in the order of their writers' commit LSNs; a wrong order would itself
-//! show as a cycle with the reads that were made before the writes.
+//! saw. Keys are never deleted here (a read of an absent key would not say which delete it saw;
+//! `model.rs` covers deletes), but they are created by inserts all the time, so that ranges meet
+//! phantoms. The versions of a key are in the order of their writers' commit LSNs; a wrong order
+//! would itself show as a cycle with the reads that were made before the writes.
 //!
 //! Some read views are long: between their reads the other threads run many transactions.
 //!
-//! A transaction that `insert` tells of a key that exists counts as one more reader at that moment,
-//! whatever becomes of it: what it was told and all it had read must belong to one state. In the
-//! end the table holds the last version of each key.
+//! A transaction whose `insert` finds that the key exists counts as one more reader at that moment,
+//! however it ends: the key's existence and everything that it had read must belong to one state.
+//! In the end the table holds the last version of each key.
 
 use crate::common::{self, Rng, chunked, key, options_for, seed, with_advanced};
 use katydid::{
@@ -40,14 +40,14 @@ suite! {
 
 type Tag = (u64, u32);
 
-/// One transaction that has committed, or was told that a key exists.
+/// One transaction that has committed, or whose `insert` found that a key exists.
 #[derive(Debug, Default, Clone)]
 struct Done {
     id: u64,
     stamp: CommitStamp,
     /// Key and the version seen; none for an absent key.
     reads: Vec<(Vec<u8>, Option<Tag>)>,
-    /// Keys that it was told exist, in whatever version.
+    /// Keys that its inserts found to exist, in any version.
     exists: Vec<Vec<u8>>,
     /// Key and the last version written.
     writes: BTreeMap<Vec<u8>, Tag>,
@@ -77,7 +77,7 @@ struct Setting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
     Short,
-    /// Tens of them, with the other threads' transactions between.
+    /// Tens of reads, with the other threads' transactions between.
     Long,
 }
 
@@ -163,7 +163,7 @@ fn body(
     Ok(())
 }
 
-/// Adds a transaction to those that have committed, if it has.
+/// Adds a transaction to the history, if it has committed.
 fn finish(
     database: &Database,
     outcome: Result<CommitStamp, Error>,
@@ -213,7 +213,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     }
     session.drain().expect("drain");
     let mut finished = Arc::into_inner(finished).expect("all callbacks ran").into_inner().unwrap();
-    // Readers of their own, with numbers that no writer has.
+    // These count as readers of their own, with numbers that no writer has.
     let first = (setting.threads + 1 + thread * setting.transactions) * 1000;
     for (mut reader, number) in told.into_iter().zip(first..) {
         reader.reads.retain(|(_, seen)| seen.is_none_or(|(writer, _)| writer != reader.id));
@@ -223,7 +223,7 @@ fn worker(database: &Database, table: &Table, setting: &Setting, seed: u64, thre
     finished
 }
 
-/// All versions of each key, in their order.
+/// Returns all versions of each key, in their order.
 fn versions_of(history: &[Done]) -> HashMap<&[u8], Vec<(CommitStamp, Tag)>> {
     let mut versions: HashMap<&[u8], Vec<(CommitStamp, Tag)>> = HashMap::new();
     for done in history {
@@ -406,8 +406,8 @@ fn the_checker_finds_a_lost_update_and_write_skew() {
     check_last(&serial, &rows(2));
     assert!(std::panic::catch_unwind(|| check_last(&serial, &rows(1))).is_err());
     assert!(std::panic::catch_unwind(|| check_last(&serial, &BTreeMap::new())).is_err());
-    // Both keys are always written together, so a transaction that is told of `b` must not have
-    // missed `a`.
+    // Both keys are always written together, so a transaction whose `insert` finds `b` must not
+    // have missed `a`.
     let told = Done { exists: vec![b"b".to_vec()], ..done(7, 0, vec![(b"a", None)], Vec::new()) };
     let both = done(1, 10, Vec::new(), vec![(b"a", (1, 1)), (b"b", (1, 1))]);
     assert!(std::panic::catch_unwind(|| check(&[told, both])).is_err());

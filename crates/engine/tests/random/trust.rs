@@ -1,10 +1,10 @@
-//! Opening makes durable what it believes. A process that dies leaves names and bytes in the page
-//! cache that were never synced. The next opening reads them and builds on them. If they were not
-//! synced before they are believed, a crash of the machine after the next acknowledged commit would
-//! take back what that commit stands on.
+//! Opening makes durable what it builds on. A process that dies leaves names and bytes in the page
+//! cache that were never synced. The next opening reads them and builds on them. If the opening did
+//! not sync them first, a crash of the machine after the next acknowledged commit would take back
+//! what that commit depends on.
 //!
 //! Worse are bytes whose sync has failed: they are in the page cache, and no later sync takes them
-//! to the device. So opening drops what is cached before it reads.
+//! to the device. So opening drops the cached bytes before it reads.
 
 use crate::common::{self, contents, key};
 use katydid::{Database, EngineKind, Error, Method, Options};
@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 struct Store {
     engine: EngineKind,
     method: Method,
-    /// Method of pages: another one than the log's.
+    /// Method of the paged engine's pages, which is not the log's.
     page_method: Method,
-    /// Over how many directories it is striped.
+    /// Number of directories over which the store is striped.
     directories: usize,
 }
 
 impl Store {
-    /// In one directory.
+    /// Makes a store in one directory.
     fn new(engine: EngineKind, method: Method) -> Store {
         let page_method = if method == Method::Buffered { Method::Direct } else { Method::Buffered };
         Store { engine, method, page_method, directories: 1 }
@@ -62,8 +62,8 @@ fn options(store: Store) -> Options {
     options
 }
 
-/// Creation, commits, a checkpoint, more commits, closing; stops when a call fails. What was
-/// acknowledged.
+/// Creates a store, commits, takes a checkpoint, commits more, and closes. Stops when a call fails.
+/// Returns the acknowledged rows.
 fn live(device: &SimDevice, store: Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut acknowledged = BTreeMap::new();
     let mut put = |database: &Database, from: u64| -> Result<(), katydid::Error> {
@@ -96,12 +96,13 @@ fn live(device: &SimDevice, store: Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
 /// End of a process.
 #[derive(Debug, Clone, Copy)]
 enum End {
-    /// It dies at this step.
+    /// The process dies at this step.
     Dies(u64),
-    /// The sync in this step fails, of a file or of a durable write. It is told, and ends.
+    /// The sync in this step fails, of a file or of a durable write. The process gets the error,
+    /// and ends.
     SyncFails(u64),
-    /// The first write to a file fails: the file is the next one written to after a number of
-    /// others, which is this number divided by [`SEEDS`]. The process is told, and ends.
+    /// The first write to a file fails. This number divided by [`SEEDS`] is the number of files
+    /// that were written to before that file. The process gets the error, and ends.
     FirstWriteFails(u64),
 }
 
@@ -150,8 +151,8 @@ fn lives(end: End, part: &'static str, store: Store) -> Option<(SimDevice, Rows)
     is_wanted.then(|| (device.reopen_after_kill(), told))
 }
 
-/// The process ends; the next one opens, commits, and perhaps takes a checkpoint that the machine's
-/// crash cuts short. `false` if the step to fail syncs nothing.
+/// Ends a process; the next one opens, commits, and perhaps takes a checkpoint that the machine's
+/// crash cuts short. Returns `false` if the step that is to fail syncs nothing.
 fn ends(end: End, cut: Option<u64>, survival: Survival, store: Store) -> bool {
     let step = end.step();
     let part = if store.directories > 1 { "0/" } else { "" };
@@ -167,7 +168,7 @@ fn ends(end: End, cut: Option<u64>, survival: Survival, store: Store) -> bool {
     }
     if let Some(cut) = cut {
         device.crash_at(device.steps() + cut);
-        // As far as it comes.
+        // The checkpoint goes as far as the crash allows.
         let _outcome = database.checkpoint();
     }
     drop((table, database));
@@ -245,7 +246,7 @@ fn the_header_of_a_striped_file_that_a_failed_sync_left_in_the_cache_is_not_buil
 }
 
 /// A control file has two slots. If one is lost on the device, and only the cache shows it, the
-/// next opening must write that one, not the sound one.
+/// next opening must write the lost slot, not the sound one.
 fn what_a_failed_sync_left_of_a_control_file_survives_a_crash_of_the_next_opening(engine: EngineKind) {
     let (store, first) = (Store::new(engine, Method::Direct), common::seed(0));
     let whole = SimDevice::new(1);

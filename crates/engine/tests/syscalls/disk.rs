@@ -1,14 +1,14 @@
-//! A disk as POSIX promises it, and no better: what a crash of the machine may leave after any
-//! prefix of a trace.
+//! A disk that keeps what POSIX promises, and no more: what a crash of the machine may leave after
+//! any prefix of a trace.
 //!
-//! Pure. One thread. Strict where file systems are kind: syncing a new file does not keep its name,
-//! a write without a sync keeps nothing, a sync covers only what was finished before it began.
-//! Invariants:
+//! Pure. One thread. The model is strict where file systems keep more: syncing a new file does not
+//! keep its name, a write without a sync keeps nothing, and a sync covers only calls that ended
+//! before it began. Invariants:
 //!
-//! 1. Each sector of 512 bytes has a kept version, and the un-synced ones since in the order of
-//!    their writes. A crash leaves any of them.
-//! 2. Lengths and names likewise; a crash leaves the kept names with a prefix or a subset of the
-//!    un-synced changes.
+//! 1. Each sector of 512 bytes has a kept version, and the un-synced versions since then, in the
+//!    order of their writes. A crash leaves any of them.
+//! 2. Lengths and names also have kept and un-synced versions; a crash leaves the kept names with a
+//!    prefix or a subset of the un-synced changes.
 //! 3. A call takes effect in part at its beginning, wholly at its end. It promises something only
 //!    at its end.
 
@@ -57,7 +57,7 @@ pub enum Event {
         offset: u64,
         bytes: Vec<u8>,
     },
-    /// The first `count` bytes were written; kept now, if `durable`.
+    /// The first `count` bytes were written, and are kept from now on if `durable`.
     Wrote {
         call: u64,
         file: usize,
@@ -81,8 +81,8 @@ pub enum Event {
     },
     /// A line on the standard output.
     Say(String),
-    /// The process has ended. All files by their paths from the root, as they are: what the model
-    /// should say too.
+    /// The process has ended. `found` has all files by their paths from the root, with the bytes
+    /// that the model should have too.
     Ended {
         found: BTreeMap<String, Vec<u8>>,
     },
@@ -99,7 +99,7 @@ struct File {
     kept: Vec<u8>,
     kept_length: u64,
     length: u64,
-    /// Un-synced ones, with the numbers of what made them.
+    /// Un-synced lengths, with the numbers of the changes that made them.
     lengths: Vec<(u64, u64)>,
     pending: BTreeMap<u64, Vec<Version>>,
 }
@@ -118,7 +118,7 @@ struct Writing {
     length: u64,
 }
 
-/// Changes that a sync covers: those up to this number but for those under way when it began.
+/// Changes that a sync covers: those up to this number, except those under way when the sync began.
 #[derive(Debug, Clone)]
 struct Covered {
     number: u64,
@@ -164,7 +164,7 @@ impl File {
         self.kept[end - SECTOR as usize..end].copy_from_slice(bytes);
     }
 
-    /// Puts `bytes` over what is seen, as the change of this number.
+    /// Puts `bytes` over the seen bytes, as the change of this number.
     fn overlay(&mut self, number: u64, offset: u64, bytes: &[u8]) {
         let mut done = 0;
         while done < bytes.len() {
@@ -196,7 +196,7 @@ impl File {
         self.lengths.push((number, length));
     }
 
-    /// Takes back what the write of this number has not done.
+    /// Takes back the part of a write that was not done.
     fn cut_short(&mut self, writing: &Writing, count: u64) {
         let (done, end) = (writing.offset + count, writing.offset + writing.length);
         let first = if count == 0 { done / SECTOR } else { done.div_ceil(SECTOR) };
@@ -211,7 +211,7 @@ impl File {
         self.length = self.lengths.last().map_or(self.kept_length, |(_, length)| *length);
     }
 
-    /// The write was durable.
+    /// Keeps the first `count` bytes of a durable write.
     fn keep_write(&mut self, writing: &Writing, count: u64) {
         let end = writing.offset + count;
         for sector in writing.offset / SECTOR..end.div_ceil(SECTOR) {
@@ -225,7 +225,7 @@ impl File {
             }
             self.keep(sector, &kept);
         }
-        // Whatever length a crash leaves has to show these bytes; no more is promised.
+        // Every length that a crash may leave has to include these bytes; no more is promised.
         self.kept_length = self.kept_length.max(end);
         self.lengths.retain(|(number, _)| *number != writing.number);
         self.lengths.iter_mut().for_each(|(_, length)| *length = (*length).max(end));
@@ -303,7 +303,7 @@ impl Folder {
 }
 
 impl Disk {
-    /// An empty folder, which is durable.
+    /// Makes an empty folder, which is durable.
     pub fn new() -> Disk {
         Disk { folders: vec![Folder::default()], ..Disk::default() }
     }
@@ -387,7 +387,7 @@ impl Disk {
             Event::Name { folder, naming } => {
                 let number = self.next();
                 if let Naming::Create(_, node) = naming {
-                    // So that it is there, though nothing was ever written to it.
+                    // The node exists from now on, even if nothing is ever written to it.
                     match node {
                         Node::File(number) => drop(self.file(*number)),
                         Node::Folder(number) => drop(self.folder(*number)),
@@ -422,7 +422,7 @@ impl Disk {
         }
     }
 
-    /// The folder that a crash of the machine leaves now.
+    /// Returns the folder that a crash of the machine leaves now.
     pub fn survivor(&self, survival: Survival, random: &mut fastrand::Rng) -> MemoryDirectory {
         let root = MemoryDirectory::new();
         self.copy(0, &root, survival, random);
@@ -431,7 +431,7 @@ impl Disk {
 
     fn copy(&self, folder: usize, to: &dyn Directory, survival: Survival, random: &mut fastrand::Rng) {
         for (name, node) in self.folders[folder].survivor(survival, random) {
-            // The lock of a folder of files, which its listings hide.
+            // This is the lock of a folder, which listings hide.
             if name == "LOCK" {
                 continue;
             }

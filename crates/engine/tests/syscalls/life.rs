@@ -1,10 +1,10 @@
-//! The script of a store's life: what each client commits, phase by phase, the child that does it
-//! on real files, and what of it a crash may leave.
+//! The script of a store's life: what each client commits in each phase, the child process that
+//! runs the script on real files, and the states that a crash may leave.
 //!
-//! A client has tables of its own and one unit under way, so what is found of its tables must be
-//! the state after a number of its units, those that it said were acknowledged included. A phase
-//! ends by closing, by dropping the handle, or with the end of the process, with a transaction open
-//! and a checkpoint under way; the next process goes on where that one was.
+//! A client has tables of its own and one unit under way, so its tables must be in the state after
+//! a number of its units, which include all units that it reported as acknowledged. A phase ends by
+//! closing, by dropping the handle, or with the end of the process, with a transaction open and a
+//! checkpoint under way; the next process goes on where the former one was.
 
 use crate::common::{self, Rng, key};
 use crate::history::{History, Model, Unit, apply};
@@ -28,7 +28,7 @@ pub enum End {
 
 const PHASES: [End; 5] = [End::Close, End::Exit, End::Drop, End::Exit, End::Exit];
 
-/// A life, as the child is told of it.
+/// A life, as the parent describes it to the child.
 #[derive(Debug, Clone, Copy)]
 pub struct Life {
     pub engine: EngineKind,
@@ -90,7 +90,8 @@ impl Script {
         Script { units, phases }
     }
 
-    /// States that a crash may leave when the first `acknowledged` units were acknowledged.
+    /// Returns the states that a crash may leave when the first `acknowledged` units were
+    /// acknowledged.
     pub fn history(&self, acknowledged: usize) -> History {
         let mut history = History::default();
         for unit in &self.units {
@@ -121,8 +122,8 @@ impl Life {
         options
     }
 
-    /// First phase of the process that follows the one that began with `phase`; none if there is no
-    /// other phase.
+    /// Returns the first phase of the process that follows the one that began with `phase`; none if
+    /// there is no further process.
     pub fn next_process(phase: usize) -> Option<usize> {
         let exits = PHASES[phase..].iter().position(|end| *end == End::Exit).expect("it ends so");
         let next = phase + exits + 1;
@@ -159,8 +160,8 @@ fn say(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).expect("the parent reads");
 }
 
-/// A transaction that will never commit, its changes durable, and a checkpoint that ends where the
-/// process does.
+/// Leaves a transaction that never commits, with durable changes, and a checkpoint that is under
+/// way when the process ends.
 fn leave_open(database: &Database) {
     let Some(name) = database.tables().expect("tables").into_iter().next() else { return };
     let table = database.open_table(&name).expect("open table").expect("a listed table");
@@ -194,7 +195,7 @@ fn run(database: &Database, client: usize, script: &Script, range: Range<usize>)
     }
 }
 
-/// Does a unit, in one way or another; how durable it is.
+/// Runs a unit in one of several ways. Returns its durability.
 fn attempt(
     database: &Database,
     session: &Session,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 const PROCESSES: usize = 3;
 
-/// A life, as the child is told of it.
+/// A life, as the parent describes it to the child.
 #[derive(Debug, Clone, Copy)]
 pub struct LogLife {
     pub sync: SyncKind,
@@ -25,7 +25,7 @@ fn payload(number: u64) -> Vec<u8> {
     [&number.to_le_bytes()[..], &vec![number as u8; length as usize]].concat()
 }
 
-/// The number and place of each record.
+/// Returns the number and place of each record.
 fn numbers(log: &Log) -> Vec<(u64, Lsn)> {
     let numbered = |record: katydid_wal::Record| {
         let number = u64::from_le_bytes(record.payload[..8].try_into().expect("a number"));
@@ -58,7 +58,7 @@ impl LogLife {
         (process + 1 < PROCESSES).then_some(process + 1)
     }
 
-    /// One process.
+    /// Runs one process of the life.
     pub fn run(self, place: &LifeFolders, process: usize) -> ! {
         let directory: Arc<dyn Directory> = place.open().expect("the folder");
         let log = Log::open_in(directory, self.options()).expect("open the log");
@@ -87,8 +87,8 @@ impl LogLife {
         std::process::exit(0);
     }
 
-    /// Checks that `directory` has all records from one not above `trimmed` to one not below
-    /// `acknowledged`.
+    /// Checks that `directory` has all records from a number of at most `trimmed` to a number of at
+    /// least `acknowledged`.
     pub fn check(self, directory: Arc<dyn Directory>, acknowledged: u64, trimmed: u64) {
         let log = Log::open_in(directory, self.options()).expect("open what the crash left");
         let found: Vec<u64> = numbers(&log).into_iter().map(|(number, _)| number).collect();

@@ -1,19 +1,18 @@
-//! The system calls of the real program are enough: lives on real files are followed call by call,
-//! the calls are replayed into a model of what a crash of the machine may leave, and at every call
-//! the model's files are opened and compared with what was acknowledged by then.
+//! The system calls of the real program are enough for its promises. A tracer follows lives on real
+//! files call by call, and replays the calls into a model of what a crash of the machine may leave.
+//! At every call the model's files are opened and compared with what was acknowledged by then.
 //!
-//! The simulated device stands in the place of `FileDirectory`, so no other test sees whether that
-//! syncs at all; and a killed process leaves its pages to the kernel. ADR 24 says why this is a
-//! tracer.
+//! Other tests cannot see whether `FileDirectory` syncs at all: the simulated device stands in its
+//! place, and a killed process leaves its pages to the kernel. ADR 24 says why this is a tracer.
 //!
 //! | what is left | where |
 //! |---|---|
-//! | nothing but what was promised to be kept | before each event that keeps more, with all that was acknowledged by then: so, in effect, at every call |
-//! | any of what was not synced: sectors, lengths, names | at some calls, by seed |
+//! | only what was promised to be kept | before each event that keeps more, with everything acknowledged by then; in effect at every call |
+//! | any un-synced sectors, lengths and names | at some calls, by seed |
 //!
 //! The threads of a life run as they like, so a seed gives the same transactions, not the same
-//! trace. `KATYDID_SEED` sets the seed, which is a new one in each run otherwise. Needs ptrace;
-//! `KATYDID_NO_PTRACE=1` leaves these tests out, and says so.
+//! trace. `KATYDID_SEED` sets the seed; without it each run has a new one. The tests need ptrace;
+//! `KATYDID_NO_PTRACE=1` leaves them out, and they print that.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 #[macro_use]
@@ -65,7 +64,7 @@ impl LifeFolders {
         Ok(Arc::new(StripedDirectory::open(folders, STRIPE_UNIT)?))
     }
 
-    /// Opens the folders of the life in what a crash has left.
+    /// Opens the folders of the life in the directory that a crash has left.
     fn open_left(&self, left: &MemoryDirectory) -> Arc<dyn Directory> {
         let inside = |directory: &dyn Directory, name: &str| directory.subdirectory(name).expect("memory");
         if !self.is_striped {
@@ -84,7 +83,7 @@ enum Case {
 }
 
 impl Case {
-    /// The case in words for the child.
+    /// Returns the case in words, for the child.
     fn words(self) -> String {
         match self {
             Case::Store(Life { engine, method, page_method, seed, units }) => {
@@ -145,7 +144,7 @@ fn child() {
     }
 }
 
-/// Runs all processes of a life. Returns what they did.
+/// Runs all processes of a life. Returns their events, and counts of what was seen.
 fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
     let mut watched = Watched::new(&place.root);
     let mut process = Some(0);
@@ -165,7 +164,7 @@ fn trace(case: Case, place: &LifeFolders) -> (Vec<Event>, Seen) {
             line.clear();
             assert!(output.read_line(&mut line).expect("the child says it") > 0, "the child is not ready");
         }
-        // What it says from now on is taken out of the trace; a thread has to empty the pipe.
+        // From now on the trace has what the child prints; a thread only has to empty the pipe.
         let reader = std::thread::spawn(move || drop(std::io::copy(&mut output, &mut std::io::sink())));
         let code = follow(&mut watched, child, || input.write_all(b"go\n").expect("the child reads"));
         assert_eq!(code, 0, "the child failed");
@@ -205,7 +204,7 @@ struct Judge {
 }
 
 impl Judge {
-    /// Opens what is left after the first `at` events.
+    /// Opens and checks what a crash after the first `at` events leaves.
     fn check(&self, disk: &Disk, said: &Announced, at: usize, survival: Survival, seed: u64) {
         let _explain = Explain { judge: self, at, said: said.clone(), survival, seed };
         let left = disk.survivor(survival, &mut Rng::with_seed(seed));
@@ -237,8 +236,8 @@ impl Judge {
     fn judge(&self, random: &mut Rng, others: usize) -> usize {
         let (mut disk, mut said, mut crashes) = (Disk::new(), Announced::default(), 0);
         for (at, event) in self.events.iter().enumerate() {
-            // What is kept stays the same up to here, and what is acknowledged only grows: so one
-            // look at its end is one at each.
+            // The kept bytes are unchanged since the last such event, and acknowledgements only
+            // grow. So one check at the end of that time stands for one at each event.
             if disk.keeps(event) {
                 self.check(&disk, &said, at, Survival::DropAll, 0);
                 crashes += 1;
@@ -260,7 +259,7 @@ impl Judge {
     }
 }
 
-/// Says where a check failed.
+/// Prints where a check failed.
 struct Explain<'a> {
     judge: &'a Judge,
     at: usize,
@@ -294,8 +293,8 @@ impl Drop for Explain<'_> {
     }
 }
 
-/// Says so also when the test passes: not through the macros, whose output libtest keeps to itself
-/// then.
+/// Prints why a test does not run. Writes to the standard error directly, because libtest hides
+/// what the macros print in a test that passes.
 fn not_run(why: &str) {
     writeln!(std::io::stderr(), "NOT RUN: {why}").ok();
 }
@@ -343,7 +342,7 @@ fn lives(engine: EngineKind, method: Method, page_method: Method, is_striped: bo
     expect(method, &seen);
 }
 
-/// The life went the way that it was to test.
+/// Asserts that the life made the calls that it was to test.
 fn expect(method: Method, seen: &Seen) {
     assert!(seen.folder_syncs > 3 && seen.file_syncs > 3, "{seen:?}");
     if !available(method) {
@@ -369,7 +368,7 @@ fn what_buffered_files_keep_is_what_was_acknowledged(engine: EngineKind) {
 }
 
 fn what_direct_files_keep_is_what_was_acknowledged(engine: EngineKind) {
-    // Pages as they travel by default.
+    // Pages have their default method.
     lives(engine, Method::Direct, Method::Buffered, false);
 }
 
@@ -394,7 +393,7 @@ fn what_a_log_alone_keeps_is_what_was_acknowledged() {
     }
 }
 
-/// The model itself forgets what was not synced: otherwise the other tests would show nothing.
+/// The model forgets what was not synced. If it did not, the other tests would show nothing.
 #[test]
 fn the_model_keeps_only_what_was_promised() {
     use disk::{Naming, Node};

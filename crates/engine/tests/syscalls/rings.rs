@@ -1,5 +1,5 @@
-//! Writes that a program submits to a ring of the kernel (io_uring), and those that are complete,
-//! read out of the program's memory: no call names these writes.
+//! Writes that a program submits to a ring of the kernel (io_uring), and writes that are complete.
+//! Both are read out of the program's memory, because no call names these writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +76,7 @@ impl Ring {
         u32::from_le_bytes(self.params[at..at + 4].try_into().expect("four bytes"))
     }
 
-    /// The program mapped a part of it.
+    /// Notes that the program mapped a part of the ring.
     pub fn mapped(&mut self, offset: u64, address: u64) {
         match offset {
             0 => {
@@ -91,7 +91,7 @@ impl Ring {
         }
     }
 
-    /// The entries that a call which submits up to `count` is about to give the kernel.
+    /// Returns the entries that a call which submits up to `count` is about to give the kernel.
     pub fn submitted(&self, memory: &fs::File, count: u32) -> Vec<Submitted> {
         let at = |param: usize| self.submissions + u64::from(self.param(param));
         let (head, tail, mask) = (word(memory, at(40)), word(memory, at(44)), word(memory, at(48)));
@@ -119,17 +119,17 @@ impl Ring {
         assert!(before.is_none(), "two writes of one name in one ring");
     }
 
-    /// Writes that are not complete.
+    /// Returns the writes that are not complete.
     pub fn under_way(&self) -> Vec<Write> {
         self.under_way.values().copied().collect()
     }
 
-    /// The kernel did not take it.
+    /// Removes a write that the kernel did not take.
     pub fn take_back(&mut self, token: u64) -> Option<Write> {
         self.under_way.remove(&token)
     }
 
-    /// Writes that have become complete since this was last asked.
+    /// Returns the writes that have become complete since the last call.
     pub fn completed(&mut self, memory: &fs::File) -> Vec<Done> {
         let mut done = Vec::new();
         if self.under_way.is_empty() {

@@ -1,8 +1,8 @@
 //! Follows a child process from system call to system call (ptrace) and writes down what its calls
 //! do to one folder.
 //!
-//! The thread that calls [`follow`] runs all of it: the kernel takes requests from the tracing
-//! thread only. Invariants:
+//! The thread that calls [`follow`] runs all of this file, because the kernel takes requests only
+//! from the tracing thread. Invariants:
 //!
 //! 1. A call's beginning is written down before the kernel runs it, its end before the child goes
 //!    on. So what a thread of the child does because a call has returned is written down after that
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 /// `RWF_DSYNC` and `RWF_SYNC`: this write is durable when it returns.
 pub const DURABLE_WRITE: u64 = 2 | 4;
-/// `RWF_NOWAIT`; it promises nothing.
+/// `RWF_NOWAIT`, which promises nothing.
 const NO_WAIT: u64 = 8;
 
 /// Kind of an open descriptor of the child.
@@ -87,7 +87,7 @@ enum PendingCall {
     },
 }
 
-/// One child.
+/// The child that is followed.
 struct Followed<'a> {
     watched: &'a mut Watched,
     memory: fs::File,
@@ -105,8 +105,8 @@ fn permitted<T>(what: &str, outcome: Result<T, Errno>) -> T {
     })
 }
 
-/// Follows a child whose threads all stand still, once `go` has told it to go on, to its end; its
-/// exit status.
+/// Follows a child to its end. All its threads stand still until `go` tells it to go on. Returns
+/// the child's exit status.
 pub fn follow(watched: &mut Watched, child: std::process::Child, go: impl FnOnce()) -> i32 {
     let process = child.id();
     let leader = Pid::from_raw(process as i32);
@@ -144,17 +144,17 @@ pub fn follow(watched: &mut Watched, child: std::process::Child, go: impl FnOnce
 
 fn resume(thread: Pid, signal: Option<Signal>) {
     match ptrace::syscall(thread, signal) {
-        // It was ended by another thread meanwhile.
+        // Another thread may have ended the process meanwhile.
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(errno) => panic!("the child does not go on: {errno}"),
     }
 }
 
 impl Followed<'_> {
-    /// A thread begins a call, or one has ended.
+    /// Handles a stop of a thread, which begins or has ended a call.
     fn at_call(&mut self, thread: Pid) {
         let Ok(at) = ptrace::syscall_info(thread) else { return };
-        // What is on its way through a ring may have become durable at any time.
+        // A write in a ring may have become durable at any time.
         self.look_at_rings();
         match at.op {
             libc::PTRACE_SYSCALL_INFO_ENTRY => {
@@ -170,7 +170,7 @@ impl Followed<'_> {
                 // SAFETY: the kernel says that this is the stop after a call, for which it fills
                 // this part.
                 let exit = unsafe { at.u.exit };
-                // None if it began before the child was followed.
+                // There is no entry if the call began before the child was followed.
                 if let Some(call) = self.calls.remove(&thread.as_raw()) {
                     self.end(call, exit.sval);
                 }
@@ -187,7 +187,7 @@ impl Followed<'_> {
 
     fn text(&self, address: u64) -> PathBuf {
         let mut bytes = vec![0; 4096];
-        // It may lie at the end of what is mapped.
+        // The text may lie at the end of a mapping.
         let count = (1..=8).rev().find_map(|part| {
             let count = self.memory.read_at(&mut bytes[..part * 512], address).ok()?;
             bytes[..count].contains(&0).then_some(count)
@@ -197,7 +197,7 @@ impl Followed<'_> {
         PathBuf::from(std::str::from_utf8(&bytes[..end]).expect("a path that is text"))
     }
 
-    /// The bytes of `count` pieces, whose addresses and lengths lie at `address`.
+    /// Returns the bytes of `count` pieces, whose addresses and lengths lie at `address`.
     fn vector(&self, address: u64, count: u64) -> Vec<u8> {
         let list = self.read(address, count as usize * 16);
         let word = |at: usize| u64::from_le_bytes(list[at..at + 8].try_into().expect("eight bytes"));
@@ -219,7 +219,7 @@ impl Followed<'_> {
         self.watched.place(base, &self.text(path))
     }
 
-    /// A place that has a name in the folder.
+    /// Returns a place that has a name in the folder.
     fn named(&self, base: u64, path: u64) -> Option<(usize, String)> {
         let (folder, name) = self.place(base, path)?;
         Some((folder, name.expect("not the folder itself")))
@@ -274,7 +274,8 @@ impl Followed<'_> {
                 None => PendingCall::Nothing,
             },
             libc::SYS_close => {
-                // Before its end, for the number may be given out again before that is seen.
+                // The descriptor goes at the call's beginning, because its number may be reused
+                // before the tracer sees the end.
                 self.descriptors.remove(&first);
                 PendingCall::Nothing
             }
@@ -408,7 +409,7 @@ impl Followed<'_> {
                 self.watched.events.push(Event::Synced { call, node });
             }
             PendingCall::Submit { descriptor, entries } => {
-                // The rest is submitted again later.
+                // The program submits the other entries again later.
                 let taken = usize::try_from(outcome).unwrap_or(0).min(entries.len());
                 for token in &entries[taken..] {
                     let Some(Descriptor::Ring(ring)) = self.descriptors.get_mut(&descriptor) else {
@@ -439,8 +440,8 @@ impl Followed<'_> {
         }
     }
 
-    /// The process has ended: calls that it did not live to see returning have taken effect, or
-    /// not, or in part. Which, the files tell.
+    /// The process has ended: calls that had not returned have taken effect, or not, or in part, as
+    /// the files show.
     fn ended(&mut self) {
         let in_rings: Vec<Write> = self
             .descriptors

@@ -1,7 +1,8 @@
-//! The folder that is watched: which names lead to which files, and all that was done to it, as far
-//! as calls have come.
+//! The watched folder: which names lead to which files, and everything that the calls so far have
+//! done to it.
 //!
-//! Run by the tracing thread. Outlives one process: the next one goes on in the same folder.
+//! Run by the tracing thread. This state outlives one process, because the next process goes on in
+//! the same folder.
 
 use crate::disk::{Event, Naming, Node, SECTOR};
 use std::collections::BTreeMap;
@@ -41,8 +42,8 @@ impl Watched {
         Watched { root, folders, files: 0, calls: 0, said: String::new(), events: Vec::new(), seen }
     }
 
-    /// The folder and the rest of an absolute path, or of one inside an open folder. None if it is
-    /// elsewhere.
+    /// Splits an absolute path, or one inside an open folder, into a watched folder and the rest.
+    /// Returns none if the path leads elsewhere.
     pub fn place(&self, base: Option<usize>, path: &Path) -> Option<(usize, Option<String>)> {
         let (mut folder, inside) = match base {
             _ if path.is_absolute() => (0, path.strip_prefix(&self.root).ok()?),
@@ -74,7 +75,7 @@ impl Watched {
         self.name(folder, Naming::Create(name.to_owned(), node));
     }
 
-    /// Path of a folder.
+    /// Returns the path of a folder.
     pub fn path(&self, folder: usize) -> PathBuf {
         let above = |names: &BTreeMap<String, Node>| {
             let mut names = names.iter();
@@ -84,7 +85,7 @@ impl Watched {
         found.map_or_else(|| self.root.clone(), |(number, name)| self.path(number).join(name))
     }
 
-    /// Contents of a file, if it has a name.
+    /// Returns the contents of a file, if it has a name.
     pub fn real(&self, file: usize) -> Option<Vec<u8>> {
         let named = |names: &BTreeMap<String, Node>| {
             let mut names = names.iter();
@@ -100,7 +101,7 @@ impl Watched {
         !self.folders[folder].contains_key(name) && self.path(folder).join(name).exists()
     }
 
-    /// A write that the process did not live to see returning.
+    /// Notes the end of a write that had not returned when the process ended.
     pub fn unfinished_write(&mut self, call: u64, file: usize) {
         let real = self.real(file).unwrap_or_default();
         let begun = self.events.iter().rev().find_map(|event| match event {
@@ -112,13 +113,13 @@ impl Watched {
         let differs = bytes.iter().zip(real).position(|(a, b)| a != b);
         let mut count = differs.unwrap_or(bytes.len().min(real.len()));
         if count < bytes.len() {
-            // Sectors are written whole; what is the same of the next one was so before.
+            // Sectors are written whole; equal bytes in the next sector were there before.
             count = ((offset + count as u64) / SECTOR * SECTOR).saturating_sub(offset) as usize;
         }
         self.events.push(Event::Wrote { call, file, count, durable: false });
     }
 
-    /// All files as they are.
+    /// Collects the contents of all files.
     pub fn find(&self, folder: usize, prefix: &str, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in fs::read_dir(self.path(folder)).expect("the folder") {
             let entry = entry.expect("a name");
@@ -134,7 +135,7 @@ impl Watched {
         }
     }
 
-    /// Bytes on the child's standard output.
+    /// Takes bytes from the child's standard output.
     pub fn say(&mut self, bytes: &[u8]) {
         self.said.push_str(&String::from_utf8_lossy(bytes));
         while let Some(end) = self.said.find('\n') {

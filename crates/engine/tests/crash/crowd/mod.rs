@@ -5,18 +5,18 @@
 //! | file | idea |
 //! |---|---|
 //! | this one | what transactions do, and the clients |
-//! | `pending` | commits in their three forms; the errors that each may be told |
+//! | `pending` | commits in their three forms; the errors that each may get |
 //! | `check` | what must hold of the rows after recovery |
 //!
 //! Transactions write, delete, take savepoints and go back to them, read keys and ranges, commit or
-//! roll back. A rollback to a savepoint takes writes back; what was read before it counts all the
-//! same. Clients commit by blocking, or go on with other transactions while the earlier ones wait
-//! for a callback or a future.
+//! roll back. A rollback to a savepoint takes writes back; earlier reads still count. Clients
+//! commit by blocking, or go on with other transactions while the earlier ones wait for a callback
+//! or a future.
 //!
-//! A delete of a shared key leaves no version in it, so it leaves one in a second row, which names
-//! the deleter. A reader that read that row would depend on the deleter for that row's sake. Half
-//! of the readers in the paged engine therefore learn the deleter from `Deleters` instead, which no
-//! transaction knows of.
+//! A delete of a shared key leaves no version in the key, so it writes one into a second row, which
+//! names the deleter. A reader of that row would depend on the deleter because of the row. Half of
+//! the readers in the paged engine therefore learn the deleter from `Deleters` instead, which the
+//! database does not know.
 
 mod check;
 mod pending;
@@ -33,7 +33,7 @@ use pending::{Judge, Pending, Promise};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// Client and number of its transaction. Number zero: the key was never written.
+/// A client and the number of its transaction. Number 0 means that the key was never written.
 type Version = (u64, u64);
 
 /// A write of a shared key.
@@ -44,15 +44,15 @@ struct Change {
     is_delete: bool,
 }
 
-/// Work of one transaction, without what it took back.
+/// Work of one transaction, without what it rolled back.
 #[derive(Debug, Default, Clone)]
 struct Attempt {
     own: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     read: Vec<Version>,
     /// At most one for each shared key.
     shared: Vec<Change>,
-    /// True if it has seen that another transaction changed what it had read (memory engine). Then
-    /// it may not commit.
+    /// True if the transaction has seen that another one changed what it had read (memory engine).
+    /// If so, it may not commit.
     is_doomed: bool,
 }
 
@@ -71,11 +71,11 @@ struct Log {
 const SHARED: u64 = 5;
 
 /// For each shared key the last transaction that deleted it. Written and read under the key's lock,
-/// so it is right whenever the key is seen to be absent: a transaction deletes no version of its
-/// own, so taking the delete back leaves the key present.
+/// so an entry is right whenever the key is seen to be absent: no transaction deletes its own
+/// version, so a rollback of the delete leaves the key present.
 ///
-/// A view has no lock: the key may have been written and deleted again since it opened. Its reader
-/// goes by what is said here if it was said before the view opened too.
+/// A view has no lock: the key may have been written and deleted again since the view opened. So a
+/// reader with a view uses an entry only if it is the same as before the view opened.
 type Deleters = [Mutex<Version>; SHARED as usize];
 
 /// The content of `Deleters` before a view opened.
@@ -122,8 +122,8 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// The version of a shared key in which `txn` has found this value; `before` if it reads
-    /// through a view.
+    /// Returns the version of a shared key in which `txn` has found this value. `before` is given
+    /// if `txn` is a view.
     fn version(
         &self,
         (txn, before): (&Transaction, Option<&DeletersBefore>),
@@ -148,7 +148,7 @@ impl Scene<'_> {
         *self.deleters[number as usize].lock().expect("no panic")
     }
 
-    /// The versions of all shared keys, by a range.
+    /// Reads the versions of all shared keys, by a range.
     fn scan(
         &self,
         (txn, before): (&Transaction, Option<&DeletersBefore>),
@@ -165,7 +165,7 @@ impl Scene<'_> {
         found.map(|(number, found)| self.version((txn, before), random, number, found.as_deref())).collect()
     }
 
-    /// A transaction that writes.
+    /// Runs a transaction that writes.
     fn body(&self, txn: &Transaction, random: &mut Rng, version: Version) -> Result<Attempt, Error> {
         let mut attempt = Attempt::default();
         let mut savepoints: Vec<(Savepoint, Attempt)> = Vec::new();
@@ -245,7 +245,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// A transaction that only reads.
+    /// Runs a transaction that only reads.
     fn reader(
         &self,
         (txn, before): (&Transaction, Option<&DeletersBefore>),
@@ -264,8 +264,8 @@ impl Scene<'_> {
         Ok(seen)
     }
 
-    /// A client with this many transactions, or until the first error that says that the device has
-    /// crashed.
+    /// Runs a client with `count` transactions, or until the first error that says that the device
+    /// has crashed.
     fn client(&self, seed: u64, (client, count): (u64, usize), log: &mut Log) {
         let mut random = Rng::with_seed(seed ^ client << 40);
         let session = self.database.session();
@@ -294,7 +294,7 @@ impl Scene<'_> {
         let txn = self.database.begin_with(TransactionOptions { read, access, ..Default::default() })?;
         let seen = self.reader((&txn, before.as_ref()), random)?;
         if read == Read::Durable {
-            // However it ends: it was shown nothing else.
+            // A reader of durable versions was shown no others, however it ends.
             log.shown.extend(seen);
             return pending.commit(txn, Promise::Nothing, 0, random);
         }
@@ -329,7 +329,7 @@ impl Scene<'_> {
     }
 }
 
-/// Several clients until a crash at a step that the seed picks, recovery, and the check.
+/// Runs several clients until a crash at a step that the seed picks, recovers, and checks.
 pub fn crash_once(engine: EngineKind, log: LogKind, seed: u64) {
     let mut random = Rng::with_seed(seed ^ 0xc0de);
     let machine = Machine::new(engine, seed, Background::Threads).with_log(log).perhaps_high(seed);
@@ -340,8 +340,8 @@ pub fn crash_once(engine: EngineKind, log: LogKind, seed: u64) {
     crash(machine, seed, (clients, 200), &mut random, prepare);
 }
 
-/// A few transactions of several clients, and a crash at write or sync number `nth` of the log;
-/// whether it came to that.
+/// Runs a few transactions of several clients, with a crash at write or sync number `nth` of the
+/// log. Returns whether there was such a call.
 pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
     let mut random = Rng::with_seed(seed ^ nth << 32 ^ 0xc0de);
     let machine =
@@ -359,8 +359,8 @@ pub fn crash_at_sync(seed: u64, kind: Kind, nth: u64) -> bool {
     crash(machine, seed.wrapping_add(nth), (3, 14), &mut random, prepare)
 }
 
-/// Runs clients, each with a number of transactions, until the crash that `prepare` arranges;
-/// whether there was one.
+/// Runs clients, each with a number of transactions, until the crash that `prepare` arranges.
+/// Returns whether there was a crash.
 fn crash(
     machine: Machine,
     seed: u64,

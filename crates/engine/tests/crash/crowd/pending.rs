@@ -1,9 +1,9 @@
-//! The commits of one client, in their three forms, and the errors that calls may be told.
+//! The commits of one client, in their three forms, and the errors that calls may return.
 //!
-//! Every commit tells its outcome once: a callback in the order of its session's commits, a future
-//! when it is awaited. Before the crash a call fails only because transactions are in each other's
-//! way, or a small log in NVRAM is full. After it every outcome is told as well; then only what the
-//! crash explains may fail.
+//! Every commit reports its outcome once: to a callback in the order of its session's commits, or
+//! to a future when it is awaited. Before the crash a call fails only because transactions
+//! conflict, or a small log in NVRAM is full. After the crash every outcome is still reported, and
+//! a call may fail only for reasons that the crash explains.
 
 use super::{Log, Version};
 use crate::common::{Rng, block_on};
@@ -71,7 +71,7 @@ pub enum Promise {
     Nothing,
     Wrote(u64),
     Shown(Vec<Version>),
-    /// There must be none.
+    /// The commit must not succeed.
     Refused,
 }
 
@@ -86,7 +86,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// Number zero: the transaction only reads.
+    /// Notes the outcome of a commit. Number 0 is a transaction that only reads.
     fn hear(
         &mut self,
         judge: &Judge,
@@ -128,7 +128,7 @@ impl<'a> Pending<'a> {
     /// Commits in one of the three forms.
     ///
     /// # Errors
-    /// If it blocks and fails for the crash.
+    /// If the commit blocks and fails because of the crash.
     pub fn commit(
         &mut self,
         txn: Transaction,
@@ -158,7 +158,7 @@ impl<'a> Pending<'a> {
         Ok(())
     }
 
-    /// Hears what is known now.
+    /// Notes the outcomes that are known now.
     pub fn poll(&mut self) {
         self.session.poll();
         let mut context = Context::from_waker(Waker::noop());
@@ -172,7 +172,7 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// Waits until every commit has told its outcome, also after the crash.
+    /// Waits until every commit has reported its outcome, even after the crash.
     pub fn finish(mut self, log: &mut Log) {
         self.session.drain().expect("the database is open");
         for (future, promise, number) in std::mem::take(&mut self.futures) {

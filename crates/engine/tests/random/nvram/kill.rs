@@ -1,9 +1,9 @@
-//! kill -9 of a process whose log is in an emulated region, in a file: whatever it has told of is
-//! there after opening again.
+//! kill -9 of a process whose log is in an emulated region, in a file: every commit that it has
+//! printed is there after the next opening.
 //!
-//! The process is this test's own program, told by its environment to run `child` alone. That
-//! everything was persisted is not shown here, for the kernel keeps a killed process's pages; the
-//! crash suite shows it.
+//! The process is this test's own program, which runs only `child`. This test does not show that
+//! everything was persisted, because the kernel keeps a killed process's pages; the crash suite
+//! shows that.
 
 use super::{RING, small};
 use crate::common::{self, contents, key};
@@ -26,8 +26,7 @@ fn value(thread: u64, number: u64) -> Vec<u8> {
     [&number.to_le_bytes()[..], &vec![thread as u8; length]].concat()
 }
 
-/// Writes until it is killed, and says on its standard output what was acknowledged. Does nothing
-/// in an ordinary run.
+/// Writes until it is killed, and prints each acknowledged commit. Does nothing in an ordinary run.
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -48,7 +47,7 @@ fn child() {
                             txn.put(table, format!("last-{thread}"), number.to_le_bytes())
                         })
                         .expect("a commit");
-                    // The parent, which kills it, may have closed the pipe.
+                    // The parent, which kills this process, may have closed the pipe.
                     if writeln!(std::io::stdout(), "acknowledged {thread} {number}").is_err() {
                         return;
                     }
@@ -71,7 +70,7 @@ fn run(folder: &Path, engine: EngineKind, log: LogKind, enough: usize) -> [Optio
         .expect("a child");
     let stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     let (mut told, mut count) = ([None; THREADS as usize], 0);
-    // What was in the pipe when it died was acknowledged too.
+    // A line that was in the pipe when the child died is an acknowledged commit too.
     for line in stdout.split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
         let words: Vec<&str> = line.split(' ').collect();

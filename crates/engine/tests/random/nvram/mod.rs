@@ -1,8 +1,8 @@
-//! Stores over logs in NVRAM: a log that cannot grow, full again and again, and what may be in the
-//! way of making room.
+//! Stores over logs in NVRAM: a log that cannot grow and is full again and again, and transactions
+//! that are in the way of making room.
 //!
-//! What stores promise over any log is in `api`, `model`, `serial` and `crash`, which run over
-//! these too.
+//! The tests `api`, `model`, `serial` and `crash` check what stores promise over any log, and run
+//! over these logs too.
 
 mod kill;
 mod room;
@@ -23,10 +23,10 @@ suite! {
     sizes_that_are_too_small_are_named,
 }
 
-/// The smallest ring of the paged engine's pages, for each stream.
+/// Bytes of each stream's ring: the smallest that the paged engine's pages allow.
 pub const RING: u64 = 256 << 10;
 
-/// A database over it.
+/// Options of a database over such a ring.
 pub fn small(engine: EngineKind) -> Options {
     let options = crate::common::with_streams(options_for(engine), 2);
     let mut options = crate::common::with_memory(options, RING);
@@ -40,9 +40,9 @@ pub fn open(directory: &Arc<dyn Directory>, options: &Options) -> Database {
     Database::open_in(directory.clone(), options.clone()).expect("open")
 }
 
-/// A log in NVRAM fails without a device call that the engine has made. Calls that meet what the
-/// failed commit left behind say so all the same, and do not wait for it: keys that it has locked,
-/// versions whose fate is not known, a transaction that cannot be rolled back.
+/// A log in NVRAM fails without a device call of the engine. Calls that meet what the failed commit
+/// left behind must still return the log's failure and not wait: keys that it has locked, versions
+/// whose outcome is not known, a transaction that cannot be rolled back.
 fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
     for lock_release in [LockRelease::Early, LockRelease::AfterDurable] {
         let device = SimDevice::new(1);
@@ -59,8 +59,8 @@ fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
         is_poisoned("a commit", database.put(&table, key(0), "value"));
         is_poisoned("a read of what it wrote", database.get(&table, key(0)).map(drop));
         is_poisoned("a commit that was under way", other.commit().map(drop));
-        // The memory engine has put nothing in its place, and the paged engine cannot undo what it
-        // wrote.
+        // The memory engine has not installed the other transaction's value, and the paged engine
+        // cannot undo it.
         match database.get(&table, key(1)) {
             Ok(found) => assert_eq!((engine, found), (EngineKind::Memory, None)),
             refused => is_poisoned("a read of what that one wrote", refused.map(drop)),
@@ -72,7 +72,7 @@ fn a_failed_log_is_the_reason_that_every_later_call_gives(engine: EngineKind) {
     }
 }
 
-/// A directory without a device.
+/// Makes a directory without a device.
 pub fn in_memory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }

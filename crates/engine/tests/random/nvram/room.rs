@@ -9,7 +9,7 @@ use katydid_device::{SimDevice, Survival};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// A test of the paged engine, over each kind.
+/// Makes tests of the paged engine, each over every kind of log in NVRAM.
 macro_rules! paged {
     ($($case:ident),* $(,)?) => {
         mod paged {
@@ -41,7 +41,7 @@ fn alone() -> Options {
     Options { lock_wait: Duration::from_millis(5), ..small(EngineKind::Paged) }
 }
 
-/// Writes until there is no room; how often, and the error.
+/// Writes until there is no room. Returns the number of writes, and the error.
 fn fill(txn: &Transaction, table: &Table, from: u64) -> (u64, Error) {
     for number in from.. {
         if let Err(error) = txn.put(table, key(number), vec![number as u8; 500]) {
@@ -70,7 +70,7 @@ fn a_transaction_larger_than_the_log_is_told_so_and_can_end_either_way() {
     let (count, error) = fill(&txn, &table, 0);
     assert_eq!(pinned_by(&error), txn.id());
     assert!(count > 50, "{count} fit");
-    // It may go on with what it has.
+    // The transaction may go on with what it has.
     assert_eq!(txn.get(&table, key(0)).unwrap(), Some(vec![0; 500]));
     txn.rollback().unwrap();
     assert_eq!(contents(&database, &table).len(), 1);
@@ -96,7 +96,7 @@ fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
     let refused = (0..10_000).find_map(|number| database.put(&table, key(number), vec![1; 200]).err());
     assert_eq!(pinned_by(&refused.expect("the log is full")), old.id());
     assert!(database.stat().unwrap().log.fullness.expect("in NVRAM") >= 700);
-    // What is left is for those who have written, and for reading.
+    // The room that is left is for transactions that have written, and reads need none.
     old.put(&table, "older", "2").unwrap();
     assert!(database.get(&table, key(0)).unwrap().is_some());
     old.commit().unwrap();
@@ -106,8 +106,8 @@ fn whoever_holds_the_logs_head_is_named_and_can_go_on() {
     assert_eq!(database.get(&table, "older").unwrap(), Some(b"2".to_vec()));
 }
 
-/// The transaction that holds the log's head waits for a lock of one that is about to write its
-/// first record: the latter must not wait for room then.
+/// The transaction that holds the log's head waits for a lock of a transaction that is about to
+/// write its first record. The latter must then not wait for room.
 fn nobody_waits_for_a_transaction_that_waits_for_him() {
     let (directory, options) = (in_memory(), small(EngineKind::Paged));
     let database = open(&directory, &options);
@@ -127,7 +127,7 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
             head.commit()
         });
         has_begun.recv().expect("the thread runs");
-        // It has only read, and would wait for a minute if the head did not wait for it.
+        // The reader has not written, and would wait for a minute if the head did not wait for it.
         let error = reader.put(table, "mine", "1").expect_err("there is no room");
         pinned_by(&error);
         reader.rollback().unwrap();
@@ -136,7 +136,8 @@ fn nobody_waits_for_a_transaction_that_waits_for_him() {
     });
 }
 
-/// Transactions that have written, as many as are let in, and all that they find room for.
+/// Begins transactions that write, as many as are let in, until there is room for no further
+/// record.
 fn fill_with_many(database: &Database, table: &Table) -> Vec<Transaction> {
     let mut open = Vec::new();
     let refused = (0..).find_map(|nth| {
@@ -189,7 +190,7 @@ fn a_full_log_of_unfinished_transactions_is_opened_again() {
     device.freeze();
     drop((open, table, database));
     let mut device = device.reopen_with(1, Survival::Random);
-    // Openings that crash, each in another place, use no room up that the last one needs.
+    // Openings that crash, each in another place, use up no room that the last opening needs.
     for round in 0..12 {
         let steps = 3 + round * 17 % 90;
         if let Some(memory) = device.nvram("log/log.nvram").filter(|_| round % 3 > 0) {
@@ -226,7 +227,8 @@ fn checkpoints_that_free_nothing_use_no_room_up() {
         }
     }
     for round in 0..300 {
-        // Either is right: there may be room, but it may not be what the oldest one needs to end.
+        // Both outcomes are right: the checkpoint may find room, but must not take the room that
+        // the oldest transaction needs to end.
         assert!(matches!(database.checkpoint(), Ok(_) | Err(Error::LogFull { .. })));
         if round % 30 == 0 {
             assert!(matches!(database.put(&table, "more", [1; 200]), Err(Error::LogFull { .. })));
@@ -236,8 +238,8 @@ fn checkpoints_that_free_nothing_use_no_room_up() {
     database.put(&table, "more", "1").unwrap();
 }
 
-/// The transaction's records are wiped out behind its back. Only one that remembers too little
-/// notices.
+/// The test wipes out the transaction's records in the log. Only a transaction that keeps too
+/// little undo in memory notices.
 fn rolling_back_reads_no_log() {
     for undo_bytes in [1 << 20, 0] {
         let mut options = alone();
@@ -253,8 +255,8 @@ fn rolling_back_reads_no_log() {
             txn.delete(&table, key(number * 7 + 1)).unwrap();
         }
         let memory: NvRegion = device.nvram("log/log.nvram").expect("a region").region();
-        // The records: behind the header, and where there are entries and pointers to the ends,
-        // between these.
+        // The records lie behind the header. In a log with entries and pointers to the ends, they
+        // lie between these.
         let records = match common::log() {
             LogKind::NvEntries | LogKind::NvLogging => {
                 let heap = 4096 + RING / 8;
@@ -285,7 +287,7 @@ fn a_transaction_larger_than_its_stream_is_refused_and_nothing_of_it_is_there() 
             for _ in 0..3 {
                 let error = database.put(&table, "long", vec![1; 300_000]).expect_err("it does not fit");
                 assert!(error.to_string().contains("larger than the limit of"), "{log}: {error}");
-                // Open transactions keep no room here.
+                // In the memory engine open transactions keep no room.
                 for number in 0..100 {
                     database.put(&table, key(number), vec![1; 4000]).unwrap();
                 }
