@@ -1,11 +1,11 @@
 //! Time of an append in NVRAM:
 //! `cargo run --release -p katydid-wal --example nvram_append -- [FOLDER] [THREADS]`.
 //!
-//! Records of 120 bytes, header included, appended to each kind of log and waited for, in a region
-//! in a file, emulated without added latency; and beside them the same bytes copied one behind the
-//! other into such a region, written back and fenced, which is the least that it can take. Each
-//! thread has a session, and a part of the plain region, of its own. Rounds alternate; the least,
-//! and the median, in ns for each record of a thread.
+//! The program appends records of 120 bytes, header included, to each kind of log, with and without
+//! waiting for them. Each log is in a region in a file, emulated without added latency. As a lower
+//! bound, the program copies the same bytes one behind the other into such a region, writes them
+//! back and fences. Each thread has its own session, and its own part of the plain region. Rounds
+//! alternate. The output is the least and the median time, in ns for each record of a thread.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_wal::{Append, Durability, Kind, Log, LogKind, MediumSettings, NvramOptions, Options};
@@ -68,7 +68,7 @@ fn measure(folder: &std::path::Path, threads: u64) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Nanoseconds for each of the `COUNT` records of a thread, of the slowest.
+/// Nanoseconds for each of the `COUNT` records of the slowest thread.
 fn round(threads: u64, work: impl Fn(u64) + Sync) -> f64 {
     let barrier = Barrier::new(threads as usize);
     let took: Vec<Duration> = std::thread::scope(|scope| {

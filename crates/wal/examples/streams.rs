@@ -1,8 +1,8 @@
 //! Rates of the parts of a log of several streams:
 //! `cargo run --release -p katydid-wal --example streams -- append|tell|replay [FOLDER]`.
 //!
-//! Nothing is waited for but the processor: the log is in memory, unless a folder is named, which
-//! is made and should be removed afterwards.
+//! Only the processor limits these rates: the log is in memory, unless a folder is named. The
+//! program makes that folder, which should be removed afterwards.
 
 use katydid_device::{Directory, FileDirectory, MemoryDirectory, Method};
 use katydid_wal::{Append, CommitStamp, Dependencies, Durability, FileOptions, Kind, Log, Options};
@@ -29,7 +29,7 @@ fn memory(streams: u16, options: Options) -> Outcome<Log> {
     Ok(Log::open_in(Arc::new(MemoryDirectory::new()), Options { streams, ..options })?)
 }
 
-/// A ring that takes all that is appended.
+/// Options with a ring that takes all appended bytes.
 fn roomy() -> Options {
     Options {
         medium: FileOptions { ring_bytes: 64 << 20, ..FileOptions::default() }.into(),
@@ -38,7 +38,8 @@ fn roomy() -> Options {
     }
 }
 
-/// An append without a stamp beside those of commits that depend on none, one and two positions.
+/// Compares an append without a stamp with appends of commits that depend on no, one and two
+/// positions.
 fn append() -> Outcome<()> {
     const COUNT: u32 = 200_000;
     let payload = [7; 100];
@@ -83,8 +84,8 @@ fn append() -> Outcome<()> {
     Ok(())
 }
 
-/// Two threads on two streams, each transaction depending on one of the other stream: appended,
-/// queued, told.
+/// Two threads append, queue and acknowledge transactions on two streams. Each transaction depends
+/// on one of the other stream.
 fn tell() -> Outcome<()> {
     const COUNT: u64 = 2_000_000;
     let log = memory(
@@ -128,7 +129,7 @@ fn tell() -> Outcome<()> {
     });
     let rate = 2.0 * COUNT as f64 / begun.elapsed().as_secs_f64();
     println!("appended, queued and told: {:.2} million a second", rate / 1e6);
-    // What the queue alone costs.
+    // Measures the cost of the queue alone.
     let mut session = log.streams()[0].session()?;
     let mut places = Vec::new();
     for number in 0..1000 {

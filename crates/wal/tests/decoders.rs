@@ -1,5 +1,5 @@
 //! Decoders refuse what they cannot read; they do not panic or allocate without bound, whatever the
-//! bytes. One that hangs is ended, and named, by `cargo xtask ci`.
+//! bytes. `cargo xtask ci` ends a decoder that hangs, and names it.
 
 use fastrand::Rng;
 use katydid_device::testing::{memory, seed};
@@ -8,8 +8,8 @@ use katydid_wal::testing::fuzz_targets;
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Bytes that a decoder may allocate for one input beside 64 times its length: less than the
-/// lengths that mutation puts into headers.
+/// Bytes that a decoder may allocate for one input, in addition to 64 times the input's length.
+/// Mutation puts greater lengths than this into headers.
 const MEMORY_MAX: usize = 4 << 20;
 
 fn fed((name, call): (&str, fn(&[u8])), input: &[u8]) {
@@ -41,7 +41,7 @@ fn mutate(samples: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
                 input[at..at + width].copy_from_slice(&number[..width]);
             }
             4 => {
-                // A header's field, at its place.
+                // Changes a field of a header, at its offset.
                 let at = at / 8 * 8;
                 let width = 8.min(input.len() - at);
                 let number = numbers[random.usize(..numbers.len())].to_le_bytes();

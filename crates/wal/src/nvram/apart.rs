@@ -8,9 +8,9 @@
 //! |---|---|
 //! | 1. admission, and a place in the heap: an arena is held until the end | no other thread |
 //! | 2. the object is copied there | no other thread |
-//! | 3. the session's mark announces a reservation, and one `fetch_add` gives the position | scans see a hole |
+//! | 3. the mark announces a reservation, and one `fetch_add` gives the position | scans see a hole |
 //! | 4. the entry is stored, not set | no other thread |
-//! | 5. the mark says that the position is filled | scans pass it; commits persist object and entry |
+//! | 5. the mark says: position filled | scans pass it; commits persist object and entry |
 //!
 //! In `nv_logging` step 3 comes before step 2, and the thread persists the object after step 2. In
 //! step 4 the thread sets the entry and persists it, so the mark of step 5 says that the position

@@ -1,7 +1,7 @@
-//! Every decoder of what a device holds, as a function of bytes, with valid samples to mutate.
+//! Every decoder of a device's bytes, as a function of bytes, with valid samples to mutate.
 //!
-//! Used by the fuzzer and by `tests/decoders.rs`. Sums are mended here after a mutation, since
-//! nothing gets far without.
+//! Used by the fuzzer and by `tests/decoders.rs`. Checksums are corrected here after a mutation,
+//! because decoders refuse everything else at once.
 
 use crate::consumers::{self, ConsumerPlace};
 use crate::control::{CONTROL_NAME, ControlState, FORMAT_VERSION};
@@ -56,13 +56,13 @@ fn state(segments: u64) -> ControlState {
     }
 }
 
-/// Some records in a row, of all parts, from a position on.
+/// Returns consecutive records, of all parts, from a position on.
 fn records(from: Lsn, count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in 0..count {
         let kind = if number == 0 { Kind::RESTART } else { Kind::USER };
         let durable = from.plus(bytes.len() as u64 / 2);
-        // A record of `number` has bytes for that many dependencies at least.
+        // Record `number` has bytes for at least its number of dependencies.
         let stamp = CommitStamp::new(number as u64);
         let chain = match number % 3 {
             2 => Chain::Commit { stamp, dependencies: number as u16 / 2 },
@@ -97,8 +97,8 @@ fn mend(bytes: &mut [u8]) -> Option<usize> {
     Some(record::padded_len(len))
 }
 
-/// Gives each record in the bytes of a log, which begin at `from`, a matching sum. What is no
-/// record at its place is left as it is.
+/// Gives each record in the bytes of a log, which begin at `from`, a matching sum. Bytes that are
+/// no record at their place are left as they are.
 pub fn mend_records(bytes: &mut [u8], from: Lsn) {
     let mut at = 0;
     while at + HEADER_BYTES <= bytes.len() {
@@ -123,7 +123,7 @@ fn decode_record(input: &[u8]) {
     }
 }
 
-/// The first bytes of a block, sealed.
+/// Returns a sealed block that begins with these bytes.
 fn sealed(input: &[u8], magic: &[u8; 8]) -> Box<Block> {
     let mut block = Box::new([0; SEALED_BYTES]);
     let used = input.len().min(SEALED_BYTES);
@@ -139,7 +139,7 @@ fn put(directory: &MemoryDirectory, file: &str, bytes: &[u8]) {
     assert!(outcome.is_ok(), "memory takes everything");
 }
 
-/// Looks at a log with one file exchanged.
+/// Inspects a log in which one file has this content.
 fn look(file: &str, content: &[u8]) {
     let directory = log_of(&records(Lsn::ZERO, 40));
     put(&directory, file, content);
@@ -169,7 +169,8 @@ const CONSUMER_STREAMS: [usize; 3] = [1, 480, 481];
 /// Bytes of each block of a consumer's place that are part of a sample.
 const CONSUMER_BYTES: usize = 128;
 
-/// The number of streams, and the beginning of each block.
+/// Samples of a consumer's slot: the index of the number of streams, and the beginning of each
+/// block.
 fn consumer_samples() -> Vec<Vec<u8>> {
     let sample = |(nth, streams): (usize, &usize)| {
         let from = (0..*streams as u64).map(|stream| Lsn::new(48 * (stream % 3))).collect();
@@ -181,7 +182,7 @@ fn consumer_samples() -> Vec<Vec<u8>> {
     CONSUMER_STREAMS.iter().enumerate().map(sample).collect()
 }
 
-/// Decodes a slot of such blocks, then opens a log that has it as the place of a consumer.
+/// Decodes a slot made of such a sample, and then opens a log whose consumer has that slot.
 fn decode_consumer(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
     let streams = CONSUMER_STREAMS[usize::from(first) % CONSUMER_STREAMS.len()];
@@ -198,7 +199,7 @@ fn decode_consumer(input: &[u8]) {
     }
 }
 
-/// Opens a log with this slot of a consumer, looks at the consumer, moves and trims.
+/// Opens a log with this slot of a consumer, reads and moves the consumer, and trims.
 fn open_with_consumer(slot: &[u8]) {
     let directory = log_of(&records(Lsn::ZERO, 4));
     put(&directory, &format!("{}fuzz", consumers::PREFIX), &[slot, &[0; SEALED_BYTES]].concat());
@@ -276,7 +277,7 @@ mod tests {
         let inspection = inspect(&directory).unwrap();
         assert!(inspection.finding.is_ok());
         assert_eq!(inspection.records().unwrap().map(Result::unwrap).count(), 40);
-        // The transaction of the second record.
+        // Changes the transaction of the second record.
         content[48 + 24] ^= 1;
         assert!(inspect(&log_of(&content)).unwrap().finding.is_err());
         mend(&mut content[48..]);

@@ -1,7 +1,7 @@
 //! The limit of an inserter's rate: header, checksum and copy, without an inserter.
 //!
-//! Real threads. No thread finds out what is filled and none makes room: the rings are written over
-//! and over.
+//! Real threads. No thread finds out what is filled, and no thread makes room: the rings are
+//! written over and over.
 
 use super::rate::{Tally, batch, on_threads};
 use katydid_kernels::lsn::Lsn;
@@ -60,10 +60,10 @@ fn payload(number: usize, record: usize) -> Vec<u8> {
     vec![number as u8; record.saturating_sub(HEADER_BYTES)]
 }
 
-/// The durable frontier, if there were one: each header says how far it had got.
+/// Stands for the durable frontier, which each header stores.
 static DURABLE: AtomicU64 = AtomicU64::new(0);
 
-/// Puts a record as an inserter does: the checksum first, then the place, then the copies.
+/// Puts a record as an inserter does: the checksum first, then the reservation, then the copies.
 #[inline]
 fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let durable = Lsn::new(DURABLE.load(Ordering::Acquire));
@@ -91,7 +91,7 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
 mod tests {
     use super::*;
 
-    /// It wrote behind the ring, in a release build.
+    /// In a release build a larger record was written beyond the end of the ring.
     #[test]
     fn a_record_larger_than_the_ring_is_refused() {
         let time = Duration::from_millis(1);

@@ -1,9 +1,9 @@
 //! Logs that begin at a high position, without the bytes that would lie below it.
 //!
-//! One thread, while nothing else has the log open. What it leaves is an interrupted creation: a
+//! One thread, while no other has the log open. [`begin_at`] leaves an interrupted creation: a
 //! control file of incarnation 0, which names another start than 0, and no segments. The next
-//! opening finishes the creation from that start. So no code but the format's own writes such a
-//! log, and no option of a program leads here.
+//! opening finishes the creation from that start. Only the format's own code writes such a log, and
+//! no option of a program makes one.
 
 use crate::control::{CONTROL_NAME, Control, ControlState, read};
 use crate::error::OpenError;
@@ -12,11 +12,11 @@ use crate::segment::header::index_of_name;
 use katydid_device::Directory;
 use katydid_kernels::lsn::Lsn;
 
-/// Makes the log in `directory`, which holds nothing that is needed, begin at `start` when it is
-/// opened next. Its identity stays.
+/// Makes the log in `directory` begin at `start` when it is opened next. The log loses its records,
+/// and keeps its id.
 ///
 /// # Errors
-/// [`OpenError::Device`], and what a damaged control file is refused with.
+/// [`OpenError::Device`], and the errors for a damaged control file.
 ///
 /// # Panics
 /// If `start` is no multiple of 8, or above [`Lsn::LIMIT`].

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 /// The load of real threads: inserts, with nothing but `work` between two of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// All of them insert.
+    /// Number of threads, all of which insert.
     pub threads: usize,
     /// Sizes of records.
     pub sizes: Sizes,
     /// Other work between two inserts of a thread, in [turns](turns_in_a_microsecond).
     pub work: u64,
-    /// For about how long.
+    /// Approximate duration of the run.
     pub time: Duration,
 }
 
@@ -31,13 +31,13 @@ pub struct Load {
 pub struct Tally {
     /// Inserted records.
     pub records: u64,
-    /// Their bytes, headers included.
+    /// Bytes of the inserted records, headers included.
     pub bytes: u64,
-    /// From the first thread's beginning to the last one's end.
+    /// Seconds from the beginning of the first thread to the end of the last one.
     pub seconds: f64,
     /// The fewest and the most records of one thread.
     pub of_one_thread: (u64, u64),
-    /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
+    /// Bytes that the filled frontier went by crawling, and by hopping, with `Grasshopper`.
     pub travelled: (u64, u64),
 }
 
@@ -53,9 +53,9 @@ impl Tally {
     }
 }
 
-/// Inserts with real threads, and one more that tracks if the design has such a thread. After each
-/// insert, outside the measured design but within the time, `look` is called with the rig and the
-/// number of the thread's insert.
+/// Inserts with real threads, and runs the tracker if the design has one. After each insert, `look`
+/// is called with the rig and the number of the thread's insert; its time is part of the measured
+/// time.
 ///
 /// # Panics
 /// If the options are not of a log in files: only such a log has its ring in memory.
@@ -103,14 +103,15 @@ impl Drop for StopTracking<'_> {
     }
 }
 
-/// Records between two looks at whether the time is over: that word is looked at seldom, the clock
-/// never.
+/// Records between two looks at the flag that ends the run. Threads read that flag seldom, and no
+/// clock.
 pub(super) fn batch(largest: usize) -> u64 {
     (8192 / largest as u64).clamp(1, 64)
 }
 
-/// Runs on each of `threads` threads what `begin` makes of its number, again and again until the
-/// time is over. It returns the number of its records and their bytes.
+/// Calls `begin` with the number of each of `threads` threads, and runs the function that it
+/// returns on that thread, again and again until the time is over. That function returns the number
+/// of its records and their bytes.
 pub(super) fn on_threads<B>(threads: usize, time: Duration, begin: impl Fn(usize) -> B + Sync) -> Tally
 where
     B: FnMut() -> (u64, u64),
@@ -121,7 +122,7 @@ where
         let (mut records, mut bytes) = (0, 0);
         ready.wait();
         let since = Instant::now();
-        // However late it begins, it does something.
+        // A thread that begins late still runs once.
         loop {
             let done = act();
             records += done.0;
@@ -138,7 +139,7 @@ where
         ready.wait();
         let since = Instant::now();
         while let Some(left) = time.checked_sub(since.elapsed()).filter(|left| !left.is_zero()) {
-            // A token that was left ends it early.
+            // A park token that was left over ends the park early.
             std::thread::park_timeout(left);
         }
         stop.store(true, Ordering::Relaxed);
@@ -147,8 +148,8 @@ where
         };
         workers.into_iter().map(join).collect()
     });
-    // With more threads than cores some begin late: a rate of each thread's own time would count
-    // what they never did.
+    // With more threads than cores some begin late. The sum of rates by each thread's own time
+    // would be higher than the rate of all.
     let first = all.iter().map(|thread| thread.2).min();
     let last = all.iter().map(|thread| thread.3).max();
     let seconds = first.zip(last).map_or(0.0, |(first, last)| last.duration_since(first).as_secs_f64());
@@ -174,8 +175,7 @@ pub fn turns_in_a_microsecond() -> f64 {
     (0..20).map(|_| one()).fold(0.0, f64::max)
 }
 
-/// Arithmetic, each turn on the result of the one before: it looks at no clock and touches no
-/// memory.
+/// Does arithmetic, each turn on the result of the turn before, without a clock and without memory.
 #[inline(never)]
 fn other_work(turns: u64) {
     let mut number = turns;
@@ -189,13 +189,14 @@ fn other_work(turns: u64) {
 /// into a ring of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct SoloCost {
-    /// The header with its checksum.
+    /// Nanoseconds for the header with its checksum.
     pub prepare_ns: f64,
-    /// The copies.
+    /// Nanoseconds for the copies.
     pub copy_ns: f64,
 }
 
-/// Measures that, `times` times over, each of `threads` threads with a ring of its own; the means.
+/// Measures the cost of `times` inserts on each of `threads` threads, each with a ring of its own.
+/// Returns the means.
 ///
 /// # Panics
 /// If a record is larger than the ring.
@@ -279,7 +280,8 @@ mod tests {
                 "{inserter}: {tally:?}"
             );
             let rig = rig(&options, 1);
-            // More than the ring holds, and one record larger than a physical one may be.
+            // Inserts more than the ring holds, and one record larger than a physical record may
+            // be.
             let mut session = rig.session(0);
             let again =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rig.session(0).insert(&[7; 72])));

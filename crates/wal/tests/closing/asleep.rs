@@ -1,10 +1,11 @@
 //! Waits until every thread of the process sleeps, so that nothing more happens until the test does
-//! something. No clock: the kernel says which threads sleep, and a thread that was woken between
-//! two looks has slept once more often.
+//! something. There is no clock: the kernel says which threads sleep, and a thread that was woken
+//! between two looks has a greater count of sleeps.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held by each test that uses [`wait_until_all_sleep`]: threads of another test never all sleep.
+/// Held by each test that uses [`wait_until_all_sleep`]: the threads of another test would never
+/// all sleep.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -13,7 +14,7 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// Number of looks after which a thread that is still awake will never sleep.
 const LOOKS_MAX: usize = 1_000_000;
 
-/// Returns when every other thread sleeps, and has at two looks, one after the other.
+/// Returns when every other thread has slept at two looks in a row, without waking up between them.
 pub fn wait_until_all_sleep() {
     let mut before = None;
     for _ in 0..LOOKS_MAX {
@@ -37,7 +38,7 @@ fn looks() -> Option<Vec<(String, String)>> {
         if name == own {
             continue;
         }
-        // One that has just ended has no status.
+        // A thread that has just ended has no status.
         let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { return None };
         let line = |start: &str| status.lines().find(|line| line.starts_with(start)).unwrap_or_default();
         if !line("State:").contains('S') {

@@ -1,5 +1,5 @@
-//! Many threads call whatever there is while others close, in no order, over and over. The
-//! directory itself notices what comes too late.
+//! Many threads make every kind of call while others close, in no order, over and over. The
+//! directory itself notices calls that come too late.
 
 use crate::asleep::alone;
 use crate::held::Opening;

@@ -1,10 +1,10 @@
 //! A directory that holds up one chosen device call of one chosen thread, and that notices calls
 //! made after the directory's lock was given back.
 //!
-//! Each opening of a log gets a directory of its own ([`Opening`]) over the same memory. What it
-//! calls *changing* is each call after which another opening could find something else than before:
-//! it counts those inside, and when the opening's lock is dropped none may be inside, and none may
-//! come later.
+//! Each opening of a log gets a directory of its own ([`Opening`]) over the same memory. A call is
+//! *changing* if another opening could find something else after it than before. The directory
+//! counts the changing calls under way: when the opening's lock is dropped none may be under way,
+//! and none may come later.
 
 use katydid_device::nvram::{NvRegion, Persistence};
 use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result, WriteMode};
@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Threads whose calls are counted until one call is held up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadFilter {
-    /// Those of threads that have called [`enlist`].
+    /// Threads that have called [`enlist`].
     Enlisted,
-    /// Those of threads of this name.
+    /// Threads of this name.
     Named(&'static str),
 }
 
@@ -38,7 +38,7 @@ thread_local! {
     static ENLISTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// This thread's calls are the ones that [`ThreadFilter::Enlisted`] means.
+/// Makes this thread one of those that [`ThreadFilter::Enlisted`] selects.
 pub fn enlist() {
     ENLISTED.set(true);
 }
@@ -51,7 +51,7 @@ struct Watched {
     /// Set when the lock of the outermost directory was dropped.
     ended: AtomicBool,
     faults: Mutex<Vec<String>>,
-    /// Run by the next changing call, inside of it.
+    /// The next changing call runs this function.
     hook: Mutex<Hook>,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Debug for Hook {
     }
 }
 
-/// A call held up, by name, and how to let it go on.
+/// A call that is held up, with its name and the channel that lets it go on.
 #[derive(Debug)]
 pub struct Held {
     pub call: String,
@@ -96,7 +96,7 @@ struct WatchedFile {
 #[derive(Debug)]
 struct WatchedLock {
     inner: Option<Box<dyn DirectoryLock>>,
-    /// That of the outermost directory.
+    /// The state of the opening; only in the lock of the outermost directory.
     watched: Option<Arc<Watched>>,
 }
 
@@ -143,7 +143,7 @@ impl Watched {
         if let Some(Plan { reached, leaves, leave, .. }) = self.take_if_reached()
             && reached.send(Held { call: what(), leave }).is_ok()
         {
-            // Dropped without a word if the test has failed.
+            // If the test has failed, the channel is closed without a message.
             leaves.recv().ok();
         }
         let hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner).0.take();
@@ -166,8 +166,8 @@ impl Opening {
     }
 
     /// Holds up the call of `filter` before which `passing` changing calls have passed. The channel
-    /// tells of it when it was reached; it ends where none was, and [`Opening::expect_nothing`] was
-    /// called.
+    /// receives the call when it was reached. If no such call was reached,
+    /// [`Opening::expect_nothing`] closes the channel.
     pub fn hold(&self, filter: ThreadFilter, passing: usize) -> Receiver<Held> {
         let ((reached, is_reached), (leave, leaves)) = (channel(), channel());
         let plan = Plan { filter, passing, reached, leaves, leave };
@@ -175,12 +175,13 @@ impl Opening {
         is_reached
     }
 
-    /// Has the next changing call run this, as a device may run a logger or a panic hook.
+    /// Makes the next changing call run this function, as a device may run a logger or a panic
+    /// hook.
     pub fn hook(&self, hook: impl FnOnce() + Send + 'static) {
         self.watched.hook.lock().expect("no panic").0 = Some(Box::new(hook));
     }
 
-    /// No call is held up from now on, but for one that is.
+    /// Holds up no further call. A call that is held up already stays so.
     pub fn expect_nothing(&self) {
         drop(self.watched.plan.lock().expect("no panic").take());
     }
@@ -211,7 +212,7 @@ impl Opening {
 impl Directory for Opening {
     fn open(&self, name: &str, create: Create, method: Method) -> Result<Arc<dyn File>> {
         let open = || self.inner.open(name, create, method);
-        // Opening what exists changes nothing.
+        // Opening an existing file changes nothing.
         let inner = match self.inner.open(name, Create::Never, method) {
             Ok(found) if create != Create::New => found,
             Err(error) if create == Create::Never => return Err(error),

@@ -1,5 +1,5 @@
-//! Code that the device runs closes the log, or drops its last handle: it must not wait for the
-//! call that it is inside of.
+//! Code that the device runs closes the log, or drops its last handle. The thread must not wait for
+//! the device call that it is inside of.
 
 use crate::asleep::alone;
 use crate::held::Opening;

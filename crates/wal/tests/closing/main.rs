@@ -1,15 +1,15 @@
-//! Closing a log beside every other call on it: when the directory's lock was given back, nothing
-//! of the old opening reaches the directory.
+//! Closing a log beside every other call on it: after the directory's lock was released, no call of
+//! the old opening reaches the directory.
 //!
 //! | file | what |
 //! |---|---|
 //! | `held` | a directory that holds up one call, and notices calls that come too late |
-//! | `asleep` | waiting until nothing moves any more, without a clock |
-//! | `pairs` | each call held up at each of its device calls while a thread closes, and vice versa |
-//! | `beside` | many threads, unordered |
+//! | `asleep` | waiting until every thread sleeps, without a clock |
+//! | `pairs` | each call held up at each of its device calls while a thread closes, and the reverse |
+//! | `beside` | many threads, in no order |
 //! | `inside` | closing from inside a device call |
 
-#![cfg(not(miri))] // It asks the kernel which threads sleep.
+#![cfg(not(miri))] // The tests ask the kernel which threads sleep.
 
 mod asleep;
 mod beside;
@@ -22,7 +22,8 @@ use katydid_wal::{
     NvramOptions, Options, Record,
 };
 
-/// Small files, so that few records make segments, and no thread with a timer.
+/// Options with small files, so that few records make segments, and with no thread that has a
+/// timer.
 pub fn options(log: LogKind, background: Background) -> Options {
     let settings = MediumSettings {
         files: FileOptions {
@@ -48,7 +49,7 @@ pub fn options(log: LogKind, background: Background) -> Options {
 /// Bytes of a record's payload.
 pub const PAYLOAD: usize = 1000;
 
-/// Appends records of which the first four bytes say their number. Returns the end of the last one.
+/// Appends records whose first four bytes are their number. Returns the end of the last one.
 pub fn append(log: &Log, numbers: std::ops::Range<u32>) -> Result<Lsn, Error> {
     let mut session = log.first().session()?;
     let mut end = log.first().reserved();
@@ -65,13 +66,13 @@ pub fn number(record: &Record) -> u32 {
     u32::from_le_bytes(record.payload[..4].try_into().expect("four bytes"))
 }
 
-/// Returns whether a call on a log that another thread closes may end like this: well, or with the
-/// error of a closed log.
+/// Returns whether a call on a log that another thread closes may have this outcome: success, or
+/// the error of a closed log.
 pub fn is_fine(outcome: &Result<(), Error>) -> bool {
     matches!(outcome, Ok(()) | Err(Error::Closed))
 }
 
-/// Appends, and waits until it is durable.
+/// Appends records, and waits until they are durable.
 pub fn make_durable(log: &Log, numbers: std::ops::Range<u32>) -> Result<(), Error> {
     let end = append(log, numbers)?;
     log.first().wait(end, Durability::Durable)

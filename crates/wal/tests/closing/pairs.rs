@@ -15,8 +15,8 @@ use std::task::{Context, Poll, Waker};
 /// Call of a thread on an open log.
 type Call<L> = (&'static str, fn(&L) -> Result<(), Error>);
 
-/// A log of one kind: how it is opened and filled, what can be called, and what must be there
-/// afterwards.
+/// A log of one kind: how it is opened and filled, which calls can be made, and which records must
+/// exist afterwards.
 struct Subject<L> {
     name: String,
     open: Box<dyn Fn(Arc<dyn Directory>) -> L>,
@@ -27,12 +27,12 @@ struct Subject<L> {
     others: Vec<Call<L>>,
 }
 
-/// Acknowledged before anything else happens.
+/// Number of records that are acknowledged before any other call.
 const KEPT: u32 = 40;
 
 impl<L: Clone + Send + Sync> Subject<L> {
     /// Holds up the device call number `passing` of `first` while another thread makes the `second`
-    /// call. Whether there is such a call.
+    /// call. Returns whether `first` makes such a device call.
     fn attempt(&self, filter: ThreadFilter, first: Call<L>, second: Call<L>, passing: usize) -> bool {
         let memory = MemoryDirectory::new();
         let opening = Opening::of(&memory);
@@ -46,7 +46,7 @@ impl<L: Clone + Send + Sync> Subject<L> {
                 enlist();
                 let outcome = first.1(log);
                 if filter != ThreadFilter::Enlisted {
-                    // Another thread may be about to do what this one has asked for.
+                    // Another thread may be about to do work that this thread has requested.
                     wait_until_all_sleep();
                 }
                 opening.expect_nothing();
@@ -106,7 +106,7 @@ fn poll(log: &Log) -> Result<(), Error> {
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => {
-            // With the caller's own threads there is no other.
+            // If the log has no threads of its own, no other thread does this work.
             log.run_background();
             log.first().wait(end, Durability::Durable)
         }
@@ -177,7 +177,8 @@ fn of_log(kind: LogKind, background: Background) -> Subject<Log> {
             let small = found.iter().flatten().filter(|record| record.payload.len() == 1004).map(number);
             let small: Vec<u32> = small.collect();
             assert!(found.iter().all(Result::is_ok), "{found:?}");
-            // A call that trims leaves none of those that were acknowledged, the others all.
+            // A call that trims leaves none of the acknowledged records; all other calls leave all
+            // of them.
             let is_trimmed = log.first().start() > log.first().recovery().start
                 || small.first().is_none_or(|first| *first >= KEPT);
             assert!(is_trimmed || small.starts_with(&(0..KEPT + 2).collect::<Vec<_>>()), "{small:?}");
@@ -201,14 +202,14 @@ fn no_call_of_a_log_in_nvram_reaches_the_directory_after_close() {
     }
 }
 
-/// Closing also waits for what the log's own threads do for others.
+/// Closing also waits for the work that the log's own threads do for other threads.
 #[test]
 fn no_thread_of_the_log_reaches_the_directory_after_close() {
     let _alone = alone();
     let subject = of_log(LogKind::Disk, Background::Threads);
     for name in ["katydid-log-maintenance", "katydid-log-syncer"] {
-        // Closing leads itself where the syncer gets no processor in time, so once may not be
-        // enough.
+        // The closing thread leads itself if the syncer gets no processor in time, so one attempt
+        // may not be enough.
         let mut held = 0;
         for _ in 0..100 {
             let calls = calls().into_iter().filter(|(name, _)| ["request", "raise_reserve"].contains(name));
@@ -245,7 +246,7 @@ fn of_streams() -> Subject<Log> {
         check: |log| {
             let from: Vec<_> = log.streams().iter().map(Stream::start).collect();
             let report = log.replay(&from, &|_| Ok::<(), ()>(()), &|_| {}).expect("all can be read");
-            // Perhaps not all streams before the others were closed.
+            // Perhaps not all streams were trimmed before the log was closed.
             let is_trimmed = from.iter().any(|start| start.get() > 0);
             assert!(is_trimmed || report.records >= u64::from(KEPT), "{report:?}");
         },
@@ -267,8 +268,8 @@ fn no_call_of_a_log_of_two_streams_reaches_the_directory_after_close() {
     of_streams().all_pairs();
 }
 
-/// Appenders in NVRAM store past the gate, but no other opening gets the memory while one of them
-/// may.
+/// Appenders in NVRAM store without passing the gate, but no other opening gets the memory while an
+/// appender may store.
 #[test]
 fn memory_is_given_back_when_no_session_is_left_that_could_store_there() {
     let _alone = alone();

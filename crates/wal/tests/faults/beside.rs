@@ -1,4 +1,4 @@
-//! Failures beside the way of a commit: background threads, wakers, callbacks.
+//! Failures off the path of a commit: background threads, wakers, callbacks.
 
 use katydid_device::{Fault, SimDevice, Verb};
 use katydid_wal::{

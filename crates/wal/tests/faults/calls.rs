@@ -1,4 +1,4 @@
-//! One call on the way of a commit fails, once, while callers of every kind wait; afterwards the
+//! One call on the path of a commit fails, once, while callers of every kind wait; afterwards the
 //! device works again.
 
 use crate::places::{Standstill, TestDevice};
@@ -8,8 +8,8 @@ use katydid_wal::{AppendError, Durability, Error, Log, Session, SyncKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A name, the fault of a write, and the fault of a sync. Where durable writes are used there is
-/// nothing else to fail.
+/// A name, the fault of a write, and the fault of a sync. If writes are durable by themselves,
+/// there is no sync that could fail.
 const FAULTS: &[(&str, Option<Fault>, Option<Fault>)] = &[
     ("a sync fails", Some(Fault::SyncIo), Some(Fault::SyncIo)),
     ("a write fails", Some(Fault::Io), None),
@@ -18,8 +18,8 @@ const FAULTS: &[(&str, Option<Fault>, Option<Fault>)] = &[
     ("a write is cut in its middle", Some(Fault::ShortWrite(11)), None),
 ];
 
-/// Sessions: the first is alone before the fault; then come those that block, wait for a future,
-/// and have callbacks.
+/// Numbers of the sessions. The first session is alone before the fault; then come sessions that
+/// block, sessions that wait for a future, and sessions that have callbacks.
 const BLOCKING: std::ops::Range<usize> = 1..4;
 const FUTURES: std::ops::Range<usize> = 4..7;
 const SESSIONS: usize = 9;
@@ -28,7 +28,7 @@ fn is_segment(name: &str) -> bool {
     name.starts_with("log.0")
 }
 
-/// Remembers the failure that a caller was told of.
+/// Notes the outcome that a caller got.
 fn hear(outcome: Result<(), Error>, told: &mut Acknowledged, upto: u64, causes: &Mutex<Vec<String>>) {
     match outcome {
         Ok(()) => told.acknowledged = told.acknowledged.max(upto),
@@ -37,7 +37,7 @@ fn hear(outcome: Result<(), Error>, told: &mut Acknowledged, upto: u64, causes: 
     }
 }
 
-/// Calls of one caller while the device stands still.
+/// Makes the calls of one caller while the device stands still.
 fn call(log: &Log, mut session: Session, number: usize, causes: &Arc<Mutex<Vec<String>>>) -> Acknowledged {
     let mut told = Acknowledged::default();
     let Ok(end) = append(&mut session, number as u64, &mut told) else { return told };
@@ -98,7 +98,7 @@ fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: O
             told[number] = caller.join().expect("no panic");
         }
     });
-    // All heard the same: the first.
+    // All callers got the same cause: the first.
     let mut causes = std::mem::take(&mut *causes.lock().expect("no panic"));
     let Some(Error::Poisoned { cause }) = log.poisoned() else { panic!("the log is not shut") };
     assert!(!causes.is_empty(), "nobody heard of it");
@@ -106,10 +106,11 @@ fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: O
     causes.dedup();
     assert_eq!(causes.len(), 1, "{causes:?}");
     assert!(causes[0].contains("log.0"), "{causes:?} names no segment");
-    // The device works again, and nothing of this log reaches it or is acknowledged any more.
+    // The device works again, but no call of this log reaches it, and nothing is acknowledged any
+    // more.
     let durable = log.first().durable();
-    // A call of the maintenance thread that was under way when the gate shut may still end: it
-    // prepares, and writes no record.
+    // A call of the maintenance thread that was under way when the gate shut may still end: that
+    // call prepares a segment, and writes no record.
     let reached = Arc::new(AtomicU64::new(0));
     let counted = reached.clone();
     device.fail_once(move |verb, name| {
@@ -132,14 +133,14 @@ fn fails(sync: SyncKind, place: &TestDevice, on_write: Option<Fault>, on_sync: O
     let refused = append(&mut session, 0, &mut told[0]);
     assert!(matches!(&refused, Err(AppendError::Poisoned { cause }) if first(cause) == causes[0]));
     assert_eq!((log.first().durable(), reached.load(Ordering::SeqCst)), (durable, 0));
-    // What is durable is read.
+    // Durable records can be read.
     check(&log, &told, "reading goes on");
     assert!(matches!(log.close(), Err(Error::Poisoned { .. })));
     drop((session, log));
     for (when, device) in device.later() {
         let log = Log::open_in(device.directory(), options(sync, place)).expect(&when);
         check(&log, &told, &when);
-        // And it is a log like any other.
+        // The log works like any other.
         let mut session = log.session().expect("session");
         let end =
             session.append(&katydid_wal::Append::new(katydid_wal::Kind::USER, &[])).expect("append").end;

@@ -1,5 +1,5 @@
 //! A future that is dropped, at whatever moment, changes nothing: the same calls reach the device,
-//! and the same is found on it.
+//! and the device has the same content afterwards.
 
 use crate::{Acknowledged, append, check, options, places};
 use katydid_device::SimDevice;
@@ -51,7 +51,7 @@ fn run(options: &Options, future_end: FutureEnd) -> Outcome {
                 kept.push(future);
             }
         }
-        // Several at a time, one of them alone.
+        // Some requests are served several at a time, some alone.
         if round % 4 != 1 {
             log.run_background();
             assert!(

@@ -3,20 +3,20 @@
 //!
 //! | file | what goes wrong |
 //! |---|---|
-//! | `calls` | one write or sync on the way of a commit, while callers of every kind wait for it |
+//! | `calls` | one write or sync on the path of a commit, while callers of every kind wait for it |
 //! | `steps` | any one call that changes the device, by its number, in a whole life of a log |
 //! | `opening` | reads of recovery |
-//! | `reads` | reads of what a failed write lost |
-//! | `stalls` | nothing, for a long time |
-//! | `futures` | nothing; the caller loses interest |
-//! | `beside` | threads, wakers and callbacks beside the way of a commit |
-//! | `wakers` | nothing, or a write; a waker drops the last handle, waits for the log, stands still |
-//! | `panics` | one call, which does not return but panics |
+//! | `reads` | reads of records that a failed write lost |
+//! | `stalls` | nothing fails; the device stands still for seconds |
+//! | `futures` | nothing fails; a caller drops its future |
+//! | `beside` | threads, wakers and callbacks off the path of a commit |
+//! | `wakers` | nothing, or a write; wakers drop the last handle, wait for the log, stand still |
+//! | `panics` | one call, which panics |
 //!
-//! The conditions are the same everywhere. What a caller was told is durable is found by the next
-//! opening, whatever happens to the machine. After a failed write or sync no caller is told of
-//! success any more, and all are told the first cause. The records that are found were appended,
-//! are whole, in the order of their session, and begin with the first one.
+//! All tests check the same conditions. The next opening finds every record that was acknowledged
+//! as durable, whatever happens to the machine. After a failed write or sync no call succeeds any
+//! more, and every caller gets the first cause. The records that are found were appended, are
+//! whole, are in the order of their session, and begin with the first one.
 
 mod beside;
 mod calls;
@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Small segments, and a ring with room for all that a test appends at once.
+/// Options with small segments, and a ring with room for all that a test appends at once.
 pub fn options(sync: SyncKind, place: &TestDevice) -> Options {
     Options {
         medium: FileOptions {
@@ -56,7 +56,7 @@ pub fn options(sync: SyncKind, place: &TestDevice) -> Options {
     }
 }
 
-/// Says so if the test fails in it.
+/// Runs `test` on every protocol and device, and prints which, so that a failure shows them.
 pub fn on_every_protocol_and_device(test: impl Fn(SyncKind, &TestDevice)) {
     for place in places::ALL {
         for sync in SyncKind::ALL {
@@ -79,7 +79,7 @@ pub struct Acknowledged {
     pub appended: u64,
     /// Number of acknowledged records.
     pub acknowledged: u64,
-    /// Number of records that may be gone, since that was asked for.
+    /// Number of records that may be gone, because a trim was called.
     pub trimmed: u64,
 }
 
@@ -95,8 +95,9 @@ pub fn append(
     Ok(appended.end)
 }
 
-/// Checks that the log has the first records of each session, but for what was trimmed: all
-/// acknowledged ones among them, none damaged and none that was never appended.
+/// Checks that the log has the first records of each session, except the trimmed ones. All
+/// acknowledged records must be among them, and no damaged record, and none that was never
+/// appended.
 pub fn check(log: &Log, told: &[Acknowledged], when: &str) {
     let mut found = vec![0; told.len()];
     for record in log.first().reader(log.first().start()).expect("reader") {
@@ -139,7 +140,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// The failure that everything later goes back to.
+/// Returns the text of the first failure, which caused this error.
 pub fn first(error: &katydid_device::Error) -> String {
     match &error.cause {
         katydid_device::Cause::Poisoned(earlier) => first(earlier),

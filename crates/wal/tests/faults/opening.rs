@@ -1,5 +1,5 @@
-//! Reads of recovery fail. That is the device's error and never taken for corruption, changes
-//! nothing of the records, and the next opening finds everything.
+//! Reads of recovery fail. Such a failure is an error of the device, never corruption. It changes
+//! no record, and the next opening finds everything.
 
 use crate::places::{Device, Plan, TestDevice, faulty};
 use crate::{Acknowledged, append, check, on_every_protocol_and_device, options};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 /// Time for which a place stays unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FaultDuration {
-    /// One read of it fails.
+    /// One read of the place fails.
     Once,
-    /// All do, until the device is mended.
+    /// All reads of the place fail until the device is repaired.
     Stays,
 }
 
-/// A log of several segments that was not closed, everything in it acknowledged.
+/// Makes a log of several segments that was not closed, and in which everything was acknowledged.
 fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Acknowledged>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
@@ -35,10 +35,10 @@ fn make(sync: SyncKind, place: &TestDevice) -> (Device, Vec<Acknowledged>) {
     (device, told)
 }
 
-/// A file and a part of it.
+/// The name of a file, and a range of its bytes.
 type Bytes = (String, Range<u64>);
 
-/// A directory of which read number `nth` fails, and where it was, once it has come to that.
+/// Returns a directory whose read number `nth` fails, and the place of that read once it was made.
 fn failing(
     inner: Arc<dyn Directory>,
     nth: usize,
@@ -96,7 +96,7 @@ fn each_read_fails(sync: SyncKind, place: &TestDevice, lasting: FaultDuration) {
                 refused += 1;
             }
             Ok(log) => {
-                // It was read again, and then it could be.
+                // Opening read the place again, with success.
                 assert_eq!(lasting, FaultDuration::Once, "{what}: nobody missed it");
                 check(&log, &told, &what);
             }

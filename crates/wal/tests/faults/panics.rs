@@ -1,5 +1,5 @@
-//! A call of the device panics, on whichever thread makes it: the log fails, says so to every
-//! caller, and closes.
+//! A call of the device panics, on any thread: the log fails, every caller gets an error, and the
+//! log can be closed.
 
 use crate::places::{Standstill, TestDevice};
 use crate::{Acknowledged, append, block_on, check, first, on_every_protocol_and_device, options};
@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex};
 
 const SESSIONS: u64 = 6;
 
-/// Final outcome of a caller: the number of its durable records, and the reason why it is no
-/// greater.
+/// Final outcome of a caller: the number of its durable records, and the error that ended them.
 #[derive(Debug, Default)]
 struct Heard {
     told: Acknowledged,
@@ -102,7 +101,7 @@ fn a_write_that_panics_fails_the_log_and_hangs_nobody() {
 #[test]
 fn a_sync_that_panics_fails_the_log_and_hangs_nobody() {
     on_every_protocol_and_device(|sync, place| {
-        // Elsewhere writes are durable by themselves.
+        // On all other devices writes are durable by themselves, and there is no sync.
         if !place.method.durable_writes() {
             (1..4).for_each(|nth| panics(sync, place, Verb::Sync, nth));
         }
@@ -124,8 +123,8 @@ fn a_question_that_panics_fails_the_log_and_hangs_nobody() {
     });
 }
 
-/// Closing by a thread that unwinds already is closing all the same, also if the device panics in
-/// it.
+/// A thread that is unwinding already closes the log like any other, even if the device panics
+/// meanwhile.
 #[test]
 fn the_last_handle_dropped_by_a_panic_closes_the_log() {
     on_every_protocol_and_device(|sync, place| {
@@ -153,7 +152,7 @@ fn the_last_handle_dropped_by_a_panic_closes_the_log() {
     });
 }
 
-/// A thread that waits is led by another, or leads for others; none of them is left behind.
+/// A waiting thread leads, or another thread leads for it; the panic leaves no thread waiting.
 #[test]
 fn those_who_wait_beside_a_write_that_panics_are_told() {
     on_every_protocol_and_device(|sync, place| {

@@ -1,8 +1,8 @@
 //! The devices that faults are tried on, and one way to put a fault into any of them.
 //!
-//! On the simulated device a fault is the device's own: a failed sync loses what it lost, and the
-//! machine can crash. Before real files stands a directory that fails instead of them; there the
-//! next opening finds what the system has.
+//! The simulated device makes faults itself: a failed sync loses bytes, and the machine can crash.
+//! Real files are behind a directory that fails instead of them; there the next opening finds the
+//! bytes that the operating system has.
 
 use katydid_device::{
     Cause, Create, Directory, DirectoryLock, Error, Fault, File, FileDirectory, Method, Result, SimDevice,
@@ -14,7 +14,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// Every device. A new one is one line.
+/// Every device. A new device needs one line here.
 pub const ALL: &[TestDevice] = &[
     TestDevice { name: "the simulated device, direct", method: Method::Direct, kind: Kind::Simulated },
     TestDevice { name: "the simulated device, buffered", method: Method::Buffered, kind: Kind::Simulated },
@@ -76,7 +76,7 @@ impl Device {
         }
     }
 
-    /// Contents of the device as far as programs see them; nothing of real files.
+    /// Contents of the simulated device, as programs see them; nothing for real files.
     pub fn image(&self) -> BTreeMap<String, Vec<u8>> {
         match self {
             Device::Simulated(device) => device.image(),
@@ -98,7 +98,7 @@ impl Device {
         }
     }
 
-    /// Writes and syncs stand still, or go on.
+    /// Makes writes and syncs stand still, or go on.
     pub fn stall(&self, stall: bool) {
         match self {
             Device::Simulated(device) => device.stall_writes(stall),
@@ -122,8 +122,8 @@ impl Device {
         }
     }
 
-    /// States that the next opening may find, with a name for each: where the machine can crash,
-    /// also those that a crash may leave.
+    /// Returns the states that the next opening may find, with a name for each. If the machine can
+    /// crash, these include the states that a crash may leave.
     pub fn later(&self) -> Vec<(String, Device)> {
         let Device::Simulated(device) = self else { return vec![("as it is".to_owned(), self.clone())] };
         let mut later = vec![("the process died".to_owned(), Device::Simulated(device.reopen_after_kill()))];
@@ -137,7 +137,7 @@ impl Device {
     }
 }
 
-/// Lets a device go on when it is dropped, also by a failing test.
+/// Lets a device go on when this guard is dropped, also by a failing test.
 pub struct Standstill<'a>(&'a Device);
 
 impl<'a> Standstill<'a> {
@@ -178,12 +178,13 @@ impl Plan {
         self.state.lock().expect("no panic")
     }
 
-    /// Reads fail for which `predicate` says so, by the file's name and the bytes.
+    /// Makes the reads fail for which `predicate` is true, by the file's name and the range of
+    /// bytes.
     pub fn fail_reads(&self, predicate: impl FnMut(&str, Range<u64>) -> bool + Send + 'static) {
         self.lock().reads = Some(Box::new(predicate));
     }
 
-    /// Waits out a stall; the fault of the call.
+    /// Waits until a stall is over. Returns the fault of the call.
     fn meet(&self, verb: Verb, name: &str) -> Option<Fault> {
         let mut state = self.lock();
         if state.stalling {
@@ -215,12 +216,12 @@ fn failure(fault: Fault, verb: Verb, name: &str) -> Error {
     Error::new(verb, name, cause)
 }
 
-/// A directory that fails as planned, before another one.
+/// Returns a directory that fails as planned, in front of another one.
 pub fn faulty(inner: Arc<dyn Directory>, plan: Arc<Plan>) -> Arc<dyn Directory> {
     Arc::new(Faulty { name: String::new(), plan, inner })
 }
 
-/// Files and directories that fail as planned, before real ones.
+/// Files and directories that fail as planned, in front of real ones.
 #[derive(Debug)]
 struct Faulty<T: ?Sized> {
     name: String,
@@ -331,7 +332,7 @@ impl File for Faulty<dyn File> {
     }
 
     fn method(&self) -> Method {
-        // It cannot fail, but its code may panic.
+        // This call cannot fail, but its code may panic.
         if self.plan.panics {
             self.plan.meet(Verb::Map, &self.name);
         }

@@ -1,4 +1,4 @@
-//! Reading what was appended and never written, after the log has failed or was closed.
+//! Reading records that were appended and never written, after the log has failed or was closed.
 
 use crate::{Acknowledged, append, on_every_protocol_and_device, options, payload};
 use katydid_device::{Fault, Verb};
@@ -25,7 +25,8 @@ fn records_that_a_failed_write_lost_are_told_as_poisoned_not_as_missing() {
         assert_eq!(log.first().reader(lost).expect("a reader").count(), 0, "{sync}");
         let second = append(&mut session, 0, &mut told);
         assert!(matches!(second, Err(AppendError::Poisoned { .. })), "{sync}: {second:?}");
-        // What was never appended is still told as that, and what was written is read.
+        // A position that was never appended still gets its own error, and written records can be
+        // read.
         let beyond =
             log.first().read(Lsn::new(log.first().reserved().get() + 8)).expect_err("there is nothing");
         assert!(matches!(beyond, Error::Read(ReadError::BeyondEnd { .. })), "{sync}: {beyond}");
@@ -37,7 +38,7 @@ fn records_that_a_failed_write_lost_are_told_as_poisoned_not_as_missing() {
             .expect("one was written")
             .expect("sound");
         assert_eq!(log.first().read(first.lsn).expect("it was written").payload, payload(0, 0), "{sync}");
-        // Closing says so, and changes nothing of it.
+        // Closing returns the failure, and changes no result of a read.
         log.close().expect_err("it has failed");
         let read = log.first().read(lost).expect_err("it was not written");
         assert!(matches!(read, Error::Poisoned { .. }), "{sync}: {read}");

@@ -1,6 +1,6 @@
 //! The device stands still for seconds, then goes on: an event and a metric say what it was doing,
-//! no caller is told of success meanwhile, and nothing is lost. The seconds are those of a clock
-//! that the test moves.
+//! no call succeeds meanwhile, and nothing is lost. The seconds are those of a clock that the test
+//! moves.
 
 use crate::places::Standstill;
 use crate::{Acknowledged, append, block_on, check, on_every_protocol_and_device, options};
@@ -9,7 +9,7 @@ use katydid_wal::{Durability, Log, Stalls};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-/// Keeps events.
+/// Collects events.
 #[derive(Default)]
 struct EventLog {
     heard: Mutex<Vec<String>>,
@@ -84,7 +84,8 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
             clock.advance(Duration::from_secs(4));
             let stalls = log.device_stalls();
             let stall = stalls.under_way.expect("a call under way");
-            // The log's next write or sync, or that of a segment prepared ahead.
+            // The call is the log's next write or sync, or one for a segment that is prepared
+            // ahead.
             let of_directory = stall.verb == Verb::SyncDirectory;
             assert!(of_directory || stall.subject.starts_with("log."), "{stall:?}");
             assert_eq!((stalls.longest, stall.lasts), (Duration::from_secs(4), Duration::from_secs(4)));
@@ -94,13 +95,13 @@ fn a_device_that_stalls_is_named_and_loses_nothing() {
             drop(standstill);
             callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
         });
-        // A segment may have been being prepared as well.
+        // The preparation of a segment may also be under way.
         while log.device_stalls().under_way.is_some() {
             std::thread::yield_now();
         }
         let Stalls { count, longest, .. } = log.device_stalls();
         assert!(count > 0 && longest == Duration::from_secs(4), "{count} stalls, longest {longest:?}");
-        // The thread that made the call reports it after that.
+        // The thread that made the call reports the stall after the call has ended.
         while heard(" took 4.0 s") <= over {
             std::thread::yield_now();
         }

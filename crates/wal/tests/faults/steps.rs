@@ -26,8 +26,8 @@ fn quiet(sync: SyncKind, place: &TestDevice) -> Options {
 /// First position with a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
-/// A device for one life: with buffered writes one on which the log was begun so that its positions
-/// pass [`HIGH`] in it.
+/// Returns a device for one life. With buffered writes the log on the device was begun so that its
+/// positions pass [`HIGH`] in that life.
 fn device(seed: u64, options: &Options) -> SimDevice {
     let device = SimDevice::new(seed);
     if options.method == Method::Direct {
@@ -47,7 +47,8 @@ enum End {
     Shut,
 }
 
-/// Tries again what was refused for lack of room; the fault strikes once, so it clears.
+/// Repeats a call that was refused for lack of room. The fault strikes once, so the repeated call
+/// succeeds.
 fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     for _ in 0..3 {
         match call() {
@@ -59,14 +60,14 @@ fn insist<T>(refused: &mut u32, mut call: impl FnMut() -> Result<T, Error>) -> R
     panic!("no space, and that does not clear");
 }
 
-/// Opens the log twice; each time appends over several segments, with every way to make durable,
-/// trims and closes.
+/// Opens the log twice. Each time appends over several segments, makes records durable in every
+/// way, trims and closes.
 fn live(device: &SimDevice, options: &Options, told: &mut Acknowledged) -> End {
     let mut refused = 0;
     match rounds(device, options, told, &mut refused) {
         Ok(()) => End::Closed { refused },
         Err(Error::Poisoned { .. }) => End::Shut,
-        // A call beside the path of a commit, about which no caller was told anything yet.
+        // The call was off the path of a commit, and no caller has got an outcome because of it.
         Err(Error::Device(error)) => {
             assert!(!matches!(error.cause, katydid_device::Cause::Crashed), "{error}");
             End::Shut
@@ -84,8 +85,8 @@ fn rounds(
     for _ in 0..2 {
         let log = match Log::open_in(device.directory(), options.clone()) {
             Ok(log) => log,
-            // Nothing was lost, so it may be tried again. (After a failed sync of names only the
-            // machine's restart tells which of them there are.)
+            // Nothing was lost, so the opening may be tried again. (After a failed sync of names
+            // only the machine's restart shows which names exist.)
             Err(OpenError::Device(error)) if error.is_no_space_ahead() => {
                 *refused += 1;
                 Log::open_in(device.directory(), options.clone()).expect("a second time there is room")
@@ -156,7 +157,7 @@ fn fail_at(options: &Options, step: u64, fault: Fault) -> Option<(Verb, String, 
     Some((verb, path, end))
 }
 
-/// Every protocol with direct and buffered writes.
+/// Runs `test` on every protocol with direct and buffered writes.
 fn each(mut test: impl FnMut(&Options)) {
     for place in &places::ALL[..2] {
         for sync in SyncKind::ALL {
@@ -184,8 +185,8 @@ fn no_room_at_any_step_loses_nothing_and_clears_where_it_was_met_ahead_of_use() 
         for step in 0..steps(options) {
             let Some((verb, path, end)) = fail_at(options, step, Fault::NoSpace) else { continue };
             println!("step {step}: no room to {verb} {path}: {end:?}");
-            // What is prepared and named ahead of use may find no room, and then does when there is
-            // some.
+            // A segment that is prepared and named ahead of use may find no room; a later attempt
+            // succeeds.
             if matches!(verb, Verb::Prepare | Verb::Open | Verb::Rename) {
                 met += 1;
                 assert!(matches!(end, End::Closed { .. }), "shut for a lack of room met ahead of use");
@@ -202,7 +203,7 @@ fn a_failure_at_any_step_loses_nothing_that_was_acknowledged() {
         for fault in [Fault::Io, Fault::SyncIo, Fault::ShortWrite(1)] {
             let mut shut = 0;
             turn += 1;
-            // Every step fails in one way on each, and in every way on some.
+            // With each protocol and device, every step fails in one of the three ways.
             for step in (0..steps(options)).filter(|step| (step + turn) % 3 == 0) {
                 let Some((verb, _, end)) = fail_at(options, step, fault) else { continue };
                 let is_write = matches!(verb, Verb::Write | Verb::Sync | Verb::SyncDirectory);

@@ -1,9 +1,9 @@
-//! Wakers that do what they must not be trusted not to do: drop the last handle, wait for the log,
-//! stand still, panic.
+//! Wakers that do things the log must be prepared for: they drop the last handle, wait for the log,
+//! stand still, or panic.
 //!
-//! A waker is a program's code, and what it drops is too: a task whose executor is gone drops its
-//! future, and with it the last handle of the log. Whatever it does, the log's own threads and the
-//! committing threads go on.
+//! A waker runs a program's code, also when it drops something: a task whose executor is gone drops
+//! its future, and with it the last handle of the log. Whatever a waker does, the log's own threads
+//! and the committing threads continue.
 
 use crate::places::TestDevice;
 use crate::{Acknowledged, append, check, on_every_protocol_and_device, options};
@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Far longer than anything here takes: what is not there by then hangs.
+/// Far longer than any step of these tests takes; a step that has not ended by then hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// A waker that does one thing, once; then says on which thread.
+/// A waker that runs `deed` once, and then sends the name of its thread.
 struct WakerAction {
     deed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     woken: Sender<Option<String>>,
@@ -46,8 +46,8 @@ fn poll(future: &mut Completion, waker: &Waker) -> Poll<Result<(), Error>> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 
-/// A future of a record that stands still on its way to the device, and the waker that was left
-/// with it.
+/// Returns a pending future of a record whose write stands still, and the channel to which its
+/// waker sends after `deed`.
 fn pending(
     log: &Log,
     end: Lsn,
@@ -59,8 +59,7 @@ fn pending(
     (future, told)
 }
 
-/// The last handle is dropped by the waker of its own future, while a later record is not written
-/// yet.
+/// The waker of a future drops the log's last handle, while a later record is not written yet.
 fn drops_the_last_handle(sync: SyncKind, place: &TestDevice, fault: Option<(Verb, Fault)>) {
     let device = place.make();
     let log = Log::open_in(device.directory(), options(sync, place)).expect("open");
@@ -108,14 +107,14 @@ fn a_waker_that_drops_the_last_handle_after_a_failed_write_closes_the_log() {
 #[test]
 fn a_waker_that_drops_the_last_handle_after_a_failed_sync_closes_the_log() {
     on_every_protocol_and_device(|sync, place| {
-        // Where writes are durable by themselves there is no sync to fail, and the last handle
-        // closes the log as always.
+        // If writes are durable by themselves, there is no sync that could fail, and the last
+        // handle closes the log as always.
         let verb = if place.method.durable_writes() { Verb::Write } else { Verb::Sync };
         drops_the_last_handle(sync, place, Some((verb, Fault::SyncIo)));
     });
 }
 
-/// Appends, waits, and opens the log's future again, while a waker stands still.
+/// Commits, closes the log, and opens it again, while a waker stands still.
 #[test]
 fn a_waker_that_stands_still_holds_up_no_commit_and_no_close() {
     on_every_protocol_and_device(|sync, place| {
@@ -128,7 +127,7 @@ fn a_waker_that_stands_still_holds_up_no_commit_and_no_close() {
         let ((entered, has_entered), (go, may_go)) = (channel(), channel::<()>());
         let (_future, woken) = pending(&log, end, move || {
             entered.send(()).expect("the test goes on");
-            // Until the test drops the other end.
+            // The waker blocks until the test drops the other end.
             let _over = may_go.recv();
         });
         device.stall(false);
@@ -169,7 +168,7 @@ fn a_waker_may_append_and_wait_for_the_log() {
     });
 }
 
-/// Those who commit and those who lead have other things to do.
+/// Committing threads and leaders must not run wakers.
 #[test]
 fn wakers_run_on_a_thread_of_their_own_also_after_a_failure() {
     on_every_protocol_and_device(|sync, place| {
@@ -214,8 +213,7 @@ fn a_waker_that_panics_loses_no_other() {
     log.close().expect("close");
 }
 
-/// Closing tells those who wait in futures; by then nothing of it is done on the thread that
-/// closes.
+/// Closing wakes every future, and the closing thread does not run the wakers.
 #[test]
 fn closing_wakes_every_future() {
     let device = SimDevice::new(1);
@@ -231,8 +229,8 @@ fn closing_wakes_every_future() {
     assert!(matches!(poll(&mut future, &again), Poll::Ready(Ok(()))));
 }
 
-/// Without threads of the log its callers would have to call wakers, at a moment when they may hold
-/// anything.
+/// Without threads of the log, callers would have to call wakers at a moment when they may hold
+/// latches.
 #[test]
 fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
     for sync in SyncKind::ALL {
@@ -261,7 +259,7 @@ fn without_threads_wakers_wait_for_the_call_that_stands_for_them() {
 }
 
 /// The executor of the standard library's example parks its thread, and its waker unparks it, with
-/// no flag beside the token.
+/// no flag beside the park token.
 #[test]
 fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
     on_every_protocol_and_device(|sync, place| {
@@ -270,7 +268,7 @@ fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
         std::thread::scope(|scope| {
             device.stall(true);
             let (done, is_done) = channel();
-            // The first leads or has the syncer lead, those after it park.
+            // The first thread leads or makes the syncer lead; the later threads park.
             for number in 0..3 {
                 let (log, done) = (&log, done.clone());
                 scope.spawn(move || {
@@ -287,7 +285,8 @@ fn a_wait_takes_no_token_from_the_executor_of_its_thread() {
             for _ in 0..3 {
                 if is_done.recv_timeout(HANGS).is_err() {
                     println!("{sync} on {}: a wait took a token that was not the log's", place.name);
-                    // Ends the test program: the scope would wait for the thread that hangs.
+                    // Ends the test program, because the scope would wait for the thread that
+                    // hangs.
                     std::process::exit(1);
                 }
             }

@@ -14,7 +14,8 @@ fn open(sync: SyncDesign) -> Log {
     Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open")
 }
 
-/// Two records that are in the operating system's cache: any sync makes both durable.
+/// Writes two records to the operating system's cache, where any sync makes both durable. Returns
+/// their ends.
 fn two_written(log: &Log) -> [Lsn; 2] {
     let mut session = log.session().expect("session");
     let ends =
@@ -81,7 +82,7 @@ fn threads_that_meet_are_counted() {
         let counters = log.counters();
         let what = format!("{sync:?}: {counters:?}");
         assert!(counters.slots <= counters.slot_threads, "a slot has a thread: {what}");
-        // The others were alone, or covered before they came.
+        // The other threads were alone, or their records were durable before they came.
         let flushes = THREADS * EACH - counters.slot_threads + counters.slots;
         let (made, served) = match sync {
             SyncDesign::Slotted { .. } => (counters.sync_locks, counters.sync_locks),
@@ -93,7 +94,8 @@ fn threads_that_meet_are_counted() {
     }
 }
 
-/// Syncs for five commits without a waiter, which one thread serves when all are requested.
+/// Returns the number of syncs for five commits without a waiter, which one thread serves when all
+/// are requested.
 fn syncs_of_requests(sync: SyncKind) -> u64 {
     let files = FileOptions { sync: sync.into(), ..FileOptions::default() };
     let options = Options {
@@ -147,16 +149,16 @@ fn commits_that_queue_behind_a_slow_write_are_synced_one_by_one() {
     assert_eq!(log.counters().syncs - before, 5);
 }
 
-/// Group commit by the worker (Cicada with P-WAL, III-B.2): five commits a group, and a time that
-/// is never over.
+/// Group commit by the worker (Cicada with P-WAL, III-B.2): five commits a group, and a time-out
+/// that is never reached.
 #[test]
 fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     let group = Group { commits: 5, bytes: 0, microseconds: 10_000_000 };
     let log = open(SyncDesign::Inline { group });
     let mut session = log.session().expect("session");
     let mut append = || session.append(&Append::new(Kind::USER, &[&[7; 100]])).expect("append").end;
-    // The time of the first group is over, because there was no write before it: a thread that
-    // waits writes that group, so that no thread of the log does.
+    // The time of the first group counts as over, because there was no write before it. A thread
+    // that waits writes that group, so that no thread of the log does.
     log.first().wait(append(), Durability::Durable).expect("durable");
     let before = log.counters();
     let mut told = Vec::new();
@@ -175,7 +177,8 @@ fn a_thread_with_commits_in_flight_writes_each_group_that_it_completes() {
     assert_eq!((after.syncs - before.syncs, after.sync_locks - before.sync_locks), (2, 2));
 }
 
-/// Writes for four units of commits without a waiter, the last of which is then waited for.
+/// Returns the number of writes for four units of commits without a waiter. The test then waits for
+/// the last commit.
 fn writes_of_units(group: Group) -> u64 {
     const UNIT: u64 = 64 << 10;
     const RECORD: u64 = 1 << 10;

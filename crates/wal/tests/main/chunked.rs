@@ -30,7 +30,7 @@ fn memory() -> Arc<dyn Directory> {
     Arc::new(MemoryDirectory::new())
 }
 
-/// Sessions that have streamed enough to be given chunks of many records.
+/// Returns sessions that have appended enough to get chunks of many records.
 fn streaming<const N: usize>(log: &Log) -> [katydid_wal::Session; N] {
     std::array::from_fn(|_| {
         let mut session = log.session().expect("session");
@@ -56,7 +56,7 @@ fn a_record_lies_above_what_it_depends_on_and_need_not_otherwise() {
         let above = low.append(&record).expect("append");
         let next = high.append(&record.prev(above.lsn)).expect("append");
         assert!(next.lsn > above.lsn, "a record lies above its previous one");
-        // Without a dependence, for a while, so that chunks are worth reserving.
+        // Appends without a dependency for a while, so that chunks are worth reserving.
         for _ in 0..20 {
             low.append(&record).expect("append");
             high.append(&record).expect("append");
@@ -69,8 +69,8 @@ fn a_record_lies_above_what_it_depends_on_and_need_not_otherwise() {
 fn chains_of_dependence_across_threads_are_in_log_order() {
     let directory = memory();
     let log = open(&directory);
-    // Each page is changed by all threads in turn; a change names the one before, as an engine's
-    // page latch lets it.
+    // All threads change each page in turn. A change names the change before it, which a page latch
+    // makes possible in an engine.
     let pages: Vec<std::sync::Mutex<(Lsn, u64)>> = (0..3).map(|_| Default::default()).collect();
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
@@ -120,7 +120,7 @@ fn padding_costs_less_than_a_fiftieth_under_load() {
                 let mut random = fastrand::Rng::with_seed(thread);
                 let payload = [0; 1000];
                 for number in 0..60_000 {
-                    // Mostly small, now and then a large one, as an engine's.
+                    // Most records are small, and some are large, like those of an engine.
                     let bytes = if random.u8(..50) == 0 { 1000 } else { random.usize(20..300) };
                     let end =
                         session.append(&Append::new(Kind::USER, &[&payload[..bytes]])).expect("append").end;
@@ -146,7 +146,7 @@ fn an_idle_session_delays_nobody_and_blocking_commits_lose_nothing() {
     let [mut idle, mut busy] = streaming(&log);
     for number in 0..100u64 {
         if number % 10 == 0 {
-            // Leaves a chunk open below what comes.
+            // Leaves a chunk open below the next record.
             idle.append(&Append::new(Kind::USER, &[&[3; 100]])).expect("append");
         }
         let end = busy.append(&Append::new(Kind::USER, &[&[4; 100]])).expect("append").end;

@@ -1,5 +1,5 @@
-//! Named consumers: their places outlive openings and crashes, are never ahead of what was
-//! acknowledged, and keep the log.
+//! Named consumers: their places survive openings and crashes, are never ahead of the acknowledged
+//! position, and retain the log.
 
 use katydid_device::{Create, Method, SimDevice, Survival};
 use katydid_wal::{Append, Background, Error, FileOptions, Kind, Log, Lsn, OpenError, Options, ReadError};
@@ -35,7 +35,7 @@ fn place(log: &Log) -> (u64, Lsn, bool) {
 }
 
 /// The machine crashes at each step of acknowledging: the place is the old one or the new one, and
-/// the log is there from it on, whatever was trimmed.
+/// the log has everything from that place on, whatever was trimmed.
 #[test]
 fn a_crash_leaves_a_place_that_was_acknowledged_and_the_log_from_there_on() {
     let mut crashed = 0;

@@ -1,5 +1,5 @@
-//! Files of every version of the format are kept in `tests/fixtures`. Those of the current version
-//! are read here, those of others are refused, through the public API.
+//! Files of every version of the format are kept in `tests/fixtures`. Through the public API, the
+//! files of the current version are read here, and those of other versions are refused.
 //!
 //! The test in `src/recover/tests/fixture.rs` makes the files of the current version.
 
@@ -16,7 +16,7 @@ fn folder(version: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(version)
 }
 
-/// A copy in memory, so that the kept files stay as they are.
+/// Returns a copy in memory, so that the kept files stay as they are.
 fn copy(version: &str) -> MemoryDirectory {
     let directory = MemoryDirectory::new();
     for entry in std::fs::read_dir(folder(version)).unwrap() {
@@ -80,7 +80,7 @@ fn version_2_is_read_and_goes_on() {
     log.close().unwrap();
 }
 
-/// Every file of the directory.
+/// Name and bytes of every file of the directory.
 fn content(directory: &MemoryDirectory) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| {
         let file = directory.open_read_only(&name).unwrap();

@@ -1,4 +1,5 @@
-//! Followers: only what is durable, in order, each record once; a waiting follower is told.
+//! Followers return only durable records, in order, each record once. A waiting follower is
+//! notified.
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::{
@@ -74,8 +75,8 @@ fn records_are_given_when_they_are_durable_and_not_before() {
     }
 }
 
-/// One thread appends and commits when the last record was given, another one waits for each: no
-/// wake-up is lost.
+/// One thread commits a record when the last one was returned, another thread waits for each
+/// record: no wake-up is lost.
 #[test]
 fn a_thread_that_waits_gets_every_record() {
     let memory = NvramOptions { bytes: 1 << 20, ..NvramOptions::default() };
@@ -99,7 +100,7 @@ fn every_record_is_given_to_a_thread_that_waits(log: &Log, setting: &str) {
     const RECORDS: u64 = 2_000;
     let mut follower = log.first().follow(log.first().start()).expect("follower");
     let given = Arc::new(AtomicU64::new(0));
-    // Not scoped: a scope would wait for a thread that hangs.
+    // The thread is not scoped, because a scope would wait for a thread that hangs.
     let waits = thread::spawn({
         let given = given.clone();
         move || {
@@ -109,7 +110,8 @@ fn every_record_is_given_to_a_thread_that_waits(log: &Log, setting: &str) {
             }
         }
     });
-    // Yields and does not sleep: the next record is to come while the follower begins to wait.
+    // The loop yields and does not sleep, so that the next record comes while the follower begins
+    // to wait.
     let is_given = |records| {
         let begun = Instant::now();
         while given.load(Ordering::SeqCst) < records && !waits.is_finished() {
@@ -140,7 +142,7 @@ fn a_future_is_woken_by_the_next_durable_record_and_forgotten_when_it_is_dropped
     }
     log.first().wait(append(&log, 0), Durability::Durable).expect("durable");
     log.run_background();
-    // A follower that is left may be told once too often, but no other's record is lost.
+    // A future that was dropped may have been woken once, but its record is not lost.
     let before = count.0.load(Ordering::SeqCst);
     {
         let mut next = pin!(follower.next_async());
@@ -224,7 +226,7 @@ fn a_follower_behind_the_start_is_told_so_unless_it_pins_the_log() {
     drop(pin);
     log.first().trim(log.first().durable()).expect("trim");
     let refused = loop {
-        // What its window holds was read before.
+        // The records in the reader's window were read before the trim.
         match follower.next() {
             Ok(_) => {}
             Err(error) => break error,

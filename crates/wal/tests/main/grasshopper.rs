@@ -11,7 +11,7 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
             inserter: InserterDesign::Grasshopper { hop_bytes: 4 << 10 },
             ..FileOptions::default()
         }
-        .into(), // Without a tracker nobody looks meanwhile.
+        .into(), // Without a tracker no thread looks meanwhile.
         background: Background::Caller,
         ..Options::default()
     };
@@ -30,7 +30,7 @@ fn lagging_behind_it_hops_and_keeping_up_it_crawls() {
         assert_eq!(counters.crawled + counters.hopped, log.first().reserved().since(opened));
         counters
     };
-    // When a thread looks at last, whole ranges lie behind.
+    // When a thread looks at last, whole ranges are filled.
     let lagging = append(800, false);
     assert!(lagging.hopped > 10 * lagging.crawled, "{lagging:?}");
     let keeping_up = append(800, true);

@@ -37,7 +37,7 @@ fn open(directory: &MemoryDirectory, options: Options) -> Result<Log, OpenError>
     Log::open_in(Arc::new(directory.clone()), options)
 }
 
-/// Appends records of 1 KiB until the log ends at or beyond `to`; all of them are durable then.
+/// Appends records of 1 KiB until the log ends at or beyond `to`; all records are durable then.
 fn fill(log: &Log, to: u64) -> Lsn {
     let mut session = log.session().expect("session");
     loop {
@@ -86,7 +86,7 @@ fn segments_double_up_to_the_full_size_and_are_used_again() {
             assert_eq!(bytes, sizes(index), "segment {index}");
         }
         assert!(log.space().on_disk <= end.get() + 3 * 128 * KIB, "{:?}", log.space());
-        // So that what follows is made of smaller segments.
+        // The trim makes smaller segments available for later ones.
         log.first().trim(end).expect("trim");
         log.close().expect("close");
         let found = inspect(&directory).expect("inspect");
@@ -98,8 +98,8 @@ fn segments_double_up_to_the_full_size_and_are_used_again() {
     assert!(lengths(&directory).iter().all(|(index, _)| *index > 3));
 }
 
-/// Each trimmed segment comes back at once, mostly for a larger size, and is found whole before
-/// anything was written into it.
+/// Each trimmed segment is used again at once, mostly with a larger size, and has its full length
+/// before anything is written into it.
 #[test]
 fn a_segment_that_is_used_again_has_the_length_of_its_new_place() {
     let directory = MemoryDirectory::new();
@@ -107,7 +107,7 @@ fn a_segment_that_is_used_again_has_the_length_of_its_new_place() {
         let log = open(&directory, options()).expect("open");
         let end = fill(&log, log.first().reserved().get() + 12 * KIB);
         log.first().trim(end).expect("trim");
-        // Whatever is prepared now is made of what was trimmed.
+        // The segments that are prepared now are made of trimmed ones.
         fill(&log, end.get() + KIB);
         while log.space().prepared < 40 * KIB {
             std::thread::yield_now();
@@ -135,8 +135,7 @@ fn a_log_keeps_the_sizes_that_it_was_made_with() {
     }
 }
 
-/// A segment of the size that another index has is not taken for sound, whatever its header says of
-/// itself.
+/// A segment with the size of another index is refused, whatever its header says.
 #[test]
 fn a_segment_of_another_size_is_refused_by_name() {
     let directory = MemoryDirectory::new();
@@ -152,7 +151,7 @@ fn a_segment_of_another_size_is_refused_by_name() {
     let mut header = vec![0; 4096];
     file.read_at(&mut header, 0).expect("read");
     file.prepare(48 * KIB, 64 * KIB).expect("prepare");
-    // The whole file under another index's name.
+    // Writes the whole file under the name of another index.
     let next = directory.open("log.0000000000000001", Create::Never, Method::Buffered).expect("open");
     next.write_at(&[IoSlice::new(&header)], 0, WriteMode::Durable).expect("write");
     match open(&directory, options()) {
@@ -164,8 +163,8 @@ fn a_segment_of_another_size_is_refused_by_name() {
     }
 }
 
-/// A full device leaves enough room in a young log for critical records that undo all that was ever
-/// appended, although far less is kept than the whole reserve.
+/// A young log on a full device has enough room for critical records that undo everything ever
+/// appended, although far less than the whole reserve is kept.
 #[test]
 fn a_young_log_on_a_full_device_has_room_to_undo_everything() {
     let device = SimDevice::new(1);

@@ -31,15 +31,15 @@ fn append(log: &Log, count: u64) -> Lsn {
     ends.last().expect("some")
 }
 
-/// Records that are there after a crash that keeps nothing which was not fenced, and where the log
-/// starts then.
+/// Returns the number of records after a crash that keeps only fenced bytes, and the start of the
+/// log then.
 fn kept(device: &SimDevice, log: LogKind) -> (usize, Lsn) {
     let device = device.reopen_with(0, Survival::DropAll);
     let log = Log::open_in(device.directory(), options(log)).expect("open");
     (records(&log), log.first().start())
 }
 
-/// Records from the start on, all of them whole.
+/// Returns the number of records from the start on, all of which must be whole.
 fn records(log: &Log) -> usize {
     let reader = log.first().reader(log.first().start()).expect("reader");
     let records: Result<Vec<_>, _> = reader.collect();

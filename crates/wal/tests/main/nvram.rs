@@ -1,5 +1,5 @@
-//! Logs in NVRAM: the conformance suite over each kind with each inserter, and what is refused when
-//! one is opened.
+//! Logs in NVRAM: the conformance suite over each kind with each inserter, and the logs that
+//! opening refuses.
 
 use katydid_device::nvram::Persistence;
 use katydid_device::{Directory, MemoryDirectory, NvramFault};
@@ -31,7 +31,7 @@ fn with(log: LogKind, settings: MediumSettings) -> Options {
 
 fn check(inserter: InserterKind) {
     for log in KINDS {
-        // To which all inserters are alike.
+        // These kinds have no choice of inserters.
         if log.lies_apart() && inserter != InserterKind::default() {
             continue;
         }
@@ -203,11 +203,12 @@ fn fill(session: &mut Session, bytes: usize, class: AppendClass) -> Vec<Appended
     }
 }
 
-/// Whichever of the two is full: no space, at once and typed; trimming helps; and what is kept for
-/// critical records is there.
+/// Whichever of the two is full: appends fail at once with `NoSpace`, trimming makes room, and
+/// critical records get the space that is kept for them.
 #[test]
 fn entries_and_heap_each_have_an_end() {
-    // Few entries for much heap, and the other way round. Bytes of each record.
+    // First few entries for a large heap, then many for a small one. The last number is the bytes
+    // of each record.
     for (bytes, entries, size) in [(1 << 20, 128, 40), (64 << 10, 1 << 14, 400)] {
         let few_entries = entries == 128;
         let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
@@ -233,11 +234,11 @@ fn entries_and_heap_each_have_an_end() {
                 log.first().fullness()
             );
             assert!(matches!(log.first().raise_reserve(8 << 10), Err(Error::NoSpace)));
-            // At least the reserve, in records as short as there may be.
+            // Critical appends get at least the reserve, with records of the shortest length.
             let critical = fill(&mut session, 0, AppendClass::Critical);
             assert!(critical.iter().map(|appended| appended.bytes).sum::<u64>() >= 1 << 10);
             assert!(log.first().fullness().is_some_and(|full| full > 900), "{:?}", log.first().fullness());
-            // Part of it, and then all.
+            // Trims a part of the log, and then all of it.
             let half = &normal[normal.len() / 2];
             log.first().wait(half.end, Durability::Durable).expect("wait");
             log.first().trim(half.first).expect("trim");
@@ -260,12 +261,13 @@ fn entries_of_an_existing_log_stay_as_many() {
     let log = log.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((log.first().recovery().records, log.first().recovery().segment_bytes), (101, 64 << 10));
     let mut session = log.session().expect("session");
-    // Half of the entries are kept for critical records, as many as may be.
+    // Half of the entries are kept for critical records, which is the maximum.
     assert!(fill(&mut session, 0, AppendClass::Normal).len() < 128);
     assert!(fill(&mut session, 0, AppendClass::Critical).len() > 64);
 }
 
-/// However often it crashes, and however much is squeezed into what openings left.
+/// The log can be opened however often it crashes, and however many records are put into the room
+/// that openings left.
 #[test]
 fn a_heap_without_room_can_be_opened() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
@@ -286,8 +288,8 @@ fn a_heap_without_room_can_be_opened() {
     assert!(fill(&mut log.session().expect("session"), 300, AppendClass::Normal).len() > 30);
 }
 
-/// The ring of entries and the heap go round many times, with openings between; short records and
-/// such of more than 64 KiB.
+/// The ring of entries and the heap go round many times, with openings between, and with short
+/// records and records of more than 64 KiB.
 #[test]
 fn records_that_lie_apart_go_round_and_round() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
@@ -351,7 +353,8 @@ fn records_that_lie_apart_go_round_and_round() {
     assert!(end > 10 * 8 * 512 && bytes > 20 * (512 << 10), "{end} positions, {bytes} bytes");
 }
 
-/// Files, as they are in production; emulated here.
+/// Makes a log in a real file (emulated NVRAM), applies `change` to the folder, and opens the log
+/// again.
 fn in_folder(change: impl FnOnce(&std::path::Path)) -> Result<Log, OpenError> {
     let folder = tempfile::tempdir().expect("folder");
     let log = Log::open(folder.path(), options(LogKind::NvRing)).expect("made");

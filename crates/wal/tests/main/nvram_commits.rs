@@ -1,8 +1,8 @@
-//! Logs in NVRAM whose appends only copy: one commit persists the records of all threads, and
-//! nothing else is told to be durable.
+//! Logs in NVRAM whose appends only copy: one commit persists the records of all threads, and no
+//! other record is acknowledged.
 //!
-//! Steps of the simulated memory are write-backs and fences; a crash that drops all keeps nothing
-//! but what was fenced.
+//! Steps of the simulated memory are write-backs and fences; a crash that drops all keeps only the
+//! bytes that were fenced.
 
 use katydid_device::nvram::SimNvram;
 use katydid_device::testing::seed;
@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Those whose appends persist nothing.
+/// The kinds whose appends persist nothing.
 const KINDS: [LogKind; 2] = [LogKind::NvRing, LogKind::NvEntries];
 const DURABLE: Durability = Durability::Durable;
 
@@ -48,7 +48,7 @@ fn made(options: Options) -> (SimDevice, SimNvram, Log) {
     (device, memory, log)
 }
 
-/// A payload that says whose record of which number it is.
+/// Returns a payload that names its session and its number.
 fn payload(number: u64, who: u64) -> Vec<u8> {
     let mut payload = [number.to_le_bytes(), who.to_le_bytes()].concat();
     payload.extend((0..number * 13 % 150).map(|at| (at ^ number ^ who << 4) as u8));
@@ -59,7 +59,8 @@ fn append(session: &mut Session, who: u64, number: u64) -> Appended {
     session.append(&Append::new(Kind::USER, &[&payload(number, who)]).txn(who)).expect("append")
 }
 
-/// Number of records of each of `N`; they must be whole, and begin with the first.
+/// Returns the number of records of each of `N` sessions. The records must be whole, and begin with
+/// the first one.
 fn found<const N: usize>(log: &Log, context: &str) -> [u64; N] {
     let mut counts = [0; N];
     for record in log.first().reader(log.first().start()).expect("reader") {
@@ -71,7 +72,7 @@ fn found<const N: usize>(log: &Log, context: &str) -> [u64; N] {
     counts
 }
 
-/// Records that exist if nothing survives that was not fenced.
+/// Returns the number of records of each session that exist if only fenced bytes survive.
 fn kept<const N: usize>(device: &SimDevice, options: &Options, context: &str) -> [u64; N] {
     let device = device.reopen_with(0, Survival::DropAll);
     found(&Log::open_in(device.directory(), options.clone()).expect(context), context)
@@ -105,8 +106,8 @@ fn a_commit_covers_records_whose_appenders_persisted_nothing() {
     }
 }
 
-/// Once for the records, and of those that lie apart once more for the entries; however many
-/// records there are.
+/// A commit fences once for the records and, if records lie apart, once more for the entries,
+/// however many records there are.
 #[test]
 fn a_commit_takes_one_fence_or_two() {
     for (kind, fences) in [(LogKind::NvRing, 1), (LogKind::NvEntries, 2)] {
@@ -121,8 +122,8 @@ fn a_commit_takes_one_fence_or_two() {
     }
 }
 
-/// Crashes at each step of a commit: of those that lie apart nothing counts before the records are
-/// persisted, and some of them if the crash comes between the fences.
+/// Crashes at each step of a commit: if records lie apart, none counts before all are persisted,
+/// and some count if the crash comes between the fences.
 #[test]
 fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     let seed = seed();
@@ -137,7 +138,8 @@ fn a_crash_within_a_commit_keeps_whole_records_up_to_the_first_that_is_not() {
     }
 }
 
-/// Number of crashes at the step that left a part of the commit; none if it has no such step.
+/// Returns the number of crashes at this step that left a part of the commit; `None` if the commit
+/// has no such step.
 fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
     let context = format!("seed {seed}, {kind}, step {step}");
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -179,7 +181,8 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
             assert_eq!(here, told, "{context}: an entry was set before its record was persisted");
         }
         parts += u64::from(here != told && here != all);
-        // What was believed is persisted, whatever the crash before had left of it in caches.
+        // The records that opening found are persisted, whatever part of them the earlier crash had
+        // left in caches.
         let mut session = log.session().expect("session");
         (here[0]..here[0] + 3).for_each(|number| _ = append(&mut session, 0, number));
         log.sync().expect("sync");
@@ -191,7 +194,8 @@ fn crash_within_a_commit(kind: LogKind, seed: u64, step: u64) -> Option<u64> {
     Some(parts)
 }
 
-/// A request is met although no thread waits, and nothing is asked of callers later.
+/// A request is met although no thread waits, and without a later call of the thread that made the
+/// request.
 #[test]
 fn what_is_requested_is_durable_without_anybody_who_waits() {
     for kind in KINDS {
@@ -230,7 +234,7 @@ fn what_is_requested_is_durable_without_anybody_who_waits() {
     }
 }
 
-/// Counts its calls.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Counts(AtomicUsize);
 
@@ -261,8 +265,8 @@ fn a_future_is_woken_by_the_commit_that_covers_it() {
     }
 }
 
-/// A crash leaves torn records of which an opening cuts the log off. Where it is closed then, one
-/// of them may lie just behind its end.
+/// A crash leaves torn records, which an opening cuts off. If the log is closed then, one of these
+/// records may lie just behind its end.
 #[test]
 fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_end() {
     let options = options(LogKind::NvRing);
@@ -274,12 +278,12 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     let device = device.reopen_after_kill();
     let region = device.nvram("log.nvram").expect("it was made").region();
     for torn in [places[0], places[2]] {
-        // Its length is there, its sum is not.
+        // The record's length is right, and its checksum is not.
         region.word(4096 + torn.lsn.get() % BYTES).fetch_xor((1_u64 << 40).to_le(), Relaxed);
     }
     region.persist(0, region.len());
     drop(region);
-    // Restart and closing take the places of the first two.
+    // The records of opening and closing take the places of the first two.
     let log = Log::open_in(device.directory(), options.clone()).expect("opened");
     assert!(
         matches!(log.first().recovery().finding, Finding::TornTail { dropped: 2, .. }),
@@ -297,8 +301,9 @@ fn a_log_that_was_closed_is_clean_whatever_a_crash_before_has_left_behind_its_en
     );
 }
 
-/// Threads append, and wait, ask and poll as they like, until the memory crashes. A thread that was
-/// told of something finds it, by whichever way and by whichever thread's commit it was told.
+/// Threads append, wait, request and poll at random until the memory crashes. Every record that was
+/// acknowledged to a thread is found, in whichever way it was acknowledged, and whichever thread
+/// committed it.
 #[test]
 fn whatever_was_told_to_anybody_is_there() {
     const THREADS: usize = 4;
@@ -333,7 +338,7 @@ fn whatever_was_told_to_anybody_is_there() {
     }
 }
 
-/// Appends up to thirty records; of how many it was told.
+/// Appends up to thirty records. Returns how many of them were acknowledged.
 fn client(log: &Log, who: u64, seed: u64) -> u64 {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut session = log.session().expect("session");

@@ -1,15 +1,15 @@
 //! Logs in NVRAM that crash at every step of the memory, are opened, crash while they are opened,
 //! and are opened again.
 //!
-//! A step is a write-back or a fence. What a crash leaves of the lines that were not persisted is
-//! up to the seed, eight bytes at a time. After each crash:
+//! A step is a write-back or a fence. The seed decides what a crash leaves of the lines that were
+//! not persisted, eight bytes at a time. After each crash:
 //!
-//! 1. every record that was acknowledged is there, but for what was trimmed; of `nv_direct`, also
-//!    above holes;
-//! 2. nothing is there that was not appended, nothing twice, and each session's records are in
-//!    order, without one missing before another that was acknowledged;
+//! 1. every record that was acknowledged exists, unless it was trimmed; in `nv_direct` also above
+//!    holes;
+//! 2. every record that exists was appended, and exists once, and each session's records are in
+//!    order, with no record missing before an acknowledged one;
 //! 3. a trim has moved the start or has not, and changed nothing else;
-//! 4. what is opened again, whatever crashed while it was being opened, is the same, and can be
+//! 4. a log that is opened again after crashes of openings has the same records, and can be
 //!    appended to.
 
 use katydid_device::SimDevice;
@@ -42,14 +42,14 @@ fn options(log: LogKind, inserter: InserterKind) -> Options {
 /// Knowledge of a test about the log.
 #[derive(Debug, Clone, Default)]
 struct Model {
-    /// Every record that may be there, by its number: which session's, and of how many bytes.
+    /// Session and bytes of every record that may exist, by its number.
     appended: BTreeMap<u64, (u64, usize)>,
-    /// Numbers of those that must be there, unless they are trimmed.
+    /// Numbers of the records that must exist, unless they are trimmed.
     acknowledged: Vec<u64>,
     /// Numbers and ends of the records that no thread has waited for.
     pending: Vec<(u64, Lsn)>,
-    /// Numbers of those that may have been trimmed. If sessions have chunks of their own a later
-    /// number may lie lower.
+    /// Numbers of the records that may have been trimmed. If sessions have chunks of their own, a
+    /// later number may lie lower.
     trimmed: BTreeSet<u64>,
     next: u64,
 }
@@ -60,15 +60,15 @@ fn payload(number: u64, bytes: usize) -> Vec<u8> {
     payload
 }
 
-/// Two sessions append by turns, wait for some of it, and trim when the ring is full; until `count`
-/// records, or the memory has crashed.
+/// Two sessions append by turns, wait for some records, and trim when the ring is full, until they
+/// have appended `count` records or the memory has crashed.
 fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng, count: u64) {
     let mut sessions = [log.session().expect("session"), log.session().expect("session")];
     let mut live: Vec<(u64, Lsn)> = Vec::new();
     let end = model.next + count;
     while model.next < end && !memory.is_crashed() {
         let who = rng.u64(0..2);
-        // Mostly small ones, some of them fragments.
+        // Most records are small, some are in fragments.
         let bytes = if rng.u8(0..12) == 0 { rng.usize(2000..5000) } else { rng.usize(0..200) };
         let number = model.next;
         let bytes_of = payload(number, bytes);
@@ -84,7 +84,7 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
                 let waited = log.first().wait(appended.end, Durability::Durable);
                 assert!(waited.is_ok() || memory.is_crashed(), "{waited:?}");
                 if waited.is_ok() {
-                    // Also everything below it, whichever session appended it.
+                    // The wait also covers everything below, whichever session appended it.
                     let covered = |(_, end): &&(u64, Lsn)| *end <= appended.end;
                     model.acknowledged.extend(model.pending.iter().filter(covered).map(|(number, _)| number));
                     model.pending.retain(|(_, end)| *end > appended.end);
@@ -95,8 +95,8 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
                 let keep = rng.usize(0..4).min(live.len());
                 let to = if keep == 0 { log.first().sync() } else { Ok(live[live.len() - keep].1) };
                 let Ok(to) = to else { break };
-                // It may be done although the crash comes before it says so. What was there before
-                // this work lies lower than all of it.
+                // The trim may be done although the crash comes before it returns. The records from
+                // before this work lie lower than all records of this work.
                 live.retain(|(_, first)| *first >= to);
                 let stays = |number: &u64| live.iter().any(|(live, _)| live == number);
                 model.trimmed.extend(model.appended.keys().copied().filter(|number| !stays(number)));
@@ -112,7 +112,7 @@ fn work(log: &Log, memory: &SimNvram, model: &mut Model, rng: &mut fastrand::Rng
     }
 }
 
-/// Rules 1 to 3; leaves in the model what is there.
+/// Checks rules 1 to 3, and leaves in the model the records that exist.
 fn check(log: &Log, model: &mut Model, context: &str) {
     let records: Vec<_> = log
         .first()
@@ -151,18 +151,18 @@ fn memory_of(device: &SimDevice) -> SimNvram {
 /// First position with a 33rd bit.
 const HIGH: u64 = 1 << 32;
 
-/// First position of a log: 0, or one from which positions pass [`HIGH`] in the work that follows.
+/// First position of a log: 0, or a position from which the following work passes [`HIGH`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begins {
     AtZero,
     BelowHigh,
 }
 
-/// A device with a log that has gone round a few times.
+/// Returns a device with a log that has gone round its memory a few times.
 fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     let mut device = SimDevice::new(seed);
-    // There is an entry of 8 bytes for each 64 of the heap. The rest is a little more than the work
-    // below may do too much.
+    // There is an entry of 8 bytes for each 64 of the heap. `rest` is a little more than the
+    // positions by which the work below may exceed `laps`.
     let (positions, rest) =
         if options.medium.kind().lies_apart() { (RING / 8, 240) } else { (RING, 10 << 10) };
     let laps = 2 * positions + positions / 2;
@@ -186,7 +186,7 @@ fn used(options: &Options, seed: u64, begins: Begins) -> (SimDevice, Model) {
     (device.reopen_after_kill(), model)
 }
 
-/// Runs the same work with a crash at each step; returns how many there were.
+/// Runs the same work with a crash at each step. Returns the number of steps.
 fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64, begins: Begins) -> u64 {
     let options = options(kind, inserter);
     let (device, model) = used(&options, seed, begins);
@@ -214,8 +214,8 @@ fn crash_everywhere(kind: LogKind, inserter: InserterKind, seed: u64, count: u64
     }
 }
 
-/// Rule 4: the memory crashes at one step of an opening, another crash at one of the next, and then
-/// it is opened.
+/// Checks rule 4: the memory crashes at a step of an opening, and again at a step of the next one;
+/// then the log is opened.
 fn open_again(device: &SimDevice, options: &Options, model: &mut Model, seed: u64, context: &str) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut device = device.reopen_after_crash(seed);
@@ -233,7 +233,7 @@ fn open_again(device: &SimDevice, options: &Options, model: &mut Model, seed: u6
     work(&log, &memory, model, &mut rng, 3);
     log.close().expect(context);
     drop(log);
-    // Orderly now.
+    // The log was closed in order now.
     let log = Log::open_in(device.directory(), options.clone()).expect(context);
     assert!(matches!(log.first().recovery().finding, Finding::CleanEnd { closed: true }), "{context}");
     check(&log, model, context);
@@ -247,7 +247,7 @@ fn a_crash_at_every_step_loses_and_invents_nothing() {
         for inserter in
             [InserterKind::Marks, InserterKind::Chunked, InserterKind::Mutex, InserterKind::Delegated]
         {
-            // To which all inserters are alike.
+            // These kinds have no choice of inserters.
             if kind.lies_apart() && inserter != InserterKind::Marks {
                 continue;
             }
@@ -299,7 +299,7 @@ fn holes_become_padding_and_everything_else_stays() {
         let device = SimDevice::new(seed);
         let log = Log::open_in(device.directory(), options.clone()).expect("made");
         let mut session = log.session().expect("session");
-        // No thread looks how far it is durable, as if the holes had always been there.
+        // No thread reads how far the log is durable, as if the holes had always been there.
         let places: Vec<_> = (0..30)
             .map(|number| {
                 let bytes = payload(number, rng.usize(0..120));
@@ -314,7 +314,7 @@ fn holes_become_padding_and_everything_else_stays() {
         for number in &lost {
             let place = &places[*number as usize];
             let words = (place.end.get() - place.lsn.get()) / 8;
-            // The header's sum or position at least.
+            // At least the header's checksum or position is lost.
             let from = rng.u64(0..2);
             for word in from..=rng.u64(from..words) {
                 region.word(4096 + place.lsn.get() % RING + word * 8).store(0, Relaxed);
@@ -322,7 +322,7 @@ fn holes_become_padding_and_everything_else_stays() {
         }
         region.persist(0, region.len());
         drop(region);
-        // Those at the very end are no holes: the log ends before them.
+        // Lost records at the very end are no holes: the log ends before them.
         let trailing = (0..30).rev().take_while(|n| lost.contains(n)).count() as u64;
         lost.truncate(lost.len() - trailing as usize);
         let holes = (0..30).filter(|n| lost.contains(n) && !lost.contains(&(n + 1))).count() as u64;
@@ -334,7 +334,7 @@ fn holes_become_padding_and_everything_else_stays() {
         let opened = Log::open_in(device.reopen_after_kill().directory(), options.clone()).expect(&context);
         assert_eq!(told(&opened), holes, "{context}");
         for step in 0..=rng.u64(0..8) {
-            // Openings that crash change nothing about it.
+            // Openings that crash change nothing about the result.
             let device = device.reopen_after_crash(step);
             let memory = memory_of(&device);
             memory.crash_at(step);
@@ -351,8 +351,8 @@ fn holes_become_padding_and_everything_else_stays() {
                     record.expect(&context).payload[..8].try_into().map(u64::from_le_bytes).expect("word")
                 })
                 .collect();
-            // If a record lacks a word, the opening that crashed may have put just that one there:
-            // then it is whole.
+            // If a record lacks one word, the opening that crashed may have stored just that word,
+            // and the record is whole.
             assert!(
                 expected.iter().all(|number| found.contains(number)),
                 "{context}, step {step}: {found:?}"
@@ -362,7 +362,7 @@ fn holes_become_padding_and_everything_else_stays() {
             assert!(more.clone().all(|number| lost.contains(number)), "{context}, step {step}: {found:?}");
             // Padding of an opening that crashed may have arrived.
             assert!(told(&log) <= holes, "{context}, step {step}");
-            // What an opening has shown stays as it is.
+            // Records that an opening has shown stay as they are.
             drop(log);
             let again = Log::open_in(device.reopen_after_crash(rng.u64(..)).directory(), options.clone());
             let again = again.expect(&context);
@@ -372,9 +372,9 @@ fn holes_become_padding_and_everything_else_stays() {
     }
 }
 
-/// Records lie apart, and an entry is not set when the machine crashes, while those above it are.
-/// What is above is no record, its memory is used again, and its entries must not name what is put
-/// there.
+/// Records lie apart, and an entry is not set when the machine crashes, while the entries above it
+/// are. The objects above are no records: their memory is used again, and the entries above must
+/// not name the new objects there.
 #[test]
 fn memory_of_what_lay_above_a_hole_is_used_again() {
     let seed = seed();
@@ -393,8 +393,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         drop((session, log));
         let device = device.reopen_after_kill();
         let region = memory_of(&device).region();
-        // As a crash within a commit leaves them: all entries are set, in lap 1, but one, which is
-        // as its appender left it or has not arrived.
+        // The entries are as a crash within a commit leaves them: all are set, in lap 1, but one,
+        // which is as its appender left it or has not arrived.
         let hole = rng.usize(0..places.len() - 2);
         for (nth, place) in places.iter().enumerate() {
             let entry = region.word(4096 + place.lsn.get() % (RING / 8));
@@ -412,7 +412,7 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
         }
         region.persist(0, region.len());
         drop(region);
-        // Some openings crash, wherever.
+        // Some openings crash, at random steps.
         let mut device = device.reopen_after_kill();
         for _ in 0..rng.u8(0..4) {
             let memory = memory_of(&device);
@@ -443,8 +443,8 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
             let mut session = log.session().expect("session");
             for number in 0..rng.u64(0..10) {
                 let number = 1000 * (life + 1) + number;
-                // Longer than those that were lost, so that they are put where entries above the
-                // end once named something.
+                // These records are longer than the lost ones, so that they are put at places that
+                // entries above the end once named.
                 let bytes = payload(number, 8 * rng.usize(0..12));
                 session.append(&Append::new(Kind::USER, &[&bytes])).expect("append");
                 expected.push(number);
@@ -452,13 +452,13 @@ fn memory_of_what_lay_above_a_hole_is_used_again() {
             assert_eq!(read(&log), expected, "{context}, life {life}");
             crash(&log);
             drop((session, log));
-            // A reader has read it: it was made durable for that.
+            // A reader has read the record, and the log made it durable for that.
             device = device.reopen_after_crash(rng.u64(..));
         }
     }
 }
 
-/// Threads append side by side and the memory crashes among them, so that there are holes below
+/// Threads append in parallel and the memory crashes meanwhile, so that there are holes below
 /// acknowledged records.
 #[test]
 fn records_above_holes_survive_with_what_they_depend_on() {

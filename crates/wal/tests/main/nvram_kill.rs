@@ -1,10 +1,10 @@
-//! Logs in NVRAM whose process is killed while it appends: what it was told to be durable is there
-//! when the log is opened again.
+//! Logs in NVRAM whose process is killed while it appends: every record that was acknowledged to
+//! the process exists when the log is opened again.
 //!
 //! The child is this program, run again for one of its tests, with the folder and the kind in its
-//! environment. It prints what it was told, and what it is about to trim, and is killed after some
-//! number of lines. That the memory kept what was only in caches is the kernel's doing here;
-//! crashes of the memory are simulated in `nvram_crashes`.
+//! environment. The child prints which records were acknowledged and which it is about to trim, and
+//! is killed after some number of lines. Here the kernel keeps bytes that were only in caches;
+//! `nvram_crashes` simulates crashes of the memory.
 
 use katydid_device::testing::seed;
 use katydid_wal::{
@@ -55,7 +55,7 @@ fn child() {
         match sessions[number as usize % 2].append(&Append::new(Kind::USER, &[&bytes])) {
             Ok(appended) => {
                 live.push_back((number, appended.first));
-                // Every third record has no wait of its own: the next wait covers it too.
+                // Every third record has no wait of its own: the next wait also covers it.
                 if !number.is_multiple_of(3) {
                     log.first().wait(appended.end, Durability::Durable).expect("wait");
                     writeln!(out, "\ntold {number}").expect("a parent");
@@ -99,7 +99,7 @@ fn what_a_killed_process_was_told_is_there() {
                 read(&line.expect("a line"));
             }
             child.kill().expect("killed");
-            // What it said before it died counts too, but for a line that was cut.
+            // Lines that the child printed before it died count, except a line that was cut.
             let mut rest = String::new();
             output.read_to_string(&mut rest).expect("text");
             rest.truncate(rest.rfind('\n').unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Records that a pin keeps, and the time for which it does: files, NVRAM and several streams.
+//! The records that a pin retains, and for how long: in files, in NVRAM and in several streams.
 
 use katydid_device::SimDevice;
 use katydid_wal::{

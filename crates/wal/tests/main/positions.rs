@@ -1,6 +1,6 @@
-//! Logs far from their first byte: a record that is appended around positions that need more than
-//! 32 bits is told its right place, survives a crash, and is read back after it. One thread, on the
-//! simulated device.
+//! Logs far from their first byte: a record appended near a position of more than 32 bits gets the
+//! right position, survives a crash, and is read back afterwards. One thread, on the simulated
+//! device.
 
 use katydid_device::{SimDevice, Survival};
 use katydid_wal::testing::begin_at;
@@ -8,7 +8,7 @@ use katydid_wal::{
     Append, Appended, Chain, Durability, FileOptions, InserterKind, Kind, Log, Lsn, Options, SyncKind,
 };
 
-/// Positions that records are appended on both sides of.
+/// Positions on both sides of which records are appended.
 const BORDERS: [u64; 3] = [1 << 32, 1 << 48, 1 << 61];
 /// Maximum distance below the border at which the log begins, and minimum distance above it at
 /// which the log ends. Several rounds of the ring.
@@ -31,7 +31,7 @@ fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     }
 }
 
-/// One record: where it lies, and what is in it.
+/// The positions and the payload of a record.
 type Known = (Appended, Vec<u8>);
 
 /// Appends records until the log is `NEAR` beyond `border`.
@@ -56,7 +56,8 @@ fn append_past(log: &Log, border: u64, known: &mut Vec<Known>) {
     log.first().wait(end, Durability::Durable).expect("wait");
 }
 
-/// Everything known is there, in order, where it was said to be, and nothing else.
+/// Checks that the log has all known records from its start on, in order and at their positions,
+/// and no others.
 fn check(log: &Log, known: &[Known], what: &str) {
     let mut left = known.iter().filter(|(appended, _)| appended.first >= log.first().start());
     let mut before = None;
@@ -98,7 +99,7 @@ fn a_log_goes_on_across_positions_of_more_than_32_bits() {
                 drop(log);
                 let log = Log::open_in(device.directory(), options.clone()).expect("open after the crash");
                 check(&log, &known, &what);
-                // What is below the border is trimmed, and the log is closed.
+                // The log is trimmed up to the border, and closed.
                 let above = known.iter().map(|(at, _)| at.first).find(|first| first.get() >= border);
                 let above = above.expect("a record above the border");
                 log.first().trim(above).expect("trim");

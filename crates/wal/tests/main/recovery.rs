@@ -1,5 +1,6 @@
-//! Whole logs on the simulated device: what was acknowledged survives crashes at any step, what was
-//! not is a prefix, and damage is refused. The byte-exact cases are in `src/recover/tests`.
+//! Whole logs on the simulated device: acknowledged records survive crashes at any step, the
+//! surviving records are a prefix, and damage is refused. The byte-exact cases are in
+//! `src/recover/tests`.
 
 use fastrand::Rng;
 use katydid_device::testing::seed;
@@ -38,7 +39,7 @@ fn payload(number: usize, bytes: usize) -> Vec<u8> {
     format!("record {number} ").into_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-/// Returns whether the device crashed, as any of the log's calls may say it.
+/// Returns whether this error of a log's call says that the device crashed.
 fn crashed(error: &Error) -> bool {
     match error {
         Error::Poisoned { cause } | Error::Device(cause) => device_crashed(cause),
@@ -56,7 +57,7 @@ fn device_crashed(error: &katydid_device::Error) -> bool {
     }
 }
 
-/// Calls on the log, and what it acknowledged.
+/// Calls on the log, and the records that it acknowledged.
 #[derive(Debug, Default)]
 struct Model {
     /// Start and payload of each record.
@@ -66,7 +67,7 @@ struct Model {
     trimmed: Lsn,
 }
 
-/// One life of the log. Returns at a crash.
+/// Runs one life of the log. Returns at a crash.
 fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) -> Result<(), Error> {
     let log = match Log::open_in(device.directory(), options(random)) {
         Ok(log) => log,
@@ -87,7 +88,7 @@ fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) 
     let differs = found.iter().zip(&model.appended).position(|(found, appended)| found != appended);
     assert_eq!(differs, None, "what is found is a prefix");
     model.appended.truncate(found.len());
-    // Recovery has made all of it durable.
+    // Recovery has made all records durable.
     model.acknowledged = found.len();
     let mut session = log.session()?;
     for _ in 0..rounds {
@@ -160,12 +161,12 @@ fn below(position: u64, before: u64, random: &mut Rng) -> SimDevice {
     device.reopen_after_kill()
 }
 
-/// Nothing keeps fewer bits of a position, or of a segment's number, than there are.
+/// No code keeps fewer bits of a position, or of a segment's number, than it has.
 #[test]
 fn acknowledged_records_survive_a_crash_where_positions_grow_by_a_bit() {
     const CAPACITY: u64 = (16 << 10) - 4096;
     let seed = seed();
-    // Positions of 32, 33, 49 and 61 bits, and numbers of segments of 33.
+    // Positions of 32, 33, 49 and 61 bits, and segment numbers of 33 bits.
     for position in [1 << 31, 1 << 32, 1 << 48, 1 << 60, CAPACITY << 32] {
         let mut passed = 0;
         for nth in 0..12 {
@@ -188,8 +189,8 @@ fn acknowledged_records_survive_a_crash_where_positions_grow_by_a_bit() {
     }
 }
 
-/// The last positions: an append that does not fit below [`Lsn::LIMIT`] is refused, and what fits
-/// stays readable.
+/// The last positions: an append that does not fit below [`Lsn::LIMIT`] is refused, and the records
+/// that fit stay readable.
 #[test]
 fn a_log_at_the_last_position_refuses_appends_and_nothing_else() {
     let mut random = Rng::with_seed(seed());
@@ -242,8 +243,8 @@ fn a_torn_tail_is_cut_once_and_for_all() {
         for number in 10..30 {
             append(&mut session, &payload(number, 200)).unwrap();
         }
-        // Maintenance may be at work too, so the step that crashes is not known; the survivors are
-        // judged instead.
+        // The maintenance thread may also be at work, so the step that crashes is not known; the
+        // test judges the survivors instead.
         device.crash_at(device.steps());
         assert!(log.first().sync().is_err());
         drop((session, log));
@@ -292,7 +293,7 @@ fn no_space_is_typed_loses_nothing_and_clears() {
     log.sync().unwrap();
     let before: Vec<_> = log.first().reader(log.first().start()).unwrap().map(Result::unwrap).collect();
     assert_eq!(before.len(), appended);
-    // Trimming gives room without any from outside.
+    // Trimming makes room although the device gets none.
     log.first().trim(before[appended - 3].first).unwrap();
     append(&mut session, b"after trimming").unwrap();
     device.set_capacity(u64::MAX);

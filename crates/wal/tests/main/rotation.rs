@@ -1,5 +1,5 @@
-//! Going on in the next segment costs a commit at most two device writes, and no commit waits for
-//! segments to be prepared while spare ones are ready. By counting calls: nothing here depends on
+//! Continuing in the next segment costs a commit at most two device writes, and no commit waits for
+//! segments to be prepared while spare ones are ready. The tests count calls, and do not depend on
 //! how long anything takes.
 
 use katydid_device::{Create, Directory, DirectoryLock, File, MemoryDirectory, Method, Result, WriteMode};
@@ -31,7 +31,7 @@ fn options(sync: SyncKind, method: Method) -> Options {
     }
 }
 
-/// Counts what commits ask of the device, and holds up the thread that prepares segments.
+/// Counts the device calls of commits, and holds up the thread that prepares segments.
 #[derive(Debug, Default)]
 struct Watch {
     /// Durable writes and syncs by all threads but the one that prepares segments.
@@ -177,7 +177,7 @@ impl File for WatchedFile {
     }
 }
 
-/// Every protocol, with every way of writing.
+/// Runs `check` on every protocol with every I/O method.
 fn each(check: impl Fn(Log, Arc<Watch>, &str)) {
     for sync in SyncKind::ALL {
         for method in Method::ALL {
@@ -216,7 +216,8 @@ fn going_on_in_the_next_segment_costs_a_commit_at_most_two_device_writes() {
             assert!(cost <= if crosses { 2 } else { 1 }, "{what}, round {round}: {cost} device writes");
             crossings += u64::from(crosses);
             most = most.max(cost);
-            // As a checkpoint does, so that segments are used again. Not a commit's time.
+            // Trims like a checkpoint, so that segments are used again. The trim does not count as
+            // part of a commit.
             if round % 16 == 15 {
                 log.first().trim(end).expect("trim");
             }
@@ -239,7 +240,7 @@ fn no_commit_waits_for_preparing_while_spare_segments_are_ready() {
             watch.close(true);
             let stalls = log.counters().stalls;
             let first = segment(log.first().durable());
-            // Would never end if one waited for what is being held up.
+            // The loop would never end if a commit waited for the preparation that is held up.
             while segment(commit()) < first + SPARE as u64 - 1 {}
             watch.wait_until_held();
             assert_eq!(log.counters().stalls, stalls, "{what}: an append was held up");

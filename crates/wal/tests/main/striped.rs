@@ -1,5 +1,5 @@
-//! A whole log in striped directories: over crashes at every step what was acknowledged is there,
-//! and what is there is a prefix.
+//! A whole log in striped directories: after crashes at every step the acknowledged records exist,
+//! and the records that exist are a prefix.
 
 use fastrand::Rng;
 use katydid_device::testing::seed;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 const UNIT: u64 = 4096;
 const DIRECTORIES: usize = 3;
 
-/// Segments of more than two units, so that all directories hold some of each.
+/// Options with segments of more than two units, so that all directories hold some of each segment.
 fn options(random: &mut Rng) -> Options {
     Options {
         medium: FileOptions {
@@ -44,7 +44,7 @@ fn device_crashed(error: &katydid_device::Error) -> bool {
     }
 }
 
-/// Returns whether the device crashed, as any of the log's calls may say it.
+/// Returns whether this error of a log's call says that the device crashed.
 fn crashed(error: &Error) -> bool {
     match error {
         Error::Poisoned { cause } | Error::Device(cause) => device_crashed(cause),
@@ -57,13 +57,13 @@ fn crashed(error: &Error) -> bool {
 struct Model {
     /// Start and payload of each record that may still exist.
     appended: Vec<(Lsn, Vec<u8>)>,
-    /// Number of them that are acknowledged as durable.
+    /// Number of these records that are acknowledged as durable.
     acknowledged: usize,
     /// The log may have been trimmed up to here.
     trimmed: Lsn,
 }
 
-/// One life of the log; returns at a crash.
+/// Runs one life of the log. Returns at a crash.
 fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) -> Result<(), Error> {
     let log = match Log::open_in(striped(device)?, options(random)) {
         Ok(log) => log,
@@ -94,7 +94,8 @@ fn live(device: &SimDevice, model: &mut Model, rounds: usize, random: &mut Rng) 
             model.acknowledged = model.appended.len();
         }
         if random.u8(..4) == 0 && model.acknowledged > 2 {
-            // Noted before: a crash may leave the log trimmed or not.
+            // The trim is noted before it is made, because a crash may leave the log trimmed or
+            // not.
             model.trimmed = model.trimmed.max(model.appended[model.acknowledged - 2].0);
             log.first().trim(model.trimmed)?;
         }

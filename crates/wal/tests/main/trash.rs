@@ -1,10 +1,9 @@
 //! Promises of a log on a device that may write sectors in part: [`Survival::Trash`].
 //!
-//! The last block of the log is written again by each commit that ends in it, and holds records
-//! that were acknowledged. While it is being written, their sectors are. A device that leaves
-//! garbage in a sector it was writing can so destroy acknowledged records, and only those: the ones
-//! that end in the block that the interrupted write began in. Never is a record found that was not
-//! appended.
+//! Each commit that ends in the last block of the log writes this block again, and with it the
+//! sectors of acknowledged records. A device that leaves garbage in a sector that it was writing
+//! can therefore destroy acknowledged records, but only those that end in the block in which the
+//! interrupted write began. No record is ever found that was not appended.
 
 use katydid_device::{Id, Method, SimDevice, Survival};
 use katydid_wal::{Append, Background, Durability, FileOptions, Kind, Log, OpenError, Options};
@@ -34,8 +33,8 @@ fn payload(number: u32) -> Vec<u8> {
     number.to_le_bytes().into_iter().chain(words).collect()
 }
 
-/// Appends and commits one record after the other until the device crashes: where each acknowledged
-/// one ends.
+/// Appends and commits one record after the other until the device crashes. Returns the end of each
+/// acknowledged record.
 fn run(device: &SimDevice, method: Method) -> Vec<u64> {
     let mut ends = Vec::new();
     let Ok(log) = Log::open_in(device.directory(), options(method)) else { return ends };
@@ -80,7 +79,7 @@ fn lost(device: &SimDevice, method: Method, ends: &[u64], what: &str) -> usize {
         "{what}: {found} found of {} in blocks that were not being written",
         safe.len()
     );
-    // It goes on from there.
+    // The log continues from there.
     let mut session = log.session().expect("a session");
     let end = session.append(&Append::new(Kind::USER, &[b"next"])).expect("there is room").end;
     log.first().wait(end, Durability::Durable).expect("nothing fails");
@@ -107,7 +106,8 @@ fn garbage_in_sectors_being_written_destroys_no_acknowledged_record_outside_the_
             }
         }
         assert_eq!(whole_sectors, 0, "{method}: sectors are written whole or not at all: nothing is lost");
-        // What is said in docs/recovery.md is so. Should this fail, say there that it is better.
+        // docs/recovery.md says that such records can be lost. If this assertion fails, correct
+        // that document.
         assert!(garbage > 0, "{method}: no acknowledged record was exposed");
     }
 }

@@ -1,5 +1,5 @@
-//! Truncating a suffix: what was dropped never comes back, what was kept stays, and readers of the
-//! log are told.
+//! Truncating a suffix: dropped records never come back, kept records stay, and readers of dropped
+//! records get an error.
 
 use fastrand::Rng;
 use katydid_device::SimDevice;
@@ -28,12 +28,13 @@ fn options() -> Options {
     }
 }
 
-/// For crashes at every call of the device: the same calls in every run.
+/// Options with which every run makes the same device calls, so that a test can crash at each of
+/// them.
 fn repeatable() -> Options {
     Options { background: Background::Caller, ..options() }
 }
 
-/// A record: whose number it has, and where it is.
+/// Kind, number and positions of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     kind: Kind,
@@ -47,8 +48,8 @@ fn append(log: &Log, number: u64, bytes: usize) -> Result<Seen, Error> {
     Ok(Seen { kind: ENTRY, number, first: appended.first, lsn: appended.lsn })
 }
 
-/// Truncates, keeping one vote of this number. It is larger than a sector, so that a crash may lose
-/// it alone.
+/// Truncates the log, and keeps one vote of this number. The vote is larger than a sector, so that
+/// a crash may lose only the vote.
 fn truncate(log: &Log, position: Lsn, vote: u64) -> Result<Seen, Error> {
     let (number, kind) = (vote.to_le_bytes(), VOTE);
     let payload: [&[u8]; 2] = [&number, &[8; 1_500]];
@@ -79,13 +80,14 @@ struct Model {
     durable: usize,
     /// Number of these that a trim was asked to drop.
     trimmed: usize,
-    /// A truncation whose outcome is not known: how many stay, and what is kept.
+    /// A truncation whose outcome is not known: the number of records that stay, and the vote that
+    /// is kept.
     pending: Option<(usize, u64)>,
     next: u64,
 }
 
 impl Model {
-    /// Checks what an opening found, and goes on with that.
+    /// Checks the records that an opening found, and continues with them.
     fn check(&mut self, found: Vec<Seen>) {
         let skipped = match found.first() {
             Some(first) => self.live.iter().position(|seen| seen == first),
@@ -95,7 +97,7 @@ impl Model {
             let rest = &self.live[skipped..];
             let same = rest.iter().zip(&found).take_while(|(live, found)| live == found).count();
             let more = &found[same..];
-            // Behind the whole suffix there may be the record that was to be kept of it.
+            // Behind the whole suffix there may be the kept record.
             let is_kept = same == rest.len()
                 && more.len() == 1
                 && self.pending.is_some_and(|(_, vote)| more[0].number == vote);
@@ -125,7 +127,7 @@ fn step(log: &Log, model: &mut Model, random: &mut Rng) -> Result<(), Error> {
         0..5 => {
             for _ in 0..random.usize(1..5) {
                 model.next += 1;
-                // Some in fragments.
+                // Some records are in fragments.
                 let bytes = if random.u8(..6) == 0 { 5_000 } else { random.usize(..900) };
                 model.live.push(append(log, model.next, bytes)?);
             }
@@ -179,7 +181,7 @@ fn live(device: &SimDevice, inserter: InserterKind, model: &mut Model, rounds: u
     katydid_wal::testing::crash(&log);
 }
 
-/// One life after the other, each ended by a crash at a chosen call.
+/// Runs one life after the other, each ended by a crash at a chosen call.
 fn lives(seed: u64, crash_at: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
     let inserter = [InserterKind::Marks, InserterKind::Mutex, InserterKind::Chunked][(seed % 3) as usize];
@@ -220,7 +222,7 @@ fn filled(device: &SimDevice, options: Options, count: u64) -> (Log, Vec<Seen>) 
     (log, entries)
 }
 
-/// Over many segments, again and again, and with the segments below used again.
+/// Truncates over many segments, again and again, while the segments below are used again.
 #[test]
 fn suffixes_of_many_segments_are_dropped_and_their_space_comes_back() {
     let device = SimDevice::new(seed());
@@ -271,7 +273,7 @@ fn a_dropped_record_cannot_be_read_and_positions_are_not_used_again() {
         assert!(matches!(error, Error::Read(ReadError::Truncated { at, from, to })
             if at == dropped.lsn && from == entries[2].lsn && to == end));
     }
-    // Nor is the log cut again within what is gone; below and above, it is.
+    // The log cannot be truncated within a dropped part, nor beyond its end.
     let error = log.first().truncate_after(entries[4].lsn, &[]).expect_err("within");
     assert!(matches!(error, Error::Read(ReadError::Truncated { .. })), "{error}");
     let error = log.first().truncate_after(log.first().reserved().plus(8), &[]).expect_err("beyond");
@@ -310,7 +312,7 @@ fn a_follower_is_told_once_of_what_it_has_given_and_was_dropped() {
     for lsn in [entries[1].lsn, entries[2].lsn, again.lsn] {
         assert_eq!(behind.try_next().expect("never told").expect("a record").lsn, lsn);
     }
-    // A consumer that stopped there is told when it comes back, also after another opening.
+    // A consumer that stopped there gets the error when it comes back, also after another opening.
     drop((ahead, behind));
     log.close().expect("close");
     let log = Log::open_in(device.directory(), options()).expect("open");

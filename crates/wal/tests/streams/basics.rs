@@ -1,4 +1,4 @@
-//! Appending, waiting, being told, replaying: where nothing goes wrong.
+//! Appending, waiting, acknowledging and replaying, without failures.
 
 use crate::{Commit, depends, open_in, options, replayed};
 use katydid_device::SimDevice;

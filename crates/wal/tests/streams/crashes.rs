@@ -1,10 +1,10 @@
-//! Crashes anywhere: lives of a log on the simulated device, each beginning with what the one
-//! before left, some of them no longer than a part of an opening.
+//! Crashes at any step: lives of a log on the simulated device. Each life begins with what the one
+//! before left, and some end within an opening.
 //!
-//! A model knows what every record depends on. After each crash the records that the streams hold
-//! are read one stream at a time, and the log must replay exactly those of them whose dependencies
-//! are all there, all that was acknowledged among them; and what an earlier opening has decided
-//! must stay.
+//! A model knows the dependencies of every record. After each crash the test reads the records of
+//! one stream after the other. The log must replay exactly the records whose dependencies all
+//! exist, and every acknowledged record must be among these. The decisions of earlier openings must
+//! stay.
 
 use crate::{Commit, opened_replaying, options, replayed_from};
 use fastrand::Rng;
@@ -19,13 +19,13 @@ use std::collections::BTreeSet;
 /// Knowledge about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// No opening has looked at it yet.
+    /// No opening has found the record yet.
     Open,
-    /// An opening has replayed it.
+    /// An opening has replayed the record.
     Kept,
-    /// An opening has not.
+    /// An opening has dropped the record.
     Gone,
-    /// A checkpoint has made it needless.
+    /// A checkpoint has made the record unnecessary.
     Captured,
 }
 
@@ -33,12 +33,13 @@ enum Known {
 #[derive(Debug, Clone)]
 struct Appended {
     place: StreamLsn,
-    /// Indexes of all that it depends on, by however many steps.
+    /// Indexes of all records that this one depends on, directly or indirectly.
     needs: BTreeSet<usize>,
     /// Dependencies as positions.
     depends: Dependencies,
     payload: Vec<u8>,
-    /// It depends on the end of a chunk, which may be lost although every record in it is there.
+    /// True if the record depends on the end of a chunk, which may be lost although every record in
+    /// the chunk survives.
     on_chunk: bool,
     acknowledged: bool,
     known: Known,
@@ -55,14 +56,14 @@ struct Model {
 }
 
 impl Model {
-    /// Records, of those that exist, that must be replayed.
+    /// Returns those of the existing records that must be replayed.
     fn expected(&self, present: &BTreeSet<usize>) -> BTreeSet<usize> {
         let is_there =
             |index: &usize| present.contains(index) || self.records[*index].known == Known::Captured;
         present.iter().copied().filter(|index| self.records[*index].needs.iter().all(is_there)).collect()
     }
 
-    /// Compares what was replayed with what there is, and remembers it.
+    /// Compares the replayed records with those that exist, and notes the decisions.
     fn judge(&mut self, present: &BTreeSet<usize>, replayed: &BTreeSet<usize>) {
         let expected = self.expected(present);
         let differs = |index: &usize| expected.contains(index) != replayed.contains(index);
@@ -120,7 +121,8 @@ fn present(log: &Log, from: &[Lsn]) -> Option<BTreeSet<usize>> {
     Some(found)
 }
 
-/// Opens, compares with the model, and goes on for `rounds` rounds or until the crash.
+/// Opens the log, compares it with the model, and makes steps for `rounds` rounds or until the
+/// crash.
 fn live(
     device: &SimDevice,
     streams: u16,
@@ -163,7 +165,7 @@ fn live(
         }
     }
     if random.bool() {
-        // What is still queued may be told after the log was closed.
+        // Queued completions may be acknowledged after the log was closed.
         let closed = crashed(log.close());
         queue.poll_with(|index, outcome| model.records[index].acknowledged |= outcome.is_ok());
         if closed.is_some() {
@@ -172,7 +174,7 @@ fn live(
     }
 }
 
-/// One thing that a user does; `None` after the crash.
+/// Makes one call that a user makes; `None` after the crash.
 fn step(
     log: &Log,
     sessions: &mut [Session],
@@ -227,7 +229,7 @@ fn append(
     let mut depends = Dependencies::default();
     let mut on_chunk = false;
     if random.u8(..5) == 0 {
-        // P-WAL's rule: all that is there.
+        // P-WAL's rule: the record depends on everything in the log.
         depends = log.everything();
         on_chunk = is_chunked;
         needs.extend(first..model.records.len());
@@ -241,7 +243,7 @@ fn append(
             needs.insert(index);
             on_chunk |= other.on_chunk;
         }
-        // What is durable need not be carried on, nor need it be forgotten.
+        // Durable positions may be removed from the dependencies, or stay in them.
         if random.bool() {
             depends.retain(|place| !log.is_durable(place));
         }
@@ -265,8 +267,8 @@ fn append(
     Some(())
 }
 
-/// Takes a checkpoint as an engine does: all that was appended is durable and captured, that is
-/// written down, and then the log is trimmed.
+/// Takes a checkpoint as an engine does: everything appended becomes durable and captured, the
+/// model notes this, and then the log is trimmed.
 fn checkpoint(log: &Log, model: &mut Model) -> Option<()> {
     let cut: Vec<Lsn> = log.streams().iter().map(Stream::barrier).collect();
     crashed(log.sync())?;
@@ -279,9 +281,9 @@ fn checkpoint(log: &Log, model: &mut Model) -> Option<()> {
     crashed(log.trim(&cut))
 }
 
-/// Looks at the log without opening it. Opening it then does what the look says.
+/// Inspects the log without opening it. The test then compares opening with the inspection.
 fn look(device: &SimDevice, model: &Model) -> Option<BTreeSet<usize>> {
-    // A device that has no log yet, or one that is not whole, has nothing to show.
+    // A device without a log, or with an incomplete log, has nothing to show.
     let found = inspect(device.directory().as_ref()).ok().filter(|found| found.is_complete)?;
     if found.streams.iter().any(|stream| stream.finding.is_err()) {
         return None;
@@ -296,7 +298,7 @@ fn look(device: &SimDevice, model: &Model) -> Option<BTreeSet<usize>> {
     Some(kept)
 }
 
-/// One life after the other. Returns the number of steps that the first took.
+/// Runs one life after the other. Returns the number of steps of the first life.
 fn lives(seed: u64, crash_at: u64, streams: u16, options: &Options, model: &mut Model) -> u64 {
     let mut random = Rng::with_seed(seed);
     let mut device = SimDevice::new(seed);
@@ -311,7 +313,8 @@ fn lives(seed: u64, crash_at: u64, streams: u16, options: &Options, model: &mut 
         };
         let seen = look(&device, model);
         let opened = model.opened;
-        // Early enough that some crash while only some of the streams have been opened.
+        // The crash comes early enough that in some lives only some of the streams have been
+        // opened.
         let most = [4 * u64::from(streams) + 8, 12 * u64::from(streams), 60, 250, u64::MAX, u64::MAX][life];
         device.crash_at(random.u64(..most));
         let before: Vec<Known> = model.records.iter().map(|record| record.known).collect();
@@ -380,7 +383,7 @@ fn random_lives_on_every_protocol_keep_the_promises() {
     assert!(dropped > 0, "no record was ever there without what it depends on");
 }
 
-/// More of them, if `KATYDID_ROUNDS` says so.
+/// Number of random lives: the value of `KATYDID_ROUNDS`, or 400.
 fn rounds() -> usize {
     std::env::var("KATYDID_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(400)
 }

@@ -104,9 +104,9 @@ struct LastWriter {
     depends: Dependencies,
 }
 
-/// Threads that read and overwrite a few keys, each under its latch until the record has its place,
-/// as under early release. A record says what it has read, so that what is replayed can be judged
-/// by itself.
+/// Threads read and overwrite a few keys. A thread holds a key's latch until its record has a
+/// position, as with early lock release. A record names what its transaction has read, so that the
+/// replayed records can be judged by themselves.
 #[test]
 fn threads_whose_machine_crashes_leave_nothing_without_what_it_read() {
     let seed = seed();

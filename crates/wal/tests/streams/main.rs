@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `basics` | appending, waiting, being told, replaying |
+//! | `basics` | appending, waiting, acknowledging, replaying |
 //! | `opening` | which streams there are, and what is missing, foreign or half made |
 //! | `crashes` | devices that crash anywhere, also while the log is opened |
 //! | `faults` | devices that fail |
@@ -27,7 +27,7 @@ pub fn open_in(directory: Arc<dyn Directory>, streams: u16, options: Options) ->
     Log::open_in(directory, Options { streams, ..options })
 }
 
-/// Opens a log of `streams` streams, and replays what is found.
+/// Opens a log of `streams` streams, and replays the records that it finds.
 pub fn open_replaying<E: Send>(
     directory: Arc<dyn Directory>,
     streams: u16,
@@ -41,7 +41,7 @@ pub fn open_replaying<E: Send>(
 
 /// Appending transactions of one record.
 pub trait Commit {
-    /// Appends the record of a transaction; its position.
+    /// Appends the record of a transaction, and returns its position.
     fn commit(
         &mut self,
         stamp: u64,
@@ -62,7 +62,7 @@ impl Commit for Session {
     }
 }
 
-/// Small files, and an id that is the same in every run.
+/// Options with small files, and with an id that is the same in every run.
 pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     let settings = InserterSettings { chunk_bytes: 512, chunk_always: true, ..InserterSettings::default() };
     Options {
@@ -82,7 +82,7 @@ pub fn options(inserter: InserterKind, sync: SyncKind) -> Options {
     }
 }
 
-/// A set of these places.
+/// Returns dependencies on these positions.
 pub fn depends(places: &[StreamLsn]) -> Dependencies {
     places.iter().copied().collect()
 }
@@ -90,14 +90,14 @@ pub fn depends(places: &[StreamLsn]) -> Dependencies {
 /// Timestamps and payloads, by timestamp.
 type Found = Vec<(u64, Vec<u8>)>;
 
-/// All that is replayed from the start, and the greatest timestamp of all.
+/// Returns all records replayed from the start, and the greatest timestamp of any record.
 pub fn replayed(log: &Log) -> (Found, u64) {
     let starts: Vec<_> = log.streams().iter().map(Stream::start).collect();
     replayed_from(log, &starts, |_| false).expect("a device that works")
 }
 
-/// All that is replayed from these positions, and the greatest timestamp of all; `None` if the
-/// device failed in an expected way.
+/// Returns all records replayed from these positions, and the greatest timestamp of any record;
+/// `None` if the device failed in an expected way.
 pub fn replayed_from(
     log: &Log,
     from: &[Lsn],
@@ -122,8 +122,8 @@ pub fn replayed_from(
 /// Result of a replay.
 pub type Outcome = Result<(Found, u64), ReplayError<()>>;
 
-/// All that is replayed from these positions, or each stream's start, while the log is opened, and
-/// the greatest timestamp of all.
+/// Returns all records replayed while the log is opened, from these positions or each stream's
+/// start, and the greatest timestamp of any record.
 pub fn opened_replaying(
     device: &SimDevice,
     streams: u16,

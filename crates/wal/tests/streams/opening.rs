@@ -47,7 +47,7 @@ fn replace(directory: &dyn Directory, files: &[(String, Vec<u8>)]) {
     }
 }
 
-/// Opening is refused so, by looking too, and nothing is changed.
+/// Checks that opening and inspecting fail with this error, and change nothing.
 fn refused(directory: &Arc<dyn Directory>, streams: u16, expected: &str) {
     let all = |directory: &Arc<dyn Directory>| {
         let folders = (0..3).map(|index| contents(folder(directory, &format!("stream-00{index}")).as_ref()));
@@ -142,8 +142,8 @@ fn an_open_log_is_locked() {
     open_in(device.directory(), 2, marks()).expect("dropping gives it back");
 }
 
-/// The next opening finishes it, with as many streams as are asked for then; once it is done the
-/// number stays.
+/// The next opening finishes an interrupted creation, with the number of streams in its options.
+/// Once creation is finished, the number stays.
 #[test]
 fn creation_is_finished_wherever_it_was_interrupted() {
     let open = |device: &SimDevice, streams| open_in(device.directory(), streams, marks());
@@ -161,7 +161,7 @@ fn creation_is_finished_wherever_it_was_interrupted() {
                 began += usize::from(!found.is_complete);
                 whole += usize::from(found.is_complete);
             }
-            // Once more, for as long as that takes it.
+            // The next opening is interrupted as well, if it takes this number of steps.
             device.crash_at(seed * 5);
             drop(open(&device, 3));
             device = device.reopen_after_crash(seed);

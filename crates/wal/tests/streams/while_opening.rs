@@ -1,5 +1,5 @@
-//! Replaying while the log is opened: what is found is what replaying afterwards finds, and what is
-//! wrong is told. (So does `crashes`, after every crash.)
+//! Replaying while the log is opened: it finds the same records as replaying afterwards, and
+//! reports errors. (`crashes` also checks this, after every crash.)
 
 use crate::{Commit, depends, open_in, open_replaying, opened_replaying, options, replayed};
 use katydid_device::SimDevice;
@@ -18,8 +18,8 @@ fn moved(at: Lsn, by: i64) -> Lsn {
     Lsn::new(at.get().wrapping_add_signed(by))
 }
 
-/// Two streams, in which every third record names a place in the other stream, and some are longer
-/// than a physical record. Returns their positions.
+/// Fills two streams. Every third record depends on a position in the other stream, and some
+/// records are longer than a physical record. Returns the positions of all records.
 fn filled(device: &SimDevice) -> Vec<StreamLsn> {
     let log = open_in(device.directory(), 2, small()).expect("open");
     let mut sessions = [0, 1].map(|index| log.streams()[index].session().expect("session"));
@@ -94,13 +94,13 @@ fn what_was_trimmed_cannot_be_replayed() {
     assert!(matches!(found, Err(ReplayError::Read { source: ReadError::Trimmed { .. }, .. })), "{found:?}");
 }
 
-/// Damages what the first pass has read before it is read for the second time: for records that
-/// only the other stream can decide about.
+/// Damages a record after the first pass has read it. The second pass reads it again, because only
+/// the other stream decides about it.
 #[test]
 fn damage_between_two_readings_is_found_by_the_second() {
     let device = SimDevice::new(1);
     let places = filled(&device);
-    // It depends on the other stream, and is no fragment.
+    // This record depends on the other stream, and has no fragments.
     let undecided = places[30];
     let is_damaged = AtomicBool::new(false);
     let visit = |_: &Batch| -> Result<(), ()> {
@@ -117,7 +117,7 @@ fn damage_between_two_readings_is_found_by_the_second() {
             assert_eq!(stream, undecided.stream);
             assert!(at < undecided.end);
         }
-        // It was found by the walk itself, or the stream that has the record came later.
+        // Otherwise the walk itself has found the damage, or came to the record's stream later.
         other => panic!("{other:?}"),
     }
 }

@@ -1,8 +1,8 @@
 //! An idle log has no wake-ups: neither its own counters nor the kernel's account of its threads
 //! move.
 //!
-//! Nothing here depends on how long anything takes: a log that woke up by a timer would show it in
-//! whatever time passes, and time is made to pass by working.
+//! The test does not depend on how long anything takes: a log that wakes up by a timer would do so
+//! while the test works.
 
 use katydid_device::MemoryDirectory;
 use katydid_wal::{Append, Counters, Durability, FileOptions, InserterKind, Kind, Log, Options, SyncKind};
@@ -76,8 +76,8 @@ fn an_idle_log_does_not_wake_up() {
     while !all_asleep() {
         std::thread::yield_now();
     }
-    // A thread seen asleep may have been between two waits; once its counters stand still while
-    // work is done it is not.
+    // A thread that was seen asleep may have been between two waits. If its counters stand still
+    // while the test works, it was not.
     let mut before: (Vec<Counters>, _) = look(&logs);
     for _ in 0..50 {
         std::hint::black_box(work());
@@ -93,8 +93,8 @@ fn an_idle_log_does_not_wake_up() {
         assert_eq!(now.0, before.0, "round {round}: an idle log counted something");
         assert_eq!(now.1, before.1, "round {round}: a thread of an idle log ran");
     }
-    // Grasshopper and bitmap have a tracker; where several writes were under way there is more than
-    // one syncer.
+    // Logs with Grasshopper and bitmap have a tracker. If several writes were under way, a log has
+    // more than one syncer.
     let fewest = 2 * logs.len() + 2 * SyncKind::ALL.len();
     assert!(before.1.len() >= fewest, "each log has a syncer and a maintenance thread, some a tracker");
 }

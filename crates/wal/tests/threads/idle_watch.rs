@@ -1,7 +1,7 @@
 //! The watcher of an idle log's device is parked: it has no timer running.
 //!
-//! Nothing depends on how long anything takes: a watcher that woke up by
-//! a timer would show it in whatever time passes, and time is made to pass by working.
+//! The test does not depend on how long anything takes: a watcher that wakes up by a timer would do
+//! so while the test works.
 
 use katydid_device::MemoryDirectory;
 use katydid_wal::{Append, Durability, FileOptions, Kind, Log, Options, SyncKind};
@@ -54,8 +54,8 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
         }
         logs.push((log, session));
     }
-    // A watcher that has only just started may have no name yet, and each may wake up once more
-    // because of the activity.
+    // A watcher that has only just started may have no name yet, and each watcher may wake up once
+    // more because of the activity.
     let mut before = watchers();
     for _ in 0..ROUNDS {
         std::hint::black_box(work());
@@ -82,8 +82,8 @@ fn the_watcher_of_an_idle_log_does_not_wake_up() {
         left = watchers();
     }
     assert!(left.is_empty(), "watchers outlive their logs: {left:?}");
-    // A log that watches nothing has no watcher. Working gives one that was started by mistake the
-    // time to take its name.
+    // A log that watches nothing has no watcher. While the test works, a watcher that was started
+    // by mistake has time to take its name.
     let options = Options { stall_after: Duration::ZERO, ..Options::default() };
     let log = Log::open_in(Arc::new(MemoryDirectory::new()), options).expect("open");
     std::hint::black_box(work());

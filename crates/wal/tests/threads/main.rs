@@ -1,5 +1,5 @@
-//! The threads of a log as the kernel counts them. One test at a time, in a program of their own:
-//! each looks at all threads of the process.
+//! The threads of a log as the kernel counts them. The tests have a program of their own and run
+//! one at a time, because each looks at all threads of the process.
 
 mod idle;
 mod idle_watch;

@@ -1,8 +1,8 @@
-//! The tracker thread of `grasshopper` and `bitmap`: it finds what no thread asks for, sleeps
-//! otherwise, and ends with its log.
+//! The tracker thread of `grasshopper` and `bitmap`: it finds filled records that no thread asks
+//! for, sleeps otherwise, and ends with its log.
 //!
-//! Nothing here depends on how long anything takes: whether the thread sleeps, and whether there is
-//! one, the kernel says.
+//! The tests do not depend on how long anything takes: the kernel says whether the thread exists,
+//! and whether it sleeps.
 
 use katydid_device::{Fault, MemoryDirectory, SimDevice, Verb};
 use katydid_wal::{
@@ -62,8 +62,8 @@ fn wait_asleep(log: &Log) {
     }
 }
 
-/// A thread that was joined is still in the list of tasks for a moment. One that goes on keeps this
-/// from ending.
+/// Waits until there is no tracker. A joined thread stays in the list of tasks for a moment; if a
+/// tracker never ends, this call does not return.
 fn wait_gone() {
     while !trackers().is_empty() {
         yield_now();
@@ -72,7 +72,7 @@ fn wait_gone() {
 
 fn each_design(check: impl Fn(InserterKind)) {
     let _alone = crate::alone();
-    // Those of the test before this one.
+    // Waits for the trackers of the test before this one.
     wait_gone();
     for inserter in DESIGNS {
         check(inserter);
@@ -89,7 +89,8 @@ fn it_finds_what_nobody_asks_for_while_other_sessions_are_idle() {
         let mut session = log.session().expect("session");
         for _ in 0..4 {
             wait_asleep(&log);
-            // Several times what its owner rings for, and no more than appenders may run ahead.
+            // Appends several times the bytes after which an owner notifies the tracker, and no
+            // more than appenders may run ahead.
             append(&mut session, 1000);
             let rung_for = log.first().reserved().get() - (64 << 10);
             while log.first().filled().get() < rung_for {
@@ -131,7 +132,7 @@ fn it_ends_when_its_log_is_closed_or_dropped_asleep_or_not() {
             }
             if round % 3 == 0 {
                 log.close().expect("close");
-                // Though a session is left.
+                // The tracker ends although a session is left.
                 wait_gone();
             }
             drop((session, log));
@@ -153,7 +154,7 @@ fn it_ends_when_its_log_fails_asleep_or_not() {
             }
             device.fail_when(|verb, _, _| (verb == Verb::Write).then_some(Fault::Io));
             log.sync().expect_err("the device fails");
-            // Though handles are left.
+            // The tracker ends although handles are left.
             wait_gone();
             let refused = session.append(&Append::new(Kind::USER, &[b"late"]));
             assert!(matches!(refused, Err(AppendError::Poisoned { .. })), "{inserter}: {refused:?}");
@@ -164,7 +165,7 @@ fn it_ends_when_its_log_fails_asleep_or_not() {
     });
 }
 
-/// Nothing depends on the thread.
+/// No call depends on the tracker.
 #[test]
 fn a_log_without_it_does_the_same() {
     each_design(|inserter| {

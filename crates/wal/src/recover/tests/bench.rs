@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(super) const SEGMENT_BYTES: u64 = 16 << 10;
 const RING_BYTES: usize = 16 << 10;
 
-/// Small segments, one spare, a fixed id.
+/// Options with small segments, one spare segment and a fixed id.
 pub(super) fn options() -> Options {
     Options {
         medium: FileOptions {
@@ -37,7 +37,7 @@ pub(super) fn options() -> Options {
     }
 }
 
-/// Options for a seed: for every other one segments double, from 8 to 64 KiB, so that crash cases
+/// Options for a seed: with every other seed segments double, from 8 to 64 KiB, so that crash cases
 /// meet both kinds.
 pub(super) fn options_of(seed: u64) -> Options {
     match seed % 2 {
@@ -67,7 +67,7 @@ impl Extent for Fixed {
     }
 }
 
-/// Appends records one after the other and writes them when told to.
+/// Appends records one after the other and writes them when a test calls for it.
 pub(super) struct Writer {
     pub store: Arc<SegmentStore>,
     pub opened: crate::recover::RecoveryReport,
@@ -98,12 +98,12 @@ impl Writer {
         self.image_at.plus(self.image.len() as u64)
     }
 
-    /// Appends in memory; the identity of the record.
+    /// Appends a record in memory, and returns its LSN.
     pub fn append_kind(&mut self, kind: Kind, payload: &[u8]) -> Lsn {
         self.append_chained(kind, Chain::NONE, payload)
     }
 
-    /// Appends a record in memory that is joined so to others; its identity.
+    /// Appends a record with this chain in memory, and returns its LSN.
     pub fn append_chained(&mut self, kind: Kind, chain: Chain, payload: &[u8]) -> Lsn {
         let fields = HeaderFields {
             incarnation: self.incarnation,
@@ -143,7 +143,7 @@ impl Writer {
         count
     }
 
-    /// Writes everything appended; durably, or not.
+    /// Writes everything appended, in this mode.
     pub fn write(&mut self, mode: WriteMode) -> device::Result<()> {
         let end = self.end();
         while self.store.prepared_end() < end {
@@ -151,12 +151,13 @@ impl Writer {
         }
         let mut blocks = self.image.clone();
         blocks.resize(blocks.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-        // In two parts that do not end at a block, as a ring and a bounce block might give them.
+        // The write has two parts that do not end at a block, as a ring and a tail block might give
+        // them.
         let (left, right) = blocks.split_at(blocks.len() / 3);
         self.store.write(self.image_at, &[IoSlice::new(left), IoSlice::new(right)], mode)?;
         self.written = end;
         if mode == WriteMode::Durable {
-            // A durable write vouches for its own bytes alone.
+            // A durable write makes only its own bytes durable.
             self.store.sync(self.durable.floor_block(), self.image_at)?;
             self.durable = end;
         }
@@ -166,7 +167,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends and writes durably.
+    /// Appends a record and writes it durably.
     pub fn commit(&mut self, payload: &[u8]) -> device::Result<Lsn> {
         let lsn = self.append(payload);
         self.write(WriteMode::Durable)?;
@@ -196,12 +197,12 @@ impl Writer {
     }
 }
 
-/// A payload that says which it is.
+/// Returns a payload that names its number.
 pub(super) fn payload(number: usize, bytes: usize) -> Vec<u8> {
     format!("record {number} ").into_bytes().into_iter().cycle().take(bytes).collect()
 }
 
-/// Every file's bytes.
+/// The bytes of every file, by name.
 pub(super) type Bytes = BTreeMap<String, Vec<u8>>;
 
 pub(super) fn memory() -> (MemoryDirectory, Arc<dyn Directory>) {
@@ -209,7 +210,7 @@ pub(super) fn memory() -> (MemoryDirectory, Arc<dyn Directory>) {
     (directory.clone(), Arc::new(directory))
 }
 
-/// Copies a directory's files out.
+/// Returns the bytes of a directory's files.
 pub(super) fn bytes_of(directory: &dyn Directory) -> Bytes {
     let read = |name: String| {
         let file = directory.open_read_only(&name).unwrap();
@@ -230,8 +231,8 @@ pub(super) fn directory_of(bytes: &Bytes) -> Arc<dyn Directory> {
     Arc::new(directory)
 }
 
-/// The refusal that opening these files gives. Also checks that refusing changes nothing, and that
-/// inspection agrees.
+/// Returns the error with which opening these files fails. Also checks that the refusal changes
+/// nothing, and that inspection agrees.
 pub(super) fn refusal(bytes: &Bytes) -> OpenError {
     let directory = directory_of(bytes);
     let error = open(&directory, &options(), &mut NoVisitor).expect_err("the log opened");

@@ -10,15 +10,14 @@ use katydid_kernels::lsn::Lsn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The calls made on the log and its answers, by which the log is judged after a crash.
+/// The calls made on the log and their results, by which the log is judged after a crash.
 #[derive(Debug, Clone, Default)]
 struct Model {
-    /// Every record appended since the last successful opening's end, and before: identity and
-    /// payload.
+    /// LSN and payload of every record that was appended and may still exist.
     appended: Vec<(Lsn, Vec<u8>)>,
-    /// The durable frontier as last announced.
+    /// The durable frontier, as the log last reported it.
     durable: Lsn,
-    /// Position of the last trim that was asked for; it may have taken effect.
+    /// Position of the last trim that was called, which may have taken effect.
     trimmed: Lsn,
 }
 
@@ -27,8 +26,8 @@ fn is_crash(error: &Error) -> bool {
         || matches!(error, Error::Read(ReadError::Device(error)) if matches!(error.cause, Cause::Crashed))
 }
 
-/// Opens, compares with the model, then goes on for `rounds`; stops at a crash. The model is kept
-/// up to date.
+/// Opens the log, compares it with the model, and makes `rounds` steps, which update the model.
+/// Returns at a crash.
 fn live(
     directory: &Arc<dyn Directory>,
     options: &Options,
@@ -51,13 +50,13 @@ fn live(
     assert!(log.opened.end >= model.durable, "durable records are lost");
     let found: Vec<(Lsn, Vec<u8>)> = records.into_iter().map(|record| (record.lsn, record.payload)).collect();
     model.appended.retain(|(lsn, _)| *lsn >= start);
-    // What was found is a prefix of what was appended, at the same places.
+    // The records found are a prefix of those appended, at the same positions.
     assert!(found.len() <= model.appended.len(), "records came back");
     let differs = found.iter().zip(&model.appended).position(|(found, appended)| found != appended);
     assert_eq!(differs, None);
     let durable = model.appended.iter().filter(|(lsn, _)| *lsn < model.durable).count();
     assert!(found.len() >= durable);
-    // From here on what is gone must stay gone, and what was shown must stay.
+    // From here on lost records must stay lost, and the records found must stay.
     model.appended.truncate(found.len());
     model.durable = log.durable;
     for _ in 0..rounds {
@@ -94,8 +93,8 @@ fn step(log: &mut Writer, model: &mut Model, random: &mut Rng) -> Result<(), Err
     Ok(())
 }
 
-/// One life after the other, each ended by a crash at a chosen step, the next one beginning with
-/// what is left.
+/// Runs one life after the other. A crash at a chosen step ends each life, and the next one begins
+/// with what the crash has left.
 fn lives(seed: u64, crash_at: u64) -> u64 {
     let mut random = Rng::with_seed(seed);
     let options = options_of(seed);
@@ -110,7 +109,7 @@ fn lives(seed: u64, crash_at: u64) -> u64 {
         } else {
             device.reopen_after_crash(random.u64(..))
         };
-        // Early enough that some crash in recovery itself.
+        // The crash comes early enough that some lives crash in recovery itself.
         device.crash_at(random.u64(..[8, 30, 120, u64::MAX][life]));
         live(&device.directory(), &options, &mut model, 20, &mut random);
     }
@@ -140,8 +139,8 @@ fn random_crashes_keep_the_promises() {
     }
 }
 
-/// Recovery is crashed at every one of its steps, several times in a row, and ends where it would
-/// have ended at once.
+/// Recovery crashes at each of its steps, several times in a row, and finds the same records as
+/// recovery without a crash.
 #[test]
 fn recovery_that_is_interrupted_anywhere_finds_the_same() {
     let seed = seed();
@@ -168,14 +167,15 @@ fn recovery_that_is_interrupted_anywhere_finds_the_same() {
             }
             let log = Writer::open_with(&device.directory(), &options).unwrap();
             assert_eq!(log.payloads(), expected.1, "crashed at {crash_at} of {steps}");
-            // A Restart record of an interrupted opening may have become durable; nothing else.
+            // Only Restart records of interrupted openings may have become durable.
             assert!(log.opened.end.since(expected.0) <= 3 * 48);
         }
     }
 }
 
-/// A sync failed, the process ended, and the operating system still shows what never reached the
-/// device. What is built on it after opening must not go when the machine crashes.
+/// A sync failed, the process ended, and the operating system still shows bytes that never reached
+/// the device. Records that the next opening appends behind those bytes must survive a crash of the
+/// machine.
 #[test]
 fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {
     let seed = seed();
@@ -201,8 +201,8 @@ fn bytes_that_a_failed_sync_left_in_the_cache_are_not_believed() {
     assert!(lost > 0, "no sync lost anything");
 }
 
-/// A segment is made longer for its next use, and the sync of that fails. The next process finds
-/// the new length, which the device does not have.
+/// A segment is made longer for its next use, and the sync of the new length fails. The next
+/// process finds the new length, which the device does not have.
 #[test]
 fn a_length_that_a_failed_sync_left_in_the_cache_is_not_believed() {
     let options = options_of(0);
@@ -211,7 +211,7 @@ fn a_length_that_a_failed_sync_left_in_the_cache_is_not_believed() {
         let device = SimDevice::new(1);
         let calls = Arc::new(AtomicU64::new(0));
         let counted = calls.clone();
-        // Names that a failed sync of the directory has lost are another matter.
+        // Syncs of the directory do not fail here, because they would lose names.
         device.fail_when(move |verb, _, _| {
             let is_one = matches!(verb, Verb::Sync | Verb::Prepare);
             (is_one && counted.fetch_add(1, Ordering::Relaxed) == step).then_some(Fault::SyncIo)

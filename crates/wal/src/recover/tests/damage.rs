@@ -1,4 +1,4 @@
-//! Damage that no crash causes must be refused, and told apart.
+//! Damage that no crash causes must be refused, with an error that names the kind of damage.
 
 use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, options, payload, place, refusal};
 use crate::error::{OpenError, ReadError};
@@ -14,7 +14,7 @@ use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// A closed log of several segments; the LSNs of its records.
+/// Returns a closed log of several segments, and the LSNs of its records.
 fn sample() -> (Bytes, Vec<Lsn>) {
     let (_, directory) = memory();
     let mut log = Writer::open(&directory).unwrap();
@@ -48,7 +48,8 @@ fn a_damaged_record_below_the_durable_frontier_is_never_cut_off() {
     }
 }
 
-/// After a clean close nothing follows the last record, and its loss is noticed all the same.
+/// After a clean close nothing follows the last record, and the loss of that record is noticed
+/// nevertheless.
 #[test]
 fn losing_the_last_block_of_a_closed_log_is_noticed() {
     let (mut image, lsns) = sample();
@@ -57,8 +58,8 @@ fn losing_the_last_block_of_a_closed_log_is_noticed() {
     assert!(matches!(refusal(&image), OpenError::CorruptBelowDurable { .. }));
 }
 
-/// A log that was closed is opened and written again. What closing wrote is not the end any more,
-/// also where it is the last that can be read.
+/// A log that was closed is opened and written again. The record that closing wrote is not the end
+/// any more, even if it is the last readable record.
 #[test]
 fn damage_behind_what_an_earlier_closing_wrote_is_noticed() {
     let (image, _) = sample();
@@ -82,7 +83,7 @@ fn a_zeroed_stretch_below_the_durable_frontier_is_never_the_end() {
     let (image, lsns) = sample();
     let mut image = image;
     let all: Vec<String> = image.keys().filter(|file| file.as_str() != "log.control").cloned().collect();
-    // Everything between two records, over several segments: blank, but not the end.
+    // Everything between two records, over several segments, is blank, and is not the end.
     let (from, to) = (lsns[20], lsns[140]);
     for file in &all {
         let bytes = image.get_mut(file).unwrap();
@@ -129,8 +130,8 @@ fn a_missing_or_damaged_control_file_is_not_replaced() {
     assert!(matches!(refusal(&image), OpenError::CorruptControl { .. }));
 }
 
-/// The newer slot is lost to decay: the older one is used, and the incarnation it does not know of
-/// is not given out again.
+/// The newer slot is damaged: the older slot is used, and the incarnation that it lacks is not used
+/// again.
 #[test]
 fn an_incarnation_is_not_given_out_twice_when_a_slot_decays() {
     for slot in [0, 1] {
@@ -273,7 +274,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     for beyond in [log.end(), log.end().plus(8), Lsn::LIMIT] {
         assert!(matches!(read_record(store.as_ref(), &extent, beyond), Err(ReadError::BeyondEnd { .. })));
     }
-    // Damage under a running log.
+    // A running log meets damage.
     let image = flip(&bytes_of(directory.as_ref()), lsns[30].plus(60), 1);
     let damaged = directory_of(&image);
     let (file, _) = place(lsns[30]);
@@ -286,7 +287,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     assert!(matches!(files.finding, Err(OpenError::CorruptBelowDurable { at, .. }) if at == lsns[30]));
     let mut reader = files.records().unwrap();
     assert_eq!(reader.by_ref().map(Result::unwrap).filter(|record| record.kind.is_user()).count(), 30);
-    // Trimmed.
+    // The position was trimmed.
     log.store.trim(lsns[40], log.durable).unwrap();
     let extent = log.extent();
     assert!(
@@ -299,7 +300,7 @@ fn a_reader_names_the_place_of_damage_and_of_what_is_gone() {
     assert_eq!(read_record(store.as_ref(), &extent, lsns[40]).unwrap().payload, payload(40, 250));
 }
 
-/// A new directory of two stripes, and the two.
+/// Returns a new directory striped over two, and those two directories.
 fn striped() -> (Arc<dyn Directory>, [Arc<dyn Directory>; 2]) {
     let places = [(); 2].map(|()| Arc::new(MemoryDirectory::new()) as Arc<dyn Directory>);
     (Arc::new(StripedDirectory::open(places.to_vec(), 4096).unwrap()), places)
@@ -312,8 +313,8 @@ fn first_block(place: &Arc<dyn Directory>, file: &str) -> Vec<u8> {
     block
 }
 
-/// A trimmed segment holds nothing that the log needs. If it cannot be opened, the log goes on
-/// without it.
+/// A trimmed segment holds nothing that the log needs. If such a segment cannot be opened, the log
+/// continues without it.
 #[test]
 fn a_trimmed_segment_that_cannot_be_opened_is_not_kept_for_reuse() {
     let foreign = || {

@@ -28,7 +28,7 @@ fn what_was_committed_is_read_back_over_many_segments() {
     for round in 0..4 {
         let mut log = Writer::open(&directory).unwrap();
         for number in 0..40 {
-            // Some larger than a fragment, some larger than a segment.
+            // Some records are larger than a fragment, some larger than a segment.
             let bytes = if number % 13 == 12 { 20_000 } else { 37 * number + round };
             expected.push(payload(expected.len(), bytes));
             log.commit(expected.last().unwrap()).unwrap();
@@ -51,8 +51,8 @@ fn what_was_committed_is_read_back_over_many_segments() {
 }
 
 /// The last write, not known to have been durable, is cut at every sector, and each of its sectors
-/// is lost alone: what is before stays, what is found is a prefix, and the log goes on from there
-/// and loses nothing any more.
+/// is lost alone. Earlier records stay, the records found are a prefix, and the log continues from
+/// there and loses nothing any more.
 #[test]
 fn a_torn_last_write_loses_only_what_it_held() {
     let (_, directory) = memory();
@@ -99,7 +99,7 @@ fn a_torn_last_write_loses_only_what_it_held() {
                 assert_eq!(at, log.opened.end);
                 torn += 1;
             }
-            // It goes on from there, over openings too.
+            // The log continues from there, also over further openings.
             log.commit(b"more").unwrap();
             log.close().unwrap();
             let mut log = Writer::open(&directory).unwrap();
@@ -133,13 +133,14 @@ fn fragments_without_a_last_one_are_no_record() {
     assert_eq!(log.payloads(), [&b"before"[..], b"after"]);
 }
 
-/// A window's end, or a segment's, may fall anywhere in a record: lengths that make it so.
+/// The end of a window or of a segment may fall anywhere in a record; the lengths in this test make
+/// it do so.
 #[test]
 fn the_end_may_be_anywhere_in_a_block_or_segment() {
     for bytes in (0..=1024).step_by(8) {
         let (_, directory) = memory();
         let mut log = Writer::open(&directory).unwrap();
-        // The end comes within a kilobyte of the segment's end, on either side of it.
+        // The log's end comes within a kilobyte of the segment's end, on either side of it.
         log.commit(&vec![1; 900]).unwrap();
         for _ in 0..10 {
             log.commit(&vec![2; 952]).unwrap();

@@ -1,6 +1,6 @@
 //! The log kept under `tests/fixtures`, and the writer that makes it.
 //!
-//! Run with `KATYDID_WRITE_FIXTURES=1` to write it anew, which is right only together with a new
+//! With `KATYDID_WRITE_FIXTURES=1` the test writes the log anew. This is right only for a new
 //! format version, in a folder of its own: the files of a version that was ever released stay as
 //! they are.
 
@@ -13,8 +13,8 @@ use katydid_kernels::stamp::CommitStamp;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Link of record `number` to others, in each way that the header knows. Only the number of
-/// dependencies is right; their bytes are the payload's.
+/// Returns the chain of record `number`; the records use every kind of chain in turn. Only the
+/// number of dependencies is right; their bytes are the payload's.
 fn chain(number: usize, last: Lsn) -> Chain {
     match number % 3 {
         0 => Chain::Previous(last),
@@ -26,8 +26,8 @@ fn chain(number: usize, last: Lsn) -> Chain {
     }
 }
 
-/// Two lives of a log: records of two kinds, some in fragments and some across segments, each way
-/// of joining them, a trimmed first segment, one clean close and one end without.
+/// Makes a log in two lives: records of two kinds, some in fragments and some across segments,
+/// every kind of chain, a trimmed first segment, one clean close, and one end without a close.
 fn make() -> Bytes {
     let (_, directory) = memory();
     let options = options().map_files(|files| crate::FileOptions { segment_bytes: 8 << 10, ..files });

@@ -42,7 +42,7 @@ fn a_log_of_several_windows_is_walked_searched_and_read() {
     let mut count = 0;
     for _ in 0..40 {
         for _ in 0..200 {
-            // Sizes that put every kind of cut at a window's end.
+            // With these sizes a window ends at every kind of place in a record.
             log.append(&payload(count, 300 + count % 701));
             count += 1;
         }
@@ -55,7 +55,7 @@ fn a_log_of_several_windows_is_walked_searched_and_read() {
         survivors += 1;
     }
     log.write(WriteMode::Written).unwrap();
-    // Nothing of it was known to be durable, so this is a torn tail with many survivors.
+    // None of these records was known to be durable, so this is a torn tail with many survivors.
     let geometry = Geometry::growing(first_segment_bytes, segment_bytes);
     let file = directory.open(&name(geometry.index(damaged)), Create::Never, Method::Buffered).unwrap();
     file.write_at(&[IoSlice::new(&[0; 16])], geometry.offset(damaged), WriteMode::Durable).unwrap();
@@ -63,7 +63,7 @@ fn a_log_of_several_windows_is_walked_searched_and_read() {
     assert_eq!(log.opened.end, damaged);
     assert_eq!(log.opened.finding, Finding::TornTail { at: damaged, dropped: survivors as u64 });
     assert_eq!(log.opened.records, count as u64 + 1);
-    // From one end to the other, nothing twice.
+    // Recovery reads from one end to the other, and nothing twice.
     let scanned = log.opened.scanned_bytes;
     let written = damaged.get() + (3 << 20);
     assert!((written..written + (2 << 20)).contains(&scanned), "{scanned} of {written}");
@@ -152,7 +152,8 @@ fn a_reader_that_was_overtaken_by_trimming_is_told_so() {
     assert!(matches!(error, ReadError::Trimmed { start, .. } if start == log.store.start()), "{error}");
 }
 
-/// Trimmed up to the last fragment of a record: the rest of it is gone, and so is the record.
+/// The log is trimmed up to the last fragment of a record: the other fragments are gone, and so is
+/// the record.
 #[test]
 fn a_record_whose_first_fragments_were_trimmed_is_not_read() {
     let (_, directory) = memory();

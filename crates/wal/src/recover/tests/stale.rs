@@ -1,4 +1,4 @@
-//! Nothing that an opening left behind ever comes back.
+//! Records that an opening has cut off never come back.
 
 use super::bench::{Bytes, Writer, bytes_of, directory_of, memory, payload, place};
 use crate::recover::Finding;
@@ -11,8 +11,8 @@ fn copy_block(from: &Bytes, to: &mut Bytes, at: Lsn) {
     to.get_mut(&name).unwrap()[offset..offset + 4096].copy_from_slice(&bytes);
 }
 
-/// The second opening's first block was lost in a crash and its later blocks were not. The third
-/// writes up to exactly where the old ones begin; none of them may follow.
+/// A crash lost the first block that the second opening wrote, and kept the later blocks. The third
+/// opening writes up to exactly where the records of those blocks begin; none of these may follow.
 #[test]
 fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     let (_, directory) = memory();
@@ -20,7 +20,7 @@ fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     log.commit(&payload(0, 100)).unwrap();
     let mut log = Writer::open(&directory).unwrap();
     log.commit(&payload(1, 100)).unwrap();
-    // From here on records of 128 bytes, so that some begin with a block.
+    // From here on records have 128 bytes, so that some begin with a block.
     let aligned = log.end().get().next_multiple_of(128) + 128;
     let fillers = log.fill((aligned - log.end().get()) as usize);
     log.write(WriteMode::Durable).unwrap();
@@ -38,12 +38,12 @@ fn records_beyond_a_truncation_do_not_follow_what_a_later_opening_writes() {
     }
     copy_block(&after, &mut image, from.floor_block().plus(4096));
     copy_block(&after, &mut image, from.floor_block().plus(2 * 4096));
-    // The third opening: what survived is beyond a hole.
+    // At the third opening the surviving records are beyond a hole.
     let directory = directory_of(&image);
     let mut log = Writer::open(&directory).unwrap();
     assert!(matches!(log.opened.finding, Finding::TornTail { dropped, .. } if dropped > 10));
     assert_eq!(log.payloads().len(), 2 + fillers);
-    // Write up to exactly where an old record begins, in a block that this does not touch.
+    // Write up to exactly where an old record begins, in a block that these writes do not touch.
     let stale = from.floor_block().plus(4096);
     let more = log.fill(stale.since(log.end()) as usize);
     log.write(WriteMode::Durable).unwrap();
@@ -65,7 +65,7 @@ fn records_of_an_older_incarnation_at_the_start_are_not_the_first() {
     log.append(&payload(1, 40));
     log.write(WriteMode::Written).unwrap();
     let after = bytes_of(directory.as_ref());
-    // The first of the two is lost.
+    // The first of the two records is lost.
     let mut image = after.clone();
     let (name, offset) = place(from);
     image.get_mut(&name).unwrap()[offset..offset + 16].fill(0);
@@ -73,8 +73,8 @@ fn records_of_an_older_incarnation_at_the_start_are_not_the_first() {
     let log = Writer::open(&directory).unwrap();
     assert_eq!(log.opened.end, from);
     assert_eq!(log.end(), from.plus(48));
-    // Fill up to where the second one is, trim there, and put its bytes back as if its sector had
-    // never been rewritten.
+    // Fill up to where the second record is, trim there, and put its bytes back as if its sector
+    // had never been rewritten.
     let mut log = log;
     log.fill(boundary.since(log.end()) as usize);
     log.write(WriteMode::Durable).unwrap();

@@ -137,7 +137,7 @@ pub(super) fn no_space_is_typed_and_clears(make: MakeLog<'_>) {
     let mut session = log.session().expect("session");
     let mut number = 0;
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0);
-    // Nothing of the refused record stays, large or small, and what was appended can be made
+    // Nothing of the refused record stays, large or small, and the appended records can be made
     // durable.
     let end = log.first().reserved();
     assert!(matches!(session.append(&record(0, &[&vec![0; 100_000]])), Err(AppendError::NoSpace)));
@@ -145,10 +145,10 @@ pub(super) fn no_space_is_typed_and_clears(make: MakeLog<'_>) {
     assert!(log.poisoned().is_none(), "no space is no failure");
     log.sync().expect("sync");
     assert!(matches!(log.first().raise_reserve(1 << 30), Err(Error::NoSpace)));
-    // More room on the device.
+    // The device gets more room.
     device.set_capacity(600 << 10);
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0, "it clears by itself");
-    // Trimming makes room too.
+    // Trimming also makes room.
     log.sync().expect("sync");
     log.first().trim(log.first().durable()).expect("trim");
     assert!(fill(&log, &mut session, AppendClass::Normal, &mut number) > 0, "it clears by trimming");

@@ -1,12 +1,12 @@
-//! Rules about what is put into the log, and where.
+//! Rules about the records in the log, and their positions.
 
 use super::records::{Ends, Numbers, check_threads, payload, read_all, record};
 use super::setup::{MakeLog, memory, roomy, small};
 use crate::{AppendError, Durability, Error};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// `threads` append `count` records each, of up to `most` bytes, and wait for every `wait`th. How
-/// many bytes of the log they took.
+/// Appends `count` records from each of `threads` threads, of up to `most` bytes, and waits for
+/// every `wait`th. Returns the bytes of the log that the records took.
 fn append_from_threads(log: &crate::Log, threads: u64, count: u64, most: u64, wait: u64) -> u64 {
     let taken = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
     let mut sizes = small();
     sizes.common.sessions_max = most;
     let log = make(memory(), sizes);
-    // More than there are slots for is refused, and a dropped one makes room.
+    // More sessions than there are slots for are refused, and a dropped session makes room.
     let mut held: Vec<_> = (0..most).map(|_| log.session().expect("session")).collect();
     assert!(matches!(log.session(), Err(Error::SessionsExhausted { limit }) if limit == most));
     held.pop();
@@ -126,7 +126,7 @@ pub(super) fn sessions_come_and_go(make: MakeLog<'_>) {
             let log = &log;
             scope.spawn(move || {
                 for number in 0..150 {
-                    // A session of its own for every record.
+                    // Every record has a session of its own.
                     let mut session = log.session().expect("session");
                     let bytes = payload(thread, number, 100 + number as usize);
                     let appended = session.append(&record(thread, &[&bytes])).expect("append");
@@ -158,7 +158,7 @@ pub(super) fn frontiers_are_ordered_and_only_grow(make: MakeLog<'_>) {
                 [log.first().durable(), log.first().written(), log.first().filled(), log.first().reserved()];
             let mut looks = 0u64;
             while !done.load(Ordering::Acquire) || looks == 0 {
-                // The smaller first: each only grows.
+                // The smaller frontiers are read first, because each only grows.
                 let now = [
                     log.first().durable(),
                     log.first().written(),

@@ -1,4 +1,4 @@
-//! Rules of logs in NVRAM: the ring is all there is, and trimming alone makes room in it.
+//! Rules of logs in NVRAM: the ring is all the space, and only trimming makes room in it.
 
 use super::records::{Numbers, check_threads, payload, read_all, record};
 use super::setup::{MakeLog, Sizes, memory, small};
@@ -7,7 +7,7 @@ use katydid_device::{Fault, SimDevice, Verb};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The smallest rings.
+/// Sizes with the smallest rings.
 fn tiny() -> Sizes {
     let mut sizes = small();
     sizes.medium.memory.bytes = 32 << 10;
@@ -35,7 +35,7 @@ pub(super) fn a_full_ring_is_typed_and_trimming_clears_it(make: MakeLog<'_>) {
     for _ in 0..20 {
         let first = number;
         assert!(fill(&mut session, AppendClass::Normal, &mut number) > 10);
-        // Nothing of the refused record stays, and nothing of what was appended is lost.
+        // Nothing of the refused record stays, and no appended record is lost.
         let end = log.first().reserved();
         assert!(matches!(session.append(&record(0, &[&[0; 600]])), Err(AppendError::NoSpace)));
         assert_eq!(log.first().reserved(), end);
@@ -62,7 +62,7 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
     let log = make(directory.clone(), tiny());
     let taken = AtomicU64::new(0);
     let (done, kept) = (AtomicBool::new(false), Mutex::new(vec![0_u64; THREADS as usize]));
-    // Reads what is there and trims it away, so that each record must be seen once.
+    // Reads the log and trims it, so that each record must be seen once.
     let drain = |log: &Log| {
         let to = log.first().durable();
         let mut reader = log.first().reader(log.first().start()).expect("reader");
@@ -86,8 +86,8 @@ pub(super) fn a_ring_that_goes_round_under_load_loses_nothing(make: MakeLog<'_>)
                     let mut session = log.session().expect("session");
                     let mut numbers = Numbers(thread + 1);
                     for number in 0..COUNT {
-                        // None in fragments: it would be lost if it were trimmed between two of
-                        // them.
+                        // No record is in fragments: it would be lost if the log were trimmed
+                        // between two of them.
                         let bytes = payload(thread, number, numbers.next(400) as usize);
                         let end = loop {
                             match session.append(&record(thread, &[&bytes])) {
@@ -161,7 +161,7 @@ pub(super) fn many_threads_on_few_processors_all_end(make: MakeLog<'_>) {
     assert_eq!(check_threads(&read_all(&log), THREADS as usize, &[]), [30; THREADS as usize]);
 }
 
-/// A reader that is overtaken says so, and never shows bytes of a later lap.
+/// A reader that a trim has overtaken returns an error, and never shows bytes of a later lap.
 pub(super) fn readers_and_trimming_do_not_meet(make: MakeLog<'_>) {
     let log = make(memory(), tiny());
     let done = AtomicBool::new(false);

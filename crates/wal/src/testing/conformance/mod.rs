@@ -1,8 +1,7 @@
 //! The conformance suite: rules for every combination of an inserter and a sync protocol.
 //!
-//! Call [`conformance`] with something that opens a log; a broken rule panics in a function named
-//! after it. Nothing here depends on time: where a thread must have come to a halt, the simulated
-//! device says so.
+//! Call [`conformance`] with a function that opens a log; a broken rule panics in a function named
+//! after it. No rule depends on time: the simulated device says when a thread has come to a halt.
 
 mod failing;
 mod filling;
@@ -35,7 +34,7 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> L
     waiting::a_sync_covers_everything_before_it(make);
     waiting::a_position_beyond_the_end_is_refused(make);
     waiting::a_stalled_device_holds_appenders_back_and_lets_them_go(make);
-    // The papers' baselines do not group, or not well.
+    // The papers' baselines group no commits, or few.
     if sync.shares_syncs() {
         waiting::one_write_serves_all_who_wait(make);
     }
@@ -56,8 +55,8 @@ pub fn conformance(sync: SyncKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> L
     failing::the_reserve_is_for_critical_records(make);
 }
 
-/// The conformance suite for logs in NVRAM: the rules that do not concern devices, and those of
-/// such logs.
+/// The conformance suite for logs in NVRAM: the rules that do not concern devices, and the rules of
+/// logs in NVRAM.
 pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Sizes) -> Log) {
     let make: MakeLog<'_> = &make;
     filling::records_of_one_session_are_in_order_and_whole(make);
@@ -77,7 +76,7 @@ pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Siz
     telling::plain_values_come_back_as_callbacks_do(make);
     telling::a_request_needs_nobody_to_wait(make);
     failing::the_reserve_is_for_critical_records(make);
-    // Where holes are not waited for, a frontier may lag behind what is durable.
+    // If commits do not wait for holes, a frontier may lag behind the durable records.
     if kind != LogKind::NvDirect {
         waiting::each_level_is_reached_before_it_is_told(make);
         telling::callbacks_run_in_order_where_they_are_polled(make);
@@ -88,7 +87,7 @@ pub fn conformance_in_nvram(kind: LogKind, make: impl Fn(Arc<dyn Directory>, Siz
     in_nvram::a_record_that_no_ring_holds_is_refused(make);
     in_nvram::many_threads_on_few_processors_all_end(make);
     in_nvram::readers_and_trimming_do_not_meet(make);
-    // A trim of this kind writes no file that could fail.
+    // A trim of `NvLogging` writes no file that could fail.
     if kind != LogKind::NvLogging {
         in_nvram::a_log_that_cannot_be_trimmed_has_failed(make);
     }

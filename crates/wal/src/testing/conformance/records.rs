@@ -1,8 +1,8 @@
-//! The records that the rules of the suite append, and what must be found of them.
+//! The records that the rules of the suite append, and the checks of the records that are found.
 
 use crate::{Append, Kind, Log, Lsn, Record};
 
-/// A payload that says who wrote it as which record, and can be checked byte by byte.
+/// Returns a payload that names its thread and its number, and can be checked byte by byte.
 pub(super) fn payload(thread: u64, number: u64, bytes: usize) -> Vec<u8> {
     let mut payload = Vec::with_capacity(bytes + 16);
     payload.extend_from_slice(&thread.to_le_bytes());
@@ -15,7 +15,7 @@ pub(super) fn record<'a>(thread: u64, payload: &'a [&'a [u8]]) -> Append<'a> {
     Append::new(Kind::USER, payload).txn(thread)
 }
 
-/// All records, after checking that their positions grow and do not overlap.
+/// Returns all records, after checking that their positions grow and do not overlap.
 pub(super) fn read_all(log: &Log) -> Vec<Record> {
     let records: Vec<Record> = log
         .first()
@@ -29,8 +29,8 @@ pub(super) fn read_all(log: &Log) -> Vec<Record> {
     records
 }
 
-/// Checks that each thread's records are there, whole, in the order it wrote them, from its first
-/// to at least `least` of them. Returns the number of each thread's records.
+/// Checks that each thread's records are whole and in the order of their appends, from the first
+/// record on, and at least `least` of them. Returns the number of each thread's records.
 pub(super) fn check_threads(records: &[Record], threads: usize, least: &[u64]) -> Vec<u64> {
     let mut next = vec![0; threads];
     for record in records {
@@ -64,7 +64,7 @@ impl Numbers {
     }
 }
 
-/// The ends of what one thread appended: checks that they grow.
+/// The ends of one thread's records; checks that they grow.
 #[derive(Default)]
 pub(super) struct Ends(Lsn);
 

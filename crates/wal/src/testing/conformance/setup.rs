@@ -5,11 +5,10 @@ use crate::{FileOptions, Log, LogKind, MediumSettings, NvramOptions, Options};
 use katydid_device::{Directory, MemoryDirectory};
 use std::sync::Arc;
 
-/// Opens a log over a directory with the given options, but for the designs under test, which it
-/// chooses itself.
+/// Opens a log over a directory with the given sizes, and with the designs under test.
 pub type MakeLog<'a> = &'a dyn Fn(Arc<dyn Directory>, Sizes) -> Log;
 
-/// The sizes of a log that a rule asks for, whatever it is kept in.
+/// The sizes of a log that a rule asks for, for every kind of log.
 #[derive(Debug, Clone)]
 pub struct Sizes {
     /// Settings of every medium.

@@ -1,4 +1,4 @@
-//! Rules about being told later: callbacks and futures.
+//! Rules about callbacks and futures.
 
 use super::records::{payload, record};
 use super::setup::{MakeLog, memory, roomy};
@@ -111,7 +111,7 @@ pub(super) fn futures_resolve(make: MakeLog<'_>) {
                     let level = if number % 2 == 0 { Durability::Durable } else { Durability::Written };
                     let mut future = log.first().wait_async(end, level);
                     if number % 7 == 0 {
-                        // Polled once, then dropped.
+                        // The future is polled once, then dropped.
                         let waker = Waker::from(Alarm::new());
                         let _outcome = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
                         drop(future);
@@ -131,8 +131,8 @@ pub(super) fn futures_resolve(make: MakeLog<'_>) {
     });
 }
 
-/// A dropped future's waker is forgotten; one that stays is woken, also when another of the same
-/// end is dropped.
+/// The waker of a dropped future is forgotten. A future that stays is woken, even if another future
+/// of the same end is dropped.
 pub(super) fn a_dropped_future_is_not_woken(make: MakeLog<'_>) {
     let device = SimDevice::new(2);
     let log = make(device.directory(), roomy());

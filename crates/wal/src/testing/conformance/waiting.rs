@@ -1,4 +1,4 @@
-//! Rules about blocking: until when, and for whom.
+//! Rules about blocking: how long a call blocks, and which threads one write releases.
 
 use super::records::{check_threads, payload, read_all, record};
 use super::setup::{MakeLog, memory, roomy, small};
@@ -45,7 +45,7 @@ pub(super) fn a_sync_covers_everything_before_it(make: MakeLog<'_>) {
     let mut session = log.session().expect("session");
     for number in 0..50 {
         let appended = session.append(&record(0, &[&payload(0, number, 30)])).expect("append");
-        // Half of it is written, not synced, when the sync comes.
+        // Half of the records are written, and not synced, when the sync comes.
         if number == 25 {
             log.first().wait(appended.end, Durability::Written).expect("wait");
         }
@@ -118,7 +118,7 @@ pub(super) fn one_write_serves_all_who_wait(make: MakeLog<'_>) {
         device.wait_stalled(1);
         device.stall_writes(false);
     });
-    // Everything was filled before the first of them wrote.
+    // All records were filled before the first thread wrote.
     assert!(log.counters().syncs - before <= 2, "{} syncs for one group", log.counters().syncs - before);
 }
 
@@ -157,13 +157,14 @@ pub(super) fn closing_under_load_keeps_what_was_acknowledged(make: MakeLog<'_>, 
                         let appended = match session.append(&record(thread as u64, &[&bytes])) {
                             Ok(appended) => appended,
                             Err(AppendError::Closed) => return,
-                            // Nothing is slow enough to keep it from being full.
+                            // Appends are fast enough to fill the memory.
                             Err(AppendError::NoSpace) if kind.in_nvram() => return,
                             Err(error) => panic!("{error}"),
                         };
                         match log.first().wait(appended.end, Durability::Durable) {
                             Ok(()) => *acknowledged = number + 1,
-                            // It got in while the log was being closed, and was not waited for.
+                            // The record was appended while the log was being closed, and closing
+                            // did not wait for it.
                             Err(Error::Closed) => return,
                             Err(error) => panic!("{error}"),
                         }
@@ -176,7 +177,7 @@ pub(super) fn closing_under_load_keeps_what_was_acknowledged(make: MakeLog<'_>, 
             }
             log.close().expect("close");
             if !kind.in_nvram() {
-                // The directory belongs to another opening from now on: what the old handle does
+                // The directory belongs to another opening from now on: calls of the old handle
                 // must not reach it.
                 let next = make(device.directory(), small());
                 check_threads(&read_all(&next), 4, &[]);
