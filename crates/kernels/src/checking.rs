@@ -1,8 +1,9 @@
 //! Runs one small test body under the checker that this build is for.
 //!
-//! A body is written once, against `sync_shim`, with [`spawn`]; [`checked!`](crate::checked!) names
-//! it `loom_…`, `explore_…` or `miri_…`, which is what `cargo xtask loom`, `explore` and `miri`
-//! select. In an ordinary build it runs some hundred times on real threads.
+//! A body is written once, against `sync_shim`, and starts threads with [`spawn`]. The macro
+//! [`checked!`](crate::checked!) makes tests of the names `loom_…`, `explore_…` and `miri_…`, which
+//! `cargo xtask loom`, `explore` and `miri` select. In an ordinary build a body runs 300 times on
+//! real threads.
 
 #[cfg(katydid_explore)]
 pub use crate::explore::{JoinHandle, spawn};
@@ -11,11 +12,13 @@ pub use loom::thread::{JoinHandle, spawn};
 #[cfg(not(any(loom, katydid_explore)))]
 pub use std::thread::{JoinHandle, spawn};
 
-/// Checks `body`; `preemptions` bounds what the explorer tries (none: everything).
+/// Checks `body`; `preemptions` is the maximum number of preemptions in a run; `None` sets no
+/// bound.
 ///
-/// The checker must try everything within the bound, and at least half as many runs as
-/// `explored.txt` names: fewer runs mean that the body does less than it did. With
-/// `KATYDID_EXPLORED=FILE` it writes the numbers of runs to that file, one line for each body.
+/// The explorer must try every run within the bound. It must take at least half as many runs as
+/// `explored.txt` records for the body, because fewer runs mean that the body does less than
+/// before. If `KATYDID_EXPLORED=FILE` is set, the number of runs of each body is appended to that
+/// file as one line.
 #[cfg(katydid_explore)]
 pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let explorer = crate::explore::Explorer { preemptions, ..Default::default() };
@@ -32,7 +35,7 @@ pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) 
     written_down(thread.name().expect("a test's thread has the test's name"), report.executions);
 }
 
-/// Runs that each body took when they were last recorded, in the order of the names.
+/// The recorded number of runs of each body, in the order of the names.
 #[cfg(katydid_explore)]
 const EXPLORED: &str = include_str!("explored.txt");
 
@@ -80,7 +83,8 @@ pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> boo
 /// bodies have no such run.
 #[cfg(all(loom, not(katydid_explore)))]
 pub fn catches(preemptions: u32, body: impl Fn() + Send + Sync + 'static) -> bool {
-    // On a thread of its own, which keeps what loom leaves behind.
+    // On a thread of its own, so that state which a failed model of loom leaves behind ends with
+    // it.
     std::thread::spawn(move || check(Some(preemptions), body)).join().is_err()
 }
 
@@ -94,8 +98,8 @@ pub enum Detectors {
     Explorer,
 }
 
-/// Checks that this build's checker notices each mutant that it is said to notice. `caught` returns
-/// whether it does.
+/// Asserts that this build's checker notices each mutant of `table` that lists the checker.
+/// `caught` returns whether the checker notices a mutant.
 #[cfg(any(loom, katydid_explore))]
 pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, Detectors)], caught: impl Fn(M) -> bool) {
     for &(mutant, detectors) in table {
@@ -105,7 +109,7 @@ pub fn all_noticed<M: Copy + std::fmt::Debug>(table: &[(M, Detectors)], caught: 
     }
 }
 
-/// A test of each checker's name for a table of mutants.
+/// Makes a test of a table of mutants for loom, and one for the explorer.
 #[cfg(any(loom, katydid_explore))]
 #[macro_export]
 macro_rules! noticed {
@@ -124,7 +128,7 @@ macro_rules! noticed {
     };
 }
 
-/// A test of each checker's name for one body.
+/// Makes one test of a body for each checker, under the name that is given for that checker.
 #[macro_export]
 macro_rules! checked {
     ($(#[$doc:meta])* $loom:ident $explore:ident $miri:ident, $preemptions:expr, $body:expr) => {

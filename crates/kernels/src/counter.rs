@@ -1,6 +1,6 @@
-//! A number that only grows, counted where that costs nothing.
+//! A counter for metrics: a number that only grows.
 //!
-//! Relaxed: each stands for itself.
+//! All accesses are relaxed, because no other data depends on the value.
 
 use crate::sync_shim::{AtomicU64, Ordering};
 
@@ -15,7 +15,7 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// Adds `amount`. For a single writer at a time.
+    /// Adds `amount`. Called by one thread at a time.
     #[inline]
     pub fn add_alone(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
@@ -27,7 +27,7 @@ impl Counter {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// The number.
+    /// The present value.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)

@@ -1,12 +1,12 @@
 //! Dependencies of a transaction, as positions in streams.
 //!
-//! Pure; any thread. A stream becomes durable in order, so of several positions in one stream only
-//! the highest counts. Invariants:
+//! Pure; any thread. A stream becomes durable in order, so only the highest position in each stream
+//! counts. Invariants:
 //!
-//! 1. Positions are sorted by their streams, one for each.
-//! 2. A transaction that depends on another one joins that one's position *and* its dependencies.
-//!    So the set is closed, and a transaction survives a crash exactly if every position in its set
-//!    did. Nothing has to be followed from record to record.
+//! 1. Positions are sorted by stream, with at most one for each stream.
+//! 2. A transaction that depends on another one joins the other's position *and* the other's
+//!    dependencies. So the set is closed: a transaction survives a crash exactly if every position
+//!    in its set does, and recovery need not follow dependencies from record to record.
 
 use crate::lsn::Lsn;
 use smallvec::SmallVec;
@@ -17,20 +17,20 @@ use std::fmt;
 pub struct StreamId(u16);
 
 impl StreamId {
-    /// The first stream, which is the only one of most logs.
+    /// The first stream, and the only one of most logs.
     pub const FIRST: StreamId = StreamId(0);
 
-    /// The stream of this number, from 0.
+    /// The stream with the given number, counted from 0.
     pub const fn new(number: u16) -> Self {
         StreamId(number)
     }
 
-    /// The number.
+    /// The number of the stream.
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// The number, as an index.
+    /// The number of the stream, as an index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -51,7 +51,7 @@ pub struct StreamLsn {
     pub end: Lsn,
 }
 
-/// A set of positions. It is durable when each stream is durable up to its position.
+/// A set of positions. The set is durable if each stream is durable up to its position in the set.
 ///
 /// ```
 /// use katydid_kernels::dependencies::{Dependencies, StreamLsn, StreamId};

@@ -1,9 +1,9 @@
-//! Levels of durability that a record can have reached when its appender is told.
+//! Levels of durability that a record can have when its append is acknowledged.
 //!
 //! Pure.
 
 /// Durability of a record, or the durability that a caller waits for. The levels are ordered: each
-/// includes those before it.
+/// level includes the lower ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Durability {
     /// In this process's memory: lost when the process ends.

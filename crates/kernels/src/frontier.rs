@@ -1,25 +1,24 @@
 //! The log's four frontiers: how far it is reserved, filled, written and durable.
 //!
-//! Read by every thread. Invariants, checked in debug builds after each change:
+//! Every thread reads the frontiers. Invariants, checked in debug builds after each change:
 //!
-//! 1. durable <= written <= filled <= reserved, read in that order (each only grows, so reading the
-//!    smaller first can only understate it).
-//! 2. Each only grows.
+//! 1. durable <= written <= filled <= reserved. A thread reads the smaller frontier first: because
+//!    each only grows, the value that it read first can only be too low.
+//! 2. Each frontier only grows.
 //!
 //! | word | written by | read by | ordering, and its partner |
 //! |---|---|---|---|
 //! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its request (`sync/waiters.rs`) |
 //! | `filled` | scans, by `raise`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
-//! | `written` | the thread that has performed a write, under the latch `leader` | admission,
-//! readers, waiters | Release after the write; Acquire before ring bytes are used again |
-//! | `durable` | the writing thread, or the one thread that syncs | any thread | Release after the
-//! sync; Acquire in threads that acknowledge |
+//! | `written` | the thread that has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
+//! | `durable` | the writing thread, or the one thread that syncs | any thread | Release after the sync; Acquire in threads that acknowledge |
 //!
-//! In a log in NVRAM `written` and `durable` are the same: what is persisted. In `nv_direct` scans
-//! advance them, as they do `filled`, by `raise`; in the other kinds the thread that has the turn
-//! advances them (`nvram::commit`).
+//! In a log in NVRAM `written` and `durable` are equal: both are the persisted frontier. In
+//! `nv_direct`, scans advance both by `raise`, like `filled`. In the other NVRAM kinds the thread
+//! whose turn it is advances both (`nvram::commit`).
 //!
-//! A crash loses them all; recovery finds the durable frontier again from the records (`recover/`).
+//! A crash loses all four frontiers. Recovery derives the durable frontier from the records
+//! (`recover/`).
 
 use crate::durability::Durability;
 use crate::lsn::Lsn;
@@ -29,7 +28,7 @@ use crossbeam_utils::CachePadded;
 /// The four frontiers, each on cache lines of its own.
 #[derive(Debug)]
 pub struct Frontiers {
-    /// The end of all reservations, which inserters move; see `insert/`.
+    /// The end of all reservations. Inserters advance it (`insert/`).
     pub reserved: CachePadded<AtomicU64>,
     filled: CachePadded<AtomicU64>,
     written: CachePadded<AtomicU64>,
@@ -49,19 +48,19 @@ impl Frontiers {
         Lsn::new(self.reserved.load(Ordering::SeqCst))
     }
 
-    /// Every record below has been copied into the log buffer.
+    /// The filled frontier: every record below it has been copied into the log buffer.
     #[inline]
     pub fn filled(&self) -> Lsn {
         Lsn::new(self.filled.load(Ordering::Acquire))
     }
 
-    /// Every record below has been handed to the operating system.
+    /// The written frontier: every record below it has been handed to the operating system.
     #[inline]
     pub fn written(&self) -> Lsn {
         Lsn::new(self.written.load(Ordering::Acquire))
     }
 
-    /// Every record below is on the device.
+    /// The durable frontier: every record below it is on the device.
     #[inline]
     pub fn durable(&self) -> Lsn {
         Lsn::new(self.durable.load(Ordering::Acquire))
@@ -90,26 +89,27 @@ impl Frontiers {
         Lsn::new(before.max(to))
     }
 
-    /// Advances both frontiers, under the lock of the `mutex` inserter, which fills records as it
-    /// reserves them.
+    /// Advances the reserved and the filled frontier. The caller holds the lock of the `mutex`
+    /// inserter, which fills records as it reserves them.
     #[inline]
     pub fn advance_reserved_and_filled(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
-        // Sequentially consistent, as the reservation of `marks` is: a request left after this is
-        // served (`sync/waiters.rs`).
+        // Sequentially consistent, like the reservation of `marks`, so that a request that is left
+        // after this store is served (`sync/waiters.rs`).
         self.filled.store(to, Ordering::SeqCst);
         self.validate();
     }
 
     /// Advances the reserved frontier, for inserters that reserve under a latch, one thread at a
-    /// time. Sequentially consistent, so that a request that is left after this is served
-    /// (`sync/waiters.rs`).
+    /// time. The store is sequentially consistent, so that a request that is left after it is
+    /// served (`sync/waiters.rs`).
     #[inline]
     pub fn advance_reserved(&self, to: u64) {
         self.reserved.store(to, Ordering::SeqCst);
     }
 
-    /// Advances the filled frontier, for inserters that fill in order. One thread at a time.
+    /// Advances the filled frontier, for inserters that fill in order. Called by one thread at a
+    /// time.
     #[inline]
     pub fn advance_filled_alone(&self, to: u64) {
         debug_assert!(to >= self.filled().get(), "filled only grows");
@@ -117,22 +117,22 @@ impl Frontiers {
         self.validate();
     }
 
-    /// Advances the written frontier. One thread at a time.
+    /// Advances the written frontier. Called by one thread at a time.
     pub fn advance_written(&self, to: Lsn) {
         debug_assert!(to >= self.written(), "written only grows");
         self.written.store(to.get(), Ordering::Release);
         self.validate();
     }
 
-    /// Advances the durable frontier. One thread at a time.
+    /// Advances the durable frontier. Called by one thread at a time.
     pub fn advance_durable(&self, to: Lsn) {
         debug_assert!(to >= self.durable(), "durable only grows");
         self.durable.store(to.get(), Ordering::Release);
         self.validate();
     }
 
-    /// Advances the frontiers of a log whose appends persist their records to the result of a scan.
-    /// May be called by any thread.
+    /// Advances the written and the durable frontier to `to`, the result of a scan, in a log whose
+    /// appends persist their records. May be called by any thread.
     pub fn advance_persisted(&self, to: Lsn) {
         raise(&self.written, to.get(), Ordering::AcqRel);
         raise(&self.durable, to.get(), Ordering::AcqRel);

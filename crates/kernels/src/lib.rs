@@ -1,5 +1,4 @@
-//! The concurrent algorithms of Katydid, apart from everything that they work for: no I/O, no
-//! files, no clock but the shim's.
+//! The concurrent algorithms of Katydid: no I/O, no files, and no clock but the shim's.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -8,21 +7,22 @@
 //! | [`frontier`] | how far the log is reserved, filled, written and durable |
 //! | [`record`], [`checksum`] | physical records as bytes |
 //! | [`ring`] | the bytes of the log buffer |
-//! | [`insert`] | the nine designs that reserve and fill, and admission before them |
+//! | [`insert`] | the nine designs that reserve and fill, and the admission of records |
 //! | [`sync`] | the leader's hand-over, the waiters, and the sync protocols |
 //! | [`nvram`] | persisting of a log in NVRAM, and assignment of its memory |
 //! | [`notification`] | the wake-up of a worker thread |
 //! | [`page_meta`] | which pages are dirty, for threads without their latch |
-//! | [`rig`], [`sizes`] | an inserter without a log around it, for measuring |
+//! | [`rig`], [`sizes`] | measuring an inserter without a log |
 //! | [`dependencies`] | the places in several logs that a transaction depends on |
 //! | [`txn`] | timestamps, slots and statuses of transactions of the memory engine |
 //! | [`sync_shim`] | the only place that names atomics, fences, parking and yielding |
 //! | [`checking`] | one test body under loom, the explorer or real threads |
 //!
-//! Every module is written against [`sync_shim`]. So the very code of production runs under loom
-//! (`--cfg loom`), under the explorer of all interleavings (`--cfg katydid_explore`), and on the
-//! simulated machine of many cores. For that machine `crates/manycore/kernels` compiles this
-//! crate's sources a second time (`--cfg katydid_simulated`), but for what no simulation runs.
+//! Every module is written against [`sync_shim`]. Therefore production code runs unchanged under
+//! loom (`--cfg loom`), under the explorer of all interleavings (`--cfg katydid_explore`), and on
+//! the simulated machine of many cores. For that machine `crates/manycore/kernels` compiles this
+//! crate's sources a second time (`--cfg katydid_simulated`), without the modules that no
+//! simulation runs.
 //!
 //! This crate is internal to Katydid: its items are public for the crates above it, and change
 //! without notice. Use `katydid-wal` or `katydid`.

@@ -1,9 +1,9 @@
 //! Positions in the endless log.
 //!
-//! Pure; any thread. An [`Lsn`] counts bytes of the log since its creation. It is used for the
-//! place a record starts, and for frontiers and ends, which are exclusive. Nothing in the log
-//! reaches [`Lsn::LIMIT`], so adding the size of a segment or a record to a valid position never
-//! overflows.
+//! Pure; any thread. An [`Lsn`] counts bytes of the log since its creation. It stands for the start
+//! of a record, or for an exclusive end: a frontier or the end of a range. Every position of the
+//! log is below [`Lsn::LIMIT`], so adding the size of a segment or a record to a valid position
+//! never overflows.
 
 use std::fmt;
 
@@ -23,10 +23,10 @@ pub struct Lsn(u64);
 pub const BLOCK_BYTES: u64 = 4096;
 
 impl Lsn {
-    /// The start of the log. A new log begins with an internal record, so no user's record is ever
-    /// here. So this value also means "no record" where a link to a record is optional.
+    /// The start of the log. A new log begins with an internal record, so no user's record has this
+    /// position. Therefore this value also means "no record" where a link to a record is optional.
     pub const ZERO: Lsn = Lsn(0);
-    /// No position of a log is above this one. Files that claim more are corrupt.
+    /// The upper bound of all positions of a log. A file that names a higher position is corrupt.
     pub const LIMIT: Lsn = Lsn(1 << 62);
 
     /// The position `bytes` after the start of the log.
@@ -55,12 +55,12 @@ impl Lsn {
         }
     }
 
-    /// Bytes from `earlier` to this position; zero if `earlier` is not earlier.
+    /// Bytes from `earlier` to this position; zero if `earlier` is not below this position.
     pub const fn since(self, earlier: Lsn) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The start of the 4 KiB block this position is in.
+    /// The start of the 4 KiB block that contains this position.
     pub const fn floor_block(self) -> Self {
         Lsn(self.0 & !(BLOCK_BYTES - 1))
     }

@@ -1,13 +1,14 @@
-//! A notification of a worker: those that come before the worker takes one count as one.
+//! A notification of a worker thread. All notifications given before the worker takes one count as
+//! one.
 //!
-//! Any thread notifies, after it has changed what the work is to see. The worker takes the
-//! notification before it looks. Each change is seen by the work that follows its notification. A
-//! thread that finds a notification pending does nothing more: the word alone must show the worker
-//! what that thread has changed.
+//! A thread first makes its change and then notifies. The worker first takes the notification and
+//! then looks for changes, so it sees every change made before the notification. A thread that
+//! finds a notification pending wakes nobody: `pending` alone must make that thread's change
+//! visible to the worker.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `pending` | threads that notify, the worker when it takes it | the same | exchanges, AcqRel: a plain store of the worker would acquire nothing from a thread that found it pending |
+//! | `pending` | threads that notify, the worker when it takes the notification | the same threads | exchanges, AcqRel: a plain store by the worker would acquire nothing from a thread that found `pending` set |
 
 use crate::sync_shim::{AtomicBool, Ordering};
 
@@ -27,18 +28,18 @@ impl Default for Notification {
 }
 
 impl Notification {
-    /// Makes one that is not pending.
+    /// Makes a notification that is not pending.
     pub fn new() -> Self {
         Notification { pending: AtomicBool::new(false) }
     }
 
-    /// Notifies. Returns whether the caller must wake the worker: no notification was pending.
+    /// Notifies. Returns true if no notification was pending: the caller must then wake the worker.
     #[inline]
     pub fn give(&self) -> bool {
         !self.pending.swap(true, Ordering::AcqRel)
     }
 
-    /// Takes the pending notification. The worker reads its work after this.
+    /// Takes the pending notification. The worker looks for changes after this call.
     pub fn take(&self) {
         self.pending.swap(false, Ordering::AcqRel);
     }

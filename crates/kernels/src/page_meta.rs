@@ -1,5 +1,5 @@
-//! State of a page in memory that is known without its latch: its number, and the position from
-//! which the log is needed for it.
+//! State of a page in memory that threads read without the page's latch: its number and its
+//! recovery LSN.
 //!
 //! Threads: the holder of the page's latch, the flusher, checkpoints, eviction.
 //!
@@ -12,12 +12,12 @@
 //! Invariants:
 //!
 //! 1. A page whose bytes differ from the device's has `rec_lsn` or `flushing` set. The flusher sets
-//!    `flushing` before it clears `rec_lsn`, a reader loads `rec_lsn` first: no reader finds both
-//!    unset in between.
-//! 2. `rec_lsn` is set before the record of the page's first change is appended, to a lower bound
-//!    of that record's LSN.
+//!    `flushing` before it clears `rec_lsn`, and a reader loads `rec_lsn` first, so no reader finds
+//!    both unset in between.
+//! 2. `rec_lsn` is a lower bound of the LSN of the page's first change. It is set before the record
+//!    of that change is appended.
 //!
-//! `checks` runs this file under the explorer.
+//! The module `checks` runs this file under the explorer.
 
 #[cfg(all(test, katydid_explore))]
 mod checks;
@@ -25,7 +25,7 @@ mod checks;
 use crate::lsn::Lsn;
 use crate::sync_shim::{AtomicU64, Ordering};
 
-/// No LSN: the page is clean, or not being written back.
+/// No LSN: the page is clean (`rec_lsn`), or is not being written back (`flushing`).
 const NONE: u64 = u64::MAX;
 
 /// See the head of this file.
@@ -88,8 +88,8 @@ impl PageMeta {
     }
 
     /// Called by the flusher, which has copied the page and holds its latch. Returns whether the
-    /// page was dirty. `begun` is called when the page is marked as being written back, and not yet
-    /// as clean.
+    /// page was dirty. `begun` is called after the page is marked as being written back, and before
+    /// it is marked as clean.
     pub fn begin_flush(&self, begun: impl FnOnce()) -> bool {
         let rec_lsn = self.rec_lsn.load(Ordering::Acquire);
         self.flushing.fetch_min(rec_lsn, Ordering::AcqRel);
@@ -101,7 +101,7 @@ impl PageMeta {
         rec_lsn != NONE
     }
 
-    /// Called when the copy is durable in its place.
+    /// Called by the flusher when the copy is durable in its place.
     pub fn finish_flush(&self) {
         self.flushing.store(NONE, Ordering::Release);
     }

@@ -1,6 +1,6 @@
 //! The physical record: a 48-byte header and its payload, as bytes.
 //!
-//! Pure; any thread. `docs/log-format.md` draws it.
+//! Pure; any thread. `docs/log-format.md` draws the format.
 //!
 //! ```text
 //! 0     4     8     16            20     21      22             24    32              40        48
@@ -8,22 +8,26 @@
 //! ```
 //!
 //! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. It does not
-//!    cover `lsn`, so it is computed before the position is known; `lsn` is compared with the
-//!    position the record is read at instead.
-//! 2. `durable` is covered, so it is the durable frontier as read *before* the reservation. Older
-//!    than true is harmless: recovery uses it only as a lower bound.
+//!    cover `lsn`, so the sum is computed before the position is known. Instead, the reader
+//!    compares `lsn` with the position at which it reads the record.
+//! 2. The sum covers `durable`, so `durable` is the durable frontier as read *before* the
+//!    reservation. A value that is too low is harmless, because recovery uses it only as a lower
+//!    bound.
 //! 3. Only the position remains to be written between reservation and copy.
-//! 4. `len` is checked against [`PHYSICAL_BYTES_MAX`] before anything is read or allocated by it.
-//! 5. In memory (bit 3 of `flags`) the sum is bound to the position: single words of what was being
-//!    written may arrive, and the word with the position alone would otherwise make a valid record
-//!    of an old one that lies there. On a device it arrives with its neighbours.
-//! 6. A record that lies apart (bit 2 of `flags`; bits 0 and 1 say which part it is) takes one step
-//!    of 8 of the positions, however long it is, and its `lsn` is zero where it is kept: readers
-//!    put in the position that they came by (`nvram/entries.rs`).
-//! 7. Bit 4 of `flags` (`STAMPED`) says what the word at 32 is: clear, the LSN of the transaction's
-//!    previous record; set, the commit stamp of the transaction whose only record this is. Only a
-//!    stamped record of a user has dependencies, of [`DEPENDENCY_BYTES`] each, before its payload
-//!    ([`Chain`]). A stamp is never read as a position, nor a position as a stamp.
+//! 4. The reader checks `len` against [`PHYSICAL_BYTES_MAX`] before it reads or allocates `len`
+//!    bytes.
+//! 5. In memory (bit 3 of `flags`) the sum is bound to the position, because a crash may persist
+//!    single words of a record. If only the word with the position arrived, the old record at that
+//!    place would become valid for a sum that is not bound. On a device this word arrives together
+//!    with its neighbours.
+//! 6. A record that lies apart (bit 2 of `flags`) takes 8 positions, whatever its length. Its
+//!    stored `lsn` is zero; readers put in the position of the entry that led them to the record
+//!    (`nvram/entries.rs`). Bits 0 and 1 of `flags` encode its [`Part`].
+//! 7. Bit 4 of `flags` (`STAMPED`) tells the meaning of the word at 32. If the bit is clear, the
+//!    word is the LSN of the transaction's previous record. If it is set, this record is the only
+//!    one of its transaction, and the word is its commit stamp. Only a stamped record of a user has
+//!    dependencies, of [`DEPENDENCY_BYTES`] each, before its payload ([`Chain`]). A stamp is never
+//!    read as a position, nor a position as a stamp.
 
 mod fragment;
 
@@ -36,14 +40,14 @@ use std::fmt;
 
 /// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 48;
-/// Records start at multiples of this.
+/// Records start at positions that are multiples of this number of bytes.
 pub const RECORD_ALIGNMENT: usize = 8;
 /// Maximum bytes of one record, header and payload: 64 MiB. Larger records are refused.
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of one physical record, header and payload, whatever the options: 64 KiB.
 pub const PHYSICAL_BYTES_MAX: usize = 64 << 10;
-/// Bytes of each dependency between a stamped record's header and its payload. The log of several
-/// streams defines what is in them.
+/// Bytes of each dependency between a stamped record's header and its payload. A log of several
+/// streams defines their content.
 pub const DEPENDENCY_BYTES: usize = 16;
 /// Offset at which the sum of a header's tail begins.
 const SUMMED_FROM: usize = 16;
@@ -53,24 +57,24 @@ const SUMMED_FROM: usize = 16;
 pub struct Kind(u8);
 
 impl Kind {
-    /// The first kind whose meaning users define, like that of all kinds above it.
+    /// The first kind for users: users define the meaning of this kind and of all higher ones.
     pub const USER: Kind = Kind(16);
-    /// First record after every recovery: from here on a larger incarnation is valid.
+    /// First record after every recovery. Records from this position on have a larger incarnation.
     pub const RESTART: Kind = Kind(1);
-    /// Last record of a closed log; remembers its durable frontier.
+    /// Last record of a closed log. It contains the log's durable frontier.
     pub const MARK: Kind = Kind(2);
     /// Fills reserved bytes that no record needed.
     pub const PADDING: Kind = Kind(3);
 
-    /// Drops the records of a range of positions below it, which its body names.
+    /// Drops the records in a range of lower positions. The body of this record names the range.
     pub const TRUNCATE: Kind = Kind(4);
 
-    /// The kind of this number. Only those from [`Kind::USER`] on can be appended.
+    /// The kind with the given number. Users can append only kinds from [`Kind::USER`] on.
     pub const fn new(number: u8) -> Self {
         Kind(number)
     }
 
-    /// The number.
+    /// The number of this kind.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -93,14 +97,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Part of a logical record that a physical one holds.
+/// The part of a logical record that a physical record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
     /// All of it.
     Whole,
     /// The first fragment of several.
     First,
-    /// A fragment between.
+    /// A fragment between the first and the last.
     Middle,
     /// The last fragment: its LSN is the logical record's identity.
     Last,
@@ -127,18 +131,19 @@ impl Part {
     }
 }
 
-/// The link of a record to other records: to those of its transaction, or, if it is the whole
-/// transaction, to other commits.
+/// The link of a record to other records. A record that is its whole transaction is linked to other
+/// commits; any other record is linked to the previous record of its transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
-    /// The record may be one of several of its transaction. This is the LSN of the previous one, as
-    /// its appender names it; [`Lsn::ZERO`] if there is none.
+    /// The transaction may have several records. The value is the LSN of the previous one, as the
+    /// appender gave it, or [`Lsn::ZERO`] if there is none.
     Previous(Lsn),
     /// The record is the only one of its transaction.
     Commit {
-        /// The transaction's place in the order of commits, whatever streams they are in.
+        /// The transaction's place in the order of the commits of all streams.
         stamp: CommitStamp,
-        /// Number of dependencies before the payload. They are part of the record's body.
+        /// Number of dependencies before the payload. The dependencies are part of the record's
+        /// body.
         dependencies: u16,
     },
 }
@@ -146,10 +151,11 @@ pub enum Chain {
 impl Chain {
     /// No previous record, and no stamp.
     pub const NONE: Chain = Chain::Previous(Lsn::ZERO);
-    /// The flag, where `flags` lies in a header.
+    /// The bit of `flags` that says that the record has a commit stamp.
     const STAMPED: u8 = 1 << 4;
 
-    /// The previous record of the transaction, if the record names one. The record lies above it.
+    /// The LSN of the transaction's previous record, if this record names one. It is below this
+    /// record's LSN.
     #[inline]
     pub const fn previous(self) -> Option<Lsn> {
         match self {
@@ -176,8 +182,8 @@ impl Chain {
         }
     }
 
-    /// The word at 32, and the bits that the chain sets in the word at 16: its flag, and the number
-    /// of dependencies.
+    /// Returns the word at 32, and the bits that the chain sets in the word at 16: the flag, and
+    /// the number of dependencies.
     #[inline(always)]
     const fn encode(self) -> (u64, u64) {
         match self {
@@ -188,7 +194,7 @@ impl Chain {
         }
     }
 
-    /// Decodes the fields of a header; `None` if no record has such fields.
+    /// Decodes the given fields of a header. Returns `None` if no valid record has these fields.
     const fn decode(flags: u8, dependencies: u16, word: u64) -> Option<Self> {
         match (flags & Self::STAMPED != 0, dependencies) {
             (true, dependencies) => Some(Chain::Commit { stamp: CommitStamp::new(word), dependencies }),
@@ -201,22 +207,22 @@ impl Chain {
 /// Placement of a record's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// At its position, and it takes as many positions as it has bytes.
+    /// The record lies at its position, and takes as many positions as it has bytes.
     #[default]
     InLine,
-    /// In line, in memory to which single words may arrive alone (rule 5).
+    /// Like `InLine`, but in memory, where a crash may persist single words (rule 5).
     InMemory,
-    /// Elsewhere. The bytes at its position name the place, and are [`RECORD_ALIGNMENT`] long (rule
-    /// 6).
+    /// The record lies elsewhere. The [`RECORD_ALIGNMENT`] bytes at its position name the place
+    /// (rule 6).
     Apart,
 }
 
 impl Layout {
-    /// The flags, where `flags` lies in a header.
+    /// The bit of `flags` for [`Layout::Apart`].
     const APART: u8 = 1 << 2;
     const IN_MEMORY: u8 = 1 << 3;
     const FLAGS: u8 = Self::APART | Self::IN_MEMORY;
-    /// Offset of `flags`.
+    /// Offset of `flags` in a header.
     const FLAGS_AT: usize = 21;
 
     const fn to_flags(self) -> u8 {
@@ -227,7 +233,7 @@ impl Layout {
         }
     }
 
-    /// Returns whether these flags name this layout, whatever else they say.
+    /// Returns whether the layout bits of `flags` name this layout. Other bits are ignored.
     const fn is_in(self, flags: u8) -> bool {
         flags & Self::FLAGS == self.to_flags()
     }
@@ -237,7 +243,7 @@ impl Layout {
         self.is_in(head[Self::FLAGS_AT])
     }
 
-    /// Number of positions that a record of `padded` bytes takes, padding included.
+    /// Number of positions that a record takes; `padded` is its size in bytes with padding.
     #[inline(always)]
     pub const fn positions(self, padded: u64) -> u64 {
         match self {
@@ -247,28 +253,30 @@ impl Layout {
     }
 }
 
-/// `bytes` rounded up to where the next record may start.
+/// Returns `bytes` rounded up to a multiple of [`RECORD_ALIGNMENT`], where the next record may
+/// start.
 pub const fn padded_len(bytes: usize) -> usize {
     bytes.next_multiple_of(RECORD_ALIGNMENT)
 }
 
-/// Value that the sum of a record in memory is mixed with (rule 5). Positions that are the size of
-/// a ring apart, a power of two up to 16 GiB, have different values. The bytes at a place of a ring
-/// are of the lap before, because each lap overwrites the one before it.
+/// Value that is mixed into the sum of a record in memory (rule 5). Two positions whose distance is
+/// the size of a ring (a power of two up to 16 GiB) have different values. That distance is enough,
+/// because the old bytes at a place of the ring are always from the previous lap.
 #[inline(always)]
 fn bound_to(lsn: Lsn) -> u32 {
     let step = lsn.get() / RECORD_ALIGNMENT as u64;
     ((step ^ step >> 32) as u32).wrapping_mul(0x9e37_79b1)
 }
 
-/// Fields of a header that its writer chooses; the rest follows from the payload and the position.
+/// Fields of a header that the writer of the record chooses. The other fields follow from the
+/// payload and the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderFields {
-    /// Incarnation of the log it is written in.
+    /// Incarnation of the log in which the record is written.
     pub incarnation: u32,
     /// Kind of the record.
     pub kind: Kind,
-    /// Its transaction, as its appender names it.
+    /// The id of the transaction, as the appender gave it.
     pub txn: u64,
     /// Link of the record.
     pub chain: Chain,
@@ -281,9 +289,9 @@ pub struct HeaderFields {
 /// A physical record that is complete but for its position.
 #[derive(Debug, Clone, Copy)]
 pub struct PreparedRecord {
-    /// The header's words but for the second, the position.
+    /// The words of the header, without the second, which is the position.
     words: [u64; HEADER_BYTES / 8 - 1],
-    /// A fragment's.
+    /// The link of a fragment; `None` in a whole record.
     link: Option<[u8; Link::BYTES]>,
     len: u32,
 }
@@ -302,13 +310,13 @@ impl PreparedRecord {
         header
     }
 
-    /// Bytes between header and payload: a fragment's link.
+    /// The bytes between header and payload: the link of a fragment, or none.
     #[inline]
     pub fn link(&self) -> &[u8] {
         self.link.as_ref().map_or(&[], |link| link)
     }
 
-    /// Header and link.
+    /// Returns header and link, one after the other.
     pub fn head(&self, lsn: Lsn) -> Vec<u8> {
         [&self.header(lsn)[..], self.link()].concat()
     }
@@ -320,7 +328,8 @@ impl PreparedRecord {
         self.len as usize
     }
 
-    /// Bytes to reserve. Those between [`PreparedRecord::len`] and here must be written as zeros.
+    /// Number of bytes to reserve. The bytes beyond [`PreparedRecord::len`] must be written as
+    /// zeros.
     pub fn padded(&self) -> usize {
         padded_len(self.len())
     }
@@ -328,8 +337,8 @@ impl PreparedRecord {
 
 /// Prepares a header over `payload`, whose bytes (with the link) must not exceed what one physical
 /// record may take.
-// Inlined, and in whole words, so that the fields stay in registers: bytes that are read back at
-// once, in another width than they were stored in, cost more than their sum does.
+// Inlined, and in whole words, so that the fields stay in registers. Reading bytes back at once in
+// another width than that of the stores would cost more than the checksum.
 #[inline(always)]
 pub fn prepare_header<'a>(
     fields: &HeaderFields,
@@ -365,9 +374,9 @@ pub fn prepare_header<'a>(
 pub struct Header {
     /// Bytes of the physical record, header included, without padding.
     pub len: u32,
-    /// Position the record starts at.
+    /// Position at which the record starts.
     pub lsn: Lsn,
-    /// Incarnation of the log it was written in.
+    /// Incarnation of the log in which the record was written.
     pub incarnation: u32,
     /// Kind of the record.
     pub kind: Kind,
@@ -377,13 +386,13 @@ pub struct Header {
     pub txn: u64,
     /// Link of the record, as its appender gave it.
     pub chain: Chain,
-    /// Position up to which the log was known to be durable when the record was made.
+    /// Position up to which the log was known to be durable when the record was prepared.
     pub durable: Lsn,
     layout: Layout,
 }
 
 impl Header {
-    /// Bytes of the log's memory or files that the record takes.
+    /// Bytes that the record takes in the log's memory or files, padding included.
     pub fn padded(&self) -> u64 {
         padded_len(self.len as usize) as u64
     }
@@ -410,15 +419,15 @@ impl Decoded<'_> {
     }
 }
 
-/// The reason why bytes are not a valid record.
+/// Reason why bytes are not a valid record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invalid {
-    /// At least this number of bytes is needed to decide.
+    /// There are too few bytes: at least this number is needed to decide.
     Short(usize),
-    /// The position in the record is not where the record is, so it was not written here in this
-    /// use of the file.
+    /// The position in the record differs from the position at which it was read, so the record was
+    /// not written there in this use of the file.
     Position,
-    /// No record has this length.
+    /// The length is not that of a record.
     Length,
     /// The sum does not match.
     Sum,
@@ -440,12 +449,12 @@ impl Invalid {
 }
 
 /// Decodes the physical record at the start of `bytes`, which were read at `at` from a log of this
-/// layout. A record that names another layout is invalid: its follower would be looked for in the
-/// wrong place.
+/// layout. A record that names another layout is invalid, because the reader would look for the
+/// next record at the wrong position.
 pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Invalid> {
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
-    // First the test that nearly everything fails which is no record: it makes searching for
-    // records fast.
+    // This test comes first, because nearly all bytes that are not a record fail it. That makes a
+    // search for records fast.
     if read_u64(head, 8) != at.get() {
         return Err(Invalid::Position);
     }
@@ -543,7 +552,7 @@ mod tests {
         }
     }
 
-    /// Asserts that a header of these fields, and of each part, is decoded to what was encoded.
+    /// Asserts that a header with these fields is decoded as it was encoded, for each part.
     fn assert_read_back(fields: &HeaderFields, lsn: Lsn) {
         for part in [Part::Whole, Part::First, Part::Middle, Part::Last] {
             let link = Link { previous: lsn, offset: u32::MAX, total: 7 };
@@ -561,8 +570,8 @@ mod tests {
 
     #[test]
     fn a_header_is_read_back_whatever_is_in_it() {
-        // One bit of each field at a time, so that a field that is cut, moved or mixed with another
-        // one shows.
+        // Sets one bit of each field at a time, so that a field that is cut, moved or mixed with
+        // another one is noticed.
         for bit in 0..64 {
             let word = 1u64 << bit;
             let (stamp, previous) = (CommitStamp::new(word), Lsn::new(word));
@@ -637,7 +646,8 @@ mod tests {
             bytes[8..16].copy_from_slice(&new.get().to_le_bytes());
             assert_eq!(decode(&bytes, new, Layout::InMemory).unwrap_err(), Invalid::Sum, "{laps} laps");
         }
-        // Nor is one of memory valid elsewhere, or one of a device in memory.
+        // A record in memory is not valid on a device, and a record on a device is not valid in
+        // memory.
         assert!(decode(&prepared.head(old), old, Layout::InLine).is_err());
         assert!(decode(&whole(&[b"x"], old), old, Layout::InMemory).is_err());
     }
@@ -646,9 +656,9 @@ mod tests {
     fn a_field_that_no_record_has_under_a_good_sum_is_refused() {
         let lsn = Lsn::new(8);
         let body = [b'x'; 20];
-        // All flags but those of a part, which the body is long enough for, and of a stamp.
+        // All flags but those of a part (the body is long enough for a link) and that of a stamp.
         let flags = (0..=255).filter(|flags| flags & !(3 | 1 << 4) != 0).map(|flags| (21, flags));
-        // Dependencies of a record without a stamp, and no kind.
+        // The other two faults: dependencies without a stamp, and kind 0.
         for (at, value) in flags.chain([(22, 1), (23, 1), (20, 0)]) {
             let mut bytes = whole(&[&body], lsn);
             bytes[at] = value;

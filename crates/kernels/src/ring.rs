@@ -1,25 +1,27 @@
-//! Memory of the log buffer's records, above all its ring of bytes: position `lsn` lies at
-//! `lsn % size`.
+//! Memory of the log buffer's records, above all the ring: position `lsn` lies at byte `lsn %
+//! size`.
 //!
-//! Written by inserters, read by threads that write to the device. Rules that make the
-//! unsynchronised bytes sound:
+//! Inserters write the ring; threads that write to the device read it. The bytes are not
+//! synchronised. Rules that make the accesses sound:
 //!
-//! 1. Bytes `[start, end)` are written only by the one that reserved them, between its reservation
-//!    and the moment it says so (a clean mark, or the inserter's unlock, both Release).
-//! 2. Bytes are read only below the filled frontier, which is computed from those (Acquire).
+//! 1. Only the thread that reserved the bytes `[start, end)` writes them. It writes them after its
+//!    reservation and before it announces that they are filled (a clean mark, or the inserter's
+//!    unlock, both Release).
+//! 2. Bytes are read only below the filled frontier, which is computed from these announcements
+//!    (Acquire).
 //! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of
-//!    `p` (class, before the reservation; Acquire on `written`), so a byte is never written while
-//!    it may be read, or before it has been.
-//! 4. The block that holds the filled frontier is never read in place as a whole, for its upper
-//!    part may be being written: its filled part is copied out.
+//!    `p`. Admission checks this before the reservation (Acquire on `written`). So a byte is never
+//!    overwritten while it is being read, or before it has been read.
+//! 4. The block that holds the filled frontier is never read in place as a whole, because inserters
+//!    may be writing its upper part. Its filled part is copied out.
+//! 5. No access leaves the buffer: a length greater than the ring's size panics, even in release
+//!    builds.
 //!
-//! 5. No access leaves the buffer, whatever the caller says: a length beyond the ring's size is a
-//!    panic, in release builds too.
+//! The ring of a log in NVRAM is itself in NVRAM ([`NvramRing`]). Rules 1 to 3 hold for that ring,
+//! but the start of the log takes the place of the written frontier.
 //!
-//! The ring of a log in NVRAM lies there ([`NvramRing`]). Rules 1 to 3 hold for it with "the start
-//! of the log" for "written".
-//!
-//! A crash loses the ring: what was not written is gone, and none of it was acknowledged.
+//! A crash loses the ring in memory: records that were not written are gone, and none of them was
+//! acknowledged as written or durable.
 
 use crate::lsn::Lsn;
 use crate::record::Layout;
@@ -30,33 +32,34 @@ use std::sync::Arc;
 
 mod memory;
 
-/// A ring whose bytes lie in NVRAM, as inserters and opening use it.
+/// Access to a ring whose bytes are in NVRAM, for inserters and for the opening of a log.
 pub trait NvramRing: Debug + Send + Sync {
-    /// Copies `bytes` to position `at`. They need not be persisted by it.
+    /// Copies `bytes` to position `at`. The call need not persist them.
     ///
     /// # Safety
     /// The caller owns the reservation of these bytes (rule 1), and admission let it in (rule 3).
     unsafe fn write(&self, at: Lsn, bytes: &[u8]);
 
-    /// The record in `[from, to)` was copied and is about to count as filled. Persists it, if the
-    /// log persists records as they are appended.
+    /// Called when the record in `[from, to)` has been copied and is about to count as filled.
+    /// Persists the record if the log persists records as they are appended.
     fn copied(&self, from: Lsn, to: Lsn);
 }
 
 /// Memory of a log buffer's records.
 #[derive(Debug)]
 pub enum RecordMemory {
-    /// In a ring in memory, until they are written to the device.
+    /// Records are in a ring in memory until they are written to the device.
     Ring(Ring),
-    /// In a ring in NVRAM. The log does not read it back through this; opening reads it by other
-    /// means.
+    /// Records are in a ring in NVRAM. This trait object only writes; the opening of a log reads
+    /// the ring by other means.
     Nvram(Arc<dyn NvramRing>),
-    /// Apart from their positions: their own inserter places each (`nv_entries`, `nv_logging`).
+    /// Records are apart from their positions: an inserter of their own chooses the place of each
+    /// (`nv_entries`, `nv_logging`).
     Apart,
 }
 
 impl RecordMemory {
-    /// Layout of the records in it.
+    /// Layout of the records in this memory.
     pub fn layout(&self) -> Layout {
         match self {
             RecordMemory::Ring(_) => Layout::InLine,
@@ -66,7 +69,7 @@ impl RecordMemory {
     }
 }
 
-/// The ring in memory. Clones are the same ring.
+/// The ring in memory. Clones share the same bytes.
 #[derive(Debug, Clone)]
 pub struct Ring {
     memory: Arc<RingMemory>,
@@ -74,7 +77,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring of `size` bytes, a power of two and a multiple of 4,096.
+    /// Makes a ring of `size` bytes, which is a power of two and a multiple of 4,096.
     pub fn new(size: usize) -> Self {
         assert!(size.is_power_of_two() && size >= 4096, "options are validated before");
         Ring { memory: Arc::new(RingMemory::new(size)), mask: size as u64 - 1 }
@@ -110,11 +113,12 @@ impl Ring {
         let offset = (at & self.mask) as usize;
         assert!(from.len() <= size, "a reservation is never larger than the ring");
         let base = self.memory.base();
-        // SAFETY: both copies stay inside the buffer, which is `size` long (rule 5) and which no
-        // slice borrows where the caller owns it (rules 1 to 3); `from` is not part of the buffer.
+        // SAFETY: both copies stay inside the buffer, which is `size` bytes long (rule 5). No slice
+        // borrows the bytes that the caller owns (rules 1 to 3). `from` is not part of the buffer.
         unsafe {
             if from.len() <= size - offset {
-                // By itself, for where the length is a constant this is a few instructions.
+                // A case of its own: if the length is a constant, this copy compiles to a few
+                // instructions.
                 copy_bytes(from.as_ptr(), base.add(offset), from.len());
             } else {
                 let first = size - offset;
@@ -124,11 +128,12 @@ impl Ring {
         }
     }
 
-    /// Returns the bytes `[from, to)` as at most two slices; the second is empty unless they wrap.
+    /// Returns the bytes `[from, to)` as two slices. The second slice is empty unless the range
+    /// wraps.
     ///
     /// # Safety
-    /// They are filled (rule 2), and `written` stays at or below `from` rounded up to a block while
-    /// the slices live (rule 3).
+    /// The bytes are filled (rule 2). While the slices live, `written` stays at or below `from`
+    /// rounded up to a block (rule 3).
     pub unsafe fn slices(&self, from: Lsn, to: Lsn) -> (&[u8], &[u8]) {
         let length = to.since(from) as usize;
         let size = self.mask as usize + 1;
@@ -136,8 +141,8 @@ impl Ring {
         let offset = (from.get() & self.mask) as usize;
         let first = length.min(size - offset);
         let base = self.memory.base().cast_const();
-        // SAFETY: in bounds as in `copy_in`; initialised since the buffer was zeroed; no thread
-        // writes them (rules 2 and 3).
+        // SAFETY: the slices are in bounds as in `copy_in`. The bytes are initialised since the
+        // buffer was zeroed. No thread writes them (rules 2 and 3).
         unsafe {
             (
                 std::slice::from_raw_parts(base.add(offset), first),
@@ -163,7 +168,7 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Also in a release build, where it wrote behind the buffer.
+    /// The checks hold in a release build too, where a missing check would write behind the buffer.
     #[test]
     fn what_is_longer_than_the_ring_is_refused() {
         let ring = Ring::new(4096);

@@ -1,17 +1,17 @@
-//! Sizes of the records that are inserted where the speed of inserters is measured.
+//! Sizes of the records with which the speed of inserters is measured.
 //!
-//! Pure. Compiled twice, like the rig: for real threads, and for those of the simulated machine.
+//! Pure. Like the rig, this file is compiled twice: for real threads and for virtual threads.
 
 /// Sizes of records, in bytes, headers included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sizes {
     /// All records have this size.
     Fixed(usize),
-    /// A number of small records, then a large one, and so on.
+    /// `times` small records, then one large record, repeated.
     Bimodal {
         /// Bytes of a small record.
         small: usize,
-        /// Small records for each large one.
+        /// Number of small records for each large one.
         times: u32,
         /// Bytes of a large record.
         large: usize,
@@ -35,7 +35,7 @@ impl Sizes {
         }
     }
 
-    /// The size of a thread's record of this number.
+    /// The size of a thread's record number `number`, counted from 0.
     pub fn of(self, number: u64) -> usize {
         match self {
             Sizes::Fixed(bytes) => bytes,

@@ -1,19 +1,19 @@
 //! The order of commits.
 //!
-//! Pure; any thread. A [`CommitStamp`] is what a commit returns. It is no position of a log:
-//! streams of one log have no positions in common. So a stamp and an [`Lsn`] do not compare, and no
-//! stamp is made into a position.
+//! Pure; any thread. A [`CommitStamp`] is what a commit returns. It is not a position of a log,
+//! because the streams of one log have no positions in common. A stamp and an [`Lsn`] cannot be
+//! compared, and no stamp is converted into a position.
 
 use crate::lsn::Lsn;
 use std::fmt;
 
 /// A transaction's place in the order of one database's commits.
 ///
-/// The stamps of one database are totally ordered. A commit that depends on another one, because it
-/// has read or overwritten what that one wrote, has a greater stamp. Transactions that wrote
-/// nothing have no place in the order, whatever stamp they get. Stamps of different databases say
-/// nothing about each other. The paged engine derives the stamp from the end of the commit record;
-/// the memory engine's stamp is the timestamp of the versions that the transaction wrote.
+/// The stamps of one database are totally ordered. A commit that has read or overwritten what
+/// another commit wrote has a greater stamp than that commit. Transactions that wrote nothing have
+/// no place in the order, whatever stamp they get. Stamps of different databases are not
+/// comparable. The paged engine derives the stamp from the end of the commit record; the memory
+/// engine's stamp is the timestamp of the versions that the transaction wrote.
 ///
 /// ```
 /// use katydid_kernels::stamp::CommitStamp;
@@ -28,7 +28,7 @@ impl CommitStamp {
     /// The stamp of a transaction that wrote nothing and depends on nothing. No stamp is below it.
     pub const ZERO: CommitStamp = CommitStamp(0);
 
-    /// The stamp of this number.
+    /// The stamp with the given number.
     pub const fn new(number: u64) -> Self {
         CommitStamp(number)
     }
@@ -38,7 +38,7 @@ impl CommitStamp {
         CommitStamp(end.get())
     }
 
-    /// The number.
+    /// The number of this stamp.
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Words for the values of options, in both directions.
+//! Conversion between the values of options and words.
 //!
 //! Pure.
 

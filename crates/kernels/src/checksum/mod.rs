@@ -1,7 +1,7 @@
 //! The checksum of records, and the little-endian integers that headers consist of.
 //!
 //! Pure; any thread. On the simulated machine a checksum costs simulated time and is always zero,
-//! for nothing reads the records back there.
+//! because no simulation reads records back.
 
 #[cfg(not(katydid_simulated))]
 mod crc;

@@ -1,5 +1,4 @@
-//! Notifications under the checkers: the last work that a notification began has seen every change
-//! made before any notification.
+//! Notifications under the checkers. The worker's last round has seen every change.
 
 use super::*;
 use crate::checked;
@@ -16,7 +15,7 @@ struct Model {
     changes: [AtomicU64; THREADS],
 }
 
-/// One step to do otherwise.
+/// One step that a mutant does differently.
 #[cfg_attr(not(any(loom, katydid_explore)), allow(dead_code, reason = "only checkers are shown mutants"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
@@ -27,7 +26,7 @@ enum Mutant {
     LooksFirst,
     /// A thread notifies, and then makes its change.
     NotifiesFirst,
-    /// Notifying releases nothing.
+    /// A thread notifies with relaxed ordering.
     Relaxed,
 }
 
@@ -49,7 +48,8 @@ impl Model {
         }
     }
 
-    /// The worker's next round, if it was woken: the changes that it sees.
+    /// Runs the worker's next round if the worker was woken. Returns the changes that the round
+    /// sees.
     fn work(&self, mutant: Mutant) -> Option<[u64; THREADS]> {
         let mut woken = self.woken.lock().expect("no panic");
         if !std::mem::take(&mut *woken) {

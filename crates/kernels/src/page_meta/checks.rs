@@ -1,8 +1,7 @@
-//! A page's `PageMeta` under the explorer: what a checkpoint or eviction concludes from it beside a
-//! change and a write-back.
+//! `PageMeta` under the explorer: a checkpoint reads it beside a change and a write-back.
 //!
-//! The page's latch, the log's frontier and the device are stand-ins: words of the shim. The
-//! mutants take one step too early, and show that the explorer would notice.
+//! Atomics of the shim stand for the page's latch, the log's frontier and the device. Each mutant
+//! takes one step too early; the explorer must notice each.
 
 use super::*;
 use crate::checking::{catches, check, spawn};
@@ -13,22 +12,22 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
-    /// The flusher says that the page is clean before it says that it is being written back.
+    /// The flusher marks the page as clean before it marks it as being written back.
     CleanFirst,
-    /// The writer appends its record before it says that the page is dirty.
+    /// The writer appends its record before it marks the page as dirty.
     AppendFirst,
-    /// The flusher says that the page is in place before it is.
+    /// The flusher calls `finish_flush` before the page is in place.
     InPlaceEarly,
-    /// A checkpoint looks for the write-back first.
+    /// A checkpoint loads `flushing` before `rec_lsn`.
     FlushingFirst,
 }
 
 struct Model {
     meta: PageMeta,
     latched: AtomicBool,
-    /// The log's frontier: LSNs are counted up by one.
+    /// The log's reserved frontier. Each record takes one LSN.
     reserved: AtomicU64,
-    /// LSN of the newest change in memory, and in place.
+    /// LSN of the newest change of the page in memory; `place` is that of the page on the device.
     page: AtomicU64,
     place: AtomicU64,
 }
@@ -72,7 +71,7 @@ impl Model {
     }
 
     fn flush(&self, mutant: Mutant) {
-        // A page that is latched is left out.
+        // The flusher skips a page that is latched.
         if self.latched.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -99,7 +98,7 @@ impl Model {
 
     /// Takes a checkpoint. Returns the position from which the page is redone, and the newest
     /// change in place. A checkpoint relies on this: a change below its begin record is in place,
-    /// or the page is reported dirty from there on or earlier.
+    /// or the page's recovery LSN is at or below that change.
     fn checkpoint(&self, mutant: Mutant) -> (u64, u64) {
         let begin = self.reserved.fetch_add(1, Ordering::AcqRel);
         let dirty = if mutant == Mutant::FlushingFirst {
@@ -112,7 +111,7 @@ impl Model {
         (dirty.map_or(begin, Lsn::get).min(begin), self.place.load(Ordering::Acquire))
     }
 
-    /// Checks, when all threads have ended, what a checkpoint has found: `from` and `place`.
+    /// Checks the result of a checkpoint, `from` and `place`, after all threads have ended.
     fn check(&self, (from, place): (u64, u64)) {
         let newest = self.page.load(Ordering::Relaxed);
         assert!(
@@ -122,7 +121,7 @@ impl Model {
     }
 }
 
-/// A change beside a checkpoint, before and during a write-back.
+/// A change and a write-back beside a checkpoint.
 fn captured(mutant: Mutant) {
     let model = Model::new();
     let (writer, flusher) = (model.clone(), model.clone());

@@ -1,4 +1,4 @@
-//! Cutting a logical record into physical ones, and the link that holds them together.
+//! Cutting of a logical record into physical ones, and the link between them.
 //!
 //! Pure; any thread.
 //!
@@ -6,14 +6,14 @@
 //! a fragment's body: | previous fragment's LSN u64 | offset of this part u32 | total u32 | part of the payload |
 //! ```
 //!
-//! 1. A logical record that fits one physical record is a `Whole` one and has no link.
-//! 2. Otherwise its fragments are appended in order, each naming the one before it; the last one's
-//!    LSN is the logical record's identity. Readers walk backwards from it: links only ever point
-//!    to smaller LSNs, so the walk ends.
-//! 3. Every fragment says the payload's total length, so a reader knows what it is in for before it
-//!    allocates, and refuses more than [`RECORD_BYTES_MAX`].
-//! 4. A crash, or a caller that gives up, leaves fragments without a last one: no record, skipped
-//!    by readers.
+//! 1. A logical record that fits into one physical record is a `Whole` one and has no link.
+//! 2. The fragments of a larger record are appended in order, and each names the previous one. The
+//!    LSN of the last fragment is the logical record's identity. Readers walk backwards from the
+//!    last fragment. The walk ends, because links only point to smaller LSNs.
+//! 3. Every fragment contains the payload's total length, so a reader knows it before it allocates,
+//!    and refuses more than [`RECORD_BYTES_MAX`].
+//! 4. A crash, or a caller that gives up, leaves fragments without a last one. They form no record,
+//!    and readers skip them.
 
 use super::{HEADER_BYTES, HeaderFields, Part, PreparedRecord, RECORD_BYTES_MAX, prepare_header};
 use crate::checksum::{read_u32, read_u64};
@@ -22,7 +22,7 @@ use crate::lsn::Lsn;
 /// First bytes of a fragment's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// LSN of the fragment before; zero in the first.
+    /// LSN of the previous fragment; zero in the first.
     pub previous: Lsn,
     /// Bytes of the payload before this fragment.
     pub offset: u32,
@@ -31,7 +31,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Encoded size.
+    /// Encoded size in bytes.
     pub const BYTES: usize = 16;
 
     /// The link as bytes.
@@ -43,8 +43,8 @@ impl Link {
         bytes
     }
 
-    /// Splits a fragment's body into its link and its part of the payload. Returns `None` if the
-    /// two contradict each other.
+    /// Splits a fragment's body into its link and its part of the payload. Returns `None` if link
+    /// and part contradict each other.
     pub fn decode(part: Part, body: &[u8]) -> Option<(Self, &[u8])> {
         let (link, piece) = body.split_at_checked(Self::BYTES)?;
         let link = Link {
@@ -87,8 +87,8 @@ impl<'a> Fragment<'a> {
         })
     }
 
-    /// Makes the physical record, complete but for its position. `previous` is the position of the
-    /// fragment before it.
+    /// Makes the physical record, complete but for its position. `previous` is the LSN of the
+    /// previous fragment.
     pub fn prepare(&self, fields: &HeaderFields, previous: Lsn) -> PreparedRecord {
         let link = (self.part != Part::Whole).then_some(Link {
             previous,
@@ -99,7 +99,7 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// A logical record too large for the format: its size with header.
+/// A logical record is too large for the format. The value is its size in bytes, header included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Oversized(pub u64);
 

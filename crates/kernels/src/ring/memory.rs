@@ -1,10 +1,10 @@
-//! The bytes of a ring in memory: zeroed, and aligned as direct I/O wants them.
+//! The bytes of a ring in memory: zeroed, and aligned as direct I/O requires.
 //!
 //! Any thread. Invariants:
 //!
 //! 1. `base` comes from `alloc_zeroed` with [`RingMemory::layout`] of `bytes`, which is not 0. It
 //!    is freed once, in `drop`, with that layout.
-//! 2. All bytes are initialised from the start, so that a slice over them is always valid.
+//! 2. All bytes are initialised from the start, so a slice over any of them is valid.
 
 use crate::lsn::BLOCK_BYTES;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -17,7 +17,7 @@ pub(super) struct RingMemory {
     bytes: usize,
 }
 
-// SAFETY: by invariant 1 it owns its memory alone; bytes have no thread affinity.
+// SAFETY: by invariant 1 the value alone owns its memory, and bytes have no thread affinity.
 unsafe impl Send for RingMemory {}
 // SAFETY: a shared reference gives out an address and no reference to the bytes. The ring justifies
 // each write through it.

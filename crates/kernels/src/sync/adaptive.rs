@@ -1,11 +1,11 @@
-//! Protocol `adaptive`: the first thread that waits leads, and needs no thread switch to commit
-//! alone.
+//! Protocol `adaptive`: the first thread that waits leads. A lone committer needs no thread switch.
 //!
-//! A leader writes everything filled, durable as it is written where the device can. Then it
-//! appoints one waiter that is not covered yet, wakes that one first, and the covered waiters after
-//! it. Syncer threads serve requests that do not block. The policy (`policy`) may have the syncer
-//! lead in the place of waiters, and may delay a write for a fuller batch. Where the options allow
-//! several writes in flight, the baton is passed on before a write is performed.
+//! A leader writes all filled bytes. The write itself is durable if the device can do that. After
+//! the write the leader appoints a waiter that the write has not covered as the next leader. It
+//! wakes the appointed waiter first, and then the covered waiters. Syncer threads serve requests
+//! that do not block. The policy (`policy`) may let the syncer lead instead of waiters, and may
+//! delay a write for a fuller batch. If the options allow several writes in flight, a leader passes
+//! the baton on before it performs its write.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;
@@ -26,7 +26,7 @@ impl Adaptive {
         Adaptive { stage: Stage::new(Succession::Waiters, heuristics, depth, Group::default()) }
     }
 
-    /// Returns whether the thread of `waiter` has to lead now; otherwise `waiter` is queued.
+    /// Returns true if the thread of `waiter` must lead now. If not, `waiter` is queued.
     fn leads_at_once(&self, rounds: &dyn Rounds, waiter: &Waiter) -> bool {
         let stage = &self.stage;
         if !stage.pace.syncer_leads() {

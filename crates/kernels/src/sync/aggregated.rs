@@ -1,19 +1,20 @@
-//! Protocol `aggregated`: requests with completion flags in a queue; the thread that wins the sync
-//! lock syncs once for all of them, and they leave without taking the lock.
+//! Protocol `aggregated`: committers queue requests with completion flags. The thread that wins the
+//! sync lock syncs once for all of them; the others leave without taking the lock.
 //!
 //! Efficient flushing, section 3.1. Each committer writes, enters its request into the primary
 //! queue, and tries the sync lock. The winner closes the primary queue by swapping it with the
 //! empty secondary one, syncs for the largest LSN in it, and completes all its requests. The paper
-//! does not say which thread syncs for requests that come after the swap. Here the winner wakes the
-//! first of them when it has given the lock back; that thread competes for the lock with later
-//! committers.
+//! does not say which thread syncs for requests that come after the swap. Here the winner gives the
+//! lock back and then wakes the owner of the first such request. That thread competes for the lock
+//! with later committers.
 //!
 //! Invariants:
 //!
-//! 1. A request is in the primary queue, or in the winner's hands, until its flag is set.
-//! 2. A thread that gives the lock back looks at the primary queue afterwards. A thread that enters
-//!    a request tries the lock afterwards, or is woken to do so. Both happen under the queue's
-//!    latch or in sequence with the lock's, so one of them sees a request that was left behind.
+//! 1. Until its flag is set, a request is in the primary queue or in the queue that the winner has
+//!    taken.
+//! 2. No request is left behind. A thread that gives the lock back looks at the primary queue under
+//!    the same latch. A thread that enters a request tries the lock afterwards. So one of the two
+//!    finds the request.
 
 use super::consolidation::{FlushSlots, Part};
 use super::flag::Request;
@@ -31,30 +32,30 @@ use std::sync::{Arc, PoisonError};
 #[derive(Debug)]
 pub(super) struct Aggregated {
     writing: WriteStage,
-    /// The primary queue, and whether the sync lock is held. A leaf latch, held for a few
-    /// instructions.
+    /// The queues and the state of the sync lock. A leaf latch, held for a few instructions.
     queue: Mutex<Queue>,
 }
 
 /// The way in which a committer's record is written before its request is made.
 #[derive(Debug)]
 enum WriteStage {
-    /// By each committer, under one latch.
+    /// Each committer writes, under one latch.
     Alone(Writing),
-    /// By the last thread of a slot, which makes the request for all of them.
+    /// The last thread of a slot writes, and makes one request for all threads of the slot.
     Slots(Box<FlushSlots>),
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     primary: VecDeque<Arc<Request>>,
-    /// Empty, but for its memory, whenever the lock is free.
+    /// Empty whenever the lock is free; its memory is reused.
     secondary: VecDeque<Arc<Request>>,
     locked: bool,
 }
 
 impl Aggregated {
-    /// `flush_slots`: the pool of slots in which committers meet before the write; 0 for none.
+    /// Makes the design. `flush_slots` is the number of slots in which committers meet before the
+    /// write; 0 means that there are no slots.
     pub(super) fn new(flush_slots: u32) -> Self {
         let writing = match flush_slots {
             0 => WriteStage::Alone(Writing::new()),
@@ -82,7 +83,8 @@ impl Aggregated {
         }
     }
 
-    /// Enters a request for `end` and waits until it is completed, perhaps as the winner.
+    /// Enters a request for `end` and waits until it is completed. This thread may itself become
+    /// the winner.
     fn sync(&self, rounds: &dyn Rounds, end: Lsn) {
         let watch = Stopwatch::start();
         let request = Arc::new(Request::new(end));
@@ -99,7 +101,7 @@ impl Aggregated {
         rounds.tally().waited(watch.nanoseconds(), false);
     }
 
-    /// Takes the sync lock if it is free and there is anything to do; the closed queue.
+    /// Takes the sync lock if it is free and a request is queued. Returns the closed queue.
     fn win(&self) -> Option<VecDeque<Arc<Request>>> {
         self.with_queue(|queue| {
             if queue.locked || queue.primary.is_empty() {
@@ -111,7 +113,8 @@ impl Aggregated {
         })
     }
 
-    /// The winner's part.
+    /// Syncs for all requests of the closed queue, gives the sync lock back, and wakes the next
+    /// thread.
     fn sync_for(&self, rounds: &dyn Rounds, mut secondary: VecDeque<Arc<Request>>, own: &Arc<Request>) {
         let last = secondary.iter().map(|request| request.end).max().unwrap_or(Lsn::ZERO);
         if !rounds.settled(last, Durability::Durable) {

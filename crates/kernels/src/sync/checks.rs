@@ -1,8 +1,9 @@
 //! The baton, the leader and the syncer under the checkers: no thread waits for ever, no two lead
 //! at once, and no request is lost.
 //!
-//! The model's "device" is a counter: a write makes everything reserved written, a sync makes that
-//! durable. Plain cells that every plan and every sync writes show two leaders at once as a race.
+//! The model's "device" is a counter: a write makes everything reserved written, and a sync makes
+//! everything written durable. Every plan and every sync writes a plain cell, so two leaders at
+//! once are a data race, which the checkers find.
 
 use super::*;
 
@@ -20,13 +21,13 @@ struct Model {
     reserved: AtomicU64,
     written: AtomicU64,
     durable: AtomicU64,
-    /// Touched by a thread that plans, and by a thread that syncs.
+    /// Marked by each thread that plans; `syncs` is marked by each thread that syncs.
     plans: PlainAccess,
     syncs: PlainAccess,
-    /// Writes under way, with whether they have ended, and where the last one ends. Not the
-    /// checkers' kind of latch: no step is taken, and nothing is published, while it is held.
+    /// Writes in flight, each with whether it has ended, and the end of the last planned write. The
+    /// latch is not the checkers' own: no thread takes a checked step while it holds the latch.
     flights: std::sync::Mutex<(VecDeque<(Planned, bool)>, u64)>,
-    /// True if a write is durable by itself, as with direct files.
+    /// True if a write is durable without a sync, as with direct I/O.
     direct: bool,
     protocol: Box<dyn SyncProtocol>,
     /// True if a syncer can be started.
@@ -90,7 +91,7 @@ impl Model {
         self.protocol.request(self, end, level);
     }
 
-    /// Ends the syncers; everything asked for must then have been done.
+    /// Ends the syncers, and asserts that every request was served.
     fn finish(&self, reserved: u64) {
         self.protocol.stop();
         let syncers = std::mem::take(&mut *self.syncers.lock().expect("not poisoned"));
@@ -188,7 +189,7 @@ impl Rounds for Model {
     }
 }
 
-/// Each of `levels` commits on a thread of its own.
+/// Runs one committer for each of `levels`, each on a thread of its own.
 fn committers<const N: usize>(model: &Arc<Model>, levels: [Durability; N]) {
     let threads = levels.map(|level| {
         let model = model.clone();
@@ -214,7 +215,7 @@ checked!(
 );
 
 checked!(
-    /// Three committers: the stack, the pending list and the appointed one are all in use.
+    /// Three committers: the stack, the pending list and an appointed waiter are all in use.
     loom_three_hand_over explore_three_hand_over miri_three_hand_over,
     Some(2),
     || {
@@ -225,8 +226,8 @@ checked!(
 );
 
 checked!(
-    /// One committer is very many already: a later one gives the baton to the syncer instead of
-    /// taking it, while the first one may still lead.
+    /// The syncer leads from one committer on: a later committer gives the baton to the syncer
+    /// instead of taking it, while the first one may still lead.
     loom_very_many explore_very_many miri_very_many,
     Some(1),
     || {
@@ -241,8 +242,8 @@ checked!(
 );
 
 checked!(
-    /// Very many committers and no syncer: the thread that would give it the baton stands in for
-    /// it.
+    /// The syncer should lead but cannot be started: the thread that would give it the baton stands
+    /// in for it.
     loom_very_many_without_a_syncer explore_very_many_without_a_syncer miri_very_many_without_a_syncer,
     Some(2),
     || {
@@ -257,7 +258,8 @@ checked!(
 );
 
 checked!(
-    /// With a page cache, a thread that asked only for the write may leave the sync to another.
+    /// With a page cache, a thread that waits only for the write may leave the sync to another
+    /// thread.
     loom_a_written_and_a_durable_commit explore_a_written_and_a_durable_commit miri_a_written_and_a_durable_commit,
     Some(3),
     || {
@@ -283,7 +285,7 @@ checked!(
 );
 
 checked!(
-    /// Two requests: the second may find the first one's and leave it at that.
+    /// Two requests: the second caller may find the first request and make none.
     loom_two_requests explore_two_requests miri_two_requests,
     Some(2),
     || {
@@ -365,7 +367,7 @@ checked!(
 );
 
 checked!(
-    /// `aggregated`: one wins and syncs for those in the queue, others come after the swap.
+    /// `aggregated`: one thread wins and syncs for the queue; the other may come after the swap.
     loom_a_winner_syncs_for_all explore_a_winner_syncs_for_all miri_a_winner_syncs_for_all,
     Some(2),
     || {
@@ -410,7 +412,7 @@ checked!(
 );
 
 checked!(
-    /// `grouped`: a thread that gets the sync lock looks whether it still has to sync.
+    /// `grouped`: a thread that gets the sync lock checks whether it must still sync.
     loom_the_sync_lock_in_turn explore_the_sync_lock_in_turn miri_the_sync_lock_in_turn,
     Some(2),
     || {
@@ -421,7 +423,7 @@ checked!(
 );
 
 checked!(
-    /// `per_commit`: a request of one that does not wait, beside one that does.
+    /// `per_commit`: a request beside a committer that waits.
     loom_each_for_itself explore_each_for_itself miri_each_for_itself,
     Some(2),
     || {
@@ -435,7 +437,7 @@ checked!(
 );
 
 checked!(
-    /// `per_commit`: two requests are met one after the other, by the thread that serves.
+    /// `per_commit`: the thread that serves meets two requests one after the other.
     loom_each_request_for_itself explore_each_request_for_itself miri_each_request_for_itself,
     Some(2),
     || {
@@ -449,7 +451,7 @@ checked!(
 );
 
 checked!(
-    /// `inline`: two committers; one writes, the other finds itself covered, or writes after it.
+    /// `inline`: two committers. One writes; the other finds its commit covered, or writes later.
     loom_a_worker_writes_for_both explore_a_worker_writes_for_both miri_a_worker_writes_for_both,
     Some(2),
     || {
@@ -460,8 +462,7 @@ checked!(
 );
 
 checked!(
-    /// `inline`: a worker that offers to write what it has requested, beside one that waits, and
-    /// the thread that carries what no worker writes.
+    /// `inline`: a worker that offers to write its request, a worker that waits, and the carrier.
     loom_an_offer_and_a_carrier explore_an_offer_and_a_carrier miri_an_offer_and_a_carrier,
     Some(1),
     || {
@@ -476,8 +477,8 @@ checked!(
 );
 
 checked!(
-    /// `inline`: two requests that no worker offers to write: the carrier takes both, or is given
-    /// the second one anew.
+    /// `inline`: two requests that no worker offers to write. The carrier takes both, or is woken
+    /// again for the second.
     loom_requests_are_carried explore_requests_are_carried miri_requests_are_carried,
     Some(2),
     || {
@@ -490,8 +491,9 @@ checked!(
     }
 );
 
-/// The request of a session whose record lies above another session's hole; with the real marks,
-/// whose cutoff the soundness of leaving a request alone depends on.
+/// A model with the real marks, in which a session requests a sync of a record above another
+/// session's hole. A caller that finds a request makes none; that is sound only because of the
+/// marks' cutoff.
 struct Marked {
     reserved: AtomicU64,
     marks: Marks,
@@ -558,7 +560,7 @@ impl Rounds for Marked {
     }
 }
 
-/// Everything is admitted, and added.
+/// Every reservation is admitted, and may be made by an addition.
 impl Admitted for Marked {
     fn reserved(&self) -> &AtomicU64 {
         &self.reserved
@@ -582,7 +584,7 @@ impl Marked {
 }
 
 checked!(
-    /// Two sessions append and ask; what both asked for is durable when the syncer has ended.
+    /// Two sessions append and make requests. Both records are durable when the syncer has ended.
     loom_requests_behind_holes explore_requests_behind_holes miri_requests_behind_holes,
     Some(2),
     || {

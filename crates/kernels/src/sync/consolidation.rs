@@ -1,28 +1,28 @@
-//! The consolidation array before the sync: committers that meet at the log's latch form a slot,
-//! whose last thread writes and syncs while the slot's other threads wait (Efficient flushing,
-//! sections 2.1 and 2.2).
+//! The consolidation array before the sync (Efficient flushing, sections 2.1 and 2.2). Committers
+//! that meet at the latch for writing form a slot. The last thread of the slot writes and syncs
+//! while the slot's other threads wait.
 //!
-//! A committing thread tries the latch for writing. If it is free, the thread writes alone and
-//! flushes for itself. If not, the thread joins the open slot. The slot's first thread waits for
-//! the latch, puts a fresh slot of the pool in its place and closes it. The last thread to leave
-//! the slot writes up to the slot's end, gives the latch back, and flushes for the slot. The others
-//! wait until `sync LSN` has reached their own LSN ("flushwait" in the paper).
+//! A committing thread tries the latch for writing. If the latch is free, the thread writes alone
+//! and flushes for itself. If not, the thread joins the open slot. The slot's first thread waits
+//! for the latch, closes the slot and opens another slot of the pool. The last thread to leave the
+//! slot writes up to the slot's end, gives the latch back, and flushes for the slot. The slot's
+//! other threads wait until `sync LSN` has reached their own LSN ("flushwait" in the paper).
 //!
 //! The slots are those of Aether's consolidation array ([`Slots`]); a thread counts as one byte.
-//! Where this differs from the paper: the slots form when a thread commits, not when it appends,
-//! because only a commit says that a record must be synced. The copy into the log buffer has ended
-//! by then, so the last thread to leave is the last to run, not the last to copy.
+//! Difference from the paper: slots form when threads commit, not when they append, because only a
+//! commit says that a record must be synced. The copy into the log buffer has already ended, so the
+//! last thread to leave is the last to run, not the last to copy.
 //!
 //! Invariants:
 //!
-//! 1. A slot's end is raised by each member before it leaves, read by the last member after all
-//!    have left, and reset before the slot is free.
-//! 2. A slot is free only after its flush: a pool whose slots are all being flushed makes a leader
-//!    wait, and the open slot fill up. A flush needs neither the latch nor a slot, so the leader's
-//!    wait ends.
-//! 3. `synced.lsn` is raised only after a sync that covered it. A member looks at it and registers
-//!    under one latch, and the thread that raises it takes the registered members under the same
-//!    latch: no member is missed.
+//! 1. Each member raises the slot's end before it leaves. The last member reads and resets the end
+//!    after all have left, before the slot is free.
+//! 2. A slot is free only after its flush. While all slots of the pool are being flushed, a slot's
+//!    first thread waits, and the open slot fills up. A flush needs neither the latch nor a slot,
+//!    so this wait ends.
+//! 3. `synced.lsn` is raised only after a sync that covered it. No member is missed, because one
+//!    latch covers both sides: a member reads `synced.lsn` and registers, and a thread raises
+//!    `synced.lsn` and takes the registered members.
 
 use super::flag::Request;
 use super::per_commit::write_to;
@@ -35,18 +35,18 @@ use crossbeam_utils::CachePadded;
 use std::mem;
 use std::sync::{Arc, PoisonError};
 
-/// Step of a committing thread after the write.
+/// The next step of a committing thread after the write.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// Sync up to `end`, for itself and for the members of the slot.
+    /// The thread syncs up to `end`, for itself and for the members of the slot.
     Flush { end: Lsn, slot: Option<Member> },
-    /// Wait for the thread that syncs for its slot.
+    /// The thread waits for the thread that syncs for its slot.
     Wait,
 }
 
 #[derive(Debug, Default)]
 struct Synced {
-    /// The paper's `syncLSN`; none before the first commit.
+    /// The paper's `syncLSN`; `None` before the first commit.
     lsn: Option<Lsn>,
     waiting: Vec<Arc<Request>>,
 }
@@ -54,7 +54,7 @@ struct Synced {
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct FlushSlots {
-    /// The latch for writing. Taken before no other.
+    /// The latch for writing. No other latch of this file is taken while it is held.
     latch: Latch,
     slots: Slots,
     // The largest end of a slot's members (invariant 1); AcqRel when raised.
@@ -64,7 +64,7 @@ pub(super) struct FlushSlots {
 }
 
 impl FlushSlots {
-    /// A pool of `pool` slots, at least 2, of which one is open at a time.
+    /// Makes a pool of `pool` slots, at least 2. One slot is open at a time.
     pub(super) fn new(pool: u32) -> Self {
         let pool = pool.max(2) as usize;
         FlushSlots {
@@ -106,21 +106,21 @@ impl FlushSlots {
         if !self.slots.leave(member, 1) {
             return Part::Wait;
         }
-        // All members have left, and each raised the end before.
+        // All members have left, and each has raised the end before it left.
         let end = Lsn::new(slot_end.swap(0, Ordering::AcqRel));
         write_to(rounds, end, Durability::Written, true);
         self.latch.give();
         Part::Flush { end, slot: Some(member) }
     }
 
-    /// The flush for a [`Part::Flush`] is over.
+    /// Frees the slot of a [`Part::Flush`] after its flush.
     pub(super) fn flushed(&self, slot: Option<Member>) {
         if let Some(member) = slot {
             self.slots.free(member);
         }
     }
 
-    /// A slot's member waits until `end` is synced.
+    /// Blocks a member of a slot until `end` is synced.
     pub(super) fn wait(&self, rounds: &dyn Rounds, end: Lsn) {
         let watch = Stopwatch::start();
         let request = {
@@ -136,12 +136,13 @@ impl FlushSlots {
         rounds.tally().waited_for_slot(watch.nanoseconds());
     }
 
-    /// Returns whether a sync by the LSN of its thread has covered `end`.
+    /// Returns whether the sync LSN has reached `end`.
     pub(super) fn covers(&self, end: Lsn) -> bool {
         self.lock().lsn >= Some(end)
     }
 
-    /// A sync for `end` has ended: completes the waiting members that it covers.
+    /// Raises the sync LSN after a sync for `end`, and completes the waiting members that the sync
+    /// covers.
     pub(super) fn advance(&self, rounds: &dyn Rounds, end: Lsn) {
         let covered = {
             let mut synced = self.lock();
@@ -156,7 +157,8 @@ impl FlushSlots {
         covered.iter().for_each(|request| request.complete(false));
     }
 
-    /// Before the protocol's first write everything written is durable: opening the log made it so.
+    /// Sets the sync LSN before the protocol's first write: opening the log has made everything
+    /// written durable.
     fn begin(&self, rounds: &dyn Rounds) {
         let mut synced = self.lock();
         if synced.lsn.is_none() {

@@ -1,8 +1,8 @@
-//! The completion flag of a committer that another thread syncs for.
+//! The completion flag of a committer for which another thread syncs.
 //!
-//! One atomic: `signal`, WAITING at first. Set by the thread that syncs (Release), read by the
-//! owner (Acquire), which takes TRY back. DONE is final: after it the syncing thread touches the
-//! request no more, except to wake its owner.
+//! The flag is one atomic, `signal`, which is WAITING at first. The syncing thread sets it
+//! (Release). The owner reads it (Acquire), and changes TRY back to WAITING. DONE is final: after
+//! setting it the syncing thread only wakes the owner.
 
 use crate::lsn::Lsn;
 use crate::sync_shim::{AtomicU32, Ordering, Thread, current, park, return_token};
@@ -20,7 +20,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// The calling thread's request.
+    /// Makes a request of the calling thread.
     pub(super) fn new(end: Lsn) -> Self {
         Request { end, thread: current(), signal: AtomicU32::new(WAITING) }
     }
@@ -32,7 +32,7 @@ impl Request {
         let is_completed = loop {
             match self.signal.load(Ordering::Acquire) {
                 DONE => break true,
-                // Back to WAITING, unless it was completed in the meantime.
+                // The exchange fails if the request was completed in the meantime.
                 TRY if self.change(TRY, WAITING) => break false,
                 TRY => {}
                 _ => {
@@ -47,7 +47,7 @@ impl Request {
         is_completed
     }
 
-    /// Completes the request; `owner` says whether the caller owns it, and so need not be woken.
+    /// Completes the request and wakes its owner, unless the caller is the owner (`owner`).
     pub(super) fn complete(&self, owner: bool) {
         self.signal.store(DONE, Ordering::Release);
         if !owner {

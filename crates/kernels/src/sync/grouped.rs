@@ -1,9 +1,9 @@
-//! Protocol `grouped`: write; take the sync lock; sync, unless another thread's sync has covered
-//! the own record meanwhile.
+//! Protocol `grouped`: a committer writes, takes the sync lock, and syncs unless another thread's
+//! sync has covered its record meanwhile.
 //!
-//! The locking of Efficient flushing's existing scheme (section 2.2), without its redundant syncs
-//! and its slots (`slotted` has both). Every committer takes the sync lock, also those that have
-//! nothing left to do.
+//! This is the locking of Efficient flushing's existing scheme (section 2.2), without the redundant
+//! syncs and the slots (`slotted` has both). Every committer takes the sync lock, even if its
+//! record is durable by then.
 
 use super::per_commit::write_to;
 use super::requests::Committer;
@@ -13,7 +13,7 @@ use crate::lsn::Lsn;
 use crate::sync_shim::Mutex;
 use std::sync::PoisonError;
 
-/// The latch for writing, which `aggregated` has too. Taken before no other.
+/// The latch for writing; `aggregated` uses it too. The log takes only its own latches under it.
 #[derive(Debug)]
 pub(super) struct Writing(Mutex<()>);
 
@@ -22,7 +22,7 @@ impl Writing {
         Writing(Mutex::new(()))
     }
 
-    /// Hands everything up to `end` to the operating system, unless another thread has.
+    /// Hands everything up to `end` to the operating system, unless another thread has done so.
     pub(super) fn write_to(&self, rounds: &dyn Rounds, end: Lsn) {
         if rounds.settled(end, Durability::Written) {
             return;
@@ -36,7 +36,7 @@ impl Writing {
 #[derive(Debug)]
 pub(super) struct Grouped {
     writing: Writing,
-    /// The sync lock. Taken with no other held.
+    /// The sync lock. A thread takes it while it holds no other latch.
     syncing: Mutex<()>,
 }
 
@@ -53,7 +53,7 @@ impl Grouped {
         let watch = Stopwatch::start();
         let _lock = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.tally().got_lock(watch.nanoseconds());
-        // The frontier is the last synced LSN; moved under the lock only.
+        // The durable frontier is the last synced LSN; it advances only under this lock.
         if rounds.settled(end, level) {
             rounds.tally().told(1);
         } else {

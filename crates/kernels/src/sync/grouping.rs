@@ -1,17 +1,17 @@
-//! Begin of a round of `pipelined`: after a number of commits, a number of bytes, or a number of
-//! microseconds, whichever comes first.
+//! The condition that begins a round of `pipelined`: a number of commits, bytes or microseconds,
+//! whichever comes first.
 //!
-//! By default (all zero) at once, and then nothing here costs anything. The syncer waits here;
-//! committers count themselves. ELEDA's I/O unit (sections 4.3 and 6.5.3) is a group of as many
-//! bytes: the flusher waits until a unit is full, or for the group's time.
+//! By default (all zero) a round begins at once, and this file costs no time. The syncer waits
+//! here; each committer counts its commit. ELEDA's I/O unit (sections 4.3 and 6.5.3) is a group
+//! with a number of bytes: the flusher waits until a unit is full or the group's time is over.
 
 use super::rounds::Rounds;
 use crate::sync_shim::{AtomicU64, CHECKED, Instant, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Condition that begins a round for which a thread waits: a number of commits, of bytes or of
-/// microseconds, whichever is first. The default, all zero, begins it at once.
+/// Condition that begins a round: a number of commits, bytes or microseconds, whichever comes
+/// first. By default (all zero) a round begins at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Group {
     /// Commits that begin a round; 0 for no such rule.
@@ -24,8 +24,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Time that a round still has to wait after it has waited for `waited`, with this many commits
-    /// and bytes; none if it begins.
+    /// Returns the time that a round must still wait, given the `commits` and `bytes` that have
+    /// come and the time that the round has waited. Returns `None` if the round begins now.
     pub(super) fn left(self, commits: u64, bytes: u64, waited: Duration) -> Option<Duration> {
         let enough = |rule: u64, found: u64| rule > 0 && found >= rule;
         let left = Duration::from_micros(self.microseconds).saturating_sub(waited);
@@ -38,8 +38,9 @@ impl Group {
 #[derive(Debug)]
 pub(super) struct Grouping {
     group: Group,
-    // Commits since the last round began. Relaxed: a guess. A committer that misses the syncer's
-    // look at it finds the latch held, and notifies.
+    // Commits since the last round began. The syncer reads the number with `over` held. A committer
+    // that completes the group takes `over` after it has counted, so the syncer sees the commit or
+    // is notified.
     commits: AtomicU64,
     /// True if the log is being closed. A leaf latch.
     over: Mutex<bool>,
@@ -55,7 +56,7 @@ impl Grouping {
         CHECKED || self.group.microseconds == 0
     }
 
-    /// A commit has come; its record is reserved.
+    /// Counts a commit whose record is reserved, and notifies the syncer if the group is complete.
     pub(super) fn one_more(&self, rounds: &dyn Rounds) {
         if self.is_off() {
             return;
@@ -67,7 +68,7 @@ impl Grouping {
         }
     }
 
-    /// The syncer, which has something to do, waits for more.
+    /// Blocks the syncer, which has something to write, until the group is complete.
     pub(super) fn wait(&self, rounds: &dyn Rounds) {
         if self.is_off() {
             return;
@@ -80,8 +81,8 @@ impl Grouping {
         );
     }
 
-    /// Waits by a clock that says how long the wait has taken, and `sleep`, which ends after a time
-    /// or a notification.
+    /// Waits with the clock `waited`, which returns the duration of the wait so far, and with
+    /// `sleep`, which ends after the given time or a notification.
     fn wait_by<'a>(
         &'a self,
         rounds: &dyn Rounds,
@@ -95,7 +96,7 @@ impl Grouping {
         self.commits.store(0, Ordering::SeqCst);
     }
 
-    /// Ends all waits, also later ones.
+    /// Ends all present and later waits.
     pub(super) fn end(&self) {
         *self.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.enough.notify_one();

@@ -1,25 +1,24 @@
-//! The heuristics of protocol `adaptive`, each of which can be switched off to measure what it is
-//! worth.
+//! The heuristics of protocol `adaptive`. Each can be switched off, to measure its effect.
 //!
-//! Pure. `sync/policy` says what each one does.
+//! Pure. The head of `sync/policy` explains each one.
 
 use crate::words;
 
 /// One heuristic of protocol `adaptive`; `pipelined` uses some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Heuristic {
-    /// A leader delays its write until the blocking committers of the last round are there again.
+    /// A leader delays its write until the blocking committers of the last round wait again.
     Delay,
-    /// A leader that serves callbacks and futures delays its write until as many bytes are there as
-    /// last time.
+    /// A leader that serves callbacks and futures delays its write until as many bytes wait as in
+    /// the last round.
     ServingDelay,
-    /// After a delay in vain the leader tries no other for a growing number of rounds.
+    /// After a delay in vain, leaders skip a growing number of delays.
     Backoff,
     /// With more committers than processors, a waiter yields before it parks.
     Yield,
     /// With very many committers the syncer leads every round, without a delay.
     ManyCommitters,
-    /// The syncer leads for a while where appointed waiters ran late.
+    /// After slow hand-overs to appointed waiters, the syncer leads for a number of rounds.
     SlowHandOver,
 }
 
@@ -56,7 +55,7 @@ impl Heuristics {
     /// All of them: the default.
     pub const ALL: Heuristics = Heuristics { bits: u8::MAX };
 
-    /// These heuristics without one.
+    /// Returns these heuristics without the given one.
     #[must_use]
     pub const fn without(self, heuristic: Heuristic) -> Self {
         Heuristics { bits: self.bits & !(1 << heuristic as u8) }

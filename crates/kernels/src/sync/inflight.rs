@@ -1,18 +1,20 @@
-//! Writes in flight of which the baton was let go: the waiters to release when they have ended, and
-//! the threads that wait for room for the next.
+//! Writes in flight before which the leader passed the baton on. For each write this file keeps the
+//! waiters to release when it has ended. It also keeps the thread that waits until a further write
+//! may be in flight.
 //!
-//! Run by leaders. With a depth of 1 a thread only ever finds it empty.
+//! Leaders run this code. With a depth of 1 there is never a write here.
 //!
 //! Invariants:
 //!
-//! 1. Groups lie in the order of their writes. One is entered under the baton, before its write is
-//!    performed; so no frontier passes its end before it is here.
-//! 2. A thread that performed a write looks here afterwards, once the frontiers have advanced: the
-//!    thread whose write ended last releases the waiters that it or a slower write before it has
-//!    delayed. Waiters that join a group do so under the lock, having found it unsettled there.
-//! 3. At most one thread waits for a write to end without being of its group: the holder of the
-//!    baton. It has read [`InFlight::ended`] before it looked at what is under way, so an end in
-//!    between is seen.
+//! 1. A group is the waiters of one write. Groups are in the order of their writes. The holder of
+//!    the baton enters a group before the write is performed, so no frontier passes the end of the
+//!    write earlier.
+//! 2. A thread that has performed a write calls [`InFlight::ended`] once the frontiers have
+//!    advanced. So the thread whose write ended last also releases the waiters of later writes that
+//!    ended earlier. A waiter joins a group only under the lock, under which it has found that it
+//!    is not settled.
+//! 3. Besides the waiters of groups at most one thread waits for a write to end: the holder of the
+//!    baton. It reads the field `ended` before it plans, so it does not miss an end in between.
 
 use super::rounds::Rounds;
 use super::waiters::{Covered, Waiter};
@@ -24,13 +26,13 @@ use std::sync::PoisonError;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    /// Held for a moment; before the log's own latch of writes under way.
+    /// Held for a short time. Taken before the log's own latch of writes in flight.
     state: Mutex<State>,
-    // Number of writes of `state` that have ended. Changed under its lock; read without it by the
-    // holder of the baton, which looks again under it.
+    // Number of calls of `ended` so far. Changed under the lock of `state`. The holder of the baton
+    // reads it without the lock, and again with the lock before it parks.
     ended: AtomicU64,
-    // Number of groups that `state` has; changed under its lock. Relaxed: a thread that needs to
-    // see a group has entered it, or a frontier behind it.
+    // Number of groups in `state`, changed under its lock. A thread that must see a group has
+    // entered the group itself, or has seen a frontier that depends on it.
     groups: AtomicU64,
 }
 
@@ -45,24 +47,25 @@ impl InFlight {
         InFlight { state: Mutex::new(State::default()), ended: AtomicU64::new(0), groups: AtomicU64::new(0) }
     }
 
-    /// Returns whether no group is in flight, as far as the holder of the baton can see.
+    /// Returns whether no group is in flight. Exact for the holder of the baton.
     pub(super) fn is_empty(&self) -> bool {
         self.groups.load(Ordering::Acquire) == 0
     }
 
-    /// Holder of the baton only: those who are covered by the write that ends at `to`.
+    /// Enters a group: the waiters covered by the write that ends at `to`. Called by the holder of
+    /// the baton.
     pub(super) fn enter(&self, to: Lsn, covered: Covered) {
         let mut state = self.lock();
         state.groups.push_back((to, covered));
         self.groups.store(state.groups.len() as u64, Ordering::Release);
     }
 
-    /// Holder of the baton only: more of those who are covered by the write entered last.
+    /// Adds waiters to the group that was entered last. Called by the holder of the baton.
     pub(super) fn add(&self, covered: Covered) {
         let mut state = self.lock();
         match state.groups.back_mut() {
             Some((_, group)) => group.append(covered),
-            // It has ended meanwhile, and with it what they wait for.
+            // The write has ended meanwhile, so these waiters are settled.
             None => {
                 drop(state);
                 covered.finish();
@@ -70,8 +73,8 @@ impl InFlight {
         }
     }
 
-    /// After a write, of any kind, was performed: wakes the one who wants to plan the next, then
-    /// those who are done.
+    /// Called after any write was performed. Wakes the thread that waits to plan the next write,
+    /// then the waiters of all groups that have ended.
     pub(super) fn ended(&self, rounds: &dyn Rounds) {
         if self.is_empty() {
             return;
@@ -97,13 +100,13 @@ impl InFlight {
         done.finish();
     }
 
-    /// Number of groups that have ended so far; to be read before looking at what is in flight.
+    /// Returns the value that [`InFlight::wait_for_an_end`] takes. Read before the plan.
     pub(super) fn so_far(&self) -> u64 {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Holder of the baton only: blocks until more than `before` have ended, or nothing is under
-    /// way.
+    /// Blocks until a write has ended since `so_far` returned `before`, or no group is in flight.
+    /// Called by the holder of the baton.
     pub(super) fn wait_for_an_end(&self, before: u64) {
         let mut parked = false;
         loop {
@@ -123,8 +126,8 @@ impl InFlight {
         }
     }
 
-    /// Blocks until `waiter`, which was covered by a write that this thread has performed, is
-    /// settled: a slower one before it is under way.
+    /// Blocks until `waiter` is settled. This thread has performed the write that covers it, but an
+    /// earlier write may still be in flight.
     pub(super) fn join(&self, rounds: &dyn Rounds, waiter: &Waiter) {
         {
             let mut state = self.lock();

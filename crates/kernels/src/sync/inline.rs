@@ -1,31 +1,32 @@
 //! Protocol `inline`: group commit by the workers that commit (Cicada with P-WAL, section III-B.2).
-//! No thread of the log writes for them.
+//! No thread of the log writes for these workers.
 //!
-//! A worker that commits looks at the group: if as many commits or bytes have come as the group
-//! asks for, or its time since the last write is over, the worker writes and syncs everything that
-//! is in the group, itself, and goes on with its next transaction afterwards. Otherwise it goes on
-//! at once, or waits, if it cannot go on. Three calls are such a look:
+//! A worker that commits looks at the group. The group is complete if it has the configured number
+//! of commits or bytes, or if its time since the last write is over. If the group is complete, the
+//! worker itself writes and syncs the whole group, and then goes on with its next transaction.
+//! Three calls look at the group:
 //!
-//! | call | the worker | if the group is not complete |
+//! | call | the worker | if the group is incomplete, the worker |
 //! |---|---|---|
-//! | [`SyncProtocol::offer`], by a queue of callbacks that its owner may block in | has commits of its own in the group | it goes on |
-//! | [`SyncProtocol::wait`] | blocks in its commit | it sleeps until its commit is settled or the group complete |
-//! | [`SyncProtocol::request`] | must not block | it goes on, also if the group is complete |
+//! | [`SyncProtocol::offer`], from a queue of callbacks whose owner may block | has commits of its own in the group | goes on |
+//! | [`SyncProtocol::wait`] | blocks in its commit | sleeps until its commit is settled or the group is complete |
+//! | [`SyncProtocol::request`] | must not block | goes on, even if the group is complete |
 //!
-//! Differences from the paper. A request must not block, and no thread may ever offer or wait. So a
-//! thread of the log, the carrier, writes what was requested and is still there when the group's
-//! time is over. The paper's worker also looks before it aborts a transaction that has waited for
-//! too long; here the carrier's clock ends that wait. Several threads may share a log; then one of
-//! them writes for all.
+//! Differences from the paper. A request must not block, and possibly no thread ever offers or
+//! waits. So a thread of the log, the carrier, writes the requested commits that are still in the
+//! group when its time is over. The paper's worker also looks before it aborts a transaction that
+//! has waited for too long; here the carrier ends that wait. Several threads may share a log; one
+//! of them writes for all.
 //!
 //! Invariants:
 //!
 //! 1. A commit is a member from its request or wait until a write or sync has settled it. A waiting
-//!    thread sleeps only as a member, and no longer than the group's time, so no notification is
-//!    needed for what it could miss but one: that the log is closed.
-//! 2. Only the holder of `turn` writes and syncs. It looks again whether that is still to be done.
-//! 3. While a requested commit is a member, the carrier runs, or a thread is about to give it the
-//!    commit.
+//!    thread sleeps only as a member, and at most for the group's time, so a missed notification
+//!    delays it no longer than that. Only the closing of the log must never be missed.
+//! 2. Only the holder of `turn` writes and syncs. A thread that gets `turn` checks again whether a
+//!    write is still needed.
+//! 3. While a requested commit is a member, the carrier runs, or a thread is about to start or wake
+//!    the carrier.
 
 use super::grouping::Group;
 use super::per_commit::write_to;
@@ -42,29 +43,30 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Inline {
     group: Group,
-    /// Held through a write and sync (invariant 2). Before `members` and `over`.
+    /// Held during a write and sync (invariant 2). Taken before `over` and `members`.
     turn: Mutex<()>,
     /// A leaf latch.
     members: Mutex<Members>,
-    /// True if the log is being closed. Taken before `members`. Only used where there are groups.
+    /// True if the log is being closed. Taken before `members`. Used only if the protocol has
+    /// groups.
     over: std::sync::Mutex<bool>,
-    /// A group was written, or the log is being closed.
+    /// Notified when a group was written, or the log is being closed.
     written: Condvar,
-    /// The log is being closed.
+    /// Notified when the log is being closed.
     closing: Condvar,
     carrier: Syncers,
 }
 
-/// Commits of the group.
+/// The commits of the group.
 #[derive(Debug, Default)]
 struct Members {
-    /// By their ends.
+    /// The levels that were asked for, by the ends of the commit records.
     levels: BTreeMap<Lsn, Durability>,
-    /// The last end that was requested.
+    /// The highest end that was requested.
     requested: Lsn,
-    /// True if the carrier runs, or is about to.
+    /// True if the carrier runs or is about to run.
     is_carried: bool,
-    /// End of the last write; none before the first.
+    /// Time at which the last write ended; `None` before the first write.
     written_at: Option<Instant>,
 }
 
@@ -74,8 +76,8 @@ impl Members {
         *joined = level.max(*joined);
     }
 
-    /// Removes a member that was settled while it joined: it would only be counted into the next
-    /// group. If another thread has asked for more at the same position it stays.
+    /// Removes a member that was settled while it joined, because the next group would count it.
+    /// The member stays if another thread has asked for a higher level at this position.
     fn leave(&mut self, rounds: &dyn Rounds, end: Lsn) {
         if self.levels.get(&end).is_some_and(|level| rounds.settled(end, *level)) {
             self.levels.remove(&end);
@@ -108,13 +110,13 @@ impl Inline {
         !CHECKED && self.group.microseconds > 0
     }
 
-    /// Time that the group still has to wait; none if it is complete.
+    /// Returns the time that the group must still wait; `None` if it is complete.
     fn left(&self, rounds: &dyn Rounds) -> Option<Duration> {
         let bytes = || rounds.reserved().since(rounds.written());
         self.left_of(rounds, |members| (members.levels.len() as u64, bytes()))
     }
 
-    /// Time that the group still has to wait, whatever has come.
+    /// Returns the time that the group must still wait, whatever commits and bytes have come.
     fn time_left(&self, rounds: &dyn Rounds) -> Option<Duration> {
         self.left_of(rounds, |_| (0, 0))
     }
@@ -129,7 +131,7 @@ impl Inline {
         self.group.left(commits, bytes, waited)
     }
 
-    /// Sleeps until `left` returns none or the log is closed.
+    /// Sleeps until `left` returns `None` or the log is closed.
     fn sleep(&self, on: &Condvar, left: impl Fn() -> Option<Duration>) {
         if !self.has_groups() {
             return;
@@ -140,12 +142,12 @@ impl Inline {
         }
     }
 
-    /// Waits for the turn.
+    /// Waits for `turn`.
     fn take_turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes and syncs for every member. With the turn.
+    /// Writes and syncs for every member. The caller holds `turn`.
     fn write(&self, rounds: &dyn Rounds) {
         let (end, level) = {
             let members = self.members();
@@ -165,8 +167,8 @@ impl Inline {
         }
     }
 
-    /// Writes what was requested, until nothing is left of that. In the carrier, when the time of
-    /// the group is over.
+    /// Writes until no requested commit is left. With `waits`, which is for the carrier, each write
+    /// begins when the time of the group is over.
     fn carry(&self, rounds: &dyn Rounds, waits: bool) {
         loop {
             if waits {

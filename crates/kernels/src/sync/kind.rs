@@ -1,4 +1,4 @@
-//! The sync protocols by name, with the values that belong to each.
+//! The sync protocols by name, and the settings of each.
 //!
 //! Pure; any thread.
 
@@ -18,31 +18,34 @@ use crate::insert::OutOfRange;
 /// The paper's pool of slots (Efficient flushing, section 4).
 const FLUSH_SLOTS: u32 = 16;
 
-/// The design by which commits are written and synced.
+/// The protocol by which commits are written and synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum SyncKind {
-    /// The first waiter writes and syncs for all waiters, and hands over to the next.
+    /// The first waiter writes and syncs for all waiters, and hands over to a waiter that its write
+    /// has not covered.
     #[default]
     Adaptive,
     /// A thread of the log writes and syncs (Aether's flush pipelining, ELEDA's flusher). See
     /// [`Group`].
     Pipelined,
-    /// Requests are queued, and the thread that gets the sync lock syncs for all of them (Efficient
-    /// flushing, section 3.1).
+    /// Committers queue requests, and the thread that gets the sync lock syncs for all of them
+    /// (Efficient flushing, section 3.1).
     Aggregated,
-    /// Each thread takes the sync lock, and syncs unless the log is durable up to its record by
-    /// then.
+    /// Each thread takes the sync lock. It syncs unless the log is already durable up to its
+    /// record.
     Grouped,
-    /// Threads that meet before the write form a slot, whose last thread writes and syncs for it. A
-    /// thread that another thread's sync has covered syncs again, unless its record is older than
-    /// the other one's (the existing scheme of Efficient flushing, section 2.2).
+    /// Threads that meet before the write form a slot, and its last thread writes and syncs for all
+    /// of them. A thread whose record another thread's sync has covered syncs again, unless its
+    /// record is older than that thread's record (the existing scheme of Efficient flushing,
+    /// section 2.2).
     Slotted,
-    /// Each thread writes and syncs for itself, in turn: the baseline of the papers.
+    /// Threads take turns, and each writes and syncs for itself: the baseline of the papers.
     PerCommit,
-    /// The committing thread writes and syncs by itself when its group is complete (group commit of
-    /// Cicada with P-WAL, section III-B.2). See [`Group`]. A thread with commits in flight does so
-    /// in `wait_below` and `drain`. A thread of the log writes the rest after the group's time.
+    /// The committing thread itself writes and syncs when its group is complete (group commit of
+    /// Cicada with P-WAL, section III-B.2). See [`Group`]. A thread with commits in flight writes
+    /// and syncs in `wait_below` and `drain`. A thread of the log writes the remaining commits
+    /// after the group's time.
     Inline,
 }
 
@@ -94,13 +97,14 @@ impl SyncKind {
 
 /// A sync protocol and its settings.
 ///
-/// `SyncKind::Pipelined.into()` is the design of that kind with default settings.
+/// For example, `SyncKind::Pipelined.into()` is `Pipelined` with default settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncDesign {
     /// See [`SyncKind::Adaptive`].
     Adaptive {
-        /// Maximum writes in flight. Default: 1; from 1 to 64. Each may take a thread. More than
-        /// one needs a device that performs several durable writes at once, and a larger ring.
+        /// Maximum writes in flight, from 1 to 64. Default: 1. Each write in flight may take a
+        /// thread. Values above 1 help only if the device performs several durable writes at once,
+        /// and need a larger ring.
         depth: u32,
         /// Heuristics in use. Default: all; for measuring what one of them is worth.
         #[doc(hidden)]
@@ -116,16 +120,16 @@ pub enum SyncDesign {
     },
     /// See [`SyncKind::Aggregated`].
     Aggregated {
-        /// Pool of slots in which committers meet before the write. Default 0: none, each committer
-        /// writes for itself. From 2 to 64; the paper has 16.
+        /// Number of slots in which committers meet before the write: 0, or from 2 to 64. Default:
+        /// 0, with which each committer writes for itself. The paper has 16.
         flush_slots: u32,
     },
     /// See [`SyncKind::Grouped`].
     Grouped,
     /// See [`SyncKind::Slotted`].
     Slotted {
-        /// Pool of slots in which committers meet before the write. Default 16, as in the paper;
-        /// from 2 to 64. A slot is in use until it is synced, so fewer slots mean more threads in
+        /// Number of slots in which committers meet before the write, from 2 to 64. Default: 16, as
+        /// in the paper. A slot is in use until it is synced, so fewer slots mean more threads in
         /// each.
         flush_slots: u32,
     },
@@ -133,8 +137,8 @@ pub enum SyncDesign {
     PerCommit,
     /// See [`SyncKind::Inline`].
     Inline {
-        /// Condition that completes a group; its time counts from the last write on. Default: a
-        /// group is complete with its first commit.
+        /// Condition that completes a group. The group's time counts from the last write on.
+        /// Default: a group is complete with its first commit.
         group: Group,
     },
 }
@@ -165,12 +169,13 @@ impl SyncDesign {
         SyncDesign::Adaptive { depth, heuristics: Heuristics::ALL }
     }
 
-    /// Makes `Pipelined` with this condition to begin a round.
+    /// Makes `Pipelined` with `group` as the condition that begins a round.
     pub const fn pipelined(group: Group) -> Self {
         SyncDesign::Pipelined { group, heuristics: Heuristics::ALL }
     }
 
-    /// Returns this design with these heuristics, if it has any.
+    /// Returns this design with `heuristics`. A design that uses no heuristics is returned
+    /// unchanged.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_heuristics(self, heuristics: Heuristics) -> Self {
@@ -197,7 +202,7 @@ impl SyncDesign {
     /// Refuses settings outside their documented ranges.
     ///
     /// # Errors
-    /// Names the value and its range.
+    /// [`OutOfRange`] names the setting, its value and its range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
         let check = |good: bool, option, value, range| {
             if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
@@ -217,7 +222,7 @@ impl SyncDesign {
         }
     }
 
-    /// Makes the protocol, for one log.
+    /// Makes the protocol for one log.
     #[doc(hidden)]
     pub fn protocol(&self) -> Box<dyn SyncProtocol> {
         match *self {

@@ -1,20 +1,20 @@
-//! The steps of the baton's holder: rounds of write and sync, releasing the waiters they covered,
-//! passing the baton on.
+//! The steps of the baton's holder: it writes and syncs in rounds, releases the covered waiters,
+//! and passes the baton on.
 //!
-//! Run by the leading thread: a waiting thread, or a syncer. Checked under loom and the explorer
+//! The leading thread, a waiting thread or a syncer, runs this code. Loom and the explorer check it
 //! together with `waiters` and `inflight`.
 //!
 //! Rules:
 //!
 //! 1. A leader whose own wait is over starts no further write or sync: it hands the baton to one
 //!    uncovered waiter, or, if only requests are left, to a syncer.
-//! 2. The one who leads next is woken before those who are done: its write overlaps with their
-//!    waking. Where the policy says so (`policy`, rules 5 and 6), that is a syncer in any case, and
-//!    it goes on as long as a thread waits.
+//! 2. A leader wakes the next leader before the covered waiters, so that the next write overlaps
+//!    with their waking. If the policy says so (`policy`, rules 5 and 6), the next leader is a
+//!    syncer, which leads as long as a thread waits.
 //! 3. The baton is released only when no waiter is queued and nothing is requested.
-//! 4. While further writes may be planned beside a write, no thread holds the baton for that
-//!    write's sake: it is passed on before, and the waiters that the write covers are entered in
-//!    `inflight`. With the last write that may be in flight the baton is kept.
+//! 4. If further writes may be planned while a write is in flight, the leader passes the baton on
+//!    before it performs the write, and enters the covered waiters in `inflight`. If the write is
+//!    the last one that may be in flight, the leader keeps the baton.
 
 use super::grouping::Group;
 use super::grouping::Grouping;
@@ -30,13 +30,14 @@ use crate::lsn::Lsn;
 /// The leading thread.
 #[derive(Clone, Copy)]
 pub(super) enum Leader<'a> {
-    /// A thread that waits.
+    /// A waiting thread.
     Waiting(&'a Waiter),
-    /// A thread that serves until nothing is left: a syncer, or a thread that stands in for one.
+    /// A thread that leads until no waiter and no request is left: a syncer, or a thread that
+    /// stands in for one.
     Serving,
 }
 
-/// The threads that may be appointed to lead next.
+/// The threads that a leader may appoint to lead next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Succession {
     /// Any waiter.
@@ -82,9 +83,9 @@ fn settled(rounds: &dyn Rounds, waiter: &Waiter) -> bool {
 
 /// The baton after a step.
 enum BatonOutcome {
-    /// Another thread has it, or it is released.
+    /// Another thread has the baton, or it is released.
     Passed,
-    /// This thread still has it.
+    /// This thread still has the baton.
     Kept,
 }
 
@@ -101,7 +102,7 @@ impl Stage {
         }
     }
 
-    /// Leads until the baton is out of this thread's hands and its own wait is over.
+    /// Leads until this thread has given the baton away and its own wait is over.
     pub(super) fn lead(&self, rounds: &dyn Rounds, leader: Leader<'_>) {
         let mut leader = leader;
         let mut requests = SyncRequests::NONE;
@@ -109,8 +110,8 @@ impl Stage {
             self.grouping.wait(rounds);
             requests = requests.and(self.baton.take());
             let own = u64::from(!leader.serves());
-            // Those who made requests go on meanwhile, and are company enough; and so is a write
-            // under way.
+            // A delay is only for a leader without requests and without a write in flight: callers
+            // with requests do not wait, and the next batch fills during a write in flight.
             let alone = self.in_flight.is_empty();
             let serves = leader.serves() && requests.any() && alone && self.succession == Succession::Waiters;
             let (begun, more) = if serves {
@@ -125,12 +126,12 @@ impl Stage {
                 return;
             }
             let mut begun = Some(begun);
-            // Passing on, which may have to be tried again when a waiter arrives meanwhile.
+            // Pass the baton on. The leader tries again if a waiter arrives meanwhile.
             loop {
                 requests = requests.and(self.baton.take());
                 let own_open = leader.is_open(rounds);
-                // A serving leader goes on while there are requests, or were before this round: it
-                // runs already, and waking another takes longer.
+                // A serving leader goes on if there are requests, or were before this round. It
+                // runs already, and waking another thread would take longer.
                 let syncer_only = self.succession == Succession::Syncer;
                 let syncer_leads = self.pace.syncer_leads();
                 let serves = leader.serves() && (requests.any() || requested || syncer_only);
@@ -155,8 +156,8 @@ impl Stage {
                             found.covered.finish();
                             return;
                         }
-                        // No syncer thread (it could not be started, or the log is being closed):
-                        // stand in for it.
+                        // No syncer could take the baton, because its start failed or the log is
+                        // being closed. This thread stands in for it.
                         leader = Leader::Serving;
                     }
                     found.covered.finish();
@@ -171,8 +172,8 @@ impl Stage {
         }
     }
 
-    /// One write, and a sync if one is needed; or a wait for a write under way. `requests` become
-    /// those that remain.
+    /// Performs one write, and a sync if one is needed, or waits for a write in flight. Requests
+    /// that the write has met are removed from `requests`.
     fn round(&self, rounds: &dyn Rounds, leader: Leader<'_>, requests: &mut SyncRequests) -> BatonOutcome {
         let (own, own_level) = leader.ask();
         let level = own_level.max(requests.level()).max(self.baton.pending_level());
@@ -208,11 +209,11 @@ impl Stage {
         let requested = std::mem::replace(requests, if all { SyncRequests::NONE } else { *requests });
         if needs_sync {
             if own_level == Durability::Written && rounds.settled(own, own_level) {
-                // Rule 1: the sync is for others, and theirs to do.
+                // Rule 1: only other threads need the sync, so one of them does it.
                 *requests = requested;
                 return BatonOutcome::Kept;
             }
-            // Those who asked for no more than the write do not wait for the sync.
+            // Waiters that need only the write do not wait for the sync.
             *requests = requests.and(self.baton.take());
             let found = self
                 .baton
@@ -224,8 +225,8 @@ impl Stage {
         BatonOutcome::Kept
     }
 
-    /// Passes the baton on before a write is performed (rule 4); false if this thread has to keep
-    /// it.
+    /// Passes the baton on before a write is performed (rule 4). Returns false if this thread must
+    /// keep the baton.
     fn hand_over_before_write(
         &self,
         rounds: &dyn Rounds,

@@ -1,15 +1,15 @@
-//! The mechanism of `policy`: gives it the leaders' observations, with the time, and carries out
-//! its decisions.
+//! The mechanism of `policy`: passes the leaders' observations and the time to the policy, and
+//! carries out its decisions.
 //!
-//! Run by leaders, and by threads that have performed a write. Waiters and arriving committers read
-//! the decision's few numbers.
+//! Leaders, and threads that have performed a write, run this code. Waiters and arriving committers
+//! read the published numbers `syncer_leads` and `yields`.
 //!
-//! 1. The policy's latch is a leaf, and is only tried. A thread that finds it held leaves its event
-//!    out: the policy's figures are guesses, and a leader must not wait for a thread that lost its
-//!    processor.
-//! 2. The published numbers are relaxed for the same reason.
-//! 3. Under the checkers there is no time: no delay, no yield, and events only where a model
-//!    asks for very many committers.
+//! 1. The policy's latch is a leaf, and no thread waits for it. A thread that finds the latch held
+//!    drops its event: the policy's figures are guesses, and a leader must not wait for a thread
+//!    that lost its processor.
+//! 2. The published numbers are relaxed, because they are guesses too.
+//! 3. Under the checkers there is no time, so there are no delays and no yields. Events are
+//!    observed only if a model is built by `with_many`.
 
 use super::heuristics::Heuristics;
 use super::policy::{Decision, Delay, Event, Policy};
@@ -24,14 +24,15 @@ pub(super) struct Pace {
     policy: Mutex<Policy>,
     syncer_leads: AtomicU32,
     yields: AtomicU32,
-    /// True if the policy is asked at all.
+    /// True if the policy is used at all.
     observes: bool,
-    /// Time at which the baton was last handed to a waiter. Written by the holder of the baton.
+    /// Time at which the baton was last handed to a waiter, in nanoseconds since `epoch`. Written
+    /// by the holder of the baton.
     handed_ns: AtomicU64,
     epoch: Instant,
 }
 
-/// A round under way: when its write began.
+/// A round under way, with the time at which its write began.
 #[derive(Debug)]
 pub(super) struct Round {
     start: Option<Instant>,
@@ -39,7 +40,8 @@ pub(super) struct Round {
 
 impl Pace {
     pub(super) fn new(heuristics: Heuristics) -> Self {
-        // Counting them reads files, and checkers make very many logs.
+        // Not under checkers, because counting the processors reads files, and checkers make many
+        // logs.
         let cores =
             if CHECKED { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) as u64 };
         let policy = Policy::new(heuristics, cores);
@@ -54,7 +56,7 @@ impl Pace {
         }
     }
 
-    /// The syncer leads from `many` active committers on, under the checkers too.
+    /// Makes the syncer lead from `many` active committers on, even under the checkers.
     #[cfg(test)]
     pub(super) fn with_many(self, many: u64) -> Self {
         let policy = Policy::new(Heuristics::ALL, 1).with_many(many);
@@ -94,13 +96,13 @@ impl Pace {
         if CHECKED { 0 } else { self.yields.load(Ordering::Relaxed) }
     }
 
-    /// Returns whether the syncer leads, not a waiter.
+    /// Returns whether the syncer leads instead of waiters.
     pub(super) fn syncer_leads(&self) -> bool {
         self.observes && self.syncer_leads.load(Ordering::Relaxed) != 0
     }
 
-    /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer.
-    /// Delays it until enough committers are there, if `may_delay`. Returns the requests that came
+    /// Begins a round of a leader that counts as `leaders` committers: 1, or 0 for the syncer. With
+    /// `may_delay`, delays the round until enough committers wait. Returns the requests that came
     /// meanwhile.
     pub(super) fn begin(&self, baton: &Baton, leaders: u64, may_delay: bool) -> (Round, SyncRequests) {
         let mut requests = SyncRequests::NONE;
@@ -120,8 +122,8 @@ impl Pace {
         (Round { start: Some(Instant::now()) }, requests)
     }
 
-    /// Begins a round of a leader that serves callers that do not block; `bytes` is how much of the
-    /// log waits to be written.
+    /// Begins a round of a leader that serves callers that do not block. `bytes` returns the number
+    /// of reserved bytes that are not written yet.
     pub(super) fn begin_serving(&self, bytes: impl Fn() -> u64) -> Round {
         if CHECKED {
             return Round { start: None };
@@ -132,7 +134,7 @@ impl Pace {
         Round { start: Some(Instant::now()) }
     }
 
-    /// Yields until there is enough, or the delay's time is over.
+    /// Yields until `enough` returns true or the delay's time is over.
     fn delay(&self, delay: Delay, is_enough: bool, mut enough: impl FnMut() -> bool) {
         if is_enough {
             return;
@@ -153,7 +155,7 @@ impl Pace {
 
     // ---- events
 
-    /// The round is over: it `released` committers, and `left` others waiting.
+    /// Reports the end of a round that `released` committers and `left` others waiting.
     pub(super) fn end(&self, round: Round, released: u64, left: u64) {
         if self.observes {
             let took_ns = round.start.map_or(0, |start| nanoseconds(start.elapsed()));
@@ -161,28 +163,30 @@ impl Pace {
         }
     }
 
-    /// The baton is being passed on before the round is over, with `active` committers there.
+    /// Reports that the baton is passed on before the end of the round, while `active` committers
+    /// wait.
     pub(super) fn passes_on(&self, active: u64) {
         if self.observes {
             self.tell(Event::PassedOn { active });
         }
     }
 
-    /// A write for callers that do not block has ended; they have filled `bytes` since it began.
+    /// Reports the end of a write for callers that do not block. `bytes` is the distance from its
+    /// start to the reserved frontier.
     pub(super) fn served(&self, bytes: u64) {
         if !CHECKED {
             self.tell(Event::Served { bytes });
         }
     }
 
-    /// The baton is about to be handed to a waiter.
+    /// Called when the baton is about to be handed to a waiter.
     pub(super) fn hands_over(&self) {
         if !CHECKED {
             self.handed_ns.store(self.now_ns(), Ordering::Relaxed);
         }
     }
 
-    /// The waiter runs.
+    /// Called by the appointed waiter when it runs.
     pub(super) fn takes_over(&self) {
         if !CHECKED {
             let took_ns = self.now_ns().saturating_sub(self.handed_ns.load(Ordering::Relaxed));

@@ -1,8 +1,8 @@
-//! Protocol `per_commit`: each committer writes up to its own record and syncs, in turn; no sync
-//! covers another commit.
+//! Protocol `per_commit`: committers take turns. Each writes up to its own record and syncs; no
+//! sync covers another commit.
 //!
-//! The papers' baseline, group commit switched off (Aether, figure 5; Efficient flushing, 2.1;
-//! Cicada with P-WAL, the non-group commit of figures 4 and 5). Slow on purpose.
+//! This is the papers' baseline without group commit (Aether, figure 5; Efficient flushing, 2.1;
+//! Cicada with P-WAL, the non-group commit of figures 4 and 5). It is slow on purpose.
 //!
 //! A commit that no thread waits for is queued. One thread takes the queued commits in the order of
 //! their LSNs, and writes and syncs each by itself, so the durable frontier stops at the end of
@@ -10,10 +10,10 @@
 //!
 //! Invariants:
 //!
-//! 1. A requested commit is queued until its turn has begun. Its frontier is reached when the turn
-//!    ends.
-//! 2. The thread that finds the queue empty before its own entry makes sure that a thread serves
-//!    it: the syncer, or itself. That thread goes on until the queue is empty.
+//! 1. A requested commit is queued until its turn begins. When its turn ends, the commit is
+//!    settled.
+//! 2. A thread that finds the queue empty before its own entry makes sure that a thread serves the
+//!    queue: the syncer, or itself. The serving thread goes on until the queue is empty.
 
 use super::rounds::{Ask, Plan, Rounds, Stopwatch, SyncProtocol};
 use super::syncer::Syncers;
@@ -26,7 +26,7 @@ use std::sync::PoisonError;
 /// See the head of this file.
 #[derive(Debug)]
 pub(super) struct PerCommit {
-    /// Held through a committer's write and sync. A leaf latch but for the log's own.
+    /// Held during a committer's write and sync. The log takes only its own latches under it.
     turn: Mutex<()>,
     /// Requested commits, by their ends (invariant 1). A leaf latch.
     queue: Mutex<BTreeMap<Lsn, Durability>>,
@@ -43,7 +43,8 @@ impl PerCommit {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.tally().got_lock(watch.nanoseconds());
         if rounds.settled(end, level) {
-            // Written by one that came later and was quicker. Its sync is not this one's.
+            // A thread with a later record came first and wrote this record too. Its sync does not
+            // count for this commit.
             if level == Durability::Durable {
                 rounds.sync(true);
             }
@@ -52,7 +53,7 @@ impl PerCommit {
         write_to(rounds, end, level, true);
     }
 
-    /// Commits what is queued, one after the other.
+    /// Commits the queued commits one after the other.
     fn serve_all(&self, rounds: &dyn Rounds) {
         loop {
             let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_first();
@@ -62,7 +63,7 @@ impl PerCommit {
     }
 }
 
-/// Writes until `end` is settled at `level`, with a sync where one is needed. By one thread at a
+/// Writes, and syncs if necessary, until `end` is settled at `level`. Called by one thread at a
 /// time.
 pub(super) fn write_to(rounds: &dyn Rounds, end: Lsn, level: Durability, only_own: bool) {
     let mut step = 0;
@@ -75,7 +76,7 @@ pub(super) fn write_to(rounds: &dyn Rounds, end: Lsn, level: Durability, only_ow
                 }
             }
             Plan::Nothing { needs_sync: true, .. } => rounds.sync(false),
-            // A hole below the own record: its owner is about to fill it.
+            // There is a hole below this record. The owner of the hole is about to fill it.
             Plan::Nothing { .. } | Plan::Blocked => {
                 rest(step);
                 step += 1;

@@ -1,10 +1,10 @@
-//! Stage three of a log in NVRAM: a waiter finds whether the holes below are filled, and persists
-//! what is, until its record is persisted by itself or by another thread (`nvram/medium.rs` of
-//! `katydid-wal`).
+//! Stage three of a log in NVRAM. A waiter repeats two steps until its record is persisted: it
+//! scans for holes below its record, and persists the filled bytes. Another thread may persist the
+//! record first (`nvram/medium.rs` of `katydid-wal`).
 //!
-//! A hole is filled by a thread that is copying, and another thread persists for as long as a fence
-//! takes. So the wait is that short, or as long as that thread's turn on the processor. A thread
-//! serves requests that could not be done at once.
+//! The wait is short: for a thread that is copying into a hole, or for another thread's fence. It
+//! is longer only if that thread has lost its processor. A thread of the log serves requests that
+//! could not be served at once.
 
 use super::requests::{Committer, Requested};
 use super::rounds::{Ask, Plan, Rounds, SyncProtocol};
@@ -16,7 +16,7 @@ use crate::sync_shim::pause;
 #[derive(Debug)]
 struct Persisted;
 
-/// Makes the protocol, for one log.
+/// Makes the protocol for one log.
 pub fn persisted() -> Box<dyn SyncProtocol> {
     Box::new(Requested::new(Persisted))
 }

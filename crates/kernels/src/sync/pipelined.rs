@@ -1,8 +1,8 @@
-//! Protocol `pipelined`: a syncer thread, and no other, writes and syncs for all.
+//! Protocol `pipelined`: one syncer thread writes and syncs for all committers.
 //!
 //! The protocol is that of Aether's flush pipelining (section 4) and of ELEDA's flusher (3.3). A
 //! round begins after a number of commits, bytes or microseconds, whichever comes first
-//! (`grouping`); by default at once, when the last round is over.
+//! (`grouping`). By default a round begins as soon as the last round is over.
 
 use super::grouping::Group;
 use super::heuristics::Heuristics;
@@ -27,7 +27,7 @@ impl Pipelined {
         self.stage.lead(rounds, Leader::Serving);
     }
 
-    /// Gets a baton, just taken, to the syncer.
+    /// Gives the baton, which this thread has just taken, to the syncer.
     fn give(&self, rounds: &dyn Rounds) {
         if !self.stage.syncers.give(rounds, 1) {
             self.stage.lead(rounds, Leader::Serving);

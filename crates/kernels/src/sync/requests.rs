@@ -1,9 +1,10 @@
-//! Requests of callers that do not wait, in designs where every committer acts for itself: a thread
-//! acts for them as one more committer.
+//! Requests of callers that do not wait, in designs where every committer acts for itself. One
+//! thread of the log acts as a further committer for all requests.
 //!
-//! A request is a level. The thread that takes it makes everything reserved by then reach that
-//! level. One order makes this enough (all four sequentially consistent): the caller's reservation,
-//! its look at the request; the taking of the request, the look at what is reserved.
+//! A request is a level. The thread that takes the request makes everything reserved by then reach
+//! that level. No record is missed, because four accesses are sequentially consistent: the caller
+//! reserves and then reads the requests; the thread takes the requests and then reads the reserved
+//! frontier.
 
 use super::rounds::{Rounds, SyncProtocol};
 use super::syncer::Syncers;
@@ -25,7 +26,8 @@ pub(super) trait Committer: Send + Sync + Debug {
     }
 }
 
-/// The protocol of such a design: requests are met by a thread that commits in its way.
+/// The protocol of a design `D` in which every committer acts for itself. The thread that serves
+/// requests commits as `D` does.
 #[derive(Debug)]
 pub(super) struct Requested<D> {
     design: D,
@@ -67,7 +69,7 @@ impl<D: Committer> SyncProtocol for Requested<D> {
 /// Requested levels, and the thread that serves them.
 #[derive(Debug)]
 struct Requests {
-    // Levels that are requested. Set by any caller, taken by the thread.
+    // The requested levels. Any caller sets bits; the thread that serves takes them.
     requested: AtomicU32,
     thread: Syncers,
 }
@@ -77,7 +79,7 @@ impl Requests {
         Requests { requested: AtomicU32::new(0), thread: Syncers::new(1) }
     }
 
-    /// Leaves a request; where there is no thread to be had, `wait` is called here.
+    /// Leaves a request. If no thread can serve it, the caller serves it with `wait`.
     fn make(&self, rounds: &dyn Rounds, level: Durability, wait: impl Fn(Lsn, Durability)) {
         let request = match level {
             Durability::Buffered => return,
@@ -87,14 +89,13 @@ impl Requests {
         if self.requested.load(Ordering::SeqCst) & request != 0 {
             return;
         }
-        // A caller that finds a request already leaves the work to the thread that was notified of
-        // it.
+        // If there was a request already, the thread that serves has been notified.
         if self.requested.fetch_or(request, Ordering::SeqCst) == 0 && !self.thread.give(rounds, 1) {
             self.serve(rounds, wait);
         }
     }
 
-    /// The thread's body.
+    /// The body of the thread that serves requests.
     fn run(&self, rounds: &dyn Rounds, number: usize, wait: impl Fn(Lsn, Durability)) {
         self.thread.run(number, || self.serve(rounds, &wait));
     }

@@ -1,4 +1,5 @@
-//! The two sides of stage three: what a sync protocol drives, and what drives a sync protocol.
+//! The two interfaces of stage three: [`Rounds`], which a sync protocol calls, and
+//! [`SyncProtocol`], which the log calls.
 
 use super::tally::SyncTally;
 use crate::durability::Durability;
@@ -10,10 +11,10 @@ use std::time::Duration;
 /// Purpose of the next write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// Level that is waited or asked for.
+    /// The highest level that waiters and requests ask for.
     pub level: Durability,
-    /// The position that the asking thread itself waits for. It waits for a hole below that
-    /// position, for a short time.
+    /// The position that the calling thread itself waits for. `plan` waits a short time for holes
+    /// below this position to be filled.
     pub own: Lsn,
     /// True if the write must not go beyond `own`.
     pub only_own: bool,
@@ -21,21 +22,22 @@ pub struct Ask {
     pub depth: u32,
 }
 
-/// A write that was decided on, and counts as under way from then on. The caller must perform it.
+/// A planned write. It counts as under way from the plan on, and the caller must perform it.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// Start: a multiple of the block.
+    /// Start of the write: a multiple of the block size.
     pub from: Lsn,
-    /// End; within a block if it writes the tail of the log.
+    /// End of the write. It lies within a block if the write contains the tail of the log.
     pub to: Lsn,
-    /// The position up to which the log was filled then: the end of a record.
+    /// The filled frontier at the time of the plan: the end of a record.
     pub filled: Lsn,
-    /// True if this write and those before it have everything that had been reserved before.
+    /// True if this write and the earlier ones contain everything that was reserved before the
+    /// plan.
     pub all: bool,
-    /// True if the write is durable by itself, once those before it are.
+    /// True if the write is durable without a sync, once the earlier writes are durable.
     pub durable: bool,
-    /// True if other writes may be planned while it is under way.
+    /// True if other writes may be planned while this one is under way.
     pub parallel: bool,
 }
 
@@ -44,41 +46,44 @@ pub struct Planned {
 pub enum Plan {
     /// The caller must perform this write.
     Write(Planned),
-    /// The filled bytes have to wait until a write in flight has ended.
+    /// There are filled bytes, but a write in flight must end before they can be written.
     Blocked,
     /// There is nothing to write now.
     Nothing {
-        /// Not even holes: everything reserved before is in a write.
+        /// True if everything that was reserved before the plan is in a write, so there is no hole
+        /// either.
         all: bool,
-        /// Some of it in writes that are under way.
+        /// True if a write is under way.
         under_way: bool,
-        /// A sync is needed to get what is written to the level that was asked for.
+        /// True if the written bytes need a sync to reach the level that was asked for.
         needs_sync: bool,
     },
 }
 
-/// The log as a protocol sees it. Implemented by the log, and by small models in tests.
+/// The log as a protocol sees it. The log implements this trait, and so do small models in tests.
 pub trait Rounds {
     /// Decides on the next write.
     fn plan(&self, ask: Ask) -> Plan;
-    /// Writes; the frontiers advance over all writes that have ended without a gap. Never returns
-    /// an error: a failure settles all waiters.
+    /// Performs a write. The frontiers advance over the leading writes that have all ended. There
+    /// is no error to return: a failure settles all waiters.
     fn perform(&self, write: &Planned);
-    /// Makes what is written durable. With `again`, the device is told to even if everything is.
+    /// Makes the written bytes durable. With `again`, the device gets a sync even if all of them
+    /// are durable already.
     fn sync(&self, again: bool);
-    /// Returns whether `end` has reached `level`, or never will.
+    /// Returns true if the log up to `end` has reached `level`, or never will because the log has
+    /// failed.
     fn settled(&self, end: Lsn, level: Durability) -> bool;
-    /// Returns whether the writes up to `to`, the end of one, perhaps within a record, have ended
-    /// and are durable by themselves; or never will.
+    /// Returns true if all writes up to `to` have ended and are durable without a sync, or never
+    /// will be because the log has failed. `to` is the end of a write, perhaps within a record.
     fn ended(&self, to: Lsn) -> bool;
-    /// Start of the next record.
+    /// The reserved frontier: the start of the next record.
     fn reserved(&self) -> Lsn;
     /// Returns whether the frontiers have stopped for good.
     fn is_over(&self) -> bool;
-    /// Position up to which the log is written.
+    /// The written frontier.
     fn written(&self) -> Lsn;
-    /// Starts a thread that calls [`SyncProtocol::serve`] with this number; false if that is
-    /// impossible.
+    /// Starts a thread that calls [`SyncProtocol::serve`] with `number`. Returns false if no thread
+    /// can be started.
     fn start_syncer(&self, number: usize) -> bool;
     /// Counters of the rounds.
     fn tally(&self) -> &SyncTally;
@@ -88,27 +93,28 @@ pub trait Rounds {
 pub trait SyncProtocol: Send + Sync + Debug {
     /// Blocks until `end`, which is reserved, is settled at `level`.
     fn wait(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
-    /// Makes sure that `end`, which is reserved, gets to `level`; does not wait for it. Most
-    /// designs take everything reserved by now with it.
+    /// Makes sure that `end`, which is reserved, reaches `level` later, and returns without
+    /// waiting. In most designs everything reserved by now reaches `level` too.
     fn request(&self, rounds: &dyn Rounds, end: Lsn, level: Durability);
-    /// A thread whose commits are requested, and that may block, has time: it writes what is due,
-    /// if that is its part. By default requests are met by other threads.
+    /// Called by a thread that has requested commits and may block. The design may use the thread
+    /// to write what is due. By default the call does nothing, because other threads serve
+    /// requests.
     fn offer(&self, _rounds: &dyn Rounds) {}
-    /// The body of the syncer thread of this number.
+    /// The body of the syncer thread with this number.
     fn serve(&self, rounds: &dyn Rounds, number: usize);
-    /// Ends [`SyncProtocol::serve`], after what it has in hand. Later requests are served by the
-    /// threads that make them.
+    /// Ends [`SyncProtocol::serve`] once it has served what it was given. From then on a thread
+    /// that makes a request serves it itself.
     fn stop(&self);
     /// Number of wake-ups of syncer threads.
     fn syncer_wakeups(&self) -> u64;
-    /// Returns whether a position that the frontiers have reached needs no call of
-    /// [`SyncProtocol::wait`]. False where a commit is synced by its own LSN, whatever has been
-    /// synced before.
+    /// Returns true if a position that the frontiers have reached needs no call of
+    /// [`SyncProtocol::wait`]. Returns false if the design compares a commit's LSN with its own
+    /// sync LSN instead.
     fn looks_at_frontiers(&self) -> bool {
         true
     }
     /// Returns whether each request gets a write and sync of its own. If not, one request for
-    /// everything reserved stands for several.
+    /// everything reserved replaces several requests.
     fn syncs_each(&self) -> bool {
         false
     }
@@ -118,7 +124,7 @@ pub trait SyncProtocol: Send + Sync + Debug {
     }
 }
 
-/// Counts how long something takes. Under the checkers there is no time.
+/// Measures a duration. Under the checkers the duration is always zero.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stopwatch(Option<Instant>);
 

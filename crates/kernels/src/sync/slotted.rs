@@ -1,19 +1,19 @@
-//! Protocol `slotted`: the existing scheme that Efficient flushing measures itself against (section
-//! 2.2), with its redundant syncs.
+//! Protocol `slotted`: the existing scheme with which Efficient flushing compares its design
+//! (section 2.2), including the redundant syncs.
 //!
 //! Committers form slots ([`consolidation`](super::consolidation)). Each slot's last thread takes
-//! the sync lock and compares the slot's end with the sync LSN. If the sync LSN is smaller, it
-//! syncs and raises the sync LSN to the slot's own end, although the sync has covered everything
-//! written. So a thread that was covered by another thread's sync syncs again, unless its end is
-//! smaller. That is what `aggregated` saves, and what `grouped`, which looks at the durable
-//! frontier, does not show.
+//! the sync lock and compares the slot's end with the sync LSN. If the sync LSN is smaller, the
+//! thread syncs and raises the sync LSN to the slot's own end, although the sync has covered
+//! everything written. So a thread whose record another thread's sync has covered syncs again,
+//! unless its end is smaller than that thread's end. `aggregated` saves this second sync. `grouped`
+//! does not have it, because it looks at the durable frontier.
 //!
 //! Invariants:
 //!
-//! 1. The sync LSN is never above the durable frontier: it is raised after a sync, to what the
-//!    syncing thread had written before.
-//! 2. A failed sync raises it too: every waiter is then settled, and learns the failure from the
-//!    log.
+//! 1. The sync LSN is never above the durable frontier: after a sync it is raised to the end that
+//!    the syncing thread had written before the sync.
+//! 2. A failed sync also raises the sync LSN. After a failure every waiter is settled, and gets the
+//!    error from the log.
 
 use super::consolidation::{FlushSlots, Part};
 use super::requests::Committer;
@@ -27,7 +27,7 @@ use std::sync::PoisonError;
 #[derive(Debug)]
 pub(super) struct Slotted {
     slots: FlushSlots,
-    /// The sync lock. Taken with no other held.
+    /// The sync lock. A thread takes it while it holds no other latch.
     syncing: Mutex<()>,
 }
 

@@ -1,14 +1,15 @@
-//! The syncers: threads that lead when no waiting thread can. Started when first needed, parked
-//! whenever they have nothing to do.
+//! The syncers: threads that lead when no waiting thread can. A syncer is started when it is first
+//! needed, and is parked whenever it has nothing to do.
 //!
-//! One, unless several writes are under way for callers that do not wait: a thread is needed for
-//! each.
+//! One syncer is enough, unless several writes for callers that do not wait are in flight. Each
+//! such write needs a thread.
 //!
-//! Invariants, of each:
+//! Invariants of each syncer:
 //!
-//! 1. `signal` is set, and `state` changed, under `state`'s lock; the thread ends only under it
-//!    with no signal left. So a baton given with `true` is always served.
-//! 2. Every return from `park` is counted: an idle log shows none.
+//! 1. `signal` is set and `state` is changed under the lock of `state`. The thread ends only under
+//!    that lock, and only when `signal` has no `LEAD`. So a baton for which `give` has returned
+//!    true is always served.
+//! 2. Every return from `park` is counted, so a test can check that an idle log has none.
 
 use super::rounds::Rounds;
 use crate::sync_shim::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park};
@@ -21,19 +22,19 @@ pub(super) struct Syncers {
 }
 
 impl Syncers {
-    /// A number of syncers, `most`, none of which is started yet.
+    /// Makes `most` syncers, at least one. None is started yet.
     pub(super) fn new(most: u32) -> Self {
         Syncers { all: (0..most.max(1)).map(|_| Syncer::new()).collect() }
     }
 
-    /// Hands the baton to one of the first `among`, an idle one rather than a busy one; false if
-    /// there is none, and then the caller still holds it.
+    /// Hands the baton to an idle syncer among the first `among`, or to a busy one if none is idle.
+    /// Returns false if no syncer could take the baton; the caller then still holds it.
     pub(super) fn give(&self, rounds: &dyn Rounds, among: u32) -> bool {
         self.give_to_idle(rounds, among) || self.all.iter().any(Syncer::give)
     }
 
-    /// Hands the baton to an idle one of the first `among`; false if there is none, and then the
-    /// caller still holds it.
+    /// Hands the baton to an idle syncer among the first `among`. Returns false if none is idle;
+    /// the caller then still holds the baton.
     pub(super) fn give_to_idle(&self, rounds: &dyn Rounds, among: u32) -> bool {
         let mut among = self.all.iter().take(among as usize).enumerate();
         among.any(|(number, syncer)| {
@@ -42,14 +43,15 @@ impl Syncers {
         })
     }
 
-    /// The body of the thread of this number.
+    /// The body of the syncer thread with this number.
     pub(super) fn run(&self, number: usize, lead: impl FnMut()) {
         if let Some(syncer) = self.all.get(number) {
             syncer.run(lead);
         }
     }
 
-    /// Ends them once they have served what they were given; those that never ran will not start.
+    /// Ends all syncers once they have served what they were given. Syncers that were never started
+    /// will not start.
     pub(super) fn stop(&self) {
         self.all.iter().for_each(Syncer::stop);
     }
@@ -75,13 +77,13 @@ enum State {
 pub(super) struct Syncer {
     /// Guards the thread's life (invariant 1). A leaf latch.
     state: Mutex<State>,
-    // Set by the thread that gives the baton or stops the syncer, taken by the syncer; Release and
-    // Acquire: the syncer sees what the last leader left pending.
+    // Set by the thread that gives the baton or stops the syncer (Release), taken by the syncer
+    // (Acquire). So the syncer sees what the last leader left pending.
     signal: AtomicU32,
-    // 1 while the thread leads; written by it only. A guess for others: they may give it the baton
-    // all the same.
+    // 1 while the thread leads; written only by the syncer. Other threads use it as a guess, and
+    // may give the baton to a busy syncer.
     busy: AtomicU32,
-    // Written by the syncer only; read by threads that count.
+    // Written only by the syncer; read for metrics and tests.
     wakeups: AtomicU64,
 }
 
@@ -99,7 +101,7 @@ impl Syncer {
         self.busy.load(Ordering::Relaxed) == 0 && self.signal.load(Ordering::Relaxed) & LEAD == 0
     }
 
-    /// Starts the thread if it was never started. `start` returns whether it could.
+    /// Starts the thread if it was never started. `start` returns whether the start succeeded.
     pub(super) fn ensure(&self, start: impl FnOnce() -> bool) {
         {
             let mut state = self.lock();
@@ -113,7 +115,8 @@ impl Syncer {
         }
     }
 
-    /// Hands the baton to the thread; false if there is none, and then the caller still holds it.
+    /// Hands the baton to the thread. Returns false if there is no thread; the caller then still
+    /// holds the baton.
     pub(super) fn give(&self) -> bool {
         let state = self.lock();
         match &*state {
@@ -129,7 +132,8 @@ impl Syncer {
         true
     }
 
-    /// The thread's body: calls `lead` each time it is given the baton, until stopped.
+    /// The thread's body: calls `lead` each time the thread is given the baton, until it is
+    /// stopped.
     pub(super) fn run(&self, mut lead: impl FnMut()) {
         {
             let mut state = self.lock();
@@ -162,7 +166,8 @@ impl Syncer {
         }
     }
 
-    /// Ends the thread once it has served what it was given; one that never ran will not start.
+    /// Ends the thread once it has served what it was given. A thread that was never started will
+    /// not start.
     pub(super) fn stop(&self) {
         let mut state = self.lock();
         match &*state {

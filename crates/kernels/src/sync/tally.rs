@@ -1,4 +1,4 @@
-//! Counters of stage three. Relaxed: each counter stands for itself.
+//! Counters of stage three. All accesses are relaxed, because the counters are independent.
 
 use crate::counter::Counter;
 
@@ -7,29 +7,30 @@ use crate::counter::Counter;
 pub struct SyncTally {
     /// Bytes of the log that became durable.
     pub durable_bytes: Counter,
-    /// Bytes of the log on their way to durability, integrated over time.
+    /// Bytes of the log that are not durable yet, integrated over time: bytes times nanoseconds.
     pub byte_ns: Counter,
-    /// Time in writes and syncs that made bytes durable. Writes in flight at the same time count
-    /// each.
+    /// Time in writes and syncs that made bytes durable. The time of each of several concurrent
+    /// writes counts in full.
     pub sync_ns: Counter,
-    /// Blocked callers that were released by another thread's write or sync.
+    /// Number of blocked callers that another thread's write or sync has released.
     pub released: Counter,
-    /// Number of times that a blocked caller wrote or synced itself.
+    /// Number of times that a blocked caller became the thread that writes or syncs.
     pub locks: Counter,
-    /// Time that those callers had waited until they could.
+    /// Time that those callers had waited before they could write or sync.
     pub lock_ns: Counter,
-    /// Time that the other callers had waited.
+    /// Time that released callers had waited.
     pub completion_ns: Counter,
-    /// Queues that a thread synced for (`aggregated`).
+    /// Number of queues for which a thread has synced (`aggregated`).
     pub queues: Counter,
-    /// Requests in those queues.
+    /// Number of requests in those queues.
     pub queued: Counter,
-    /// Slots in which committers met before the write (`slotted`, and `aggregated` with slots).
+    /// Number of slots in which committers met before the write (`slotted`, and `aggregated` with
+    /// slots).
     pub slots: Counter,
-    /// Threads in those slots.
+    /// Number of threads in those slots.
     pub slot_threads: Counter,
-    /// Time that threads had waited for the thread that syncs for their slot; it is in
-    /// `completion_ns` too.
+    /// Time that threads had waited for the thread that syncs for their slot. `completion_ns`
+    /// includes this time.
     pub slot_wait_ns: Counter,
 }
 
@@ -41,34 +42,34 @@ impl SyncTally {
         }
     }
 
-    /// Counts a queue of this number of requests that a thread has synced for, its own request
-    /// included.
+    /// Counts a queue for which a thread has synced. It had `requests` requests, including the
+    /// thread's own.
     pub fn aggregated(&self, requests: u64) {
         self.queues.add(1);
         self.queued.add(requests);
         self.told(requests.saturating_sub(1));
     }
 
-    /// Counts a slot of this number of threads that was closed.
+    /// Counts a closed slot with this number of threads.
     pub fn consolidated(&self, threads: u64) {
         self.slots.add(1);
         self.slot_threads.add(threads);
     }
 
-    /// Counts `nanoseconds` that a thread has waited for the one that syncs for its slot.
+    /// Counts `nanoseconds` that a thread has waited for the thread that syncs for its slot.
     pub fn waited_for_slot(&self, nanoseconds: u64) {
         self.slot_wait_ns.add(nanoseconds);
         self.waited(nanoseconds, false);
     }
 
-    /// Counts a blocked caller that has waited for `nanoseconds`, and writes and syncs itself from
-    /// now on.
+    /// Counts a blocked caller that has waited for `nanoseconds`, and now writes and syncs itself.
     pub fn got_lock(&self, nanoseconds: u64) {
         self.locks.add(1);
         self.lock_ns.add(nanoseconds);
     }
 
-    /// Counts `nanoseconds` that a blocked caller has waited before it was released, or leads.
+    /// Counts `nanoseconds` that a blocked caller has waited. With `leads`, it now leads; if not,
+    /// it was released.
     pub fn waited(&self, nanoseconds: u64, leads: bool) {
         if leads {
             self.got_lock(nanoseconds);

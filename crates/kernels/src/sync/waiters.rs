@@ -1,34 +1,34 @@
 //! The hand-over kernel: which thread leads, which wait, and how each is woken. One baton, held by
 //! at most one thread.
 //!
-//! Run by every thread that waits for or asks for durability, and checked under loom and the
-//! explorer.
+//! Every thread that waits for or requests durability runs this code. Loom and the explorer check
+//! it.
 //!
-//! `state` is one word, so that no two words have to be read in the right order:
+//! `state` is one word, so there is no order between words to get wrong:
 //!
 //! | `state` | meaning |
 //! |---|---|
 //! | 0 | no thread leads, none waits, nothing is requested |
 //! | `LED` | a thread holds the baton |
-//! | `LED`, request bits | ... and some non-blocking caller asks for a write or a sync |
-//! | `LED`, request bits, address of a [`Waiter`] | ... and a stack of waiters has arrived since the leader last looked |
+//! | `LED`, request bits | a thread holds the baton, and a non-blocking caller has requested a write or a sync |
+//! | `LED`, request bits, address of a [`Waiter`] | in addition, a stack of waiters has arrived since the leader last looked |
 //!
 //! Invariants:
 //!
 //! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a
 //!    `signal`).
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a
-//!    [`Covered`] list. It does not leave [`Waiter::wait`] before its `signal` is set, and no other
-//!    thread touches it after setting that (the thread handle is taken out before). So the
-//!    borrowed, stack-allocated waiter outlives every use. Should a panic unwind its frame before,
-//!    the process aborts.
-//! 3. `pending`, `kept` and `count` are touched only by the holder. They pass to the next one
-//!    through `signal` (Release to Acquire), or through `state` (a release of the baton to the next
-//!    taking of it).
-//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0: an arrival or request
-//!    in between is seen.
+//!    [`Covered`] list. Its thread does not leave [`Waiter::wait`] before `signal` is set. A thread
+//!    that sets `signal` does not touch the waiter afterwards (it takes the thread handle out
+//!    before). So the borrowed waiter on the stack outlives every use. If a panic unwinds its frame
+//!    before `signal` is set, the process aborts.
+//! 3. Only the holder of the baton touches `pending`, `kept` and `count`. They pass to the next
+//!    holder through `signal` (Release to Acquire), or through `state` (from the release of the
+//!    baton to its next acquisition).
+//! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0, so the releasing
+//!    thread sees an arrival or request in between.
 //!
-//! A crash leaves nothing of this behind.
+//! A crash leaves none of this state behind.
 
 use crate::durability::Durability;
 use crate::sync_shim::{
@@ -67,7 +67,7 @@ impl SyncRequests {
         self.0 != 0
     }
 
-    /// The most that is asked for.
+    /// The highest requested level.
     pub(crate) fn level(self) -> Durability {
         if self.0 & REQUEST_DURABLE != 0 {
             Durability::Durable
@@ -86,9 +86,9 @@ impl SyncRequests {
 /// Reason why a waiter was woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// The position that it waited for was reached, or the log has failed.
+    /// The position for which the thread waited was reached, or the log has failed.
     Done,
-    /// It holds the baton now.
+    /// The woken thread holds the baton now.
     Lead,
 }
 
@@ -101,16 +101,16 @@ pub(crate) enum Arrival {
     Queued,
 }
 
-/// One blocked thread, on that thread's stack.
+/// A blocked thread. The value is on that thread's stack.
 #[repr(align(64))]
 pub(crate) struct Waiter {
-    /// Position that it waits for; an exclusive end.
+    /// The position, an exclusive end, for which the thread waits.
     pub(crate) end: u64,
-    /// The level it waits for.
+    /// The level for which the thread waits.
     pub(crate) level: Durability,
     next: Cell<*const Waiter>,
     thread: Cell<Option<Thread>>,
-    /// True if it was ever queued. Touched by its own thread only.
+    /// True if the waiter was ever queued. Touched only by its own thread.
     queued: Cell<bool>,
     plain: PlainAccess,
     // Written once by the holder of the baton (Release), read by the waiter (Acquire).
@@ -130,7 +130,7 @@ impl Waiter {
         }
     }
 
-    /// Blocks until signalled: yields up to `yields` times, then parks.
+    /// Blocks until the waiter is signalled: yields up to `yields` times, then parks.
     pub(crate) fn wait(&self, yields: u32) -> Signal {
         let (mut tried, mut parked) = (0, false);
         let signal = loop {
@@ -154,9 +154,10 @@ impl Waiter {
     }
 }
 
-/// Invariant 2 does not hold for a thread that unwinds: its waiter would be gone while others reach
-/// it. Nothing on the way is known to panic (the steps of a leader are guarded), so that is a bug
-/// of ours, and the process ends before it becomes one in memory.
+/// Invariant 2 does not hold for a thread that unwinds: its waiter would be freed while other
+/// threads can reach it. No known step panics while a waiter is queued (the steps of a leader are
+/// guarded), so a panic here is a bug of Katydid. The process aborts before the bug can corrupt
+/// memory.
 impl Drop for Waiter {
     fn drop(&mut self) {
         // Checkers end a failed run by unwinding.
@@ -166,11 +167,11 @@ impl Drop for Waiter {
     }
 }
 
-/// Sets a waiter's signal and wakes it. The waiter is gone afterwards.
+/// Sets a waiter's signal and wakes its thread. Afterwards the waiter may no longer exist.
 ///
 /// # Safety
-/// By invariant 2 the caller must be the only one that can reach the waiter, and it must not have
-/// been signalled.
+/// The caller must be the only thread that can reach the waiter (invariant 2), and the waiter must
+/// not have been signalled.
 unsafe fn signal(waiter: *const Waiter, signal: u32) {
     // SAFETY: the caller vouches that the waiter has not been signalled, so it still exists
     // (invariant 2).
@@ -183,7 +184,8 @@ unsafe fn signal(waiter: *const Waiter, signal: u32) {
     }
 }
 
-/// Waiters that were taken off the pending list because they are served; each must still be told.
+/// Waiters that were taken off the pending list because they are settled. Each must still be
+/// signalled.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Covered {
@@ -191,8 +193,8 @@ pub(crate) struct Covered {
     count: u64,
 }
 
-// SAFETY: the waiters are reachable only from here (invariant 2), and made to be told by another
-// thread.
+// SAFETY: the waiters are reachable only from this list (invariant 2), and any thread may signal a
+// waiter.
 unsafe impl Send for Covered {}
 
 impl Covered {
@@ -201,7 +203,7 @@ impl Covered {
         Covered { head: ptr::null(), count: 0 }
     }
 
-    /// Adds a waiter, which is queued nowhere else. The caller is its thread and calls
+    /// Adds a waiter, which is queued nowhere else. The caller is the waiter's thread, and calls
     /// [`Waiter::wait`] next.
     pub(crate) fn push(&mut self, waiter: &Waiter) {
         waiter.thread.set(Some(current()));
@@ -212,7 +214,7 @@ impl Covered {
         self.count += 1;
     }
 
-    /// All of `others` too, behind these.
+    /// Appends all waiters of `others` to this list.
     pub(crate) fn append(&mut self, others: Covered) {
         if self.head.is_null() {
             *self = others;
@@ -254,16 +256,16 @@ impl Covered {
     }
 }
 
-/// An uncovered waiter that shall lead next; taken off the pending list.
+/// A waiter that is not covered and will lead next. It was taken off the pending list.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Appointed(*const Waiter);
 
 impl Appointed {
-    /// Hands the baton over. The caller holds it no longer.
+    /// Hands the baton over to the waiter. The caller no longer holds the baton.
     pub(crate) fn hand_over(self) {
-        // SAFETY: invariant 2: the waiter was on the pending list of the caller, and is now only
-        // here.
+        // SAFETY: invariant 2: the waiter was on the pending list of the caller, and is now
+        // reachable only from `self`.
         unsafe { signal(self.0, LEAD) }
     }
 }
@@ -286,8 +288,8 @@ pub(crate) struct Baton {
     plain: PlainAccess,
 }
 
-// SAFETY: `pending`, `kept` and `count` are touched only by the holder of the baton (invariant 3);
-// the rest is atomic.
+// SAFETY: only the holder of the baton touches `pending`, `kept` and `count` (invariant 3). The
+// other fields are atomic.
 unsafe impl Sync for Baton {}
 // SAFETY: the pointers lead to waiters that are shared between threads by design (invariant 2).
 unsafe impl Send for Baton {}
@@ -311,8 +313,8 @@ impl Baton {
         }
     }
 
-    /// Queues `waiter`; true if the baton was free, in which case the caller must give it to the
-    /// syncer thread.
+    /// Queues `waiter`. Returns true if the baton was free; the caller then holds it and must give
+    /// it to the syncer thread.
     pub(crate) fn enqueue(&self, waiter: &Waiter) -> bool {
         self.push(waiter, self.state.load(Ordering::Relaxed), false) == Arrival::Leads
     }
@@ -338,13 +340,13 @@ impl Baton {
         }
     }
 
-    /// Leaves a request. True if the baton was free and is now the caller's, to be given to a
-    /// thread that serves the request.
+    /// Leaves a request. Returns true if the baton was free; the caller then holds it and must give
+    /// it to a thread that serves the request.
     ///
-    /// A request that is already there is not made again. That is sound because of one order (all
-    /// four sequentially consistent): the caller's reservation, this load; the leader's
-    /// [`Baton::take`], its load of the reserved frontier. Either this load sees the request
-    /// cleared, or the leader's next scan sees the reservation.
+    /// A request that is already there is not made again. That is sound because four accesses are
+    /// sequentially consistent: the caller reserves and then loads `state` here; the leader calls
+    /// [`Baton::take`] and then loads the reserved frontier. Either this load sees that the request
+    /// is cleared, or the leader's next scan sees the reservation.
     pub(crate) fn request(&self, request: SyncRequests) -> bool {
         let seen = self.state.load(Ordering::SeqCst);
         if seen & request.0 == request.0 {
@@ -353,14 +355,14 @@ impl Baton {
         self.state.fetch_or(request.0 | LED, Ordering::SeqCst) == 0
     }
 
-    /// Holder only: leaves requests that were taken to the next holder.
+    /// Holder only: leaves requests that this thread has taken to the next holder.
     pub(crate) fn keep(&self, requests: SyncRequests) {
         self.plain.write();
         self.kept.set(requests);
     }
 
-    /// Holder only: moves what has arrived to the pending list and returns the requests, which are
-    /// cleared.
+    /// Holder only: moves the arrived waiters to the pending list. Clears the requests and returns
+    /// them.
     pub(crate) fn take(&self) -> SyncRequests {
         let taken = self.state.swap(LED, Ordering::SeqCst);
         debug_assert!(taken & LED != 0, "only the holder takes");
@@ -368,8 +370,8 @@ impl Baton {
         let kept = self.kept.replace(SyncRequests::NONE);
         let mut at: *const Waiter = ptr::with_exposed_provenance(taken & !BITS);
         if !at.is_null() {
-            // The stack has the youngest on top; pushed one by one, the oldest ends up last here
-            // too, so the list stays newest first. Order is restored when it is settled.
+            // The newest waiter is on top of the stack. The stack goes before the pending list as a
+            // whole, so the list stays newest first. `settle` restores the order of arrival.
             let mut count = self.count.get();
             let first_in = loop {
                 count += 1;
@@ -394,7 +396,7 @@ impl Baton {
         SyncRequests(taken & REQUESTED).and(kept)
     }
 
-    /// Holder only: the most that any pending waiter waits for.
+    /// Holder only: returns the highest level for which a pending waiter waits.
     pub(crate) fn pending_level(&self) -> Durability {
         self.plain.read();
         let mut most = Durability::Buffered;
@@ -410,9 +412,9 @@ impl Baton {
         most
     }
 
-    /// Holder only: takes the waiters for whom `reached` holds off the pending list, and one other
-    /// to lead next: the one that waits for the lowest end, because nothing unfilled can lie below
-    /// it that does not lie below the others.
+    /// Holder only: takes the waiters for which `reached` holds off the pending list. With
+    /// `appoint`, also takes one of the other waiters off the list, to lead next: the one with the
+    /// lowest end, because every hole below the lowest end lies below the other ends too.
     pub(crate) fn settle(&self, appoint: bool, reached: impl Fn(&Waiter) -> bool) -> Settled {
         self.plain.write();
         let mut covered = Covered::none();
@@ -427,7 +429,7 @@ impl Baton {
             waiter.plain.write();
             let next = waiter.next.get();
             if reached(waiter) {
-                // Newest first in, so oldest first out.
+                // The pending list is newest first, so the covered list becomes oldest first.
                 waiter.next.set(covered.head);
                 covered.head = at;
                 covered.count += 1;
@@ -458,13 +460,13 @@ impl Baton {
         Settled { covered, next }
     }
 
-    /// Holder only: how many have been looked at and not served.
+    /// Holder only: returns the number of waiters on the pending list.
     pub(crate) fn pending(&self) -> u64 {
         self.plain.read();
         self.count.get()
     }
 
-    /// Holder only: returns whether a waiter has been looked at and not served.
+    /// Holder only: returns whether the pending list has a waiter.
     pub(crate) fn has_pending(&self) -> bool {
         self.pending() > 0
     }
@@ -474,17 +476,18 @@ impl Baton {
         self.state.load(Ordering::Relaxed) != LED
     }
 
-    /// Holder only, with nothing pending: frees the baton; false if a waiter or request has arrived
-    /// meanwhile.
+    /// Holder only, with an empty pending list: frees the baton. Returns false if a waiter or
+    /// request has arrived meanwhile.
     pub(crate) fn release(&self) -> bool {
         debug_assert!(!self.has_pending(), "nobody is left behind");
         self.state.compare_exchange(LED, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }
 
-/// The list without one of its members.
+/// Removes `gone` from the list that begins at `head`. Returns the new head.
 fn without(head: *const Waiter, gone: *const Waiter) -> *const Waiter {
-    // SAFETY: (all derefs) members of the holder's pending list, so not signalled (invariant 2).
+    // SAFETY: all dereferenced waiters are on the holder's pending list, so they are not signalled
+    // (invariant 2).
     unsafe {
         if head == gone {
             return (*head).next.get();
@@ -508,7 +511,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::process::{Command, Stdio};
 
-    /// In a process of its own, which is to end by it.
+    /// The test body runs in a child process, which must abort.
     #[test]
     fn a_queued_waiter_whose_frame_unwinds_ends_the_process() {
         const CHILD: &str = "KATYDID_TEST_UNWINDS_A_WAITER";

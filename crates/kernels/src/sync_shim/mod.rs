@@ -1,15 +1,15 @@
 //! The only place in this crate that names atomics, fences, parking and yielding.
 //!
-//! The kernels are written against what is exported here. So the very code that runs in production
-//! also runs under loom (`--cfg loom`), under the explorer of all interleavings
-//! (`--cfg katydid_explore`), and on the simulated machine (`--cfg katydid_simulated`, which
-//! `crates/manycore/kernels` sets). In production every item is std's own, at no cost.
+//! The kernels use only the items exported here. Therefore production code also runs, unchanged,
+//! under loom (`--cfg loom`), under the explorer of all interleavings (`--cfg katydid_explore`),
+//! and on the simulated machine (`--cfg katydid_simulated`, which `crates/manycore/kernels` sets).
+//! In production every item is that of `std`, at no cost.
 //!
 //! A world is a module that exports: `AtomicBool`, `AtomicU32`, `AtomicU64`, `AtomicUsize`,
 //! `Ordering`, `fence`, `Mutex`, `MutexGuard`, `Thread` (with `unpark`), `current`, `park`,
 //! `yield_now`, `spin_loop`, `Instant`, `publish_stores` and `PlainAccess`, each shaped like std's.
-//! Code that no checker runs (background threads' start and stop, rare slow paths) uses std's
-//! `Mutex` and `Condvar`.
+//! Code that no checker runs (start and stop of background threads, rare slow paths) uses the
+//! `Mutex` and `Condvar` of `std` or `parking_lot`.
 
 #[cfg(not(any(loom, katydid_explore, katydid_simulated)))]
 mod production;

@@ -1,4 +1,4 @@
-//! The world that ships: std's own atomics, locks and threads.
+//! The world of production: the atomics, locks and threads of `std`.
 
 #![allow(unused_imports, reason = "a world exports everything a kernel may name")]
 
@@ -8,13 +8,13 @@ pub use std::sync::{Mutex, MutexGuard};
 pub use std::thread::{Thread, current, park, yield_now};
 pub use std::time::Instant;
 
-/// A mark for plain (not atomic) bytes, which tells a checker that they are read or written now, so
-/// that it can find races. It does nothing in production.
+/// A mark for plain (not atomic) bytes. In a checker's world it reports each access, so that the
+/// checker finds data races. In production it does nothing.
 #[derive(Debug, Default)]
 pub struct PlainAccess;
 
 impl PlainAccess {
-    /// Bytes that no thread has accessed yet.
+    /// Makes the mark of bytes that no thread has accessed yet.
     pub const fn new() -> Self {
         PlainAccess
     }

@@ -1,25 +1,26 @@
 //! A barrier between a store and a reading of the clock.
 //!
-//! Any thread. A protocol may rely on this: a thread that reads the clock later than this thread
-//! finds what this thread has stored before reading it. Memory models order atomic accesses by each
-//! other only. A sequentially consistent fence does not help either, where the clock is a register:
-//! on Arm `dmb` orders accesses to memory, and reading the counter is none.
+//! Any thread. A protocol may rely on this: if thread A stores and then reads the clock, a thread
+//! that reads the clock later finds that store. Memory models do not guarantee it, because they
+//! order only atomic accesses. A sequentially consistent fence is not enough where the clock is a
+//! register: on Arm `dmb` orders accesses to memory, and a reading of the counter is no such
+//! access.
 //!
-//! | processor | a sequentially consistent store, then the clock | so here |
+//! | processor | a sequentially consistent store, then the clock | this function |
 //! |---|---|---|
 //! | x86-64 | `xchg` empties the store buffer; `lfence; rdtsc` reads the counter | nothing |
 //! | AArch64 | `stlr` may wait in the store buffer; `isb; mrs cntvct_el0` does not wait for it | `dsb ish` |
 //! | others | not known | the strongest fence there is |
 //!
-//! Under loom and the explorer this does nothing: their clock is an atomic like the others.
+//! Under loom and the explorer the function does nothing, because the clock is an atomic there.
 
-/// Waits until all processors see everything that this thread has stored so far with sequentially
-/// consistent ordering. The thread may read the clock after that.
+/// Waits until all processors see every store that this thread has made with sequentially
+/// consistent ordering. The thread reads the clock after this call.
 #[inline(always)]
 pub fn publish_stores() {
     #[cfg(all(target_arch = "aarch64", not(any(miri, loom, katydid_explore))))]
-    // SAFETY: it waits, and changes nothing. Without `nomem`, so that the compiler keeps stores
-    // that come before it there.
+    // SAFETY: the instruction waits, and changes nothing. `nomem` is absent, so that the compiler
+    // does not move earlier stores behind it.
     unsafe {
         std::arch::asm!("dsb ish", options(nostack, preserves_flags))
     }

@@ -1,12 +1,12 @@
-//! The atomic maximum, which hands over what was written before it.
+//! The atomic maximum. Its release and acquire pass on what a thread wrote before it.
 //!
-//! Any thread. ThreadSanitizer does not instrument `fetch_max`, and so takes what such a hand-over
-//! orders for a race. Under `--cfg katydid_sanitized` the maximum is an exchange that is tried
-//! again, which ThreadSanitizer sees.
+//! Any thread. ThreadSanitizer does not instrument `fetch_max`, so it reports a race where only a
+//! maximum orders two accesses. Under `--cfg katydid_sanitized` the maximum is a loop of
+//! compare-exchanges, which ThreadSanitizer instruments.
 
 use super::{AtomicU64, Ordering};
 
-/// Raises the value to `to`, if it is below. Returns the value before.
+/// Raises `value` to `to` if it is lower. Returns the previous value.
 #[inline(always)]
 pub fn raise(value: &AtomicU64, to: u64, order: Ordering) -> u64 {
     #[cfg(not(katydid_sanitized))]

@@ -1,4 +1,4 @@
-//! The world of loom: the same names, checked over interleavings.
+//! The world of loom, which runs a test body in many interleavings.
 
 #![allow(unused_imports, reason = "a world exports everything a kernel may name")]
 
@@ -8,12 +8,12 @@ pub use loom::sync::{Mutex, MutexGuard};
 pub use loom::thread::{Thread, current, park, yield_now};
 pub use std::time::Instant;
 
-/// A mark for plain (not atomic) bytes, which tells loom that they are read or written now.
+/// A mark for plain (not atomic) bytes. It reports each access to loom, which finds data races.
 #[derive(Debug)]
 pub struct PlainAccess(loom::cell::UnsafeCell<()>);
 
 impl PlainAccess {
-    /// Bytes that no thread has accessed yet.
+    /// Makes the mark of bytes that no thread has accessed yet.
     pub fn new() -> Self {
         PlainAccess(loom::cell::UnsafeCell::new(()))
     }
@@ -35,5 +35,5 @@ impl Default for PlainAccess {
     }
 }
 
-// SAFETY: the cell holds nothing; it only tells loom about accesses, which loom itself serialises.
+// SAFETY: the cell holds nothing. It only reports accesses to loom, which serialises them.
 unsafe impl Sync for PlainAccess {}

@@ -1,11 +1,11 @@
-//! Copies and waits of every world but the simulated machine's, which charges for them in its own
-//! way.
+//! Copies and waits for every world except that of the simulated machine, which charges simulated
+//! time for them.
 
 #[cfg(not(any(loom, katydid_explore)))]
 use super::current;
 use super::{spin_loop, yield_now};
 
-/// True under a checker, which can reach small sizes only.
+/// True under a checker. Constants are smaller there, because a checker can run only small cases.
 pub const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));
 
 /// Copies a record's bytes into the ring.
@@ -18,12 +18,12 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
-/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may
-/// belong to the waker of a program's own executor, which runs on this thread and parks too.
-/// Without its token that executor would never wake up again. One token too many makes it look once
+/// Ends a wait in which this thread has parked. The token that [`park`](super::park) took may have
+/// been meant for the program's own executor, which parks on this thread too. Without that token
+/// the executor would never wake up again. A superfluous token only makes the executor look once
 /// more.
 pub fn return_token() {
-    // A token more would be a step more for the checkers, in which only the log parks.
+    // Not under checkers, where only the log parks: a further token would only add a step.
     #[cfg(not(any(loom, katydid_explore)))]
     current().unpark();
 }
@@ -34,14 +34,15 @@ pub fn rest(step: u32) {
     if CHECKED || step < 200 {
         yield_now();
     } else {
-        // Not a park with a limit: that takes a token (`return_token`).
+        // Sleeps instead of parking with a time limit, because a park would take a token
+        // (`return_token`).
         std::thread::sleep(std::time::Duration::from_micros(50));
     }
 }
 
-/// Does one step of a wait for a thread that will act in less time than a thread switch takes,
-/// while other threads queue behind the caller. It spins a little first, and sleeps much later than
-/// [`rest`], because a sleeping thread would delay all of them.
+/// Does one step of a wait for a thread that acts in less time than a thread switch takes, while
+/// other threads queue behind the caller. The first 32 steps spin, and the next 4,000 yield. The
+/// caller sleeps much later than in [`rest`], because its sleep delays all threads behind it.
 #[inline]
 pub fn pause(step: u32) {
     const SPINS: u32 = 32;

@@ -1,16 +1,17 @@
-//! Timestamps that every transaction makes for itself: time in the high bits, its slot's number in
-//! the low ones.
+//! Timestamps that every transaction makes for itself. The high bits are the time, the low bits the
+//! number of the transaction's slot.
 //!
-//! Any thread; nothing is shared but the time. Invariants:
+//! Any thread. Threads share only the time. Invariants:
 //!
-//! 1. A tick handed out was the time when it was read: no timestamp lies ahead of the clock. So a
-//!    thread that reads the clock after a timestamp's tick has passed gets a greater one, in any
-//!    slot. This is how the order of timestamps keeps to real time.
-//! 2. Ticks of one slot grow, and slots differ in the low bits: timestamps are unique.
-//! 3. `base` is greater than the tick of every timestamp known from before this incarnation, and
-//!    set before the first transaction.
+//! 1. The tick of a timestamp is the time at which it was read, so no timestamp is ahead of the
+//!    clock. A thread that reads the clock after the tick of another timestamp has passed gets a
+//!    greater timestamp, in any slot. So the order of timestamps agrees with real time.
+//! 2. Timestamps are unique, because the ticks of one slot grow and the slots differ in the low
+//!    bits.
+//! 3. `base` is greater than the tick of every timestamp known from earlier incarnations. It is set
+//!    before the first transaction.
 //!
-//! 52 bits of 64 ns are nine years of running, added up over all incarnations.
+//! 52 bits of 64 ns last for nine years of running time, summed over all incarnations.
 
 use crate::sync_shim::{AtomicU64, Instant, Ordering, raise, spin_loop};
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use std::time::Duration;
 const SLOT_BITS: u32 = 12;
 const TICK_BITS: u32 = 6;
 
-/// The maximum number of slots: one less than the low bits of a timestamp can tell apart.
+/// The maximum number of slots: one less than the number of values of a timestamp's low bits.
 pub const SLOTS_MAX: usize = (1 << SLOT_BITS) - 1;
 
-/// The time of a transaction in the one order of all. Zero is before everything.
+/// A transaction's place in the total order of all transactions. Zero is before all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
@@ -32,12 +33,12 @@ impl Timestamp {
     /// The timestamp after every transaction.
     pub const MAX: Timestamp = Timestamp(u64::MAX);
 
-    /// The timestamp of this number.
+    /// The timestamp with the given number.
     pub const fn new(number: u64) -> Self {
         Timestamp(number)
     }
 
-    /// The number.
+    /// The number of this timestamp.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -47,28 +48,28 @@ impl Timestamp {
         Timestamp(tick << SLOT_BITS | slot as u64)
     }
 
-    /// The time at which it was made, in ticks of the clock.
+    /// The time at which the timestamp was made, in ticks of the clock.
     pub const fn tick(self) -> u64 {
         self.0 >> SLOT_BITS
     }
 
-    /// The slot of the transaction that made it.
+    /// The slot of the transaction that made the timestamp.
     pub const fn slot(self) -> usize {
         (self.0 & ((1 << SLOT_BITS) - 1)) as usize
     }
 
-    /// The next greater timestamp; the greatest has none and is returned itself.
+    /// Returns the next greater timestamp. The greatest timestamp returns itself.
     pub const fn next(self) -> Self {
         Timestamp(self.0.saturating_add(1))
     }
 
-    /// The next lower timestamp; zero has none and is returned itself.
+    /// Returns the next lower timestamp. Zero returns itself.
     pub const fn before(self) -> Self {
         Timestamp(self.0.saturating_sub(1))
     }
 }
 
-/// A clock that tests move. Each reading moves it on, so that no thread waits for it in vain.
+/// A clock for tests. Each reading advances it, so that no thread waits for it in vain.
 #[derive(Debug, Clone)]
 pub struct HandClock {
     readings: Arc<AtomicU64>,
@@ -85,14 +86,14 @@ impl HandClock {
 /// Source of time.
 #[derive(Debug)]
 pub enum Source {
-    /// The machine's monotonic clock, since this moment.
+    /// The machine's monotonic clock, counted from this moment.
     Monotonic(Instant),
-    /// A clock of tests.
+    /// A clock for tests.
     Hand(HandClock),
 }
 
 impl Source {
-    /// The machine's monotonic clock, from now on.
+    /// The machine's monotonic clock, counted from now.
     pub fn monotonic() -> Self {
         Source::Monotonic(Instant::now())
     }
@@ -128,7 +129,7 @@ impl Clock {
         self.base.load(Ordering::Relaxed) + since
     }
 
-    /// The present time, at a moment when the tick `passed` is over: waits at most one tick, by
+    /// Returns the present time once the tick `passed` is over. The call waits at most one tick, by
     /// invariant 1.
     #[inline]
     pub fn after(&self, passed: u64) -> u64 {

@@ -3,12 +3,12 @@
 use parking_lot::{Condvar, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The end of a wait; never, if it lies beyond the range of the clock.
+/// The end of a wait. A wait whose end is beyond the range of the clock never ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// The time `at_most` from now. Any length is legal.
+    /// The deadline of a wait that begins now and takes `at_most`. Any duration is legal.
     pub fn after(at_most: Duration) -> Self {
         Deadline(Instant::now().checked_add(at_most))
     }
@@ -18,7 +18,7 @@ impl Deadline {
         self.0.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// Sleeps until notified. Returns true if the wait is over before that.
+    /// Sleeps until notified. Returns true if the wait ended without a notification.
     pub fn sleep<T>(self, notified: &Condvar, guard: &mut MutexGuard<'_, T>) -> bool {
         match self.0 {
             Some(end) => notified.wait_until(guard, end).timed_out(),

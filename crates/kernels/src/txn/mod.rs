@@ -1,8 +1,8 @@
 //! The memory engine's clock, its slots of running transactions, and the status in which a
 //! transaction ends (after Cicada).
 //!
-//! Any thread. Nothing here knows a record, an index or a log: what is asked of the log is in
-//! [`Waits`] and [`DurablePlaces`].
+//! Any thread. This module knows no record, index or log: the traits [`Waits`] and
+//! [`DurablePlaces`] are its only questions to the log.
 
 mod clock;
 mod deadline;
@@ -20,13 +20,14 @@ use crate::dependencies::StreamLsn;
 
 /// Questions that a wait for another transaction asks of the log.
 pub trait Waits {
-    /// A transaction of this thread is about to wait for another: see to it that what this thread
-    /// left to a group is written.
+    /// Called when a transaction of this thread is about to wait for another one. The log must make
+    /// sure that the records that this thread left to a group are written.
     fn before_wait(&self);
 }
 
 /// Questions that a transaction's status asks of the log.
 pub trait DurablePlaces: Waits {
-    /// Returns whether the stream is durable up to `place`. Once it is, it stays so.
+    /// Returns whether the stream of `place` is durable up to `place.end`. A true result stays
+    /// true.
     fn is_durable(&self, place: StreamLsn) -> bool;
 }

@@ -67,7 +67,7 @@ fn parts(word: u64) -> (u64, Phase) {
 struct Slot {
     taken: AtomicBool,
     word: AtomicU64,
-    /// Its owner reads versions below this; MAX when it reads nothing.
+    /// The owner reads versions below this timestamp; MAX while the owner reads nothing.
     reads_at: AtomicU64,
     /// The greatest timestamp acknowledged through this slot. Stored by the acknowledging thread.
     acknowledged: AtomicU64,
@@ -88,7 +88,7 @@ impl Slot {
 }
 
 thread_local! {
-    /// The slot this thread had last: most likely free, and in its cache.
+    /// The slot that this thread had last. It is most likely free and in the processor's cache.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -102,15 +102,16 @@ pub struct Slots {
     /// The greatest horizon computed. Only grows.
     horizon: AtomicU64,
     waiting: AtomicUsize,
-    /// No transaction waits for a slot any more. Set with `latch` held, read under it.
+    /// True if no transaction may wait for a slot any more. Set and read with `latch` held.
     is_shut: AtomicBool,
-    /// Guards nothing but the sleep of threads that wait for a slot; taken with nothing held.
+    /// Guards only the sleep of threads that wait for a slot. A thread takes it while it holds no
+    /// other latch.
     latch: Mutex<()>,
     freed: Condvar,
 }
 
 impl Slots {
-    /// Makes `count` slots, and [`SLOTS_MAX`] at most.
+    /// Makes `count` slots, at most [`SLOTS_MAX`].
     pub fn new(count: usize) -> Self {
         Slots {
             slots: (0..count.min(SLOTS_MAX)).map(|_| Slot::new()).collect(),
@@ -172,15 +173,15 @@ impl Slots {
         slot
     }
 
-    /// Ends every wait for a slot, now and later, as if its time was over. To be called when the
-    /// open transactions may never give their slots back.
+    /// Ends every present and later wait for a slot as if its time were over. Called when the open
+    /// transactions may never give their slots back.
     pub fn shut(&self) {
         let _asleep_or_awake = self.latch.lock();
         self.is_shut.store(true, SeqCst);
         self.freed.notify_all();
     }
 
-    /// Gives the slot back. Its owner must not read or write any more.
+    /// Gives the slot back. The owner must not read or write any more.
     #[inline]
     pub fn give_back(&self, slot: usize) {
         let own = &self.slots[slot];
@@ -316,12 +317,12 @@ impl Slots {
     #[inline]
     pub fn acknowledge(&self, timestamp: Timestamp) {
         // A writer's timestamp names the writer's slot. The timestamp up to which a reader has seen
-        // may name a slot that was never used. Any slot serves then, hence the modulo.
+        // may name a slot that was never used. In that case any slot serves, hence the modulo.
         let slot = &self.slots[timestamp.slot() % self.used.load(SeqCst)];
         raise(&slot.acknowledged, timestamp.get(), SeqCst);
     }
 
-    /// Makes everything up to `base` count as acknowledged. To be called before the first
+    /// Makes all timestamps up to `base` count as acknowledged. Called before the first
     /// transaction.
     pub fn set_base(&self, base: Timestamp) {
         raise(&self.slots[0].acknowledged, base.get(), SeqCst);
@@ -331,14 +332,14 @@ impl Slots {
         &self.slots[..self.used.load(SeqCst)]
     }
 
-    /// The greatest timestamp acknowledged.
+    /// Returns the greatest acknowledged timestamp.
     fn acknowledged(&self) -> Timestamp {
         Timestamp::new(self.in_use().iter().map(|slot| slot.acknowledged.load(SeqCst)).max().unwrap_or(0))
     }
 
-    /// Returns the smallest of `bound`, which [`Slots::begin_read`] has returned, and of the
-    /// timestamps of all writers that are putting versions in place, or have done so and have not
-    /// given their slots back. The versions of those writers may still be committed or removed.
+    /// Returns the smallest of `bound`, a result of [`Slots::begin_read`], and the timestamps of
+    /// all writers that are putting versions in place, or have put them in place and still own
+    /// their slots. The versions of those writers may still be committed or removed.
     pub fn in_flight_below(&self, bound: Timestamp) -> Timestamp {
         let in_flight = self.in_use().iter().enumerate().filter_map(|(at, slot)| {
             let (tick, phase) = parts(slot.word.load(SeqCst));
@@ -352,7 +353,7 @@ impl Slots {
         self.used.load(SeqCst)
     }
 
-    /// The horizon as last computed.
+    /// The horizon as it was last computed.
     #[inline]
     pub fn last_horizon(&self) -> Timestamp {
         Timestamp::new(self.horizon.load(SeqCst))
@@ -376,7 +377,7 @@ impl Slots {
     }
 }
 
-/// A reader that could not begin, and the writer that it waited for.
+/// Error: a reader could not begin, because a writer that it waited for did not end.
 #[derive(Debug)]
 pub struct Stuck {
     /// The number of the reader.

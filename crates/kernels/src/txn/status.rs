@@ -1,15 +1,16 @@
-//! Status of a writing transaction: one word that decides all its versions at once.
+//! Status of a writing transaction: one word that decides the fate of all its versions at once.
 //!
-//! Shared by the transaction's versions and the threads that wait for them. Invariants:
+//! The transaction's versions, and the threads that wait for them, share the status. Invariants:
 //!
-//! 1. Pending goes to one of the others, pre-committed to committed; nothing else changes.
-//! 2. What a pre-committed transaction waits for is written before the state that says so
-//!    (release), and never changes.
-//! 3. One waits only for a status of a lower timestamp than one's own, so no two wait for each
-//!    other; and never for ever.
-//! 4. What a version knows ([`Outcome`]) is only made shorter: a status becomes the one place that
-//!    it still waits for, and that, once it is durable, nothing. So a reader of the version depends
-//!    on what is not durable of the same places, and the status itself is soon gone.
+//! 1. Pending changes to one of the other states, and pre-committed to committed. No other change
+//!    is possible.
+//! 2. The positions that a pre-committed transaction waits for are stored before its state
+//!    (release), and never change.
+//! 3. A transaction waits only for the status of a lower timestamp than its own, so no two wait for
+//!    each other. Every wait has a time limit.
+//! 4. The [`Outcome`] of a version only gets shorter: the status becomes the one position that it
+//!    still waits for, and the position becomes `Durable` once it is durable. A reader of the
+//!    version gets the same dependencies from each form, and the status is soon freed.
 
 use super::DurablePlaces;
 use super::clock::Timestamp;
@@ -21,24 +22,25 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Yields before a waiter parks: a validation takes less, and waking costs more.
+/// Number of yields before a waiter sleeps. A validation takes less time than these yields, and
+/// waking a thread costs more.
 const YIELDS: u32 = 20;
 
 /// The state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum TxnState {
-    /// The transaction is being validated, or is not durable and hides its versions until it is.
+    /// The transaction is being validated, or hides its versions until it is durable.
     Pending,
-    /// The record of the transaction is in the log. Other transactions see its versions, and then
-    /// depend on the position of the record.
+    /// The record of the transaction is in the log. Transactions that see its versions depend on
+    /// the position of the record.
     PreCommitted,
     /// The transaction is durable.
     Committed,
     /// The transaction is undone: its versions do not count.
     Aborted,
-    /// The log failed with the record of the transaction in it. Its fate is unknown until the
-    /// database is opened again.
+    /// The log failed with the record of the transaction in it. The next opening of the database
+    /// decides whether the transaction committed.
     InDoubt,
 }
 
@@ -54,19 +56,19 @@ impl TxnState {
     }
 }
 
-/// A version's knowledge about the end of its transaction, in as few bytes as possible.
+/// A version's knowledge about the outcome of its transaction, in as few bytes as possible.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// The transaction is committed and durable.
     Durable,
-    /// The transaction is committed. It is durable when this stream is durable up to this position.
+    /// The transaction is committed. It is durable once `stream` is durable up to `end`.
     Until {
         /// The stream.
         stream: StreamId,
-        /// Exclusive end of the record in it.
+        /// Exclusive end of the record in the stream.
         end: Lsn,
     },
-    /// This status has the state of the transaction.
+    /// The status holds the state of the transaction.
     By(Arc<TxnStatus>),
 }
 
@@ -112,14 +114,14 @@ impl Outcome {
 #[derive(Debug)]
 pub struct TxnStatus {
     timestamp: Timestamp,
-    /// Written by the transaction's owner, and by readers from pre-committed to committed; read by
-    /// all.
+    /// Written by the transaction's owner; readers change it from pre-committed to committed. Read
+    /// by all.
     state: AtomicU32,
     waiters: AtomicU32,
-    /// Invariant 2.
+    /// The end of the record and its dependencies (invariant 2).
     place: OnceLock<(StreamLsn, Dependencies)>,
-    /// Guards nothing but the sleep of waiters. Rank: below every latch of this engine; taken with
-    /// none held.
+    /// Guards only the sleep of waiters. Rank: below every latch of the memory engine. A thread
+    /// takes it while it holds no other latch.
     latch: Mutex<()>,
     decided: Condvar,
 }
@@ -151,25 +153,27 @@ impl TxnStatus {
     /// Decides the state, and wakes the waiters.
     pub fn decide(&self, state: TxnState) {
         self.state.store(state as u32, Ordering::SeqCst);
-        // A waiter counts itself before it looks at the state for the last time.
+        // No waiter is missed: a waiter adds itself to `waiters` before it looks at the state for
+        // the last time.
         if self.waiters.load(Ordering::SeqCst) > 0 {
             let _asleep_or_awake = self.latch.lock();
             self.decided.notify_all();
         }
     }
 
-    /// Decides the state: the record ends at `place`, and survives a crash if all of `depends` do.
+    /// Makes the transaction pre-committed. Its record ends at `place`, and survives a crash if all
+    /// of `depends` do.
     pub fn pre_commit(&self, place: StreamLsn, depends: Dependencies) {
         let first = self.place.set((place, depends)).is_ok();
         debug_assert!(first, "a transaction has one record");
         self.decide(TxnState::PreCommitted);
     }
 
-    /// The outcome that a version of the transaction has to know.
+    /// Returns the shortest outcome that a version of the transaction can store.
     pub fn outcome(self: &Arc<Self>, log: &(impl DurablePlaces + ?Sized)) -> Outcome {
         let mut lacking = Dependencies::default();
         self.join_into(&mut lacking, log);
-        // Looked at last: joining may have found it durable.
+        // The state is read last, because `join_into` may have changed it to `Committed`.
         match self.state() {
             TxnState::Committed => Outcome::Durable,
             TxnState::PreCommitted if lacking.len() == 1 => lacking
@@ -207,8 +211,8 @@ impl TxnStatus {
             }
             yield_now();
         }
-        // The other may wait for a group of which records of this thread are a part (paper, section
-        // III-B.2).
+        // The other transaction may wait for a group that contains records of this thread (paper,
+        // section III-B.2).
         log.before_wait();
         let deadline = Deadline::after(at_most);
         self.waiters.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A log for tests of the kernels: one number says up to where every stream is durable.
+//! A log for tests of the kernels. One number is the durable end of every stream.
 
 use super::{DurablePlaces, Waits};
 use crate::dependencies::StreamLsn;

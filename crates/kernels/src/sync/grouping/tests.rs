@@ -1,4 +1,4 @@
-//! The fill threshold and its time-out, by a virtual clock.
+//! Tests of a group's number of bytes and its time limit, with a virtual clock.
 
 use super::super::rounds::{Ask, Plan, Planned};
 use super::super::tally::SyncTally;
@@ -11,7 +11,7 @@ const UNIT: u64 = 64 << 10;
 const LIMIT: Duration = Duration::from_micros(1000);
 const ELEDA: Group = Group { commits: 0, bytes: UNIT, microseconds: 1000 };
 
-/// A log that is reserved up to a position, and written up to another.
+/// A log with a reserved and a written frontier.
 struct Reserved {
     reserved: Cell<u64>,
     written: u64,
@@ -63,8 +63,8 @@ impl Rounds for Reserved {
     }
 }
 
-/// Waits while `append` is called before each sleep, which it may end early. Returns how long the
-/// wait took, and what each sleep was to take.
+/// Waits for a group. `append` is called before each sleep, and may end it early by returning a
+/// shorter time. Returns the duration of the wait, and the time for which each sleep was meant.
 fn waited(
     group: Group,
     log: &Reserved,
@@ -97,17 +97,17 @@ fn a_round_waits_until_a_unit_is_full() {
     });
     assert_eq!(took, quarter * 4, "a unit is full after four quarters");
     assert_eq!(sleeps.len(), 4);
-    // A full unit does not wait at all, whatever its place in the log.
+    // A full unit begins a round at once, whatever its position in the log.
     assert_eq!(waited(ELEDA, &Reserved::new(7 * UNIT + 8, 6 * UNIT + 8), |_, _| None).1, []);
     assert_eq!(waited(ELEDA, &Reserved::new(7 * UNIT, 6 * UNIT + 8), |_, _| None).1.len(), 1);
 }
 
 #[test]
 fn a_round_of_less_than_a_unit_begins_after_the_time() {
-    // Not notified at all: one sleep of the whole time.
+    // Without a notification there is one sleep of the whole time.
     let log = Reserved::new(1, 0);
     assert_eq!(waited(ELEDA, &log, |_, _| None), (LIMIT, vec![LIMIT]));
-    // Notified in vain: each sleep takes what is left of the time.
+    // With notifications in vain, each sleep is for the rest of the time.
     let step = LIMIT / 4;
     let (took, sleeps) = waited(ELEDA, &log, |_, _| Some(step));
     assert_eq!(took, LIMIT);

@@ -1,5 +1,5 @@
-//! The writing thread and the time of its writes, over a log that is only counted, with groups
-//! whose time does not end during a test unless it is over at once.
+//! Tests of which thread writes, and when. The log is a set of counters. The time of a group is an
+//! hour, so it does not end during a test, except in tests that set it to 1 us or 0.
 
 use super::super::rounds::{Ask, Plan, Planned};
 use super::super::tally::SyncTally;
@@ -7,11 +7,11 @@ use super::*;
 use crate::sync_shim::{AtomicU64, Ordering::SeqCst};
 use std::thread::{self, ThreadId};
 
-/// Longer than any test.
+/// One hour in microseconds: longer than any test.
 const NEVER: u64 = 3_600_000_000;
 const THREE: Group = Group { commits: 3, bytes: 0, microseconds: NEVER };
 
-/// A log of records of one byte each, which notes the threads that sync.
+/// A log of one-byte records. It notes the thread of each sync.
 #[derive(Default)]
 struct Counted {
     reserved: AtomicU64,
@@ -74,7 +74,7 @@ impl Rounds for Counted {
         Lsn::new(self.written.load(SeqCst))
     }
 
-    /// A test that wants the thread runs it.
+    /// Starts no thread: a test that needs the thread calls `serve` itself.
     fn start_syncer(&self, _: usize) -> bool {
         true
     }
@@ -84,7 +84,7 @@ impl Rounds for Counted {
     }
 }
 
-/// A protocol whose last write is no longer ago than a moment.
+/// Makes a protocol that has just performed its first write.
 fn begun(group: Group, log: &Counted) -> Inline {
     let inline = Inline::new(group);
     inline.wait(log, log.reserve(), Durability::Durable);
@@ -126,7 +126,7 @@ fn requests_write_nothing_however_many_there_are() {
     let inline = begun(THREE, &log);
     (0..20).for_each(|_| request(&inline, &log));
     assert_eq!(log.durable(), 1);
-    // A commit counts once, whether it is requested, waited for, or both.
+    // A commit counts once, however often it is requested.
     let log = Counted::default();
     let inline = begun(THREE, &log);
     let end = log.reserve();
@@ -222,7 +222,7 @@ fn closing_does_not_wait_for_the_time_of_a_group() {
     assert_eq!(log.durable(), 4, "nobody is left to write it but its own thread");
 }
 
-/// A commit that asks only to be written, and one that depends on it and asks for its durability.
+/// One thread waits until a commit is written, and another requests that it becomes durable.
 #[test]
 fn a_member_stays_while_another_thread_asks_more_of_its_position() {
     let log = Counted::default();
@@ -234,7 +234,7 @@ fn a_member_stays_while_another_thread_asks_more_of_its_position() {
             thread::yield_now();
         }
         inline.request(&log, end, Durability::Durable);
-        // Another thread has written it.
+        // Another thread writes the commit.
         log.written.store(end.get(), SeqCst);
         while !waits.is_finished() {
             inline.written.notify_all();

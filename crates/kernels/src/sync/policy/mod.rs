@@ -2,31 +2,33 @@
 //! often a waiter yields.
 //!
 //! Pure: no clock, no thread, no atomic. The mechanism (`pace`) tells the policy what leaders saw
-//! ([`Event`]), and acts on its [`Decision`]. Everything here is a guess about the load. A wrong
-//! guess, or an event that is missing, costs time and never durability.
+//! ([`Event`]), and acts on its [`Decision`]. Each decision is a guess about the load. A wrong
+//! guess or a missing event costs time, and never durability.
 //!
-//! Each rule is a [`Heuristic`], so that an ablation can switch it off:
+//! Each rule is a [`Heuristic`], which a measurement can switch off:
 //!
-//! 1. `Delay`: committers that take turns with a device split into two convoys. While the write of
-//!    one is under way the records of the other arrive, and each sync carries half of what it
-//!    could. A leader that delays its write until all committers of the last round are there
-//!    carries all of them. It delays by at most half of what the last round took, and by at most
-//!    0.5 ms.
-//! 2. `ServingDelay`: callers that do not block split in the same way. A leader that serves them
-//!    waits for as many bytes as they had under way at the end of the last round, by at most a
-//!    quarter of that round. It does not if they fill more than [`SERVED_BYTES_MAX`] meanwhile: the
-//!    device is busy in any case.
-//! 3. `Backoff`: after a delay in vain the leader skips one, then two, then four, at most
-//!    [`BACKOFF_MAX`] delays.
+//! 1. `Delay`: blocking committers split into two convoys. While the write of one convoy is under
+//!    way, the records of the other arrive, so each sync covers only half of the committers. A
+//!    leader that delays its write until all committers of the last round wait covers all of them.
+//!    It delays by at most half of the last round's duration, and by at most 0.5 ms.
+//! 2. `ServingDelay`: callers that do not block split into convoys too. A leader that serves them
+//!    delays its write until as many bytes wait as were under way at the end of the last round, but
+//!    by at most a quarter of that round's duration. The leader does not delay if these callers
+//!    fill more than [`SERVED_BYTES_MAX`] in a round, because they keep the device busy in any
+//!    case.
+//! 3. `Backoff`: after a delay in vain the leader skips one delay, after the next two, then four,
+//!    and so on, up to [`BACKOFF_MAX`].
 //! 4. `Yield`: with more committers than processors a waiter yields before it parks. A yield lets
-//!    another committer run; a futex sleep and its wake-up cost both sides more. With fewer
-//!    committers there is no other thread to run, and beside a long round a sleep costs little.
-//! 5. `ManyCommitters`: very many committers keep the processors busy by waking, and an appointed
-//!    committer waits for a processor while the device is idle. The syncer sleeps in the device and
-//!    gets a processor at once, so it leads. It does not delay: all committers would have to run
-//!    first, while the device is idle. Two convoys in turn keep both busy.
-//! 6. `SlowHandOver`: where transactions take time themselves, an appointed waiter may wait for a
-//!    processor that another transaction has. Where hand-overs took long on average, the syncer
+//!    another committer run. A futex sleep and its wake-up cost both threads more time. With fewer
+//!    committers there is no other thread to run. The cost of a sleep does not matter if the round
+//!    is long.
+//! 5. `ManyCommitters`: very many committers keep the processors busy by waking up, and an
+//!    appointed committer waits for a processor while the device is idle. The syncer sleeps in the
+//!    device and gets a processor at once, so the syncer leads. It does not delay its writes,
+//!    because the device would be idle until all committers have run. Two convoys in turn keep
+//!    processors and device busy.
+//! 6. `SlowHandOver`: if transactions take much processor time, an appointed waiter may wait for a
+//!    processor on which another transaction runs. If hand-overs took long on average, the syncer
 //!    leads the next [`SYNCER_LED_ROUNDS`] rounds.
 
 #[cfg(test)]
@@ -36,65 +38,67 @@ mod tests;
 
 use super::heuristics::{Heuristic, Heuristics};
 
-/// The number of hand-overs and rounds in an average.
+/// Number of hand-overs or rounds over which an average is taken.
 const AVERAGED: u64 = 16;
-/// Hand-overs that take more than this part of the time from round to round are slow.
+/// A hand-over is slow if it takes more than one part in `SLOW_SHARE` of the time from round to
+/// round.
 const SLOW_SHARE: u64 = 6;
-/// Rounds that the syncer leads after slow hand-overs.
+/// Number of rounds that the syncer leads after slow hand-overs.
 const SYNCER_LED_ROUNDS: u64 = 4096;
-/// Longest delay.
+/// The longest delay, in nanoseconds.
 const DELAY_NS_MAX: u64 = 500_000;
-/// The part of the last round that a delay may take: for blocking committers, and for callers that
-/// do not block.
+/// The last round's duration divided by this number is the longest delay for blocking committers.
+/// The next constant is the divisor for callers that do not block.
 const DELAY_SHARE: u64 = 2;
 const SERVING_DELAY_SHARE: u64 = 4;
-/// Callers that do not block and fill more than this in a round keep the device busy without a
-/// delay.
+/// Callers that do not block and fill more than this number of bytes in a round keep the device
+/// busy without a delay.
 const SERVED_BYTES_MAX: u64 = 128 << 10;
 /// Maximum number of yields of a waiter before it parks.
 const YIELDS: u32 = 300;
-/// No waiter yields if a round takes longer.
+/// No waiter yields if a round takes longer than this number of nanoseconds.
 const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
-/// Very many committers: this number for each processor.
+/// The syncer leads from this number of committers for each processor on.
 const MANY_FOR_EACH_CORE: u64 = 20;
-/// The largest number of committers seen lately decays by this part in each round: committers split
-/// into convoys now and then.
+/// The remembered maximum of committers decays by one part in `DECAY` in each round. It must not
+/// drop at once, because committers split into convoys now and then.
 const DECAY: u64 = 16;
-/// Delays that are skipped after many in vain.
+/// Maximum number of skipped delays after delays in vain.
 const BACKOFF_MAX: u64 = 256;
 
-/// An observation of a leader.
+/// An observation that a leader reports.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Event {
-    /// A round is over at `now_ns`. Its write and sync took `took_ns`; `released` committers were
-    /// covered, and `left` still wait.
+    /// A round ended at `now_ns`. Its write and sync took `took_ns`. The round covered `released`
+    /// committers, and `left` committers still wait.
     Round { now_ns: u64, took_ns: u64, released: u64, left: u64 },
-    /// The leader passed the baton on before its write; `active` committers were there.
+    /// The leader passed the baton on before its write, while `active` committers waited.
     PassedOn { active: u64 },
-    /// A delay ended because enough had come, or because its time was over.
+    /// A delay ended because enough committers or bytes had come, or because its time was over
+    /// (`in_vain`).
     Delayed { in_vain: bool },
-    /// A delay was skipped because of the backoff.
+    /// The leader skipped a delay because of the backoff.
     Skipped,
-    /// An appointed waiter runs, `took_ns` after its appointment.
+    /// An appointed waiter began to run `took_ns` after its appointment.
     HandedOver { took_ns: u64 },
-    /// A write for callers that do not block has ended; they filled `bytes` since it began, those
-    /// written included.
+    /// A write for callers that do not block has ended. `bytes` is the distance from its start to
+    /// the reserved frontier.
     Served { bytes: u64 },
 }
 
 /// Limits of a leader's delay of its write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delay {
-    /// The number of committers, or of bytes, that makes a delay needless.
+    /// Number of committers, or of bytes, with which the leader does not delay.
     pub(super) enough: u64,
-    /// The longest, in nanoseconds; none while backing off.
+    /// The longest delay in nanoseconds; `None` if the backoff skips the delay.
     pub(super) ns_max: Option<u64>,
 }
 
 /// The decision that holds until the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// The syncer leads, not a waiter.
+    /// True if the syncer leads instead of waiters.
     pub(super) syncer_leads: bool,
     /// Number of yields of a waiter before it parks.
     pub(super) yields: u32,
@@ -112,34 +116,37 @@ pub(super) struct Policy {
     oversubscribed: u64,
     /// The least number of active committers with which the syncer leads.
     many: u64,
-    /// Committers seen active in the last round: those released and those left waiting.
+    /// Number of active committers in the last round: those that were released and those that still
+    /// waited.
     committers: u64,
-    /// The most committers seen active in the last rounds.
+    /// The decaying maximum of active committers in the last rounds.
     committers_most: u64,
-    /// Bytes to wait for before a serving write.
+    /// Number of bytes for which a serving leader waits before its write.
     served_bytes: u64,
-    /// Nanoseconds of the last round's write and sync.
+    /// Duration of the last round's write and sync in nanoseconds.
     round_ns: u64,
-    /// Delays to skip now, and after the next delay in vain.
+    /// Number of delays still to skip. `next_skips` is the number to skip after the next delay in
+    /// vain.
     skips: u64,
     next_skips: u64,
-    /// Average nanoseconds until an appointed waiter runs.
+    /// Average time from the appointment of a waiter until it runs, in nanoseconds.
     hand_over_ns: u64,
-    /// End of the last round, and the average time from one to the next.
+    /// End of the last round. `cycle_ns` is the average time from the end of one round to that of
+    /// the next.
     ended_ns: u64,
     cycle_ns: u64,
-    /// Rounds that the syncer still leads because hand-overs were slow.
+    /// Number of rounds that the syncer still leads because hand-overs were slow.
     syncer_led: u64,
 }
 
-/// Takes one more value into an average.
+/// Updates the average `of` with a value, and returns it.
 fn average(of: &mut u64, value: u64) -> u64 {
     *of = *of - *of / AVERAGED + value / AVERAGED;
     *of
 }
 
 impl Policy {
-    /// A policy for `cores` processors.
+    /// Makes a policy for `cores` processors.
     pub(super) fn new(uses: Heuristics, cores: u64) -> Self {
         Policy {
             uses,
@@ -158,13 +165,13 @@ impl Policy {
         }
     }
 
-    /// A policy in which `many` active committers are very many.
+    /// Returns a policy with which the syncer leads from `many` active committers on.
     #[cfg(test)]
     pub(super) fn with_many(self, many: u64) -> Self {
         Policy { many, ..self }
     }
 
-    /// Takes an event in; the decision from now on.
+    /// Takes an event in, and returns the decision that holds from now on.
     pub(super) fn observe(&mut self, event: Event) -> Decision {
         match event {
             Event::Round { now_ns, took_ns, released, left } => {
@@ -196,8 +203,8 @@ impl Policy {
                 }
             }
             Event::Served { bytes } => {
-                // An eighth less: otherwise one caller that was left out each time would be waited
-                // for.
+                // The leader waits for an eighth less. If not, one caller that is late in each
+                // round would make it wait.
                 self.served_bytes = if bytes > SERVED_BYTES_MAX { 0 } else { bytes - bytes / 8 };
             }
         }
@@ -209,7 +216,7 @@ impl Policy {
         self.committers_most = active.max(most - most.div_ceil(DECAY));
     }
 
-    /// The decision of the moment.
+    /// Returns the present decision.
     pub(super) fn decide(&self) -> Decision {
         let uses = |heuristic| self.uses.has(heuristic);
         let are_many = uses(Heuristic::ManyCommitters) && self.committers_most >= self.many;

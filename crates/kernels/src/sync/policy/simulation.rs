@@ -1,11 +1,10 @@
-//! The policy under arrival patterns, in simulated time: clients that work, commit and think,
-//! processors to run on, a device that takes a while.
+//! Tests of the policy with arrival patterns in simulated time. Clients work on processors, commit
+//! to a device, and think.
 //!
-//! What is modelled: a client that was released waits for a processor, works, thinks without one,
-//! and commits. A leader takes what has arrived, after the delay that the policy decides on, and
-//! the device is busy for one write. A waiter that is told to lead waits for a processor; the
-//! syncer does not. What is not modelled: the cost of waking and of yielding, which only the real
-//! machine shows.
+//! The model: a released client waits for a processor, works, thinks without a processor, and
+//! commits. A leader takes the commits that have arrived, after the delay that the policy decides
+//! on, and the device is busy for one write. An appointed waiter waits for a processor; the syncer
+//! does not. The costs of waking and yielding are not modelled; only a real machine shows them.
 
 use super::super::heuristics::{Heuristic, Heuristics};
 use super::*;
@@ -13,16 +12,16 @@ use super::*;
 const MICROSECOND: u64 = 1_000;
 const SECOND: f64 = 1e9;
 
-/// An arrival pattern, and what it meets.
+/// An arrival pattern, and the machine on which it runs.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     clients: usize,
     cores: usize,
     /// Processor time of a transaction.
     work_ns: u64,
-    /// The longest think time; uniform from none.
+    /// Maximum think time. Think times are uniform from 0 to this value.
     think_ns: u64,
-    /// One write.
+    /// Duration of one write.
     device_ns: u64,
 }
 
@@ -91,7 +90,7 @@ impl Load {
         }
     }
 
-    /// By what factor the rate is higher with a heuristic than without it.
+    /// Returns the commit rate with all heuristics divided by the rate without `heuristic`.
     fn gain(self, heuristic: Heuristic) -> f64 {
         let with = self.run(Heuristics::ALL).commits_per_second;
         with / self.run(Heuristics::ALL.without(heuristic)).commits_per_second

@@ -1,4 +1,4 @@
-//! Each rule of the policy as a table: the events, and what the decision is after them.
+//! Tests of each rule of the policy: events, and the decision after them.
 
 use super::super::heuristics::{Heuristic, Heuristics};
 use super::*;
@@ -6,8 +6,8 @@ use super::*;
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// A policy on two processors that has seen `rounds` rounds of `took_ns` with this number of
-/// committers, 1 ms apart.
+/// Returns a policy for two processors that has seen `rounds` rounds, 1 ms apart. Each took
+/// `took_ns` and had `committers` committers.
 fn after(uses: Heuristics, rounds: u64, took_ns: u64, committers: u64) -> Policy {
     let mut policy = Policy::new(uses, 2);
     for round in 1..=rounds {
@@ -107,7 +107,7 @@ fn the_syncer_leads_for_a_while_after_slow_hand_overs() {
     let mut other = policy.clone();
     let led = (1..).take_while(|number| round(&mut policy, *number, 8)).count() as u64;
     assert_eq!(led, SYNCER_LED_ROUNDS - 1, "the last round is the last led by the syncer");
-    // It ends earlier once no more than two committers were seen for some rounds.
+    // The syncer stops leading earlier if the rounds have at most two committers for a while.
     let led = (1..).take_while(|number| round(&mut other, *number, 1)).count();
     assert!(led < 20, "{led} rounds");
 

@@ -1,8 +1,8 @@
-//! The slots under the explorer: what a reader's bound promises, and what a horizon does.
+//! The slots under the explorer: tests of invariants 2 and 3, a reader's bound and the horizon.
 //!
 //! A version is a word that its writer sets between `may_install` and `installed`. The clock ticks
-//! with each reading. The mutants leave one step out, or take it too early, and show that the
-//! explorer would notice.
+//! with each reading. Each mutant leaves one step out, or takes it too early; the explorer must
+//! notice each.
 
 use super::super::clock::{HandClock, Source};
 use super::super::testing::FakeLog;
@@ -10,7 +10,7 @@ use super::*;
 use crate::explore::{Explorer, catches, spawn};
 use std::sync::Arc;
 
-/// The reader's slot; writers have those before it.
+/// The slot of the reader. Writers have the slots before it.
 const READER: usize = 2;
 const SLOTS: usize = 3;
 
@@ -18,17 +18,17 @@ const SLOTS: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
-    /// A writer reads the clock before it says that it reads.
+    /// A writer reads the clock before it sets its slot to `Reading`.
     ClockFirst,
-    /// A writer puts versions in place though it may have been overtaken.
+    /// A writer puts versions in place although it may have been overtaken.
     InstallsUnasked,
-    /// A writer says that all is in place before it is.
+    /// A writer announces `Installed` before its version is in place.
     InstalledEarly,
     /// A reader looks at the slots before it reads the clock.
     ScansFirst,
-    /// A reader says late from where on it reads.
+    /// A reader withdraws its `reads_at` while it still reads.
     ReadsUnsaid,
-    /// A horizon forgets who reads.
+    /// The horizon ignores the readers.
     ForgetsReaders,
 }
 
@@ -37,9 +37,9 @@ struct Model {
     clock: Clock,
     /// The version of each writer, by its timestamp.
     versions: [AtomicU64; READER],
-    /// The greatest timestamp whose writer was told that it is acknowledged.
+    /// The greatest timestamp that was acknowledged to its writer.
     told: AtomicU64,
-    /// Versions below were removed.
+    /// Versions below this timestamp were removed.
     removed: AtomicU64,
 }
 
@@ -101,7 +101,7 @@ impl Model {
         bound.min(Timestamp::of(self.clock.after(acknowledged.tick()), 0))
     }
 
-    /// The versions below `bound`.
+    /// Returns the versions below `bound`.
     fn below(&self, bound: Timestamp) -> [u64; READER] {
         let versions = self.versions.each_ref().map(|version| version.load(SeqCst));
         versions.map(|version| if version < bound.get() { version } else { 0 })
@@ -115,7 +115,7 @@ impl Model {
         (bound, self.below(bound))
     }
 
-    /// Removes versions as a collector does.
+    /// Removes versions as the garbage collector does.
     fn remove(&self, mutant: Mutant) {
         let horizon = match mutant {
             Mutant::ForgetsReaders => self.slots.acknowledged().next(),
@@ -137,7 +137,7 @@ impl Model {
     }
 }
 
-/// Two writers and a reader: below its bound nothing changes any more.
+/// Writers and a reader: no version below the reader's bound appears after it began.
 fn consistent(writers: usize, mutant: Mutant) {
     let model = Model::new();
     let threads: Vec<_> = (0..writers)
@@ -152,7 +152,7 @@ fn consistent(writers: usize, mutant: Mutant) {
     assert!(model.versions.iter().take(writers).all(|version| version.load(SeqCst) > 0));
 }
 
-/// A writer twice, a collector and a reader: what the reader may need is kept.
+/// A writer (twice), a collector and a reader: versions that the reader may need are kept.
 fn kept(mutant: Mutant) {
     let model = Model::new();
     let (writer, collector) = (model.clone(), model.clone());
