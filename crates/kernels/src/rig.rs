@@ -1,12 +1,12 @@
-//! An inserter and a ring without a log around them: what the speed of inserters is measured with.
+//! An inserter and a ring without a log, for measuring the speed of inserters.
 //!
-//! Compiled twice, like the inserters: for real threads (the bench command `log-insert`), and for
-//! those of the simulated machine (`crates/manycore`).
+//! Like the inserters, this file is compiled twice: for real threads (the bench command
+//! `log-insert`), and for virtual threads (`crates/manycore`).
 //!
-//! The device is memory that takes no time. A thread that is refused room, by the ring's end or the
-//! run-ahead limit, has the inserter find out what is filled and declares that written and durable,
-//! as the log's leaders do. No thread of its own does that, except for designs that have a tracker:
-//! then one more thread may run [`Rig::track`], as one of the log does.
+//! There is no device, so writes take no time. A thread that is refused, because the ring is full
+//! or by the run-ahead limit, makes room: it calls the inserter's `scan`, and declares the filled
+//! bytes written and durable, as the log's leaders do. No separate thread makes room, except for
+//! designs with a tracker: for these one more thread may run [`Rig::track`], as in a log.
 
 use crate::frontier::Frontiers;
 use crate::insert::{
@@ -29,12 +29,12 @@ pub struct Rig {
     physical_bytes_max: usize,
     /// Held while a thread makes room.
     draining: CachePadded<AtomicBool>,
-    /// Sessions in use. A leaf latch, taken before and after measuring only.
+    /// Sessions in use. A leaf latch, taken only before and after measuring.
     used: Mutex<Box<[bool]>>,
 }
 
-/// A session of a [`Rig`]. One thread at a time may use it: two would overwrite each other's
-/// records.
+/// A session of a [`Rig`]. One thread at a time may use a session, because two would overwrite each
+/// other's records.
 #[derive(Debug)]
 pub struct RigSession<'a> {
     rig: &'a Rig,
@@ -60,10 +60,10 @@ impl Rig {
         rig
     }
 
-    /// Returns the session of this number, which is in use until it is dropped.
+    /// Returns the session with this number. The session is in use until the value is dropped.
     ///
     /// # Panics
-    /// If there is no such session, or it is in use.
+    /// Panics if there is no session with this number, or it is in use.
     pub fn session(&self, number: usize) -> RigSession<'_> {
         let used = self.used().get_mut(number).map(|used| std::mem::replace(used, true));
         assert_eq!(used, Some(false), "session {number} is there and not in use");
@@ -79,13 +79,13 @@ impl Rig {
         self.buffer.frontiers.reserved().get()
     }
 
-    /// Scans how far the log is filled, and returns that position.
+    /// Scans, and returns the filled frontier.
     pub fn filled(&self) -> u64 {
         self.inserter.scan(&self.buffer).filled
     }
 
-    /// Bytes by which crawling and hopping have advanced the filled frontier, in the design that
-    /// does so.
+    /// Bytes by which crawling and hopping have advanced the filled frontier. Both are 0 in designs
+    /// other than `grasshopper`.
     pub fn travelled(&self) -> (u64, u64) {
         let effort = self.inserter.effort();
         (effort.crawled, effort.hopped)
@@ -96,8 +96,8 @@ impl Rig {
         self.inserter.tracker().is_some()
     }
 
-    /// Scans how far the log is filled, and makes room there, whenever much was inserted, until
-    /// [`Rig::stop_tracking`].
+    /// Runs the tracker until [`Rig::stop_tracking`]: scans whenever many bytes were inserted, and
+    /// makes room.
     pub fn track(&self) {
         insert::track(&*self.inserter, &self.buffer, || {
             self.drain_alone();
@@ -123,14 +123,15 @@ impl Rig {
         }
     }
 
-    /// One thread at a time for each session, hence private: [`RigSession`] sees to it.
+    /// Inserts one physical record. Private, because one thread at a time may call it for each
+    /// session; [`RigSession`] guarantees that.
     fn insert_piece(&self, session: usize, prepared: &PreparedRecord, payload: &[&[u8]]) -> Lsn {
         let mut record = PhysicalRecord { prepared, payload, after: Lsn::ZERO };
         let mut step = 0;
         loop {
-            // SAFETY: the session was opened, and its one `RigSession` is borrowed for the call.
-            // The buffer is this rig's, of the sizes that the inserter was made with. Larger
-            // payloads are split.
+            // SAFETY: the session was opened, and its only `RigSession` is borrowed for the call.
+            // The buffer belongs to this rig, and has the sizes with which the inserter was made.
+            // Payloads that are too large for one physical record are split.
             let inserted =
                 unsafe { self.inserter.insert(&self.buffer, session, &mut record, AppendClass::Normal) };
             match inserted {
@@ -145,7 +146,7 @@ impl Rig {
         if self.drain_alone() {
             return;
         }
-        // Another thread makes room, or has a hole to fill.
+        // Another thread is making room, or has a hole to fill.
         pause(*step);
         *step += 1;
     }
@@ -204,8 +205,8 @@ impl Drop for RigSession<'_> {
 mod tests {
     use super::*;
 
-    /// With lists of a fixed length their owners would crawl long before a range of the hop's size
-    /// is filled.
+    /// With lists of a fixed length, owners would find their lists full, and crawl, long before a
+    /// range of `HOP` bytes is filled.
     #[test]
     fn grasshopper_hops_over_small_records_where_the_run_ahead_limit_has_room_for_several_hops() {
         const HOP: u64 = 1 << 20;
@@ -218,7 +219,7 @@ mod tests {
         };
         let rig = Rig::new(&InserterDesign::Grasshopper { hop_bytes: HOP }, &sizes, SESSIONS);
         let mut sessions: Vec<RigSession<'_>> = (0..SESSIONS).map(|number| rig.session(number)).collect();
-        // No thread tracks meanwhile, as if the tracker were far behind.
+        // No thread tracks during these inserts, as if the tracker were far behind.
         let payload = [7; 120 - HEADER_BYTES];
         while rig.bytes() < 4 * HOP + HOP / 2 {
             sessions.iter_mut().for_each(|session| session.insert(&payload));

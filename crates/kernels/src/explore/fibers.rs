@@ -1,24 +1,25 @@
-//! The threads of an execution: coroutines, each on a stack of its own, which all run on the thread
-//! that explores. Handing on is a few instructions; between threads of the system it would be most
-//! of the time.
+//! The threads of an execution: coroutines, each on a stack of its own. They all run on the thread
+//! that explores. A switch between coroutines takes a few instructions; switches between threads of
+//! the operating system would take most of the time.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
 use std::ptr;
 
-/// Enough for a panic with a back trace. What is not touched is not there.
+/// Bytes of a stack: enough for a panic with a back trace. Pages that are never touched take no
+/// memory.
 const STACK_BYTES: usize = 1 << 20;
 
 /// The body of one thread.
 pub(super) type Body = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// The running thread's way back to [`Fibers::resume`].
+    /// Switches from the running thread back to [`Fibers::resume`].
     static YIELDER: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
 }
 
-/// The threads of one execution after the other, and stacks to use again.
+/// The threads of the present execution, and stacks of earlier ones for reuse.
 #[derive(Default)]
 pub(super) struct Fibers {
     threads: Vec<Coroutine<(), (), ()>>,
@@ -26,7 +27,7 @@ pub(super) struct Fibers {
 }
 
 impl Fibers {
-    /// Adds a thread; it runs when it is resumed. `body` must not panic.
+    /// Adds a thread, which begins to run when it is first resumed. `body` must not panic.
     pub(super) fn start(&mut self, body: Body) {
         let stack =
             self.stacks.pop().unwrap_or_else(|| DefaultStack::new(STACK_BYTES).expect("memory for a stack"));
@@ -43,18 +44,18 @@ impl Fibers {
         }
     }
 
-    /// Forgets the threads. All must have ended.
+    /// Removes all threads and keeps their stacks. All threads must have ended.
     pub(super) fn clear(&mut self) {
         self.stacks.extend(self.threads.drain(..).map(Coroutine::into_stack));
     }
 }
 
-/// Lets the explorer go on; returns when it resumes the calling thread.
+/// Switches to the explorer. Returns when the explorer resumes the calling thread.
 pub(super) fn suspend() {
     let yielder = YIELDER.get();
-    // SAFETY: only threads of an execution get here. The word is the running one's: it is set where
-    // a thread begins and, below, where it goes on. It points to that thread's stack, which stays
-    // until its body has ended.
+    // SAFETY: only threads of an execution call this function. `YIELDER` is that of the running
+    // thread: it is set when a thread begins and, below, when a thread is resumed. It points into
+    // that thread's stack, which lives until the thread's body has ended.
     unsafe { (*yielder).suspend(()) }
     YIELDER.set(yielder);
 }

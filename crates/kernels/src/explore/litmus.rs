@@ -1,5 +1,5 @@
-//! The explorer on programs whose outcomes are known: what release/acquire forbids never happens,
-//! what it allows does.
+//! The explorer on programs whose outcomes are known: it finds every outcome that release/acquire
+//! allows, and none that release/acquire forbids.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ fn outcomes_within(
     seen.clone()
 }
 
-/// Each of two threads stores to one location, then loads the other's.
+/// Each of two threads stores to its own location, then loads the other thread's location.
 fn store_buffering(store: Ordering, load: Ordering) -> Outcomes {
     outcomes(move || {
         let both = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -52,10 +52,11 @@ fn explore_store_buffering_is_forbidden_only_when_sequentially_consistent() {
     assert_eq!(strict, BTreeSet::from([(0, 1), (1, 0), (1, 1)]));
 }
 
-/// Two threads store to one location each; two others load both, in opposite orders. What each of
-/// these found, as a number of two digits.
+/// Two threads store to one location each; two other threads load both locations, in opposite
+/// orders. Returns the values that each reader found, as a number of two digits.
 fn independent_reads(store: Ordering, load: Ordering) -> Outcomes {
-    // Four threads: within two preemptions both readers may stand between their loads.
+    // Two preemptions are enough for four threads: both readers may be suspended between their
+    // loads.
     outcomes_within(Some(2), move || {
         let both = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let writers = [0, 1].map(|mine| {
@@ -102,8 +103,8 @@ fn explore_store_buffering_is_forbidden_by_fences() {
     }
 }
 
-/// The explorer once had every two sequentially consistent operations synchronise, which hid what
-/// Acquire was missing beside them.
+/// Two sequentially consistent operations on different locations do not synchronise. An explorer
+/// that lets them synchronise hides a missing Acquire beside them.
 #[test]
 fn explore_a_sequentially_consistent_operation_publishes_its_own_location_only() {
     let found = outcomes(|| {
@@ -116,7 +117,7 @@ fn explore_a_sequentially_consistent_operation_publishes_its_own_location_only()
         let theirs = Arc::clone(&words);
         let reader = spawn(move || {
             let flag = theirs[1].load(Ordering::Relaxed);
-            // Behind the writer's in their one order, and of another location.
+            // This store comes after the writer's in the total order, and is to another location.
             theirs[2].store(1, Ordering::SeqCst);
             theirs[2].load(Ordering::SeqCst);
             (flag, theirs[0].load(Ordering::Relaxed))

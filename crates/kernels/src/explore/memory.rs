@@ -1,26 +1,29 @@
-//! The explorer's memory: what a load may see, under release/acquire rules.
+//! The explorer's memory: the values that a load may return under release/acquire rules.
 //!
-//! Each atomic location keeps every value it ever had, in modification order. A thread's [`View`]
-//! says, per location, the oldest value it may still read, and, per thread, how much of that
-//! thread's past happened before now. A release store attaches the storer's view to the value; an
-//! acquire load of that value takes it over. So a relaxed or badly placed ordering shows as a load
-//! that legally returns an old value, and a missing edge as a race on plain bytes.
+//! Each atomic location keeps every value that it ever had, in modification order. A thread's
+//! [`View`] holds, for each location, the oldest value that the thread may still read, and, for
+//! each thread, how much of that thread's past happened before now. A release store attaches the
+//! thread's view to the value; an acquire load of that value joins that view into the loading
+//! thread's view. So an ordering that is too weak shows as a load that legally returns an old
+//! value, and a missing happens-before edge as a data race on plain bytes.
 //!
-//! What is modelled: coherence, release/acquire, release sequences through read-modify-writes,
-//! fences, and sequentially consistent operations as in C++20. Their one order S is the order in
-//! which they run. An operation in S reads its location no older than what an operation before it
-//! in S has read or stored there; it learns nothing of other locations by being in S. A fence in S
-//! carries all that its thread knows of locations to each later operation and fence in S, and takes
-//! the same from earlier ones.
+//! Modelled: coherence, release/acquire, release sequences through read-modify-writes, fences, and
+//! sequentially consistent operations as in C++20. The total order S of the sequentially consistent
+//! operations is the order in which they run. An operation in S reads no value of its location that
+//! is older than a value that an earlier operation in S has read or stored there. It learns nothing
+//! of other locations by being in S. A fence in S passes its thread's view of all locations on to
+//! each later operation and fence in S, and takes over the views of earlier fences and operations
+//! in S.
 //!
-//! What is not modelled: stores to one location taking effect in another order than they ran,
-//! orders S other than that of the run, reads of values stored later (load buffering),
+//! Not modelled: stores to one location that take effect in another order than they ran, orders S
+//! other than that of the run, reads of values that are stored later (load buffering),
 //! read-modify-writes that fail on an older value or spuriously, and returns from `park` without a
-//! reason. Miri and loom, run beside this, cover other corners.
+//! token. Miri and loom run the same bodies and cover other cases.
 
 use std::sync::atomic::Ordering;
 
-/// View of a thread: per location the index of the oldest readable value, per thread a clock.
+/// View of a thread: for each location the index of the oldest readable value, and for each thread
+/// a clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
     locations: Vec<u32>,
@@ -69,8 +72,8 @@ impl View {
     }
 }
 
-/// A thread's three views: what it knows, what an acquire fence would add, what a release fence has
-/// pinned.
+/// A thread's three views: its present view (`now`), the view that an acquire fence would add
+/// (`acquirable`), and the view at its last release fence (`released`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadViews {
     pub(super) now: View,
@@ -79,7 +82,7 @@ pub(super) struct ThreadViews {
 }
 
 impl ThreadViews {
-    /// The views of a thread, or a lock, that begins with what another knows.
+    /// The views of a new thread, or of a lock, that begins with the present view of `other`.
     pub(super) fn starting_from(other: &ThreadViews) -> Self {
         ThreadViews { now: other.now.clone(), ..ThreadViews::default() }
     }
@@ -96,7 +99,7 @@ struct Location {
     history: Vec<Message>,
 }
 
-/// One plain (non-atomic) access: by which thread, at which of its clocks.
+/// A plain (not atomic) access: the thread, and the thread's clock at the access.
 #[derive(Debug, Clone, Copy)]
 struct Access {
     thread: usize,
@@ -114,7 +117,8 @@ struct PlainCell {
 pub(super) struct Memory {
     atomics: Vec<Location>,
     plain: Vec<PlainCell>,
-    /// Per location: the oldest value that a sequentially consistent operation may read now.
+    /// For each location, the index of the oldest value that a sequentially consistent operation
+    /// may read now.
     sequential: Vec<u32>,
 }
 
@@ -127,13 +131,13 @@ fn releases(order: Ordering) -> bool {
 }
 
 impl Memory {
-    /// A new atomic location, initialised by a thread with this view.
+    /// Adds an atomic location, which a thread with the view `creator` has initialised.
     pub(super) fn atomic(&mut self, value: u64, creator: &View) -> usize {
         self.atomics.push(Location { history: vec![Message { value, view: creator.clone() }] });
         self.atomics.len() - 1
     }
 
-    /// A new plain cell.
+    /// Adds a plain cell.
     pub(super) fn cell(&mut self) -> usize {
         self.plain.push(PlainCell::default());
         self.plain.len() - 1
@@ -162,7 +166,7 @@ impl Memory {
         self.atomics[location].history[index].value
     }
 
-    /// An operation of this order has read or stored the value at `index`.
+    /// Notes that an operation with this ordering has read or stored the value at `index`.
     fn place_in_s(&mut self, location: usize, index: usize, order: Ordering) {
         if order == Ordering::SeqCst {
             let seen = slot(&mut self.sequential, location);
@@ -184,7 +188,8 @@ impl Memory {
         self.append(location, value, views, order, None);
     }
 
-    /// Reads the newest value and, if `change` gives one, replaces it; returns what was read.
+    /// Reads the newest value, and replaces it if `change` returns a new value. Returns the value
+    /// read.
     pub(super) fn modify(
         &mut self,
         location: usize,
@@ -243,15 +248,15 @@ impl Memory {
         }
     }
 
-    /// Lets a thread see the newest value of every location, without ordering anything else: stores
-    /// become visible in the end.
+    /// Lets a thread see the newest value of every location, because stores become visible in the
+    /// end. This orders nothing else.
     pub(super) fn catch_up(&self, views: &mut ThreadViews) {
         for (location, at) in self.atomics.iter().enumerate() {
             views.now.saw(location, at.history.len() - 1);
         }
     }
 
-    /// A plain read; an error names the race.
+    /// Does a plain read. An error names the race.
     pub(super) fn plain_read(
         &mut self,
         cell: usize,
@@ -271,7 +276,7 @@ impl Memory {
         Ok(())
     }
 
-    /// A plain write; an error names the race.
+    /// Does a plain write. An error names the race.
     pub(super) fn plain_write(
         &mut self,
         cell: usize,

@@ -1,21 +1,21 @@
-//! An explorer of interleavings: runs a small test body again and again until every schedule, and
-//! every value that a load may legally return, has been tried.
+//! An explorer of interleavings. It runs a small test body again and again, until it has tried
+//! every schedule and every value that a load may legally return.
 //!
-//! loom 0.7.2 does most of this, but misses a legal interleaving of threads of two operations, so
-//! the kernels are put through both. The body's threads are coroutines ([`fibers`]); at every
-//! shared access the explorer picks who goes next and, for a load, which value is read
-//! ([`memory`]). The picks form a path; the next run repeats the path up to its last pick that has
-//! an untried alternative and takes that.
+//! Loom 0.7.2 does most of this, but misses a legal interleaving of threads with two operations
+//! each, so the kernels run under both. The body's threads are coroutines ([`fibers`]). At every
+//! shared access the explorer picks the thread that runs next and, for a load, the value that it
+//! returns ([`memory`]). The picks form a path. The next run repeats the path up to the last pick
+//! that has an untried alternative, and takes that alternative.
 //!
 //! Invariants:
 //!
-//! 1. All threads of an execution run on the thread that explores, one at a time. So they share
-//!    that one's thread-local state, which outlives the execution: bodies use none. None suspends
-//!    while it panics.
-//! 2. The body is deterministic apart from the picks. A replayed pick whose number of alternatives
-//!    has changed is an error, not a wrong result.
-//! 3. Every run ends: a thread that spins must say so ([`yield_now`], [`spin_loop`]) and then
-//!    sleeps until another thread has changed something. A run in which no thread can move is
+//! 1. All threads of an execution run on the thread that explores, one at a time. So they share its
+//!    thread-local state, which outlives the execution; bodies therefore use no thread-local state.
+//!    A thread that panics does not suspend.
+//! 2. The body is deterministic apart from the picks. If the number of alternatives of a repeated
+//!    pick has changed, the run fails.
+//! 3. Every run ends. A loop that spins must call [`yield_now`] or [`spin_loop`], which blocks the
+//!    thread until another thread has changed something. A run in which no thread can go on is
 //!    reported as a lost wake-up.
 
 mod fibers;

@@ -1,5 +1,5 @@
-//! Atomics, fences, plain bytes, threads, parking and locks of the explored world, shaped like
-//! std's.
+//! Atomics, fences, plain bytes, threads, parking and locks of the explorer's world, with the
+//! interfaces of `std`.
 
 use super::memory::ThreadViews;
 use super::schedule::{Execution, Status, World, with};
@@ -8,8 +8,8 @@ use std::ops::{Deref, DerefMut};
 pub use std::sync::atomic::Ordering;
 use std::sync::{Arc, LockResult, OnceLock, TryLockError, TryLockResult};
 
-/// A location is numbered by the execution at its first use, so that statics and `const fn new`
-/// work.
+/// An atomic location. The execution gives it a number at its first use, so that statics and `const
+/// fn new` work.
 #[derive(Debug)]
 struct Atomic {
     initial: u64,
@@ -22,7 +22,7 @@ impl Atomic {
     }
 
     fn number(&self, world: &mut World) -> usize {
-        // Created before it was shared: its first value is visible to all threads.
+        // The location was created before it was shared, so all threads see its first value.
         *self.number.get_or_init(|| world.memory.atomic(self.initial, &Default::default()))
     }
 
@@ -149,7 +149,7 @@ impl AtomicBool {
         self.0.modify(order, order, |_| Some(u64::from(value))) != 0
     }
     /// # Errors
-    /// The value found, if it was not `current`.
+    /// Returns the value found as an error if it was not `current`.
     pub fn compare_exchange(
         &self,
         current: bool,
@@ -170,8 +170,8 @@ pub fn fence(order: Ordering) {
     });
 }
 
-/// A mark for plain bytes, which announces that they are about to be read or written, so that the
-/// explorer finds races. Bytes that are always accessed together may share one.
+/// A mark for plain (not atomic) bytes. It reports each access, so that the explorer finds data
+/// races. Bytes that are always accessed together may share a mark.
 #[derive(Debug)]
 pub struct PlainAccess(OnceLock<usize>);
 
@@ -182,7 +182,7 @@ impl Default for PlainAccess {
 }
 
 impl PlainAccess {
-    /// Bytes that no thread has accessed yet.
+    /// Makes the mark of bytes that no thread has accessed yet.
     pub const fn new() -> Self {
         PlainAccess(OnceLock::new())
     }
@@ -217,12 +217,12 @@ impl PlainAccess {
     }
 }
 
-/// Lets the thread spin: it goes on once another thread has changed something.
+/// Blocks the thread until another thread has changed something: one step of a spinning loop.
 pub fn spin_loop() {
     yield_now();
 }
 
-/// Lets other threads go on, like [`spin_loop`].
+/// Blocks the thread until another thread has changed something, like [`spin_loop`].
 pub fn yield_now() {
     with(|execution, me| {
         let seen = execution.step(me, "yield", |world| world.spin(me));
@@ -259,7 +259,7 @@ impl Thread {
     }
 }
 
-/// Waits for [`Thread::unpark`]. It never returns spuriously: the loops of callers explore that.
+/// Waits for [`Thread::unpark`]. It never returns without a token.
 pub fn park() {
     with(|execution, me| {
         if !execution.step(me, "park", |world| take_token(world, me)) {
@@ -303,7 +303,7 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// The state of one lock: its holder, and what its last holder knew.
+/// The state of a lock: whether it is held, and the views of its last holder.
 #[derive(Debug, Default)]
 pub(super) struct MutexState {
     held: bool,
@@ -324,12 +324,12 @@ unsafe impl<T: Send> Send for Mutex<T> {}
 // time.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
-/// Holds a [`Mutex`].
+/// A guard of a locked [`Mutex`].
 #[derive(Debug)]
 pub struct MutexGuard<'a, T>(&'a Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
+    /// Makes an unlocked mutex.
     pub const fn new(value: T) -> Self {
         Mutex { number: OnceLock::new(), value: UnsafeCell::new(value) }
     }
@@ -341,7 +341,8 @@ impl<T> Mutex<T> {
         })
     }
 
-    /// Its number, and whether `me` has it now.
+    /// Takes the lock for `me` if it is free. Returns the lock's number, and whether `me` has taken
+    /// it.
     fn take(&self, world: &mut World, me: usize) -> (usize, bool) {
         let number = self.number(world);
         let free = !world.mutexes[number].held;
@@ -372,7 +373,7 @@ impl<T> Mutex<T> {
     /// Takes the lock if it is free.
     ///
     /// # Errors
-    /// `WouldBlock` if another thread has.
+    /// `WouldBlock` if another thread holds the lock.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let taken = with(|execution, me| execution.step(me, "try lock", |world| self.take(world, me)).1);
         if taken { Ok(MutexGuard(self)) } else { Err(TryLockError::WouldBlock) }

@@ -1,4 +1,5 @@
-//! Picking who runs next, repeating runs, and finding the next untried path.
+//! The scheduler of the explorer: it picks the thread that runs next, repeats runs, and finds the
+//! next untried path.
 
 use super::fibers::{Body, Fibers, suspend};
 use super::memory::{Memory, ThreadViews};
@@ -7,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The failure of an execution, with the picks that lead to it again.
+/// The failure of an execution, with the picks that reproduce it.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// Message of the panic, the race, or the deadlock.
@@ -21,7 +22,7 @@ pub struct Failure {
 /// Coverage of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// Executions run.
+    /// Number of executions.
     pub executions: u64,
     /// True if every path was tried (within the preemption bound, if one is set).
     pub complete: bool,
@@ -31,7 +32,7 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub struct Explorer {
     /// Maximum number of times that a thread which could go on is suspended in favour of another.
-    /// `None` tries all.
+    /// `None` sets no bound.
     pub preemptions: Option<u32>,
     /// Maximum number of executions.
     pub executions_max: u64,
@@ -49,12 +50,13 @@ impl Default for Explorer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Runnable,
-    /// Spinning: runnable again once other threads have stored more often than this.
+    /// The thread spins. It is runnable again once other threads have made more changes than this
+    /// number.
     Yielded(u64),
     Parked,
-    /// Waiting for a mutex or condition variable with this number.
+    /// The thread waits for the mutex with this number.
     Blocked(usize),
-    /// Waiting for this thread to end.
+    /// The thread waits for the end of the thread with this number.
     Joining(usize),
     Finished,
 }
@@ -67,7 +69,7 @@ pub(super) struct VirtualThread {
     /// Number of changes that this thread has made.
     stores: u64,
     /// Number of changes that other threads had made when this thread last spun. A later change may
-    /// be the one that it waits for.
+    /// be the one that this thread waits for.
     seen: u64,
 }
 
@@ -94,8 +96,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Takes one of `of` alternatives: the recorded one while repeating a path, the first after
-    /// that.
+    /// Picks one of `of` alternatives: the recorded one while a path is repeated, and the first one
+    /// after that.
     pub(super) fn pick(&mut self, of: usize) -> usize {
         if of <= 1 {
             return 0;
@@ -114,13 +116,14 @@ impl World {
         pick.taken as usize
     }
 
-    /// Thread `me` has changed something that a spinning thread may wait for.
+    /// Counts a change by thread `me` that a spinning thread may wait for.
     pub(super) fn changed(&mut self, me: usize) {
         self.stores += 1;
         self.threads[me].stores += 1;
     }
 
-    /// The count that a spinning thread waits to see passed: changes by others up to its last spin.
+    /// Returns the number of changes by other threads up to the last spin of `me`. The spinning
+    /// thread waits until there are more.
     pub(super) fn spin(&mut self, me: usize) -> u64 {
         let others = self.stores - self.threads[me].stores;
         std::mem::replace(&mut self.threads[me].seen, others)
@@ -152,7 +155,8 @@ thread_local! {
 
 /// Runs `body` in the current execution.
 pub(super) fn with<R>(body: impl FnOnce(&Arc<Execution>, usize) -> R) -> R {
-    // Borrowed while others run too; it changes only between executions.
+    // The borrow lasts while other threads of the execution run. `CURRENT` changes only between
+    // executions.
     CURRENT.with_borrow(|current| {
         body(current.as_ref().expect("used outside of Explorer::check's body"), ME.get())
     })
@@ -163,8 +167,7 @@ impl Execution {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One shared access by thread `me`: lets the explorer run others first, then performs
-    /// `access`.
+    /// Performs one shared access by thread `me`. The explorer may run other threads before it.
     pub(super) fn step<R>(&self, me: usize, what: &'static str, access: impl FnOnce(&mut World) -> R) -> R {
         if std::thread::panicking() {
             return access(&mut self.lock());
@@ -183,7 +186,7 @@ impl Execution {
         result
     }
 
-    /// Sets thread `me` aside until its status says it may run again.
+    /// Blocks thread `me` with `status` until that status allows it to run again.
     pub(super) fn block(&self, me: usize, what: &'static str, status: Status) {
         let mut world = self.lock();
         world.trace.push((me, what));
@@ -196,7 +199,7 @@ impl Execution {
         resume_unwind(Box::new(Abandoned));
     }
 
-    /// Picks who runs next and waits until that is `me`.
+    /// Picks the thread that runs next, and suspends `me` until it is picked.
     fn reschedule<'a>(&'a self, mut world: MutexGuard<'a, World>, me: usize) -> MutexGuard<'a, World> {
         if world.failure.is_none() {
             self.choose(&mut world, me);
@@ -294,8 +297,8 @@ impl Execution {
         }
     }
 
-    /// The thread that goes on, until all have ended. After a failure all the others, so that they
-    /// unwind.
+    /// Returns the thread to resume, or `None` if all have ended. After a failure it returns each
+    /// thread that has not ended, so that it unwinds.
     fn next(&self) -> Option<usize> {
         let world = self.lock();
         let unfinished = world.threads.iter().position(|t| t.status != Status::Finished)?;
@@ -311,7 +314,8 @@ fn message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
-/// The next path to try: the last pick with an untried alternative, advanced.
+/// Changes `path` to the next path to try: advances the last pick that has an untried alternative.
+/// Returns false if every path was tried.
 fn advance(path: &mut Vec<Pick>) -> bool {
     while let Some(last) = path.last_mut() {
         if last.taken + 1 < last.of {
@@ -350,8 +354,8 @@ impl Explorer {
     /// # Errors
     /// The same [`Failure`], if it still happens.
     pub fn replay(&self, path: &[u32], body: impl Fn() + Send + Sync + 'static) -> Result<(), Failure> {
-        // The numbers of alternatives are found again by running: unknown ones are taken as
-        // "whatever is there".
+        // The path does not hold the numbers of alternatives. Each run along the known picks finds
+        // the number for the next one.
         let mut fibers = Fibers::default();
         let mut known: Vec<Pick> = Vec::new();
         let body: Arc<dyn Fn() + Send + Sync> = Arc::new(body);
@@ -408,7 +412,8 @@ impl Explorer {
     }
 }
 
-/// Returns whether exploring `body` finds a failure. For lists of deliberately broken variants.
+/// Returns whether exploring `body` finds a failure. Used for deliberately broken variants of a
+/// body.
 pub fn catches(explorer: &Explorer, body: impl Fn() + Send + Sync + 'static) -> bool {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

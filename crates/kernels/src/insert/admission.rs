@@ -1,33 +1,32 @@
-//! Admission: the decision whether a record may be reserved now. Asked before the reservation, so
-//! that no thread waits while it owns a hole.
+//! Admission: the decision whether a record may be reserved now. A thread asks before the
+//! reservation, so that no thread waits while it owns a hole.
 //!
-//! Read by every appender (two words on one cache line); refreshed by the holder of the baton after
-//! each write, and by a thread that was refused.
+//! Every appender reads two words, on one cache line. The holder of the baton refreshes the limits
+//! after each write, and so does a thread that was refused.
 //!
 //! Invariants:
 //!
-//! 1. A reservation ends at or below `floor4k(written) + ring size` and at or below the prepared
+//! 1. A reservation ends at or below `floor4k(written) + ring size`, and at or below the prepared
 //!    end.
-//! 2. The limits that appenders see lie `slack` below those: reservations that were checked against
-//!    an older `reserved` may add up to `slack` bytes. Only slots below `adders` may add in this
-//!    way, each at most `add_bytes` and one record at a time, hence `slack = adders * add_bytes`,
-//!    about a quarter of the ring. All others reserve by compare-and-swap from the value they
-//!    checked.
-//! 3. Limits are computed and stored under `reserve`'s lock from frontiers read there, so the last
-//!    one stored is the newest. But the prepared end is read by the caller, before it takes the
-//!    lock: a limit may be computed from an older one and stored last. A limit that is too low is
-//!    harmless: an appender that is refused refreshes.
-//! 4. The run-ahead limit bounds where a reservation starts, is measured from `filled`, and is soft
-//!    by `slack`.
-//! 5. Where records lie apart, positions are those of entries, a step of 8 for each record: a
-//!    reservation ends at or below the prepared end, for nothing else limits entries, each adder
-//!    adds one, and the reserve is kept for as many records as its bytes may be. Their heap keeps
-//!    the bytes themselves.
-//! 6. The reserve has a standing part, and what was raised. In files the standing part is less
-//!    while the log is young ([`young_bytes`]): critical records undo or finish what is in the log,
-//!    so they never need more than a few times the bytes that were ever appended. A reservation
-//!    leaves the reserve of the position where it ends, so the reserve is there when it is needed,
-//!    however the log has grown.
+//! 2. The limits that appenders see are `slack` below these bounds, because reservations that were
+//!    checked against an older `reserved` may add up to `slack` bytes. Only slots below `adders`
+//!    may reserve by addition, each at most `add_bytes` and one record at a time. Hence `slack =
+//!    adders * add_bytes`, about a quarter of the ring. All other slots reserve by compare-and-swap
+//!    from the value that they checked.
+//! 3. Limits are computed under the lock of `reserve`, from frontiers that are read under that
+//!    lock, so the limits stored last are from the newest frontiers. The caller reads the prepared
+//!    end before it takes the lock, so a limit from an older prepared end may be stored last. A
+//!    limit that is too low is harmless, because an appender that is refused refreshes it.
+//! 4. The run-ahead limit is a bound of the start of a reservation, measured from `filled`.
+//!    Reservations by addition may exceed it by `slack`.
+//! 5. If records lie apart, positions are those of entries, with 8 positions for each record. Only
+//!    the prepared end limits a reservation. Each adder adds one entry at a time. The reserve is
+//!    entries for the maximum number of records that its bytes can hold; the heap keeps the bytes
+//!    themselves.
+//! 6. The reserve is a standing part and a raised part. In files the standing part is smaller while
+//!    the log is young ([`young_bytes`]): critical records undo or finish what is in the log, so
+//!    they never need more than a few times the bytes that were ever appended. A normal reservation
+//!    leaves the reserve for the position at which it ends, so the reserve grows with the log.
 
 use super::{BufferSizes, Stalled};
 use crate::frontier::Frontiers;
@@ -39,14 +38,15 @@ use crate::sync_shim::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
 
-/// Number of bytes up to which a reservation by `fetch_add` is allowed in every log.
+/// Bytes that a reservation by `fetch_add` may have in every log.
 pub const ADD_BYTES: u64 = 1024;
-/// Maximum bytes of such a reservation, if a quarter of the ring has room for [`ADDERS`] of them.
+/// Maximum bytes of a reservation by `fetch_add`, if a quarter of the ring has room for [`ADDERS`]
+/// of them.
 const ADD_BYTES_MAX: u64 = 16 << 10;
 const ADDERS: u64 = 64;
 
-/// Bytes that a log keeps prepared at its beginning, and for each byte that was appended (invariant
-/// 6).
+/// Bytes that a log keeps prepared while it is empty. [`YOUNG_TIMES`] is the number of further
+/// bytes for each appended byte (invariant 6).
 const YOUNG_BYTES: u64 = 256 << 10;
 const YOUNG_TIMES: u64 = 3;
 
@@ -59,10 +59,11 @@ pub fn young_bytes(position: u64) -> u64 {
 /// Permission to use the last of the prepared space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AppendClass {
-    /// May not use the reserve: refused with `NoSpace` when only the reserve is left.
+    /// The append may not use the reserve. It is refused with `NoSpace` when only the reserve is
+    /// left.
     #[default]
     Normal,
-    /// May use the reserve. For records that finish or undo what is already in the log.
+    /// The append may use the reserve. For records that finish or undo what is already in the log.
     Critical,
 }
 
@@ -74,7 +75,8 @@ struct Limits {
     critical: AtomicU64,
     /// Maximum start of any reservation.
     start: AtomicU64,
-    /// Nothing is admitted any more. For those who fill what they reserved before.
+    /// True if nothing is admitted any more. Read by appenders that fill a chunk which they
+    /// reserved before.
     shut: AtomicBool,
 }
 
@@ -82,10 +84,10 @@ struct Limits {
 #[derive(Debug)]
 pub struct Admission {
     limits: CachePadded<Limits>,
-    /// Bytes only critical reservations may use. Guards the storing of limits too (invariant 3). A
-    /// leaf latch.
+    /// Bytes that only critical reservations may use. The latch also guards the storing of limits
+    /// (invariant 3). A leaf latch.
     reserve: Mutex<Reserve>,
-    /// Bytes that are kept besides what was raised, and the part of them that is kept at position 0
+    /// The standing part of the reserve in bytes; `standing_first` is its size at position 0
     /// (invariant 6). The two are equal if the reserve does not grow.
     standing: u64,
     standing_first: u64,
@@ -98,9 +100,9 @@ pub struct Admission {
 
 #[derive(Debug)]
 struct Reserve {
-    /// Beside the standing part.
+    /// Bytes of the reserve beyond the standing part.
     raised: u64,
-    /// Nothing is admitted any more: the log has failed or is closed.
+    /// True if nothing is admitted any more, because the log has failed or is closed.
     shut: bool,
 }
 
@@ -127,8 +129,8 @@ impl Admission {
         Self::of(sizes, Layout::Apart, Lsn::LIMIT.get(), sizes.ring_bytes / 16 / ENTRY, ENTRY as u64)
     }
 
-    /// Admission to a model of the log: a ring of `blocks` blocks, and `adders` slots that add at
-    /// most `add_blocks` blocks at a time.
+    /// Makes the admission for a model of the log: a ring of `blocks` blocks, and `adders` slots
+    /// that add at most `add_blocks` blocks at a time.
     #[cfg(test)]
     pub(super) fn of_blocks(blocks: usize, adders: usize, add_blocks: u64) -> Self {
         let ring_bytes = blocks * BLOCK_BYTES as usize;
@@ -163,7 +165,7 @@ impl Admission {
         bytes <= self.add_bytes && slot < self.adders
     }
 
-    /// Positions that are kept for `bytes` of critical appends.
+    /// Returns the number of positions that are kept for `bytes` of critical appends.
     fn kept(&self, bytes: u64) -> u64 {
         match self.layout {
             Layout::InLine | Layout::InMemory => bytes,
@@ -171,20 +173,20 @@ impl Admission {
         }
     }
 
-    /// Positions that concurrent reservations may add beyond the limits.
+    /// Number of positions that concurrent reservations may add beyond the limits.
     pub fn slack(&self) -> u64 {
         self.adders as u64 * self.add_bytes
     }
 
-    /// Returns true if `bytes` may be reserved at `reserved`.
+    /// Returns `Ok` if `bytes` may be reserved at `reserved`, and [`Stalled`] if not.
     #[inline]
     pub fn admit(&self, reserved: u64, bytes: u64, class: AppendClass) -> Result<(), Stalled> {
         let end = match class {
             AppendClass::Normal => &self.limits.normal,
             AppendClass::Critical => &self.limits.critical,
         };
-        // Acquire: the ring bytes below the limit were written out before they are used again (rule
-        // 3 of the ring).
+        // Acquire: the bytes of the ring below the limit were written to the device before this
+        // thread reuses them (rule 3 of the ring).
         if reserved + bytes <= end.load(Ordering::Acquire)
             && reserved <= self.limits.start.load(Ordering::Relaxed)
         {
@@ -244,20 +246,20 @@ impl Admission {
         self.standing.min(grown).saturating_add(self.lock().raised)
     }
 
-    /// Positions of prepared space that are kept for them.
+    /// Number of prepared positions that are kept for critical appends of a log that has grown.
     pub fn reserve_positions(&self) -> u64 {
         self.kept(self.reserve())
     }
 
-    /// Changes the reserve beside the standing one, by a function of its present value.
+    /// Changes the raised part of the reserve to `change` of its present value.
     pub fn change_reserve(&self, frontiers: &Frontiers, prepared_end: Lsn, change: impl FnOnce(u64) -> u64) {
         let mut reserve = self.lock();
         reserve.raised = change(reserve.raised);
         self.store(&reserve, frontiers, prepared_end);
     }
 
-    /// Returns whether `bytes` of positions at `reserved` fit into prepared space, whatever room
-    /// the ring has.
+    /// Returns whether a reservation of `bytes` at `reserved` fits into prepared space, whether or
+    /// not the ring has room.
     pub fn fits_prepared(&self, reserved: u64, bytes: u64, prepared_end: Lsn, class: AppendClass) -> bool {
         let end = reserved.saturating_add(bytes);
         let reserve = match class {
@@ -287,7 +289,7 @@ impl Admission {
 mod tests {
     use super::*;
 
-    /// Exactly the reserve of the place where normal appends stop is left when they stop.
+    /// When normal appends stop, exactly the reserve for the position at which they stop is left.
     #[test]
     fn a_young_log_keeps_the_reserve_of_the_place_where_it_ends() {
         const RESERVE: u64 = 4 << 20;
@@ -301,7 +303,7 @@ mod tests {
         for raised in [0, 100_000] {
             admission.change_reserve(&Frontiers::at(Lsn::ZERO), Lsn::ZERO, |_| raised);
             for prepared in (0..9 << 20).step_by(10_001) {
-                // The ring allows what the prepared space does.
+                // The ring allows as much as the prepared space.
                 let frontiers = Frontiers::at(Lsn::new(prepared).floor_block());
                 admission.refresh(&frontiers, Lsn::new(prepared));
                 let left =

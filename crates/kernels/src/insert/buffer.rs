@@ -1,7 +1,7 @@
 //! The log buffer and the physical records that inserters put into it.
 //!
-//! Run by every appending thread. `ring` says which thread owns which bytes of the buffer, and
-//! when.
+//! Every appending thread runs this code. The rules of `ring` say which thread owns which bytes of
+//! the buffer, and when.
 
 use super::admission::{Admission, AppendClass};
 use crate::frontier::Frontiers;
@@ -10,12 +10,12 @@ use crate::record::{PHYSICAL_BYTES_MAX, PreparedRecord};
 use crate::ring::{NvramRing, RecordMemory};
 use crate::sync_shim::{AtomicU64, Ordering, spin_loop};
 
-/// The record was not admitted, because the ring, the prepared space or the run-ahead is used up.
-/// Nothing was reserved.
+/// Error: a record was not admitted, because the ring, the prepared space or the run-ahead limit is
+/// used up. Nothing was reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalled;
 
-/// The log buffer, on which inserters work: the end of the log in memory, where records wait to be
+/// The log buffer: the end of the log in memory, where inserters put records that wait to be
 /// written.
 #[derive(Debug)]
 pub struct LogBuffer {
@@ -27,29 +27,29 @@ pub struct LogBuffer {
     pub admission: Admission,
 }
 
-/// A physical record on its way into the log: a header without its position, and the payload behind
+/// A physical record to be inserted: a header without its position, and the payload that follows
 /// it.
 #[derive(Debug)]
 pub struct PhysicalRecord<'a> {
-    /// Its header, complete but for the position.
+    /// The header, complete except for the position.
     pub prepared: &'a PreparedRecord,
-    /// Its payload, in order.
+    /// The parts of the payload, in order.
     pub payload: &'a [&'a [u8]],
-    /// The record above which this one must lie; zero for none. Designs that reserve for each
-    /// record, in the order of the calls, need not read it.
+    /// The record above which this one must lie; zero for none. Designs that reserve each record in
+    /// the order of the calls need not read this field.
     pub after: Lsn,
 }
 
 impl PhysicalRecord<'_> {
-    /// Bytes of the record in the log's memory. Where records do not lie apart, this number of
-    /// bytes is reserved.
+    /// Bytes of the record in the log's memory, padding included. If records do not lie apart, this
+    /// is also the number of bytes to reserve.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.prepared.padded() as u64
     }
 
-    /// Calls `put` with the record's bytes, part by part, as if the record were at `lsn`; together
-    /// [`PhysicalRecord::bytes`].
+    /// Calls `put` with each part of the record's bytes, with `lsn` as its position. The parts have
+    /// [`PhysicalRecord::bytes`] bytes together.
     #[inline(always)]
     pub fn each_part(&self, lsn: Lsn, mut put: impl FnMut(&[u8])) {
         put(&self.prepared.header(lsn));
@@ -58,7 +58,7 @@ impl PhysicalRecord<'_> {
         put(&[0; 8][..self.prepared.padded() - self.prepared.len()]);
     }
 
-    /// Copies the record, stamped with its position, into the ring. In `nv_direct` the record is
+    /// Copies the record, with `start` as its position, into the ring. In `nv_direct` the record is
     /// persisted when this returns.
     ///
     /// # Safety
@@ -75,7 +75,7 @@ impl PhysicalRecord<'_> {
         let (header, link) = (self.prepared.header(start), self.prepared.link());
         let padding = self.prepared.padded() - self.prepared.len();
         let body = start.plus((header.len() + link.len()) as u64);
-        // SAFETY: passed on; header, link, payload and padding are together `bytes()` long.
+        // SAFETY: passed on; header, link, payload and padding have `bytes()` bytes together.
         unsafe {
             ring.fill(start, &[&header], 0);
             if !link.is_empty() {
@@ -85,7 +85,7 @@ impl PhysicalRecord<'_> {
         }
     }
 
-    /// Copies the record, stamped with its position, into a ring in NVRAM.
+    /// Copies the record, with `start` as its position, into a ring in NVRAM.
     ///
     /// # Safety
     /// The caller keeps the rules of [`PhysicalRecord::copy_to`].
@@ -93,7 +93,7 @@ impl PhysicalRecord<'_> {
     pub unsafe fn copy_to_nvram(&self, ring: &dyn NvramRing, start: Lsn) {
         let mut at = start;
         self.each_part(start, |part| {
-            // SAFETY: passed on; the parts are together `bytes()` long.
+            // SAFETY: passed on; the parts have `bytes()` bytes together.
             unsafe { ring.write(at, part) };
             at = at.plus(part.len() as u64);
         });
@@ -101,8 +101,8 @@ impl PhysicalRecord<'_> {
     }
 }
 
-/// The log as designs see it when they reserve for records of one slot and class. Tests implement
-/// it by small models.
+/// The log as designs see it when they reserve for records of one slot and class. The log
+/// implements this trait, and so do small models in tests.
 pub trait Admitted {
     /// The end of the last reservation.
     fn reserved(&self) -> &AtomicU64;
@@ -155,32 +155,33 @@ pub struct BufferSizes {
 }
 
 impl BufferSizes {
-    /// The default ring size for a log that this number of processors appends to: 256 KiB for each,
-    /// at least 2 MiB and at most 64 MiB. One half is filled while the other is written.
+    /// Returns the default ring size in bytes for a log to which this number of processors append:
+    /// 256 KiB for each, at least 2 MiB and at most 64 MiB. Appenders fill one half while the other
+    /// half is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         processors.saturating_mul(256 << 10).clamp(2 << 20, 64 << 20).next_power_of_two()
     }
 
     /// The maximum bytes, header included, of one physical record; longer records are split into
-    /// fragments. An eighth of the ring, so that a large record cannot fill it, and never above
-    /// [`PHYSICAL_BYTES_MAX`].
+    /// fragments. It is an eighth of the ring, so that a large record cannot fill the ring, and at
+    /// most [`PHYSICAL_BYTES_MAX`].
     pub fn physical_bytes_max(&self) -> usize {
         (self.ring_bytes / 8).min(PHYSICAL_BYTES_MAX)
     }
 
-    /// Slots of inserters: one for each session, and one for the log's own records.
+    /// Number of slots of an inserter: one for each session, and one for the log's own records.
     pub fn slots(&self) -> usize {
         self.sessions.saturating_add(1)
     }
 }
 
-/// Admission and reservation for designs that announce nothing before: small records of the first
-/// slots by addition, others by compare-and-swap.
+/// Asks for admission and reserves, for designs that announce nothing before. Small records of the
+/// first slots are reserved by addition, others by compare-and-swap.
 ///
-/// Both must at least acquire and release (rule 3 of the ring). A record that is added may have
-/// been admitted against an older limit than the one that allows its place. It learns that the
-/// device has read the bytes there from the records reserved before it, one of which was admitted
-/// against that newer limit.
+/// Both read-modify-writes must at least acquire and release (rule 3 of the ring). A record that is
+/// reserved by addition may have been admitted against an older limit than the one that allows its
+/// position. An earlier record was admitted against that newer limit. The acquire orders this
+/// reservation after that record's, and so after the write that freed the bytes.
 #[inline]
 pub(super) fn reserve(
     buffer: &LogBuffer,

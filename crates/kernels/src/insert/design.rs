@@ -1,4 +1,4 @@
-//! The designs by name, with the values that belong to each.
+//! The designs by name, and the settings of each.
 //!
 //! Pure; any thread.
 
@@ -11,7 +11,7 @@ use super::mutex::MutexInserter;
 use super::{BufferSizes, Inserter, consolidated, decoupled, delegated, hybrid};
 use crate::lsn::Lsn;
 
-/// Design by which threads put records into the log's memory.
+/// A design by which threads put records into the log buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum InserterKind {
     /// One lock around reservation and copy. There are no holes.
@@ -26,16 +26,17 @@ pub enum InserterKind {
     /// Like `Hybrid`, except that a thread may leave its range to the owner of the range before,
     /// which releases it (Aether's CDME).
     Delegated,
-    /// One `fetch_add` reserves; lists and an index of ranges tell where holes are (ELEDA's
+    /// One `fetch_add` reserves, and lists and an index of ranges tell where holes are (ELEDA's
     /// GRASSHOPPER).
     Grasshopper,
-    /// One `fetch_add` reserves; a bit for each byte tells what is filled (ELEDA's slow rival).
+    /// One `fetch_add` reserves, and a bit for each byte tells whether it is filled (ELEDA's slow
+    /// baseline).
     Bitmap,
-    /// A session reserves a chunk at a time. A thread that needs to pass an idle chunk fills it
+    /// A session reserves a chunk at a time. A thread that scans fills the rest of an idle chunk
     /// with padding. A record may lie below older records of other sessions, unless its append
     /// names the record that it comes after (`Append::after`).
     Chunked,
-    /// One `fetch_add` reserves; per-session marks tell where holes are.
+    /// One `fetch_add` reserves, and one mark for each session tells where holes are.
     #[default]
     Marks,
 }
@@ -68,7 +69,7 @@ impl InserterKind {
         InserterKind::Marks,
     ];
 
-    /// Returns whether a record lies above all records that any session has appended before. If
+    /// Returns whether a record lies above all records that any session has appended before it. If
     /// not, an append must name the record that it comes after (`Append::after`, `Log::barrier`).
     pub const fn keeps_order(self) -> bool {
         !matches!(self, InserterKind::Chunked)
@@ -77,7 +78,7 @@ impl InserterKind {
 
 /// An inserter and its settings.
 ///
-/// `InserterKind::Hybrid.into()` is the design of that kind with default settings.
+/// For example, `InserterKind::Hybrid.into()` is `Hybrid` with default settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InserterDesign {
     /// See [`InserterKind::Mutex`].
@@ -104,20 +105,20 @@ pub enum InserterDesign {
     },
     /// See [`InserterKind::Grasshopper`].
     Grasshopper {
-        /// Bytes of the range that the tracker hops over. Default: 4 MiB; a power of two from 4 KiB
-        /// to 1 GiB. A smaller range hops sooner.
+        /// Bytes of a range that the tracker hops over: a power of two from 4 KiB to 1 GiB.
+        /// Default: 4 MiB. The tracker hops over smaller ranges sooner.
         hop_bytes: u64,
     },
     /// See [`InserterKind::Bitmap`].
     Bitmap,
     /// See [`InserterKind::Chunked`].
     Chunked {
-        /// Maximum bytes that the log reserves at a time for one session. Default: 16 KiB; from 256
-        /// bytes to 64 KiB, and never more than the largest physical record. Larger chunks touch
-        /// the shared word less often and lose more to padding.
+        /// Maximum bytes of a chunk, from 256 bytes to 64 KiB, and at most the largest physical
+        /// record. Default: 16 KiB. With larger chunks sessions touch the shared word less often,
+        /// and lose more bytes to padding.
         chunk_bytes: usize,
-        /// True if a session always reserves `chunk_bytes`, however little it appends. Default:
-        /// false. For tests of order: many records are then appended below older ones.
+        /// True if a session always reserves `chunk_bytes`, even if it appends little. Default:
+        /// false. Tests of order use it, because many records then lie below older ones.
         #[doc(hidden)]
         always: bool,
     },
@@ -126,7 +127,7 @@ pub enum InserterDesign {
     Marks,
 }
 
-/// Settings of all inserters. [`InserterSettings::design`] takes those of one.
+/// Settings of all inserters. [`InserterSettings::design`] uses the settings of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InserterSettings {
     /// Consolidation slots of `Consolidated`, `Hybrid` and `Delegated`. Default: 4.
@@ -152,7 +153,7 @@ impl Default for InserterSettings {
 }
 
 impl InserterSettings {
-    /// The design of this kind, with these settings.
+    /// Returns the design of this kind with these settings.
     pub const fn design(self, kind: InserterKind) -> InserterDesign {
         let InserterSettings { consolidation_slots, hop_bytes, chunk_bytes, chunk_always } = self;
         match kind {
@@ -175,10 +176,10 @@ impl From<InserterKind> for InserterDesign {
     }
 }
 
-/// A value outside its range.
+/// Error: a setting has a value outside its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfRange {
-    /// The field of [`InserterDesign`].
+    /// Name of the setting.
     pub option: &'static str,
     /// Value that was given.
     pub value: u64,
@@ -211,7 +212,7 @@ impl InserterDesign {
     /// Refuses values outside their documented ranges.
     ///
     /// # Errors
-    /// The first value that is out of range, with its name and its range.
+    /// [`OutOfRange`] names the setting, its value and its range.
     pub fn validate(&self) -> Result<(), OutOfRange> {
         let (good, option, value, range) = match *self {
             InserterDesign::Consolidated { consolidation_slots: slots }
@@ -235,8 +236,8 @@ impl InserterDesign {
         if good { Ok(()) } else { Err(OutOfRange { option, value, range }) }
     }
 
-    /// Makes the inserter of this design, for a log of these sizes that ends at `end`. The padding
-    /// that it writes carries `incarnation`.
+    /// Makes the inserter of this design, for a log of these sizes that ends at `end`. Padding
+    /// records of the inserter have this incarnation.
     #[doc(hidden)]
     pub fn inserter(&self, sizes: &BufferSizes, incarnation: u32, end: Lsn) -> Box<dyn Inserter> {
         match *self {

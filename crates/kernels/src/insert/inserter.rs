@@ -11,23 +11,24 @@ use std::fmt::Debug;
 
 /// A design by which threads put records into the ring.
 pub trait Inserter: Send + Sync + Debug {
-    /// Slot `slot` is going to be used. The caller serialises these calls.
+    /// Announces that `slot` will be used from now on. Callers make these calls one at a time.
     fn open(&self, slot: usize);
 
-    /// Reserves and fills; returns where the record starts.
+    /// Reserves bytes for a record and fills them. Returns the position at which the record starts.
     ///
     /// # Errors
     /// [`Stalled`]: admission refused the record, and nothing was reserved.
     ///
     /// # Safety
-    /// Otherwise two threads may copy to the same bytes of the ring, or a thread to bytes that a
-    /// leader is writing.
+    /// If a caller breaks one of these rules, two threads may copy to the same bytes of the ring,
+    /// or a thread may copy to bytes that a leader is writing.
     ///
     /// 1. `slot` was opened ([`Inserter::open`]), and one thread at a time is in a call with it.
-    ///    Each call happens after the one before with that slot, whichever thread made it.
-    /// 2. `buffer` is the log buffer of this inserter: of the sizes and from the start that the
-    ///    inserter was made with, the same in each call, and nothing else reserves in it.
-    /// 3. The record has at most as many bytes as one of these sizes may
+    ///    Each call with a slot happens after the previous call with that slot, also if another
+    ///    thread made that call.
+    /// 2. `buffer` is the log buffer of this inserter. It has the sizes and the start with which
+    ///    the inserter was made, and is the same in each call. No other code reserves in it.
+    /// 3. The record has at most the maximum size of a physical record
     ///    ([`BufferSizes::physical_bytes_max`](super::BufferSizes::physical_bytes_max)).
     unsafe fn insert(
         &self,
@@ -37,15 +38,15 @@ pub trait Inserter: Send + Sync + Debug {
         class: AppendClass,
     ) -> Result<Lsn, Stalled>;
 
-    /// Finds out how far the log is filled, and advances that frontier.
+    /// Finds out how far the log is filled, and advances the filled frontier.
     fn scan(&self, buffer: &LogBuffer) -> Scan;
 
-    /// The waker of a thread that only scans, if this design has work for one.
+    /// The tracker of this design, if the design has work for a thread that only scans.
     fn tracker(&self) -> Option<&Tracker> {
         None
     }
 
-    /// Counters of the design.
+    /// The design's counters.
     fn effort(&self) -> Effort {
         Effort::default()
     }
@@ -54,7 +55,7 @@ pub trait Inserter: Send + Sync + Debug {
 /// Byte counts that some designs keep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Effort {
-    /// Bytes that were reserved and filled with padding.
+    /// Bytes that were filled with padding.
     pub padding: u64,
     /// Bytes by which crawling has advanced the filled frontier.
     pub crawled: u64,

@@ -1,7 +1,7 @@
-//! Inserter `marks`: one `fetch_add` reserves; per-session marks say what is not filled yet. The
-//! default.
+//! Inserter `marks`, the default: one `fetch_add` reserves, and one mark for each session says what
+//! is not filled yet.
 //!
-//! The algorithm and its orderings are in [`kernel`]. Here: the copy.
+//! The algorithm and its orderings are in [`kernel`]. This file has the copy.
 
 pub mod kernel;
 
@@ -36,9 +36,9 @@ impl Inserter for MarksInserter {
     ) -> Result<Lsn, Stalled> {
         let bytes = record.bytes();
         let start = self.marks.reserve(&OnBuffer { buffer, slot, class }, slot, bytes)?;
-        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring);
-        // admission let it in, with the slack that covers what others added since it was asked
-        // (rule 3 of the ring).
+        // SAFETY: this thread alone has reserved `[start, start + bytes)` (rule 1 of the ring).
+        // Admission let it in; its slack covers the bytes that other threads added meanwhile (rule
+        // 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.marks.finish(slot, start + bytes);
         Ok(Lsn::new(start))
@@ -47,7 +47,7 @@ impl Inserter for MarksInserter {
     fn scan(&self, buffer: &LogBuffer) -> Scan {
         let scan = self.marks.scan(&buffer.frontiers.reserved);
         let filled = buffer.frontiers.advance_filled(scan.filled).get();
-        // Another scan may have got further than this one's cutoff.
+        // Another scan may have advanced the frontier beyond this scan's cutoff.
         Scan { cutoff: scan.cutoff.max(filled), filled }
     }
 }

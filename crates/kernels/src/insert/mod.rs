@@ -1,19 +1,20 @@
-//! Stages one and two: a place in the log is reserved, and filled.
+//! Stages one and two: a thread reserves a range of the log, and fills it.
 //!
-//! One trait, [`Inserter`]; one file per design; all of them pass `testing::conformance`. Run by
-//! every appending thread.
+//! All designs implement the trait [`Inserter`] and pass `testing::conformance`. Each design has a
+//! file of its own. Every appending thread runs this code.
 //!
 //! Rules for every design:
 //!
-//! 1. Admission is asked with the value of `reserved` that the reservation starts from (or, for
-//!    small records of a few slots, an older one: see [`Admission`]), and before the reservation.
+//! 1. A thread asks for admission before the reservation, with the value of `reserved` at which the
+//!    reservation starts. Small records of a few slots may use an older value (see [`Admission`]).
 //!    No thread waits while it owns a hole.
-//! 2. Between reservation and "filled" there is a copy and nothing else: no allocation, no lock, no
-//!    call to the outside.
-//! 3. `scan` never claims bytes that are not filled, and sees every reservation that happened
-//!    before it.
+//! 2. Between the reservation and the end of the copy a thread only copies: no allocation, no lock,
+//!    no call to other modules.
+//! 3. `scan` never reports bytes as filled that are not, and its cutoff covers every reservation
+//!    that happened before it.
 //!
-//! A crash loses what is only here. No caller was told that it is safe.
+//! A crash loses records that are only in the log buffer. None of them was acknowledged as written
+//! or durable.
 
 mod admission;
 pub(crate) mod aether;

@@ -1,10 +1,10 @@
-//! Faults that the checkers must notice: each names one step of a kernel that would be wrong in
-//! that way.
+//! Faults that the checkers must notice. Each changes one step of a kernel.
 //!
 //! A kernel asks its [`Built`] which ordering to use, or whether to leave a step out. Outside of
-//! tests that is a constant. The tests in each kernel's `checks` build it with every mutant of its
-//! own and assert that the explorer finds it, and loom too but for those of which their table says
-//! that loom does not; otherwise what a checker says about the sound kernel would be worth little.
+//! tests the answer is a constant. The tests in each kernel's `checks` build the kernel with each
+//! of its mutants. They assert that the explorer notices the mutant, and loom too unless the table
+//! says that loom does not. Without these tests a passing check of the sound kernel would show
+//! little.
 
 use crate::sync_shim::Ordering;
 
@@ -12,45 +12,47 @@ use crate::sync_shim::Ordering;
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests build kernels with mutants"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// `aether`: the latch is given back without publishing what was done under it.
+    /// `aether`: the latch is given back without publishing the changes made under it.
     RelaxedLatch,
-    /// `aether`: a group is told where it lies before that can be seen.
+    /// `aether`: the leader notifies its group without publishing the group's range.
     RelaxedNotify,
     /// `aether`: a member leaves its group without publishing its copy.
     RelaxedLeave,
-    /// `aether`: the leader frees the group's slot, though others still use it.
+    /// `aether`: the leader frees the group's slot although other members still use it.
     SlotFreedEarly,
     /// `aether`: the group's size is read and the slot closed in two steps.
     CloseInTwoSteps,
-    /// `decoupled`, `hybrid`: a range is released without waiting for the one before.
+    /// `decoupled`, `hybrid`: a range is released without waiting for the previous range.
     ReleasedOutOfTurn,
-    /// `delegated`: a node is given up without publishing its copy.
+    /// `delegated`: an owner delegates its node without publishing its copy.
     RelaxedDelegation,
-    /// `delegated`: a node is given up by a plain store, whether it was granted meanwhile or not.
+    /// `delegated`: an owner delegates its node by a plain store, even if the node was granted
+    /// meanwhile.
     DelegatedUnasked,
     /// `delegated`: the successor is granted its node before the predecessor's range is released.
     GrantedEarly,
-    /// `delegated`: a thread without a node in the release queue waits with the latch.
+    /// `delegated`: a thread waits for a node of the release queue while it holds the latch.
     WaitedUnderLatch,
-    /// `chunked`: a session begins to fill without publishing its records before.
+    /// `chunked`: a session marks itself BUSY without publishing its earlier records.
     RelaxedBusy,
     /// `chunked`: a chunk is reserved without publishing that its session is busy.
     RelaxedChunk,
-    /// `chunked`: a chunk is reserved without acquiring what the records before it were admitted
-    /// against.
+    /// `chunked`: a chunk is reserved without acquiring the limits that earlier records were
+    /// admitted against.
     ReleaseOnlyChunk,
-    /// `chunked`: a session that was refused stays busy.
+    /// `chunked`: a session that was refused stays BUSY.
     RefusedBusy,
     /// `chunked`: a record is finished without publishing its copy.
     RelaxedOpen,
     /// `chunked`: a sealed chunk's padding is not published.
     RelaxedSeal,
-    /// `chunked`: a session takes its open chunk by a plain store, whether it was sealed meanwhile
-    /// or not.
+    /// `chunked`: a session claims its open chunk by a plain store, even if a scanner has sealed it
+    /// meanwhile.
     ClaimedUnasked,
-    /// `chunked`: a scanner seals by a plain store, whether the owner has gone on meanwhile or not.
+    /// `chunked`: a scanner seals a chunk by a plain store, even if the owner has claimed it
+    /// meanwhile.
     SealedUnasked,
-    /// `chunked`: the cutoff is read after the words.
+    /// `chunked`: a scan reads the cutoff after the sessions' words.
     ChunkCutoffLast,
     /// `grasshopper`: a node is put into the list without publishing its copy.
     RelaxedTail,
@@ -58,33 +60,33 @@ pub(super) enum Mutant {
     RelaxedCount,
     /// `grasshopper`: bytes are counted before their node is in the list.
     CountedFirst,
-    /// `grasshopper`: a node is written over before the tracker has passed it.
+    /// `grasshopper`: an owner overwrites a node before the tracker has passed it.
     ListOverrun,
     /// `bitmap`: bits are set without publishing the copy.
     RelaxedBits,
-    /// `bitmap`: bits are set from a record's begin on.
+    /// `bitmap`: a record's bits are set from its first byte on.
     FirstBitFirst,
-    /// `bitmap`: bits are cleared after the frontier is known, when their places may be in use
+    /// `bitmap`: bits are cleared after the frontier was published, when their places may be in use
     /// again.
     ClearedLate,
-    /// `marks`: a session announces without publishing its record before.
+    /// `marks`: a session announces without publishing its previous record.
     RelaxedAnnounce,
     /// `marks`: a session does not announce.
     NoAnnounce,
     /// `marks`: a record is reserved without publishing its announcement.
     RelaxedReserve,
-    /// `marks`: a record is reserved without acquiring what the records before it were admitted
-    /// against.
+    /// `marks`: a record is reserved without acquiring the limits that earlier records were
+    /// admitted against.
     ReleaseOnlyReserve,
     /// `marks`: a record is finished without publishing its copy.
     RelaxedFinish,
     /// `marks`: a session that was refused leaves its announcement.
     NeverWithdrawn,
-    /// `marks`: the cutoff is read after the marks.
+    /// `marks`: a scan reads the cutoff after the marks.
     MarksCutoffLast,
-    /// `tracker`: an owner notifies without publishing what it has filled.
+    /// `tracker`: an owner notifies without publishing that its range is filled.
     RelaxedNotification,
-    /// `tracker`: it sleeps without a look after saying so.
+    /// `tracker`: the tracker parks without a scan after it has stored ASLEEP.
     SleptUnlooked,
 }
 
@@ -108,7 +110,7 @@ impl Built {
         self.mutant == Some(mutant)
     }
 
-    /// Never, outside of tests.
+    /// Returns false: outside of tests a kernel has no mutant.
     #[cfg(not(test))]
     #[inline(always)]
     pub(super) fn is(self, _mutant: Mutant) -> bool {
@@ -121,8 +123,8 @@ impl Built {
         if self.is(mutant) { Ordering::Relaxed } else { sound }
     }
 
-    /// The ordering of a reservation: one mutant weakens it altogether, the other leaves out the
-    /// acquire.
+    /// The ordering of a reservation. The mutant `relaxed` weakens it to Relaxed; the mutant
+    /// `release_only` leaves out the acquire.
     #[inline(always)]
     pub(super) fn reserves(self, relaxed: Mutant, release_only: Mutant) -> Ordering {
         if self.is(release_only) { Ordering::Release } else { self.order(relaxed, Ordering::SeqCst) }

@@ -1,7 +1,7 @@
 //! Inserter `mutex`: one lock around reservation and copy (Johnson et al., Aether, Algorithm 1).
 //!
-//! No holes, so nothing to find: what is reserved is filled when the lock is released. The
-//! yardstick for the others.
+//! There are no holes to find, because a reserved record is filled when the lock is released. This
+//! design is the baseline for the others.
 
 use super::{AppendClass, Inserter, LogBuffer, PhysicalRecord, Scan, Stalled};
 use crate::lsn::Lsn;
@@ -35,16 +35,16 @@ impl Inserter for MutexInserter {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let start = buffer.frontiers.reserved();
         buffer.admission.admit(start.get(), bytes, class)?;
-        // SAFETY: under the lock, bytes from `start` are this thread's alone (rule 1 of the ring),
-        // and admission has let them in.
+        // SAFETY: under the lock, this thread alone owns the bytes from `start` on (rule 1 of the
+        // ring), and admission has let them in (rule 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, start) };
         buffer.frontiers.advance_reserved_and_filled(start.get() + bytes);
         Ok(start)
     }
 
     fn scan(&self, buffer: &LogBuffer) -> Scan {
-        // Both are stored sequentially consistently under the lock, `reserved` first; a caller that
-        // leaves a request has left the lock.
+        // Both frontiers are stored under the lock, sequentially consistent and `reserved` first. A
+        // caller that leaves a request has given the lock back, so its record is seen here.
         let cutoff = buffer.frontiers.reserved().get();
         Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
     }

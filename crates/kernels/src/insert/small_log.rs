@@ -1,9 +1,9 @@
-//! A log of few blocks for the models of inserters: production's frontiers and admission, and a
-//! plain cell for each block of the ring.
+//! A log of a few blocks for the models of inserters: the frontiers and admission of production,
+//! and a plain cell for each block of the ring.
 //!
-//! A record is one block or several. A cell holds the end of the position that was filled last. So
-//! a record that is filled twice, or over bytes that nothing has read yet, is found by what its
-//! cell holds, and one that only happens to be right by a race on the cell.
+//! A record has one block or several. A cell holds the end of the block that was last filled there.
+//! So the content of a cell shows a block that is filled twice, or over bytes that no thread has
+//! read yet. A fill that is in time only by chance is found as a race on the cell.
 
 use super::{Admission, Admitted, AppendClass, Scan, Stalled};
 use crate::frontier::Frontiers;
@@ -11,7 +11,7 @@ use crate::lsn::{BLOCK_BYTES, Lsn};
 use crate::sync_shim::{AtomicU64, Mutex, PlainAccess};
 use std::cell::Cell;
 
-/// The size of the smallest record.
+/// The size of the smallest record in bytes.
 pub(super) const BLOCK: u64 = BLOCK_BYTES;
 
 /// See the head of this file.
@@ -19,7 +19,7 @@ pub(super) struct SmallLog {
     pub(super) frontiers: Frontiers,
     admission: Admission,
     cells: Vec<(PlainAccess, Cell<u64>)>,
-    /// Held by a leader.
+    /// Held by the thread that leads.
     leads: Mutex<()>,
 }
 
@@ -31,8 +31,8 @@ unsafe impl Sync for SmallLog {}
 unsafe impl Send for SmallLog {}
 
 impl SmallLog {
-    /// A ring of `blocks` blocks, once filled and written, to which `adders` slots may add at most
-    /// `add_blocks` blocks at a time.
+    /// Makes a log whose ring of `blocks` blocks was filled and written once. The first `adders`
+    /// slots may each add at most `add_blocks` blocks at a time.
     pub(super) fn new(blocks: usize, (adders, add_blocks): (usize, u64)) -> Self {
         let begin = Lsn::new(blocks as u64 * BLOCK);
         let log = SmallLog {
@@ -45,12 +45,12 @@ impl SmallLog {
         log
     }
 
-    /// Start of its first record.
+    /// Start of the log's first record.
     pub(super) fn begin(&self) -> u64 {
         self.ring()
     }
 
-    /// For records of this slot.
+    /// The log as seen by the session of this slot.
     pub(super) fn slot(&self, slot: usize) -> Slot<'_> {
         Slot { log: self, slot }
     }
@@ -63,7 +63,7 @@ impl SmallLog {
         &self.cells[(at / BLOCK) as usize % self.cells.len()]
     }
 
-    /// The owner of `[from, to)` copies its record.
+    /// Copies a record, as the owner of `[from, to)`.
     pub(super) fn fill(&self, from: u64, to: u64) {
         assert!(from < to, "a record is not empty");
         for at in (from..to).step_by(BLOCK as usize) {
@@ -75,8 +75,8 @@ impl SmallLog {
         }
     }
 
-    /// Any thread: finds out what is filled. Takes no latch, which would order it after other
-    /// scans.
+    /// Scans for the filled frontier. Any thread may call this. It takes no latch, because a latch
+    /// would order it after other scans.
     pub(super) fn look(&self, scan: impl FnOnce() -> Scan) -> Scan {
         let scan = scan();
         assert!(scan.filled <= scan.cutoff);
@@ -84,7 +84,7 @@ impl SmallLog {
         scan
     }
 
-    /// A leader: finds out what is filled, writes it, and makes room.
+    /// Leads: scans, writes the filled bytes, and makes room.
     pub(super) fn lead(&self, scan: impl FnOnce() -> Scan) -> Scan {
         let _leads = self.leads.lock().expect("not poisoned");
         let scan = self.look(scan);
@@ -102,7 +102,7 @@ impl SmallLog {
         scan
     }
 
-    /// End of the reservations, with no thread appending.
+    /// End of the reservations. Called while no thread appends.
     pub(super) fn end(&self) -> u64 {
         self.frontiers.reserved().get()
     }

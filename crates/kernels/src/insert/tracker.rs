@@ -1,46 +1,48 @@
-//! The tracker: a thread that finds out what is filled, so that a thread that needs to know finds
-//! most of that done (ELEDA: Jung, Han, Kang, PVLDB 2017, section 4.2, its worker thread; and the
-//! scanning thread of its bitmap, section 6.5.4).
+//! The tracker: a thread that advances the filled frontier, so that a thread that needs the
+//! frontier finds most of that work done. It is ELEDA's worker thread (Jung, Han, Kang, PVLDB 2017,
+//! section 4.2), and the scanning thread of ELEDA's bitmap (section 6.5.4).
 //!
-//! For inserters whose `scan` is work. Run by one thread of each log, or by none. The inserter's
-//! `scan` moves the frontier, and threads that need the frontier call it too. This file decides
-//! only when the tracker looks, and how it is woken.
+//! Inserters whose `scan` takes time have a tracker. At most one thread of each log runs it. The
+//! inserter's `scan` advances the frontier, and threads that need the frontier call `scan` too.
+//! This file decides only when the tracker looks, which means that it calls `scan`, and how it is
+//! woken.
 //!
-//! Owners notify the tracker for each multiple of 2^`shift` bytes that their records cross, after
-//! filling. The tracker looks as long as that much lies behind the frontier; then it watches
-//! `state` for a while, and then sleeps.
+//! After filling a record that crosses a multiple of 2^`shift` bytes, the owner notifies the
+//! tracker. The tracker looks again as long as at least 2^`shift` reserved bytes lie beyond the
+//! frontier. Then it watches `state` for a bounded number of steps, and then sleeps.
 //!
 //! | word | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `state` | owners, the tracker; always by `swap` | both | AcqRel: invariant 2 |
-//! | `stopped` | [`Tracker::stop`] | the tracker | Release; Acquire, and again after each nap |
+//! | `state` | owners and the tracker, always by `swap` | owners, the tracker | AcqRel: invariant 2 |
+//! | `stopped` | [`Tracker::stop`] | the tracker, before each look and after each park | Release; Acquire |
 //! | `thread` | the tracker | the thread that wakes it | under its lock, a leaf latch |
 //!
 //! Invariants:
 //!
 //! 1. No thread waits for the tracker. A thread that waits for the frontier scans again and again
-//!    by itself. So a tracker that sleeps too long, has ended, or never was, costs other threads
-//!    time and nothing else; no commit depends on a wake-up.
-//! 2. All the same, none is lost: what was filled before a notification is found by the tracker,
-//!    unless a hole is in the way. Either the owner's swap or the tracker's to `ASLEEP` is first.
-//!    If the owner's is, the tracker's synchronises with it and the look behind it finds the
-//!    record. If the tracker's is, the owner sees it and unparks.
+//!    by itself. So a tracker that sleeps too long, has ended or was never started only costs other
+//!    threads time. No commit depends on a wake-up of the tracker.
+//! 2. No wake-up is lost: the tracker finds every record that was filled before a notification,
+//!    unless a hole lies below it. Either the owner's swap to `NOTIFIED` or the tracker's swap to
+//!    `ASLEEP` comes first. If the owner's swap is first, the tracker's swap synchronises with it,
+//!    and the look after that finds the record. If the tracker's swap is first, the owner sees
+//!    `ASLEEP` and unparks the tracker.
 //! 3. Without notifications the tracker parks after a bounded number of looks, and has no timer.
 //!    Each return from a park is counted.
 //! 4. After [`Tracker::stop`] the tracker ends, asleep or not, started or not.
 //!
-//! Where this differs from the paper, and why:
+//! Differences from the paper:
 //!
-//! - The paper's worker never rests. An idle log must have no wake-ups, so this one sleeps, and
-//!   owners must wake it. That costs an owner a comparison for each record, and a read-modify-write
-//!   for each 2^`shift` bytes.
-//! - The paper's worker follows each record. Looking at the lists' ends takes their lines from the
-//!   owners each time. So this tracker looks once for each 2^`shift` bytes, and a thread that needs
-//!   the frontier finds the few records behind.
-//! - The paper's flusher reads the frontier that the worker leaves. Here a writing thread looks by
-//!   itself first: a commit need not wait for another thread to be scheduled.
+//! - The paper's worker never sleeps. Here an idle log must have no wake-ups, so the tracker
+//!   sleeps, and owners must wake it. That costs an owner a comparison for each record, and a
+//!   read-modify-write for each 2^`shift` bytes.
+//! - The paper's worker follows each record. But each look at the ends of the lists takes their
+//!   cache lines from the owners. So the tracker looks once for each 2^`shift` bytes, and a thread
+//!   that needs the frontier finds the few records beyond.
+//! - The paper's flusher reads the frontier that the worker leaves. Here a writing thread first
+//!   calls `scan` itself, so a commit need not wait until another thread is scheduled.
 //!
-//! A crash leaves nothing of this behind.
+//! A crash leaves none of this state behind.
 
 use super::mutants::{Built, Mutant};
 use super::{BufferSizes, Inserter, LogBuffer};
@@ -53,22 +55,22 @@ use std::sync::PoisonError;
 
 /// The tracker is awake, and no owner has notified it since it last looked.
 const AWAKE: u32 = 0;
-/// An owner has notified it since then.
+/// An owner has notified the tracker since it last looked.
 const NOTIFIED: u32 = 1;
-/// The tracker sleeps, or is about to.
+/// The tracker sleeps, or is about to sleep.
 const ASLEEP: u32 = 2;
 
-/// Pauses before it sleeps: about as long as a busy log takes to fill what an owner notifies for.
+/// Pauses before the tracker sleeps: about the time in which a busy log fills 2^`shift` bytes.
 const PATIENCE: u32 = if CHECKED { 0 } else { 200 };
 
 /// Outcome of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// To filled bytes.
+    /// The frontier advanced, and many reserved bytes lie beyond it.
     Found,
-    /// To a hole, with much behind it.
+    /// The frontier did not advance: a hole stops it, and many reserved bytes lie beyond it.
     Hole,
-    /// To nothing worth another look.
+    /// Few reserved bytes lie beyond the frontier, so another look is not worth its cost.
     Nothing,
 }
 
@@ -84,9 +86,10 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// For an inserter of a log of these sizes, that looks at `range` bytes at a time.
+    /// Makes the tracker for an inserter that looks at `range` bytes at a time, in a log of these
+    /// sizes.
     pub(super) fn new(sizes: &BufferSizes, range: u64) -> Self {
-        // Several times before the ring is full or appenders have run too far ahead.
+        // Owners notify several times before the ring is full or the run-ahead limit is reached.
         let step = range.min(sizes.ring_bytes as u64 / 8).min(sizes.run_ahead_bytes as u64 / 4);
         Tracker::with_shift(step.ilog2(), Built::default())
     }
@@ -102,7 +105,8 @@ impl Tracker {
         }
     }
 
-    /// The owner has filled `[start, end)` and said so.
+    /// Notifies the tracker if `[start, end)` crosses a boundary. The owner has announced that it
+    /// is filled.
     #[inline]
     pub(super) fn filled(&self, start: u64, end: u64) {
         if start >> self.shift != end >> self.shift {
@@ -141,7 +145,7 @@ impl Tracker {
         *self.lock() = Some(current());
         let mut step = 0;
         while !self.is_stopped() {
-            // Before the look: a notification after this is seen.
+            // Before the look, so that a notification after the look has begun is seen.
             self.state.swap(AWAKE, Ordering::AcqRel);
             match look() {
                 Look::Found => {
@@ -149,7 +153,7 @@ impl Tracker {
                     continue;
                 }
                 Look::Hole if step < PATIENCE => {
-                    // Its owner needs the processor.
+                    // The owner of the hole needs the processor.
                     pause(step);
                     step += 1;
                     continue;
@@ -164,7 +168,7 @@ impl Tracker {
         *self.lock() = None;
     }
 
-    /// Returns whether an owner notified this thread before its patience was over.
+    /// Watches `state` for [`PATIENCE`] pauses. Returns true if an owner notified the tracker.
     fn watch(&self) -> bool {
         for step in 0..PATIENCE {
             if self.state.load(Ordering::Relaxed) == NOTIFIED {
@@ -175,10 +179,10 @@ impl Tracker {
         false
     }
 
-    /// Sleeps until an owner notifies it or the log stops it.
+    /// Sleeps until an owner notifies the tracker or the log stops it.
     fn sleep(&self, look: &mut impl FnMut() -> Look) {
         self.state.swap(ASLEEP, Ordering::AcqRel);
-        // Invariant 2.
+        // A last look after the swap (invariant 2).
         if !self.built.is(Mutant::SleptUnlooked) && look() == Look::Found {
             return;
         }
@@ -198,7 +202,8 @@ impl Tracker {
 }
 
 /// Runs the tracker's thread, for an inserter that needs one, until it is stopped. Calls `found`
-/// when a large part was found filled, and before it rests.
+/// whenever the frontier has advanced by 2^`shift` bytes since the last call, and after any advance
+/// before the tracker waits.
 pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut()) {
     let Some(tracker) = inserter.tracker() else { return };
     let much = 1 << tracker.shift;
@@ -206,7 +211,7 @@ pub fn track(inserter: &dyn Inserter, buffer: &LogBuffer, mut found: impl FnMut(
     let mut told = filled;
     tracker.run(|| {
         let scan = inserter.scan(buffer);
-        // Another thread may have moved it, too.
+        // Another thread may have advanced the frontier too.
         let moved = scan.filled > filled;
         filled = filled.max(scan.filled);
         let behind = scan.cutoff.saturating_sub(filled);

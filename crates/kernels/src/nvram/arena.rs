@@ -1,23 +1,24 @@
-//! Assignment of memory of the heap of `nv_entries` and `nv_logging` to appenders. Nothing of it is
-//! in NVRAM: opening finds it again from the entries (`reopen`).
+//! Assigns memory of the heap of `nv_entries` and `nv_logging` to appenders. This state is not in
+//! NVRAM; the opening of a log computes it from the entries (`reopen`).
 //!
-//! The heap is cut into chunks. A chunk is free, or open in one of the arenas, which fill it from
-//! its beginning, or full. Appenders take an arena for as long as they append one record, each its
-//! own if it is not taken; there are far fewer arenas than sessions may be, so that idle sessions
-//! hold no memory. Any thread. Locks: an arena before `pool`; never two arenas.
+//! The heap is cut into chunks. A chunk is free, open in one of the arenas, or full. An open chunk
+//! is filled from its beginning. An appender takes an arena while it appends one record: its own
+//! arena if that is not taken. There are far fewer arenas than possible sessions, so that idle
+//! sessions hold no memory. Any thread runs this code. A thread takes the lock of an arena before
+//! that of `pool`, and never those of two arenas.
 //!
-//! 1. A place is given to one appender at a time, and in one chunk. An appender that gives it back
-//!    unused still has the arena.
-//! 2. A chunk knows where the last of its records ends, as a position (`until`). It is used again,
-//!    from its beginning, only when the start has reached that: durably, and after the last reader
-//!    that could meet its records (`released`).
-//! 3. `until` is set while the arena is held, and before the record counts as filled; the start
-//!    cannot pass it before.
-//! 4. Appenders leave as many free chunks as they are told. Any appender may take what is left in
-//!    an arena's chunk.
-//! 5. One chunk is the openings' own, for their Restart records: a free one, or if there is none
-//!    the one with most room, which then is the own one of the opening before. No appender puts
-//!    anything there, so that a full log can be opened, to be trimmed then.
+//! 1. A place lies in one chunk, and one appender at a time has it. An appender that gives its
+//!    place back unused still holds the arena.
+//! 2. A chunk stores the highest position at which one of its records ends (`until`). The chunk is
+//!    used again, from its beginning, only when the start of the log has durably reached that
+//!    position and no reader can meet its records any more (`released`).
+//! 3. An appender sets `until` while it holds the arena, and before the record counts as filled. So
+//!    the start of the log cannot pass the record earlier.
+//! 4. Appenders leave the number of free chunks that their caller names. Any appender may use the
+//!    rest of an arena's chunk.
+//! 5. One chunk is reserved for the Restart records of openings: a free chunk, or, if there is
+//!    none, the chunk with most room, which then is that of the previous opening. No appender uses
+//!    this chunk, so a full log can be opened and then trimmed.
 
 use crate::sync_shim::{AtomicU64, Mutex, MutexGuard, Ordering, raise};
 use crossbeam_utils::CachePadded;
@@ -31,9 +32,9 @@ mod checks;
 pub struct Open {
     /// The number of the chunk in the heap.
     pub chunk: u64,
-    /// Bytes that are taken, from its beginning.
+    /// Bytes that are taken, from the beginning of the chunk.
     pub used: u64,
-    /// Position at or below which all its records end.
+    /// Position at or below which all records of the chunk end.
     pub until: u64,
 }
 
@@ -44,11 +45,12 @@ pub struct Arenas {
     pool: Mutex<Pool>,
     chunk_bytes: u64,
     chunks: u64,
-    /// Number of free chunks, a copy of what `pool` has, for threads that only ask. Stored under
-    /// the lock of `pool`.
+    /// Number of free chunks: a copy for threads that do not take the lock of `pool`. Stored under
+    /// that lock.
     free: AtomicU64,
-    /// Up to here records are gone. Stored (Release) by the trimming thread, after the start was
-    /// moved; read (Acquire) before memory is used again.
+    /// Position below which records are trimmed and no longer read. Stored (Release) by the
+    /// trimming thread after it has advanced the start of the log. Read (Acquire) before memory is
+    /// used again.
     released: AtomicU64,
 }
 
@@ -60,11 +62,11 @@ struct Pool {
     own: Option<Open>,
 }
 
-/// There is no free place. Nothing was taken.
+/// Error: there is no free place. Nothing was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
-/// A place in the heap, in one arena.
+/// A place in the heap, with the arena that it was taken from.
 #[derive(Debug)]
 pub struct Allocation<'a> {
     arena: MutexGuard<'a, Option<Open>>,
@@ -73,13 +75,13 @@ pub struct Allocation<'a> {
 }
 
 impl Allocation<'_> {
-    /// Offset in the heap.
+    /// Offset of the place in the heap.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Keeps the place, for a record that ends at this position. Without this call, dropping it
-    /// frees the place.
+    /// Keeps the place for a record that ends at position `until`. If an allocation is dropped
+    /// without this call, its place is free again.
     #[inline]
     pub fn keep(&mut self, until: u64) {
         if let Some(open) = &mut *self.arena {
@@ -90,18 +92,18 @@ impl Allocation<'_> {
 }
 
 impl Arenas {
-    /// Number of arenas for this number of slots: an eighth of the chunks at most.
+    /// Number of arenas for this number of slots: at most an eighth of the number of chunks.
     pub fn count(slots: usize, chunks: u64) -> usize {
         slots.min((chunks / 8).max(1) as usize)
     }
 
-    /// Makes the arenas of a heap whose chunks hold what `used` names, in any order, for a log that
-    /// starts at `start`. All other chunks are free.
+    /// Makes the arenas of a heap for a log that starts at `start`. `used` names the chunks that
+    /// hold records, in any order. All other chunks are free.
     pub fn new(count: usize, chunks: u64, chunk_bytes: u64, mut used: Vec<Open>, start: u64) -> Self {
         let mut taken = vec![false; chunks as usize];
         used.iter().for_each(|open| taken[open.chunk as usize] = true);
         let mut free: Vec<u64> = (0..chunks).rev().filter(|chunk| !taken[*chunk as usize]).collect();
-        // Those with most room go on being filled.
+        // The arenas go on filling the chunks with most room.
         used.sort_by_key(|open| std::cmp::Reverse(open.used));
         let own = match free.pop() {
             Some(chunk) => Some(Open { chunk, used: 0, until: 0 }),
@@ -122,21 +124,21 @@ impl Arenas {
         }
     }
 
-    /// Chunks that appenders may have.
+    /// Number of chunks for appenders.
     pub fn chunks(&self) -> u64 {
         self.chunks - 1
     }
 
-    /// Chunks that are free now.
+    /// Number of chunks that are free now.
     pub fn free(&self) -> u64 {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Returns a place of `bytes`, at most a chunk's, for the one appender of `slot`. `kept`
-    /// returns the number of free chunks that must stay free.
+    /// Returns a place of `bytes` bytes, at most the size of a chunk, for the appender of `slot`.
+    /// `kept` returns the number of chunks that must stay free.
     ///
     /// # Errors
-    /// [`Full`] if there is no such place.
+    /// [`Full`] if there is no place of this size.
     #[inline]
     pub fn place(&self, slot: usize, bytes: u64, kept: impl FnOnce() -> u64) -> Result<Allocation<'_>, Full> {
         let mut arena = self.arena(slot);
@@ -147,7 +149,7 @@ impl Arenas {
         Self::at_end(arena, bytes, self.chunk_bytes)
     }
 
-    /// The slot's own arena, or another if an appender has that.
+    /// Takes the slot's own arena, or another one if an appender holds it.
     #[inline]
     fn arena(&self, slot: usize) -> MutexGuard<'_, Option<Open>> {
         let count = self.arenas.len();
@@ -172,7 +174,8 @@ impl Arenas {
         Ok(Allocation { arena, bytes, at: open.chunk * chunk_bytes + open.used })
     }
 
-    /// Returns whether the arena's chunk has room, if need be by beginning it anew.
+    /// Returns whether the arena's chunk has room. If the chunk is full and all its records are
+    /// trimmed, it is first emptied.
     #[inline]
     fn fits(&self, arena: &mut Option<Open>, bytes: u64) -> bool {
         let Some(open) = arena else { return false };
@@ -186,7 +189,7 @@ impl Arenas {
         open.until <= self.released.load(Ordering::Acquire)
     }
 
-    /// Gives the arena a free chunk, and takes its old one away. Returns whether there was one.
+    /// Replaces the arena's chunk by a free one. Returns false if no free chunk may be taken.
     #[cold]
     fn refill(&self, arena: &mut Option<Open>, kept: u64) -> bool {
         let mut pool = held(&self.pool);
@@ -210,7 +213,7 @@ impl Arenas {
         Err(Full)
     }
 
-    /// Returns a place for a record of an opening that ends at `until`.
+    /// Returns a place for an opening's record that ends at `until`.
     ///
     /// # Errors
     /// [`Full`] if the openings' own chunk has no room left.
@@ -222,7 +225,7 @@ impl Arenas {
         Ok(at)
     }
 
-    /// Returns whether [`Arenas::place`] would have found a place.
+    /// Returns whether [`Arenas::place`] would find a place now.
     pub fn has_place(&self, bytes: u64, kept: u64) -> bool {
         held(&self.pool).free.len() as u64 > kept || self.place_anywhere(bytes).is_ok()
     }
@@ -261,7 +264,7 @@ impl Arenas {
     }
 }
 
-/// A panic while one of these is held leaves nothing half changed.
+/// Locks `mutex`, also after a panic: a panic under one of these locks leaves no half-made change.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,30 +1,31 @@
-//! Persist at commit: a thread that needs to know that something is durable persists what all
-//! threads have filled before it.
+//! Persist at commit: a thread that needs a durable record persists everything that all threads
+//! have filled below it.
 //!
-//! Of `nv_ring` and `nv_entries`, where an append only copies; of `nv_logging` a pass moves the
-//! tail over what appenders persisted. Run by waits, by requests, and by an appender without room,
-//! on their own threads.
+//! In `nv_ring` and `nv_entries`, where an append only copies, a pass persists the copied bytes. In
+//! `nv_logging`, where appenders persist their records, a pass advances the tail over these
+//! records. Threads that wait, request or lack room run passes themselves.
 //!
-//! 1. One thread at a time persists, and moves `written` and `durable`: the one that has the turn.
-//!    A thread that finds the turn taken goes on waiting for the frontier, and tries again. So no
-//!    thread depends on one particular other, and what a pass did not cover the next one does.
-//! 2. Under the turn it reads the durable frontier, and then the filled one (Acquire), whose
-//!    Release came after the copies of all appenders below. So all stores below happened before it
-//!    writes their lines back, for a write-back of a region follows the thread's earlier loads on
-//!    every processor (`device/nvram/cache.rs`). A fence ends only its own thread's write-backs: it
-//!    writes back itself what others have stored.
-//! 3. The frontiers move after the fence, and only where the memory has not crashed: what is below
-//!    the durable frontier is persisted, whichever thread reads it.
-//! 4. What is above the durable frontier is not trimmed. So what a pass reads and writes belongs to
-//!    no other thread until the pass has moved the frontier.
+//! 1. Only the thread that has the turn persists, and advances `written` and `durable`. A thread
+//!    that finds the turn taken goes on waiting for the frontier, and tries again. So no thread
+//!    depends on one particular other thread, and the next pass covers what a pass did not.
+//! 2. With the turn a thread reads the durable frontier, and then the filled frontier (Acquire).
+//!    The Release of the filled frontier came after the copies of all appenders below it. So all
+//!    stores below it happened before the thread writes their lines back, because a write-back of a
+//!    region follows the thread's earlier loads on every processor (`device/nvram/cache.rs`). A
+//!    fence waits only for write-backs of its own thread, so the thread itself writes back what
+//!    other threads have stored.
+//! 3. The frontiers advance after the fence, and only if the memory has not crashed. So everything
+//!    below the durable frontier is persisted, whichever thread reads it.
+//! 4. Records above the durable frontier are not trimmed. So no other thread owns the memory that a
+//!    pass reads and writes, until the pass has advanced the frontier.
 //!
-//! A crash within a pass leaves any words of what it was writing back: records whole or torn,
-//! entries set or not. The log ends before the first that is not whole; none of them was
-//! acknowledged.
+//! A crash during a pass persists any of the words that the pass was writing back: whole or torn
+//! records, and entries that are set or not. The log then ends before the first record that is not
+//! whole. None of these records was acknowledged.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `taken` | the thread that takes the turn and gives it back | the same | Acquire to Release: it sees the frontiers as the one before left them |
+//! | `taken` | the thread that takes the turn and gives it back | threads that want the turn | Release when given back, Acquire when taken: a thread sees the frontiers as the previous holder left them |
 
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;
@@ -40,7 +41,7 @@ pub struct Committer {
     taken: CachePadded<AtomicBool>,
 }
 
-/// The turn, given back when it is dropped.
+/// The turn. Dropping it gives the turn back.
 struct Turn<'a>(&'a AtomicBool);
 
 impl Drop for Turn<'_> {
@@ -61,15 +62,16 @@ impl Committer {
         Committer { taken: CachePadded::new(AtomicBool::new(false)) }
     }
 
-    /// Returns whether another thread has the turn. Then the caller can only wait for it.
+    /// Returns whether another thread has the turn. If so, the caller can only wait for the
+    /// frontier.
     #[inline]
     pub fn is_taken(&self) -> bool {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Persists what is filled and not durable, by `persist`, and then advances the durable
-    /// frontier. `persist` returns whether it did. If another thread has the turn, `pass` does
-    /// nothing.
+    /// Calls `persist` with the range that is filled and not durable, and then advances the durable
+    /// frontier. `persist` returns whether it has persisted the range. If another thread has the
+    /// turn, `pass` does nothing.
     pub fn pass(&self, frontiers: &Frontiers, persist: impl FnOnce(Lsn, Lsn) -> bool) {
         if self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return;

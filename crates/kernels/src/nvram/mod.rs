@@ -1,10 +1,10 @@
-//! The shared state of logs in NVRAM that is not in NVRAM itself, and needs no device: both are
-//! found again by opening.
+//! The shared state of logs in NVRAM that is in ordinary memory and needs no device. The opening of
+//! a log computes it again.
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`arena`] | who has which memory of the heap of `nv_entries` and `nv_logging` |
-//! | [`commit`] | who persists what is filled, of `nv_ring`, `nv_entries` and `nv_logging` |
+//! | [`arena`] | the assignment of heap memory to appenders of `nv_entries` and `nv_logging` |
+//! | [`commit`] | passes that persist filled records of `nv_ring`, `nv_entries` and `nv_logging` |
 
 pub mod arena;
 pub mod commit;

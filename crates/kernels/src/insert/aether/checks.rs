@@ -1,9 +1,9 @@
-//! The designs under the checkers: no two threads' bytes overlap, `filled` passes them in order and
-//! after they were copied, no thread waits for ever, and a group that is refused leaves nothing
+//! The designs under the checkers. The bytes of two threads never overlap, `filled` passes bytes in
+//! order and after they were copied, no thread waits for ever, and a refused group leaves no state
 //! behind.
 //!
-//! One unit is one "byte"; each position has a plain cell that its owner writes and a thread that
-//! reads `filled` reads.
+//! One unit is one "byte". Each position has a plain cell. The owner of the position writes the
+//! cell, and a thread that has read `filled` reads the cells below it.
 
 use super::super::mutants::Built;
 use super::*;
@@ -19,8 +19,7 @@ struct Log {
     reserved: AtomicU64,
     filled: AtomicU64,
     limit: u64,
-    /// Written by the thread that advances `filled`: two at once, or without an edge between them,
-    /// are a race.
+    /// Written by each thread that advances `filled`. Two unordered advances are a data race.
     turn: PlainAccess,
     cells: [(PlainAccess, Cell<bool>); CELLS],
 }
@@ -101,12 +100,12 @@ impl<O: Order> Model<O> {
     }
 }
 
-/// An array of one slot, and as few spare ones as there can be.
+/// An array of one slot, with one spare slot, the minimum.
 fn slots(built: Built) -> Option<Slots> {
     Some(Slots::new(1, 2, 2, built))
 }
 
-/// Two threads append once each while a third looks.
+/// Two threads append once each while this thread looks.
 fn two_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
     let threads = [0, 1].map(|session| {
         let model = model.clone();
@@ -118,7 +117,7 @@ fn two_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
     assert_eq!(model.log.look(), 2, "everything is filled in the end");
 }
 
-/// Two threads find the latch taken, as if by a third: they form a group, or two.
+/// Two threads find the latch taken, and form one group or two. `expected` appends succeed.
 fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expected: u64) {
     model.aether.latch.take();
     let threads = [0, 1].map(|session| {
@@ -126,7 +125,7 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
         spawn(move || model.append(session))
     });
     model.aether.latch.give();
-    // Looking in between: joining the other thread orders what it did by itself.
+    // Look between the joins, because a join itself orders what the joined thread did.
     let done = threads.map(|thread| {
         let done = thread.join().expect("appender");
         model.log.look();
@@ -134,7 +133,7 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
     });
     assert_eq!(done.iter().filter(|done| **done).count() as u64, expected);
     assert_eq!(model.log.look(), expected, "everything is filled in the end");
-    // The slots and the order are as good as new.
+    // The slots and the order can be used again.
     if expected < model.log.limit {
         assert!(model.append(0));
         assert_eq!(model.log.look(), expected + 1);
@@ -142,7 +141,8 @@ fn a_group_forms<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>, expect
 }
 
 /// A slow owner holds the first of two nodes while another thread takes the second and then needs a
-/// third. It must not hold the latch while it waits, so that a thread that needs no node gets it.
+/// third. That thread must not hold the latch while it waits, so that a thread that needs no node
+/// gets the latch.
 fn a_wait_for_a_node_leaves_the_latch(model: &Arc<Model<ReleaseQueue>>) {
     model.aether.latch.take();
     let slow = model.aether.reserve(&model.log, 1).expect("there is room");
@@ -158,7 +158,7 @@ fn a_wait_for_a_node_leaves_the_latch(model: &Arc<Model<ReleaseQueue>>) {
     assert_eq!(model.log.look(), 3, "everything is filled in the end");
 }
 
-/// Three threads append, the first of them before the others begin.
+/// Three threads append, one of them this one.
 fn three_append<O: Order + Send + Sync + 'static>(model: &Arc<Model<O>>) {
     let threads = [0, 1].map(|session| {
         let model = model.clone();
@@ -183,7 +183,7 @@ fn hybrid(limit: u64, built: Built) -> Arc<Model<InTurn>> {
     Model::new(limit, slots(built), InTurn { built }, built)
 }
 
-/// With `keeps` of 1 no thread delegates.
+/// A model of CDME. If `keeps` is 1, no thread delegates.
 fn delegated(keeps: u64, built: Built) -> Arc<Model<ReleaseQueue>> {
     Model::new(3, None, ReleaseQueue::new(2, keeps, built), built)
 }
@@ -191,28 +191,29 @@ fn delegated(keeps: u64, built: Built) -> Arc<Model<ReleaseQueue>> {
 const SOUND: fn() -> Built = Built::default;
 
 checked!(
-    /// C: a group's total is reserved, and the last of it passes it on.
+    /// C: a leader reserves the group's total, and the last member releases it.
     loom_consolidated_a_group_forms explore_consolidated_a_group_forms miri_consolidated_a_group_forms,
     Some(2),
     || a_group_forms(&consolidated(3, SOUND()), 2)
 );
 
 checked!(
-    /// C: a group of two is refused where one has room: one gets in, the other is told.
+    /// C: a group of two is refused because there is room for one. One member gets the room, and
+    /// the other is refused.
     loom_consolidated_a_group_is_refused explore_consolidated_a_group_is_refused miri_consolidated_a_group_is_refused,
     Some(1),
     || a_group_forms(&consolidated(1, SOUND()), 1)
 );
 
 checked!(
-    /// C: with the latch free at first.
+    /// C: the latch is free at first.
     loom_consolidated_two_append explore_consolidated_two_append miri_consolidated_two_append,
     Some(2),
     || two_append(&consolidated(3, SOUND()))
 );
 
 checked!(
-    /// C: groups have room for one: the second thread probes until the full slot is replaced.
+    /// C: a group has room for one thread. The second thread tries until the full slot is replaced.
     loom_consolidated_a_full_group_is_passed explore_consolidated_a_full_group_is_passed miri_consolidated_a_full_group_is_passed,
     Some(1),
     || {
@@ -236,14 +237,14 @@ checked!(
 );
 
 checked!(
-    /// CDME: a range is left to the owner before, or not.
+    /// CDME: an owner delegates its range to the previous owner, or does not.
     loom_delegated_two_append explore_delegated_two_append miri_delegated_two_append,
     Some(2),
     || two_append(&delegated(u64::MAX, SOUND()))
 );
 
 checked!(
-    /// CDME: ranges are left to the owner before, around a circle of two nodes.
+    /// CDME: owners delegate in a queue of two nodes, whose nodes are used again.
     loom_delegated_three_append explore_delegated_three_append miri_delegated_three_append,
     Some(1),
     || three_append(&delegated(u64::MAX, SOUND()))
@@ -257,14 +258,14 @@ checked!(
 );
 
 checked!(
-    /// CDME: owners that keep their nodes wait for their turn.
+    /// CDME: owners that do not delegate wait for their turn.
     loom_delegated_keepers_wait explore_delegated_keepers_wait miri_delegated_keepers_wait,
     Some(2),
     || two_append(&delegated(1, SOUND()))
 );
 
 checked!(
-    /// CDME: a group's range is left by its last member.
+    /// CDME: the last member of a group delegates the group's range.
     loom_delegated_a_group_forms explore_delegated_a_group_forms miri_delegated_a_group_forms,
     Some(1),
     || {

@@ -1,13 +1,12 @@
-//! A latch that one thread may take and another may give back: the last of a group need not be its
-//! leader.
+//! A latch that one thread may take and another may give back, because the last member of a group
+//! need not be its leader.
 //!
 //! | word | written by | ordering, and its partner |
 //! |---|---|---|
-//! | `held` | the thread that takes it (compare-and-swap) or gives it back | Release when given
-//! back; Acquire when taken |
+//! | `held` | the thread that takes it (compare-and-swap) or gives it back | Release when given back; Acquire when taken |
 //!
-//! Waiting spins for a moment, then yields, then sleeps by turns (`sync_shim::pause`): never
-//! without bound, so that a holder who was preempted gets the processor.
+//! A waiting thread first spins, then yields, then sleeps for short times (`sync_shim::pause`). It
+//! does not spin on, so a preempted holder of the latch gets the processor.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicBool, Ordering, pause};
@@ -31,14 +30,14 @@ impl Latch {
         Latch { held: CachePadded::new(AtomicBool::new(false)), built }
     }
 
-    /// Takes it if it is free.
+    /// Takes the latch if it is free. Returns whether it did.
     #[inline]
     pub(crate) fn try_take(&self) -> bool {
         !self.held.load(Ordering::Relaxed)
             && self.held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Waits for it.
+    /// Takes the latch, and waits for it if necessary.
     #[inline]
     pub(crate) fn take(&self) {
         let mut step = 0;
@@ -48,7 +47,7 @@ impl Latch {
         }
     }
 
-    /// Gives it back; any thread, once for each taking.
+    /// Gives the latch back. Any thread may call this, once for each time that the latch was taken.
     #[inline]
     pub(crate) fn give(&self) {
         self.held.store(false, self.built.order(Mutant::RelaxedLatch, Ordering::Release));

@@ -1,35 +1,34 @@
-//! Aether's log buffers (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki: PVLDB 2010; sections 5
-//! and A.1 to A.4), in pieces.
+//! The parts of Aether's log buffers (Johnson, Pandis, Stoica, Athanassoulis, Ailamaki: PVLDB 2010;
+//! sections 5 and A.1 to A.4).
 //!
-//! One latch guards the end of the log. The designs differ in two ways, and are put together from
-//! these:
+//! One latch guards the end of the log. The designs differ in two ways:
 //!
 //! | | where contenders for the latch go | how ranges become filled |
 //! |---|---|---|
-//! | `consolidated` (C) | they form a group in a slot ([`slots`]) | under the latch, by the last of the group |
-//! | `decoupled` (D) | they wait for the latch | in turn: each waits for the range before it ([`order`]) |
+//! | `consolidated` (C) | they form a group in a slot ([`slots`]) | the last member of the group advances `filled` under the latch |
+//! | `decoupled` (D) | they wait for the latch | in turn: each owner waits for the previous range ([`order`]) |
 //! | `hybrid` (CD) | as C | as D |
-//! | `delegated` (CDME) | as C | in turn; a range may be left to the owner of the one before
-//! ([`queue`]) |
+//! | `delegated` (CDME) | as C | in turn; an owner may leave its range to the owner of the previous range ([`queue`]) |
 //!
-//! Run by every appending thread. Invariants:
+//! Every appending thread runs this code. Invariants:
 //!
-//! 1. `reserved` is changed only under the latch, after admission for exactly the bytes that are
-//!    reserved.
-//! 2. `filled` is advanced by one thread at a time, from the start of a range to its end, after all
-//!    of it was copied. So it needs no search, and the advance is a plain store.
-//! 3. A thread that waits inside a reservation waits only for ranges below its own, whose owners
-//!    wait for nothing else: the lowest owner never waits.
+//! 1. A thread changes `reserved` only under the latch, after admission for exactly the bytes that
+//!    it reserves.
+//! 2. One thread at a time advances `filled`, from the start of a range to its end, after the whole
+//!    range was copied. So no thread searches for the frontier, and the advance is a plain store.
+//! 3. A thread that owns a range waits only for ranges below its own. So the owner of the lowest
+//!    range never waits.
 //!
-//! Where the paper leaves something open, or this code differs:
+//! Differences from the paper, and points that the paper leaves open:
 //!
-//! - The paper waits for buffer space under the mutex. Here no thread waits there. A reservation
-//!   that is not admitted is refused, and a group that is refused dissolves, because its total may
-//!   not fit where a member's own bytes would. Each member then asks for itself, once, and gets
-//!   `Stalled` if that is refused too. Records that may use the reserve form no groups.
-//! - Its slots are chosen at random; here by the session's number, and by turns from there.
-//! - It lets a group grow without bound; here to an eighth of the ring, which any record fits: a
-//!   larger group would often be refused.
+//! - The paper waits for buffer space under the mutex. Here no thread waits under the latch. A
+//!   reservation that is not admitted is refused. A refused group dissolves, because a member's own
+//!   bytes may fit where the group's total does not. Each member then asks once for itself, and
+//!   gets `Stalled` if it is refused too. Records that may use the reserve form no groups.
+//! - The paper's threads choose a slot at random. Here a thread begins with the slot of its
+//!   session's number, and tries the slots after it in turn.
+//! - The paper's groups have no maximum size. Here a group has at most an eighth of the ring, which
+//!   any record fits, because a larger group would often be refused.
 
 mod latch;
 mod order;
@@ -55,17 +54,18 @@ use crate::lsn::Lsn;
 use crate::sync_shim::pause;
 use std::fmt::Debug;
 
-/// The log as the algorithms use it; implemented by the log, and by small models in tests.
+/// The log as the algorithms see it. The log implements this trait, and so do small models in
+/// tests.
 pub(super) trait BufferAccess {
-    /// Reserves, if admitted; returns the start. Called under the latch only.
+    /// Reserves `bytes` if they are admitted. Returns the start. Called only under the latch.
     fn reserve(&self, bytes: u64) -> Result<u64, Stalled>;
-    /// Up to where the log is filled (Acquire).
+    /// The filled frontier (Acquire).
     fn filled(&self) -> u64;
-    /// The log is filled up to here (Release). By one thread at a time, in order.
+    /// Advances the filled frontier to `to` (Release). Called by one thread at a time, in order.
     fn advance_filled(&self, to: u64);
 }
 
-/// A reserved range, and its place in the order of release.
+/// A reserved range, and its ticket in the order of release.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Range {
     start: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Range {
     ticket: u64,
 }
 
-/// A design, put together.
+/// A design: a latch, slots for groups or none, and an order of release.
 #[derive(Debug)]
 pub(super) struct Aether<O> {
     latch: Latch,
@@ -88,7 +88,7 @@ impl<O: Order> Aether<O> {
         Aether { latch: Latch::new(built), slots, order, built }
     }
 
-    /// Reserves `bytes`, calls `fill` with their start, once, and gives them back filled.
+    /// Reserves `bytes`, calls `fill` once with their start, and releases them as filled.
     pub(super) fn reserve_and_fill(
         &self,
         buffer: &impl BufferAccess,
@@ -112,14 +112,15 @@ impl<O: Order> Aether<O> {
         Ok(range.start)
     }
 
-    /// Holding the latch, which is given back while the order has no room.
+    /// Waits until the order has room. The caller holds the latch, which this thread gives back
+    /// while it waits.
     fn wait_for_room(&self) {
         let keeps = self.built.is(Mutant::WaitedUnderLatch);
         while !self.order.has_room() {
             if !keeps {
                 self.latch.give();
             }
-            // Another thread may enter meanwhile, so the caller looks again with the latch.
+            // Another thread may enter meanwhile, so this thread checks again with the latch.
             let mut step = 0;
             while !self.order.has_room() {
                 pause(step);
@@ -131,7 +132,8 @@ impl<O: Order> Aether<O> {
         }
     }
 
-    /// Holding the latch, which is given back unless the order keeps it.
+    /// Reserves a range. The caller holds the latch; this call gives it back, unless the order
+    /// keeps it until the release.
     fn reserve(&self, buffer: &impl BufferAccess, bytes: u64) -> Result<Range, Stalled> {
         self.wait_for_room();
         match buffer.reserve(bytes) {
@@ -146,7 +148,7 @@ impl<O: Order> Aether<O> {
         }
     }
 
-    /// None if the group was not admitted.
+    /// Inserts a record as a member of a group. Returns `None` if the group was not admitted.
     fn insert_in_group(
         &self,
         slots: &Slots,
@@ -179,7 +181,7 @@ impl<O: Order> Aether<O> {
     }
 }
 
-/// The log itself, for a record so admitted.
+/// The log itself, for records of one class.
 struct OnBuffer<'a> {
     buffer: &'a LogBuffer,
     class: AppendClass,
@@ -202,10 +204,10 @@ impl BufferAccess for OnBuffer<'_> {
     }
 }
 
-/// `open` slots in which groups form.
+/// Makes `open` slots in which groups form.
 pub(super) fn slots(open: usize, sizes: &BufferSizes) -> Slots {
-    // Each slot that is not in the array is being used by a thread at least; beyond these many,
-    // leaders wait for one.
+    // Slots beyond those in the array. At least one thread uses each slot that is neither in the
+    // array nor free. If all of these slots are in use, leaders wait for one.
     const SPARE: usize = 64;
     let most = (sizes.ring_bytes / 8) as u64;
     Slots::new(open, open + SPARE, most, Built::default())
@@ -226,14 +228,14 @@ impl<O: Order + Send + Sync + Debug> Inserter for Aether<O> {
         let may_group = class == AppendClass::Normal;
         let start = self.reserve_and_fill(&OnBuffer { buffer, class }, slot, bytes, may_group, |start| {
             // SAFETY: `[start, start + bytes)` was reserved for this thread alone (rule 1 of the
-            // ring): under the latch, and a group's members divide theirs by their offsets.
-            // Admission let exactly that in (rule 3 of the ring).
+            // ring): the reservation was made under the latch, and the members of a group divide it
+            // by their offsets. Admission let exactly the reserved bytes in (rule 3 of the ring).
             unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))
     }
 
-    /// The frontier is advanced by the owners themselves: there is nothing to find.
+    /// Reads the frontiers: owners advance `filled` themselves, so there is nothing to find.
     fn scan(&self, buffer: &LogBuffer) -> Scan {
         let cutoff = buffer.frontiers.reserved().get();
         Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }

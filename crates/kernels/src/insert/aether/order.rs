@@ -8,22 +8,22 @@ use super::latch::Latch;
 use super::{BufferAccess, Range};
 use crate::sync_shim::pause;
 
-/// A way to keep the order.
+/// A way to keep this order.
 pub trait Order {
-    /// Before the reservation: whether the range can enter. Only with the latch that stays so;
-    /// without it a thread waits until it looks so.
+    /// Returns whether another range can enter. Called before the reservation. A true result stays
+    /// true only while the caller holds the latch.
     fn has_room(&self) -> bool {
         true
     }
-    /// Under the latch, after a reservation that ends at `end`. Gives the latch back, or keeps it
-    /// for [`Order::release`].
+    /// Enters a reservation that ends at `end`, and returns its ticket. Called under the latch,
+    /// which the call gives back or keeps for [`Order::release`].
     fn enter(&self, latch: &Latch, end: u64) -> u64;
-    /// The range has been copied.
+    /// Releases a range that has been copied.
     fn release(&self, buffer: &impl BufferAccess, latch: &Latch, range: Range);
 }
 
-/// The latch is held until the range is filled (Algorithms 1 and 2), so there is one range at a
-/// time.
+/// A thread holds the latch until its range is filled (Algorithms 1 and 2), so there is one range
+/// at a time.
 #[derive(Debug)]
 pub struct UnderLatch;
 
@@ -38,13 +38,13 @@ impl Order for UnderLatch {
     }
 }
 
-/// Each thread waits for the range before its own (Algorithm 3). The frontier `filled` tells whose
-/// turn it is.
+/// Each thread waits for the previous range (Algorithm 3). The turn is that of the range that
+/// starts at `filled`.
 ///
-/// A thread reads its own start in `filled` with Acquire and then stores its end with Release, so
-/// all bytes that others have copied before are passed on. When threads outnumber cores, the wait
-/// yields many times before it sleeps: all threads behind a sleeping one wait for it. A queue of
-/// sleeping threads took 0.1 ms a record where one of yielding threads took 0.2 us.
+/// A thread reads its own start from `filled` with Acquire and then stores its end with Release. So
+/// it passes on all bytes that earlier threads have copied. When threads outnumber cores, the wait
+/// yields many times before it sleeps, because all threads behind a sleeping one wait for it. A
+/// queue of sleeping threads took 0.1 ms for each record; a queue of yielding threads took 0.2 us.
 #[derive(Debug, Default)]
 pub struct InTurn {
     pub(super) built: Built,

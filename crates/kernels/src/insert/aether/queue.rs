@@ -1,37 +1,37 @@
-//! The release queue of CDME (Aether, Algorithm 4 and A.3): a range may be left to the owner of the
-//! one before it.
+//! The release queue of CDME (Aether, Algorithm 4 and A.3): an owner may leave its range to the
+//! owner of the previous range.
 //!
-//! The paper uses linked nodes after Scott's abortable queue lock. Ranges enter in the order of
-//! their positions, under the latch, so a circle of nodes numbered by tickets does the same without
-//! a list: the successor of ticket `k` is `k + 1`, come or not.
+//! The paper uses linked nodes after Scott's abortable queue lock. Here ranges enter in the order
+//! of their positions, under the latch. So a circular array of nodes, numbered by tickets, replaces
+//! the list: the successor of ticket `k` is `k + 1`, whether it has entered or not.
 //!
-//! Each node is one word, a ticket and its state:
+//! The word of a node is a ticket and its state:
 //!
 //! | state | meaning | next state, and the thread that changes it |
 //! |---|---|---|
-//! | VACANT | ticket `k` is not taken | WAITING: an entering thread; GRANTED: the owner before, when it leaves |
-//! | WAITING | entered; something before it is not released | DELEGATED: its owner, after copying; GRANTED: the owner before |
-//! | GRANTED | everything before it is released | VACANT for `k + nodes`: its owner, having released it |
-//! | DELEGATED | copied and left to the owner before | GRANTED: that owner, who goes on with this one |
+//! | VACANT | ticket `k` is not taken | WAITING: an entering thread; GRANTED: the previous owner, when it leaves |
+//! | WAITING | entered; an earlier range is not released | DELEGATED: the node's owner, after copying; GRANTED: the previous owner |
+//! | GRANTED | all earlier ranges are released | VACANT for `k + nodes`: the thread that has released the range |
+//! | DELEGATED | copied and left to the previous owner | GRANTED: the previous owner, which then releases this range too |
 //!
 //! Invariants:
 //!
-//! 1. Exactly one ticket that is not released is granted, or will be by the thread that is
-//!    releasing: the lowest. So `filled` is stored by one thread at a time, in order.
-//! 2. WAITING is left by a compare-and-swap of its owner or a swap of the one before, never by
-//!    both: either the owner has delegated and the other goes on, or the owner was granted and
-//!    releases.
+//! 1. Of the tickets that are not released exactly one is granted, or is about to be granted by the
+//!    thread that is releasing: the lowest. So one thread at a time stores `filled`, in order.
+//! 2. Either the owner ends WAITING by a compare-and-swap, or the previous owner does by a swap. In
+//!    the first case the owner has delegated, and the previous owner releases the range. In the
+//!    second case the owner was granted, and releases the range itself.
 //! 3. A node is vacant for `k + nodes` only after `k` was released. A thread whose node is not
-//!    vacant waits before it reserves, without the latch, so that no other thread waits behind it
-//!    for anything but the node.
+//!    vacant waits before it reserves. It waits without the latch, so that it does not block
+//!    threads that need no node.
 //!
-//! The paper's list has no length. A log's circle has more nodes than its run-ahead limit admits
-//! ranges ([`ReleaseQueue::for_run_ahead`]): there the wait of rule 3 does not occur, and admission
-//! limits how far a slow owner lets others go.
+//! The paper's list has no maximum length. The array of a log has more nodes than there can be
+//! ranges within the run-ahead limit ([`ReleaseQueue::for_run_ahead`]). So the wait of rule 3 does
+//! not occur in a log: admission bounds how far other threads get ahead of a slow owner.
 //!
-//! One in [`KEEPS`] owners does not delegate and waits for its turn, so that no thread releases for
-//! others without end (the treadmill). The paper draws that at random; here it follows from a hash
-//! of the ticket.
+//! One in [`KEEPS`] owners does not delegate and waits for its turn, so that no thread releases
+//! ranges of other threads without end (the paper's treadmill). The paper chooses these owners at
+//! random; here a hash of the ticket chooses them.
 
 use super::super::mutants::{Built, Mutant};
 use super::latch::Latch;
@@ -45,7 +45,7 @@ const WAITING: u64 = 1;
 const GRANTED: u64 = 2;
 const DELEGATED: u64 = 3;
 
-/// The paper's 32.
+/// One owner in this number does not delegate, as in the paper.
 pub const KEEPS: u64 = 32;
 
 #[inline]
@@ -55,11 +55,11 @@ fn word(ticket: u64, state: u64) -> u64 {
 
 #[derive(Debug)]
 struct Node {
-    // By the owner, the entering thread and the owner before: see the table. Read-modify-writes are
-    // AcqRel: what was copied goes with a delegation, the order of `filled` with a grant.
+    // Written by the threads of the table. Read-modify-writes are AcqRel: a delegation publishes
+    // the owner's copy, and a grant passes on the order of the stores to `filled`.
     word: AtomicU64,
-    // Written under the latch by the thread that enters; read by the thread that releases, after
-    // the owner's delegation or its own entering.
+    // End of the range. Written under the latch by the thread that enters. Read by the thread that
+    // releases the range, which is the owner, or has seen the owner's delegation.
     end: AtomicU64,
 }
 
@@ -69,12 +69,13 @@ impl Node {
     }
 }
 
-/// Nodes of two cache lines, which processors fetch together.
+/// Number of nodes in two cache lines, because processors fetch two lines together.
 const BESIDE: usize = 8;
-/// 16 MiB of nodes: enough for a run-ahead limit of 48 MiB.
+/// Maximum number of nodes: 16 MiB, which is enough for a run-ahead limit of 48 MiB.
 const NODES_MAX: usize = 1 << 20;
 
-/// Index of a ticket's node among `nodes`: neighbours in time are `1 << spread` places apart.
+/// Returns the index of a ticket's node among `nodes`. The nodes of consecutive tickets are `1 <<
+/// spread` places apart.
 #[inline]
 fn place_of(ticket: u64, nodes: usize, spread: u32) -> usize {
     let at = ticket as usize & (nodes - 1);
@@ -85,12 +86,12 @@ fn place_of(ticket: u64, nodes: usize, spread: u32) -> usize {
 /// See the head of this file.
 #[derive(Debug)]
 pub struct ReleaseQueue {
-    /// A power of two of them. Consecutive tickets are [`BESIDE`] nodes apart, if there are that
-    /// many: on lines of their own.
+    /// The nodes; their number is a power of two. If there are enough nodes, those of consecutive
+    /// tickets are [`BESIDE`] places apart, and so on different cache lines.
     nodes: Box<[Node]>,
-    /// Distance of neighbours, as a power of two.
+    /// Binary logarithm of the distance between the nodes of consecutive tickets.
     spread: u32,
-    /// The next ticket. Under the latch only.
+    /// The next ticket. Accessed only under the latch.
     next: CachePadded<AtomicU64>,
     keeps: u64,
     built: Built,
@@ -100,12 +101,14 @@ impl ReleaseQueue {
     /// Makes a queue for a log in which ranges of at least `least` bytes lie within `run_ahead`
     /// bytes of the filled frontier when another range enters.
     pub fn for_run_ahead(run_ahead: usize, least: usize) -> Self {
-        // One more is entering, and one more may be released but not vacant yet.
+        // Two more nodes: one range is entering, and the node of one released range may not be
+        // vacant yet.
         let nodes = (run_ahead / least + 2).next_power_of_two().min(NODES_MAX);
         ReleaseQueue::new(nodes, KEEPS, Built::default())
     }
 
-    /// Makes a circle of `nodes`, a power of two from 2. One owner in `keeps` waits for its turn.
+    /// Makes a queue of `nodes` nodes, a power of two and at least 2. One owner in `keeps` waits
+    /// for its turn.
     pub fn new(nodes: usize, keeps: u64, built: Built) -> Self {
         assert!(nodes >= 2 && nodes.is_power_of_two() && keeps > 0, "a node and its successor differ");
         let spread = if nodes > BESIDE * BESIDE { BESIDE.trailing_zeros() } else { 0 };
@@ -125,7 +128,7 @@ impl ReleaseQueue {
         (ticket.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).is_multiple_of(self.keeps)
     }
 
-    /// Returns whether the ticket was left to the owner before it.
+    /// Tries to delegate `ticket` to the previous owner. Returns whether it did.
     fn delegates(&self, ticket: u64) -> bool {
         if self.keeps(ticket) {
             return false;
@@ -143,7 +146,7 @@ impl ReleaseQueue {
         word_of.compare_exchange(waiting, delegated, success, Ordering::Acquire).is_ok()
     }
 
-    /// Grants `ticket`. Returns whether its owner has left it to the caller.
+    /// Grants `ticket`. Returns true if the owner of `ticket` has delegated it to the caller.
     fn grant(&self, ticket: u64) -> bool {
         let old = self.node(ticket).word.swap(word(ticket, GRANTED), Ordering::AcqRel);
         old == word(ticket, DELEGATED)
@@ -161,8 +164,8 @@ impl Order for ReleaseQueue {
         let ticket = self.next.load(Ordering::Relaxed);
         let node = self.node(ticket);
         node.end.store(end, Ordering::Relaxed);
-        // Fails if the owner before has left meanwhile, or had when this was vacant: then it is
-        // granted already.
+        // The exchange fails if the previous owner has already left: then the ticket is granted
+        // already.
         let _entered = node.word.compare_exchange(
             word(ticket, VACANT),
             word(ticket, WAITING),

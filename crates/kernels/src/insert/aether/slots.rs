@@ -1,31 +1,32 @@
-//! The consolidation array (Aether, Algorithm 5 and Figure 10): threads that cannot have the latch
+//! The consolidation array (Aether, Algorithm 5 and Figure 10): threads that find the latch taken
 //! form a group.
 //!
-//! The array holds the numbers of open slots; the pool holds all slots. A slot is one word, a state
+//! The array holds the numbers of open slots; the pool holds all slots. A slot's word is a state
 //! and a count of bytes:
 //!
 //! | state | count | next state, and the thread that changes it |
 //! |---|---|---|
-//! | FREE | 0 | OPEN: a leader that puts it into the array, under the latch |
-//! | OPEN | the group's bytes so far | the same with more: a joining thread; PENDING: the leader, under the latch |
-//! | PENDING | 0 | COPYING: the leader, having reserved, or been refused |
-//! | COPYING | bytes of members that have not left | less: a leaving thread; with 0 it is DONE |
-//! | DONE | 0 | FREE: the last to leave |
+//! | FREE | 0 | OPEN: a leader that puts the slot into the array, under the latch |
+//! | OPEN | the group's bytes so far | OPEN with more bytes: a joining thread; PENDING: the leader, under the latch |
+//! | PENDING | 0 | COPYING: the leader, after it has reserved or was refused |
+//! | COPYING | bytes of members that have not left | COPYING with fewer bytes: a leaving thread; with 0 bytes the slot is DONE |
+//! | DONE | 0 | FREE: the last member to leave |
 //!
-//! The member that found a count of 0 leads. Invariants:
+//! The member that finds a count of 0 leads. Invariants:
 //!
-//! 1. Joining and closing are read-modify-writes of one word: the total that the leader reserves is
-//!    the sum of exactly those who joined, and a member's offset is what had been joined before it.
-//! 2. `start`, `end` and `ticket` are written between PENDING and COPYING (Release), and read after
-//!    COPYING was seen (Acquire).
-//! 3. A slot is FREE only after all members have left (their subtractions are AcqRel, so the last
-//!    one sees every copy).
+//! 1. Joining and closing are read-modify-writes of one word. So the total that the leader reserves
+//!    is exactly the sum of the members' bytes, and a member's offset is the sum of the bytes of
+//!    the members that joined before it.
+//! 2. The leader writes `start`, `end` and `ticket` between PENDING and COPYING (Release). Members
+//!    read them after they have seen COPYING (Acquire).
+//! 3. A slot is FREE only after all members have left. Their subtractions are AcqRel, so the last
+//!    member sees every copy.
 //!
-//! The paper's text sets a fresh slot to OPEN before the array shows it and never sets the array
-//! index in it. A thread that had read the same slot's number in an earlier life may so join, and
-//! lead, a slot that is not in the array yet. That is harmless here: `place` is written before
-//! OPEN, and the leader does nothing with it before it holds the latch, which the replacing one
-//! still has.
+//! The paper sets a new slot to OPEN before it is in the array, and never sets the array index in
+//! the slot. So a thread that has read the number of this slot during an earlier use may join, and
+//! lead, a slot that is not in the array yet. Here that is harmless: `place` is written before
+//! OPEN, and a leader uses `place` only after it has got the latch, which the replacing leader
+//! holds until the slot is in the array.
 
 use super::super::mutants::{Built, Mutant};
 use super::Range;
@@ -37,7 +38,7 @@ const FREE: u64 = 0;
 const OPEN: u64 = 1 << 61;
 const PENDING: u64 = 2 << 61;
 const COPYING: u64 = 3 << 61;
-/// In place of a start: the group was not admitted.
+/// Value of `start` if the group was not admitted.
 const REFUSED: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ struct Slot {
     start: AtomicU64,
     end: AtomicU64,
     ticket: AtomicU64,
-    /// Its index in the array. Under the latch only.
+    /// The slot's index in the array. Accessed only under the latch.
     place: AtomicUsize,
 }
 
@@ -56,13 +57,13 @@ pub struct Slots {
     /// Indices into `pool`. Written under the latch (Release), read by joining threads (Acquire).
     array: Box<[CachePadded<AtomicUsize>]>,
     pool: Box<[CachePadded<Slot>]>,
-    /// Index at which the search for a free slot begins. Under the latch only.
+    /// Index in the pool at which the search for a free slot begins. Accessed only under the latch.
     next: AtomicUsize,
     group_bytes_max: u64,
     built: Built,
 }
 
-/// A thread's part in a group.
+/// A thread's membership in a group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member {
     slot: usize,
@@ -78,7 +79,7 @@ impl Member {
         self.offset
     }
 
-    /// The number of its slot in the pool.
+    /// The number of the member's slot in the pool.
     #[cfg(not(katydid_simulated))]
     pub(crate) fn slot(self) -> usize {
         self.slot
@@ -86,7 +87,7 @@ impl Member {
 }
 
 impl Slots {
-    /// An array of `open` slots out of `all`, of which there are more.
+    /// Makes a pool of `all` slots, and an array of `open` of them. `all` is greater than `open`.
     pub(super) fn new(open: usize, all: usize, group_bytes_max: u64, built: Built) -> Self {
         assert!(0 < open && open < all, "a closed slot is replaced");
         let slot = |index: usize| {
@@ -107,14 +108,15 @@ impl Slots {
         }
     }
 
-    /// Slots in which threads are counted: each joins with one byte, and groups have no limit.
+    /// Makes slots that count threads: each thread joins with one byte, and groups have no maximum
+    /// size.
     #[cfg(not(katydid_simulated))]
     pub(crate) fn of_members(open: usize, all: usize) -> Self {
         Slots::new(open, all, !STATE, Built::default())
     }
 
-    /// Joins a group, and probes until one is open and has room. While all are full or closing,
-    /// their leaders have the latch or wait for it, and replace them.
+    /// Joins a group, and waits until a slot is open and has room. While all slots are full or
+    /// closing, their leaders hold the latch or wait for it, and then replace the slots.
     pub(crate) fn join(&self, session: usize, bytes: u64) -> Member {
         let mut step = 0;
         loop {
@@ -126,7 +128,7 @@ impl Slots {
         }
     }
 
-    /// Looks at each open slot once.
+    /// Tries each slot of the array once.
     fn try_join(&self, session: usize, bytes: u64) -> Option<Member> {
         for probe in 0..self.array.len() {
             let slot = self.array[(session + probe) % self.array.len()].load(Ordering::Acquire);
@@ -142,7 +144,7 @@ impl Slots {
         None
     }
 
-    /// Bytes of the members of the open groups.
+    /// Returns the sum of the bytes of all open groups.
     #[cfg(test)]
     pub(super) fn joined_bytes(&self) -> u64 {
         let words = self.array.iter().map(|slot| &self.pool[slot.load(Ordering::Acquire)].word);
@@ -150,8 +152,8 @@ impl Slots {
         open.map(|word| word & !STATE).sum()
     }
 
-    /// The leader, under the latch: puts a fresh slot into the array and closes this one; the
-    /// group's bytes.
+    /// Closes the leader's slot, and puts a free slot into its place in the array. Returns the
+    /// group's bytes. Called by the leader, under the latch.
     pub(crate) fn close(&self, leader: Member) -> u64 {
         let slot = &self.pool[leader.slot];
         let place = slot.place.load(Ordering::Relaxed);
@@ -175,7 +177,8 @@ impl Slots {
             if self.pool[index].word.load(Ordering::Acquire) == FREE {
                 return index;
             }
-            // Owned by groups that are copying: they need neither the latch nor a slot.
+            // Groups that are copying own all slots. They need neither the latch nor another slot,
+            // so this wait ends.
             if index + 1 == self.pool.len() {
                 pause(step);
                 step += 1;
@@ -183,7 +186,8 @@ impl Slots {
         }
     }
 
-    /// The leader: tells the group, of `total` bytes, where it lies, or that it was refused.
+    /// Notifies the group, of `total` bytes, of its range, or of its refusal (`None`). Called by
+    /// the leader.
     pub(super) fn notify(&self, leader: Member, total: u64, range: Option<Range>) {
         let slot = &self.pool[leader.slot];
         let Range { start, end, ticket } = range.unwrap_or(Range { start: REFUSED, end: 0, ticket: 0 });
@@ -193,13 +197,15 @@ impl Slots {
         slot.word.store(COPYING | total, self.built.order(Mutant::RelaxedNotify, Ordering::Release));
     }
 
-    /// The leader of a group that reserves nothing: tells its `total` members that it is closed.
+    /// Notifies the `total` members of a group that reserves nothing that the group is closed.
+    /// Called by the leader.
     #[cfg(not(katydid_simulated))]
     pub(crate) fn notify_members(&self, leader: Member, total: u64) {
         self.notify(leader, total, Some(Range::default()));
     }
 
-    /// A follower: where the group lies; none if it was refused.
+    /// Waits for the leader's notification. Returns the group's range, or `None` if the group was
+    /// refused. Called by a member that does not lead.
     pub(crate) fn wait(&self, follower: Member) -> Option<Range> {
         let slot = &self.pool[follower.slot];
         let mut step = 0;
@@ -215,8 +221,8 @@ impl Slots {
         })
     }
 
-    /// Lets a member leave that has copied `bytes`. Returns whether it was the last one, which
-    /// frees the slot. No other member touches the slot after this.
+    /// Takes a member that has copied its `bytes` out of the group. Returns true if it was the last
+    /// member, which must free the slot. Only the last member touches the slot afterwards.
     pub(crate) fn leave(&self, member: Member, bytes: u64) -> bool {
         let word = &self.pool[member.slot].word;
         let old = word.fetch_sub(bytes, self.built.order(Mutant::RelaxedLeave, Ordering::AcqRel));
@@ -226,7 +232,7 @@ impl Slots {
         old == COPYING | bytes
     }
 
-    /// The last member to leave: the slot may be used again.
+    /// Frees the slot for another group. Called by the last member after it has left.
     pub(crate) fn free(&self, last: Member) {
         self.pool[last.slot].word.store(FREE, Ordering::Release);
     }

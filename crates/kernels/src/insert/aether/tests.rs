@@ -1,4 +1,4 @@
-//! Groups of records of any size, in the log buffer as it ships.
+//! Groups of records of different sizes, in the log buffer of production.
 
 use super::super::{Admission, BufferSizes};
 use super::*;
@@ -38,13 +38,13 @@ fn insert<O: Order + Send + Sync + Debug>(
     let payload = [payload.as_slice()];
     let prepared = prepare_header(&fields, Part::Whole, None, payload.into_iter());
     let mut record = PhysicalRecord { prepared: &prepared, payload: &payload, after: Lsn::ZERO };
-    // SAFETY: one thread for each session; the buffer is of the sizes that the inserter was made
-    // with, and the records of all sessions fit it.
+    // SAFETY: each session has one thread. The buffer has the sizes with which the inserter was
+    // made, and the records of all sessions fit into it.
     let inserted = unsafe { aether.insert(buffer, session, &mut record, AppendClass::Normal) };
     inserted.expect("there is room")
 }
 
-/// Threads that find the latch taken reserve together, whatever the size of their records.
+/// Asserts that threads that find the latch taken reserve as one group.
 fn one_group_forms<O: Order + Send + Sync + Debug>(aether: &Aether<O>, buffer: &LogBuffer, bytes: usize) {
     let begin = buffer.frontiers.reserved().get();
     let total = (THREADS * bytes) as u64;
@@ -54,8 +54,8 @@ fn one_group_forms<O: Order + Send + Sync + Debug>(aether: &Aether<O>, buffer: &
         let threads: Vec<_> = (0..THREADS)
             .map(|session| scope.spawn(move || insert(aether, buffer, session, bytes).get()))
             .collect();
-        // Bounded: threads that form no group wait for the latch, and would never be seen in a
-        // slot.
+        // The loop is bounded, because threads that form no group wait for the latch and are never
+        // seen in a slot.
         let joined = (0..1_000_000).any(|step| {
             pause(step % 1000);
             slots.joined_bytes() == total
@@ -72,7 +72,7 @@ fn one_group_forms<O: Order + Send + Sync + Debug>(aether: &Aether<O>, buffer: &
     assert_eq!(ends, [begin + total; 2], "the last member releases the whole group");
 }
 
-/// Up to a third of the largest group: beyond that three records are two groups.
+/// Record sizes up to a third of the largest group: three larger records would form two groups.
 const RECORD_BYTES: [usize; 5] = [1024, 1032, 1920, 12 << 10, 40 << 10];
 
 #[test]

@@ -1,32 +1,32 @@
 //! The bitmap: one bit for each byte of the ring says that it is filled (ELEDA, section 6.5.4).
 //!
-//! Owners set the bits of what they have copied; one scanner at a time, under `scanner`'s lock,
-//! goes from the frontier over set bits, clears them, and stops at the first that is not set.
-//! Checked under loom and the explorer.
+//! Owners set the bits of the bytes that they have copied. One scanner at a time, under the lock of
+//! `scanner`, goes from the frontier over set bits, clears them, and stops at the first bit that is
+//! not set. Loom and the explorer check this file.
 //!
 //! | step | ordering | failure if it is weaker or left out |
 //! |---|---|---|
-//! | an owner sets bits, the word with its first byte last | Release | the scanner vouches for bytes it does not see; or the frontier stops inside a record |
-//! | the scanner loads a word | Acquire | the scanner vouches for bytes it does not see |
-//! | it clears the bits before it publishes the frontier | | the next owner of these places sets its bits, and loses them |
+//! | an owner sets bits, the word with its first byte last | Release | the scanner reports bytes as filled that it does not see; or the frontier stops inside a record |
+//! | the scanner loads a word | Acquire | the scanner reports bytes as filled that it does not see |
+//! | the scanner clears the bits before it publishes the frontier | | the next owner of these places sets its bits, and the scanner clears them |
 //!
 //! Invariants:
 //!
-//! 1. A bit is set only by the owner of the byte at or above the frontier it stands for, and only
-//!    once the byte's place in the ring is free, which is after the scanner has passed it on the
-//!    round before.
-//! 2. The frontier is the end of a record: a record's first bit is set after its others, and the
+//! 1. Only the owner of a byte at or above the frontier sets the byte's bit. It does so only once
+//!    the byte's place in the ring is free, which is after the scanner has passed that place in the
+//!    previous lap.
+//! 2. The frontier is the end of a record, because a record's first bit is set last, and the
 //!    scanner comes from below.
 //!
-//! The paper says no more than "one bit for each byte". It leaves open how a record that spans
-//! words is kept from being passed by halves (invariant 2 here), and which thread clears.
+//! The paper says only "one bit for each byte". It does not say which thread clears bits, nor how
+//! the scanner is kept from passing a part of a record that spans words (invariant 2 here).
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, Mutex, Ordering};
 use crossbeam_utils::CachePadded;
 use std::sync::PoisonError;
 
-/// Words that share a cache line, wherever memory lies.
+/// Words that share a cache line, wherever the allocator places them.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line([AtomicU64; LINE_WORDS]);
@@ -37,9 +37,9 @@ const LINE_WORDS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Bitmap {
     lines: Box<[Line]>,
-    /// Words in use; the last line may have more.
+    /// Number of words in use; the last line may have more.
     words: u64,
-    /// 64; fewer in models.
+    /// Bits of a word: 64, and fewer in models.
     word_bits: u64,
     /// Guards the frontier. A leaf latch.
     scanner: CachePadded<Mutex<u64>>,
@@ -47,7 +47,7 @@ pub(super) struct Bitmap {
 }
 
 impl Bitmap {
-    /// For a ring of `ring` bytes and a log that is filled up to `frontier`.
+    /// Makes the bitmap for a ring of `ring` bytes and a log that is filled up to `frontier`.
     pub(super) fn new(ring: u64, word_bits: u64, frontier: u64, built: Built) -> Self {
         let words = ring / word_bits;
         let line = |_| Line(std::array::from_fn(|_| AtomicU64::new(0)));
@@ -60,14 +60,14 @@ impl Bitmap {
         &self.lines[place / LINE_WORDS].0[place % LINE_WORDS]
     }
 
-    /// Bits for the bytes `[from, to)` of one word.
+    /// Returns the bits of the bytes `[from, to)`, which lie in one word.
     fn bits(&self, from: u64, to: u64) -> u64 {
         let length = to - from;
         let ones = if length == 64 { u64::MAX } else { (1 << length) - 1 };
         ones << (from % self.word_bits)
     }
 
-    /// The owner has filled `[start, end)`.
+    /// Sets the bits of `[start, end)`, which the owner has filled.
     #[inline]
     pub(super) fn set(&self, start: u64, end: u64) {
         let order = self.built.order(Mutant::RelaxedBits, Ordering::Release);
@@ -80,7 +80,7 @@ impl Bitmap {
                     self.word(at).fetch_or(self.bits(at, at + 1), order);
                 }
             } else if to - from == self.word_bits {
-                // All of the word is this owner's.
+                // This owner owns all bytes of the word.
                 self.word(from).store(self.bits(from, to), order);
             } else {
                 self.word(from).fetch_or(self.bits(from, to), order);
@@ -89,7 +89,8 @@ impl Bitmap {
         }
     }
 
-    /// Goes over set bits, and calls `passed` with the new frontier while no other thread scans.
+    /// Advances the frontier over set bits. Calls `passed` with the new frontier while no other
+    /// thread scans.
     pub(super) fn scan(&self, passed: impl Fn(u64)) -> u64 {
         let mut frontier = self.scanner.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *frontier;
@@ -102,7 +103,7 @@ impl Bitmap {
                 self.word(at).fetch_and(!self.bits(at, at + run), Ordering::AcqRel);
             }
             at += run;
-            // A whole round at most: beyond lie the places that were cleared.
+            // Scan at most one lap of the ring, because the places after that were just cleared.
             if at < word_end || at - before >= self.word_bits * self.words {
                 break;
             }

@@ -1,9 +1,9 @@
-//! Inserter `bitmap`: one `fetch_add` reserves; a bit for each byte says what is filled (ELEDA,
-//! section 6.5.4, its slow rival).
+//! Inserter `bitmap`: one `fetch_add` reserves, and a bit for each byte says whether it is filled
+//! (the slow baseline of ELEDA, section 6.5.4).
 //!
 //! The algorithm is in [`kernel`]; this file has admission and the copy. The paper's dedicated
-//! scanning thread is in `tracker`, and a thread that needs the frontier scans too. The paper's
-//! threads stop before they outrun the scanner; here admission stops them, as with every design.
+//! scanning thread is in `tracker`; here a thread that needs the frontier scans too. The paper's
+//! threads stop before they outrun the scanner; here admission stops them, as in every design.
 
 mod kernel;
 
@@ -43,9 +43,9 @@ impl Inserter for BitmapInserter {
     ) -> Result<Lsn, Stalled> {
         let bytes = record.bytes();
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
-        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring);
-        // admission let it in, with the slack that covers what others added meanwhile (rule 3 of
-        // the ring).
+        // SAFETY: this thread alone has reserved `[start, start + bytes)` (rule 1 of the ring).
+        // Admission let it in; its slack covers the bytes that other threads added meanwhile (rule
+        // 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.bitmap.set(start, start + bytes);
         self.tracker.filled(start, start + bytes);

@@ -1,52 +1,53 @@
-//! Chunks: each session reserves some space at a time and fills it record by record, so that most
-//! records touch no shared word.
+//! Chunks: each session reserves space for several records at a time and fills it record by record,
+//! so that most appends touch no shared word.
 //!
-//! Run by every appender and every scanner; checked under loom and the explorer. A session has one
-//! word, a state and a position:
+//! Every appender and every scanner runs this code. Loom and the explorer check it. The word of a
+//! session is a state and a position:
 //!
 //! | state | position | meaning | next state, and the thread that changes it |
 //! |---|---|---|---|
-//! | CLEAN | | no chunk, or it is full | BUSY: the owner, before it reserves |
-//! | BUSY | p | the owner is filling, from p on | OPEN or CLEAN: the owner; BUSY elsewhere: the owner |
-//! | OPEN | c | filled up to c; the rest of the chunk is free | BUSY: the owner; SEALING: a scanner. Both by compare-and-swap |
+//! | CLEAN | | the session has no chunk, or its chunk is full | BUSY: the owner, before it reserves |
+//! | BUSY | p | the owner is filling bytes at or above p | OPEN or CLEAN: the owner; BUSY with another position: the owner |
+//! | OPEN | c | the chunk is filled up to c; its rest is free | BUSY: the owner; SEALING: a scanner. Both by compare-and-swap |
 //! | SEALING | c | a scanner pads the rest, from c on | CLEAN: that scanner |
 //!
 //! Invariants:
 //!
-//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word, whose change to
-//!    BUSY is visible (Release) before the reservation is. So a scan that reads `reserved` first
-//!    (the cutoff) and then the words misses none.
-//! 2. Only the owner leaves CLEAN and BUSY. The owner or a scanner leaves OPEN; the one that wins
-//!    owns the chunk's rest, and is the only one to touch it. So a record and a padding never
-//!    overlap.
-//! 3. `end` is written by the owner while BUSY or CLEAN, read by it and by the scanner that won.
-//!    Positions of a word only grow, so a compare-and-swap never takes one chunk for another.
-//! 4. What a scan vouches for needs no append to get filled: each chunk below the cutoff is full,
-//!    padded by the scan, or named as a hole. A chunk that is open where the scan before saw it is
-//!    padded. So an idle session delays no thread: the second scan passes its chunk, and a thread
-//!    that has to pass it scans until it has.
-//! 5. If a record names another in `after`, it lies above the other: its position in an open chunk
-//!    is compared, and a new chunk starts at what `reserved` is then, which is above every record
-//!    there is.
-//! 6. A rest is nothing or at least `least` bytes, so that a padding record fits. A chunk never
-//!    grows, even where no thread has reserved behind it: each value of `reserved` is the end of a
-//!    record, and so is the result of a scan.
+//! 1. A hole always lies at or above the position of a BUSY, OPEN or SEALING word. The change to
+//!    BUSY is visible (Release) before the reservation is. So a scan that first reads `reserved`
+//!    (the cutoff) and then the words misses no hole.
+//! 2. Only the owner changes CLEAN and BUSY. The owner or a scanner changes OPEN; the thread that
+//!    wins owns the chunk's rest, and no other thread touches it. So a record and a padding record
+//!    never overlap.
+//! 3. The owner writes `end` while the word is BUSY or CLEAN. The owner, and the scanner that won,
+//!    read it. Positions of a word only grow, so a compare-and-swap never confuses two chunks.
+//! 4. A scan treats each chunk below the cutoff in one of three ways: the chunk is full, the scan
+//!    pads it, or the chunk counts as a hole. The scan pads a chunk that is open at the position at
+//!    which the previous scan saw it open. So an idle session delays no thread: the second scan
+//!    passes its chunk, and a thread that must pass the chunk scans until it has.
+//! 5. A record that names another record in `after` lies above it. The owner compares `after` with
+//!    the record's position in the open chunk. A new chunk starts at the present value of
+//!    `reserved`, which is above every record so far.
+//! 6. The rest of a chunk has 0 bytes or at least `least` bytes, so that a padding record fits. A
+//!    chunk never grows, even if no thread has reserved after it: each value of `reserved` is the
+//!    end of a record, and so is the result of a scan.
 //!
-//! The owner waits for a scanner that is padding its chunk; it owns no hole then. The scanner waits
-//! for no thread.
+//! The owner waits for a scanner that is padding its chunk; the owner has no hole at that time. A
+//! scanner waits for no thread.
 //!
-//! How large: 1/[`SHARE`] of what the session has appended between two losses of a rest (the lesser
-//! of the last two times), because about half a chunk is lost to each. A session that waits for
-//! each of its records loses a rest each time, and gets chunks of one record: nothing is lost. One
-//! that streams is never found idle, and gets the largest. A new one gets [`FIRST`] bytes. Where a
-//! record does not fit any more about half of one is lost, unless records are alike (a chunk is a
-//! multiple of the first); so a chunk is for at least [`MIXED`] if they are not. All open chunks
-//! together are kept below a quarter of what may be reserved ahead of the filled frontier, for that
-//! stands still at the lowest of them.
+//! The size of a chunk is 1/[`SHARE`] of the bytes that the session appended between two losses of
+//! a rest (the lesser of the last two such numbers), because each loss costs about half a chunk. A
+//! session that waits for each of its records loses a rest each time, and gets chunks of one
+//! record, so nothing is lost. A session that never waits is never found idle, and gets the largest
+//! chunks. A new session gets [`FIRST`] bytes. If the session's records have different sizes, about
+//! half a record is lost when a record does not fit any more. So such a chunk has room for at least
+//! [`MIXED`] records. If all records have one size, a chunk is a multiple of it. All open chunks
+//! together have less than a quarter of the run-ahead limit, because the filled frontier stops at
+//! the lowest of them.
 //!
-//! Small chunks are reserved by addition, for which the word holds a lower bound of the position
-//! (invariant 1 asks for no more); large ones by compare-and-swap, with longer and longer pauses:
-//! among many threads nearly every attempt fails otherwise.
+//! Small chunks are reserved by addition; the word then holds a lower bound of the position, which
+//! is enough for invariant 1. Large chunks are reserved by compare-and-swap with growing pauses,
+//! because nearly every attempt of many threads would fail without pauses.
 
 use super::super::mutants::{Built, Mutant};
 use super::super::{Admitted, Scan, Stalled};
@@ -59,19 +60,20 @@ const BUSY: u64 = 1 << 62;
 const OPEN: u64 = 2 << 62;
 const SEALING: u64 = 3 << 62;
 
-/// Fewest records of a chunk if they are not alike.
+/// Minimum number of records of a chunk, if records have different sizes.
 const MIXED: u64 = 48;
 
 /// See the head of this file.
 const SHARE: u64 = 64;
 
-/// Bytes of a session's first chunk, about.
+/// Approximate bytes of a session's first chunk.
 const FIRST: u64 = 1024;
 
-/// Pauses double so often.
+/// Number of times that the pause after a failed compare-and-swap doubles.
 const ATTEMPTS: u32 = 7;
 
-/// The log as the algorithm uses it; small models in tests.
+/// The log as the algorithm sees it. The log implements this trait, and so do small models in
+/// tests.
 pub(super) trait Ground: Admitted {
     /// Fills `[from, to)` with a padding record.
     fn pad(&self, from: u64, to: u64);
@@ -82,19 +84,22 @@ struct Session {
     // See the table. Stores that end a copy are Release; scanners' loads and all compare-and-swaps
     // acquire.
     word: CachePadded<AtomicU64>,
-    // Invariant 3.
+    // End of the chunk (invariant 3).
     end: AtomicU64,
-    // The rest is the owner's alone. Where it left its chunk open; 0 if it did not.
+    // Position at which the owner left its chunk open; 0 if it has none. Only the owner accesses
+    // this field and the next five.
     left: AtomicU64,
-    // Where what was not yet counted in `since` begins. Bytes appended since it last lost a rest,
-    // and between that loss and the one before; the lesser of the last two such numbers; the size
-    // of the last chunk's first record.
+    // Position from which on bytes are not counted in `since` yet.
     begin: AtomicU64,
+    // Bytes appended since the session last lost a rest.
     since: AtomicU64,
+    // Bytes appended between the last two losses.
     last: AtomicU64,
+    // The lesser of the last two values of `last`.
     target: AtomicU64,
+    // Bytes of the first record of the last chunk.
     size: AtomicU64,
-    // The scanners': the word as the last of them saw it. A guess.
+    // The word as the last scan saw it. Only scanners access this field; it is a guess.
     seen: CachePadded<AtomicU64>,
 }
 
@@ -123,7 +128,8 @@ impl Session {
         idle
     }
 
-    /// The owner has filled its chunk up to here.
+    /// Counts the bytes of the chunk up to `cursor`, to which the owner has filled it. Returns the
+    /// bytes since the last loss.
     fn count(&self, cursor: u64) -> u64 {
         let since = self.since.load(Ordering::Relaxed) + (cursor - self.begin.load(Ordering::Relaxed));
         self.since.store(since, Ordering::Relaxed);
@@ -131,7 +137,7 @@ impl Session {
         since
     }
 
-    /// The owner has lost the rest of a chunk, from here on.
+    /// Notes that the owner has lost the rest of a chunk, from `cursor` on.
     #[cold]
     fn lose(&self, cursor: u64) {
         let since = self.count(cursor);
@@ -146,13 +152,13 @@ impl Session {
 #[derive(Debug)]
 pub(super) struct Chunks {
     sessions: Box<[CachePadded<Session>]>,
-    /// Sessions `[0, used)` have been in use: as in `marks`.
+    /// Sessions `[0, used)` have been in use. Ordered like `used` of `marks`.
     used: CachePadded<AtomicUsize>,
     least: u64,
     most: u64,
-    /// Bytes of all open chunks together.
+    /// Maximum bytes of all open chunks together.
     together: u64,
-    /// Chunks of `most` bytes whatever a session has appended.
+    /// True if each chunk has `most` bytes, whatever the session has appended.
     always: bool,
     built: Built,
 }
@@ -161,15 +167,15 @@ pub(super) struct Chunks {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) bytes: u64,
-    /// It must lie above this record; 0 for none.
+    /// The position above which the record must lie; 0 for none.
     pub(super) after: u64,
-    /// No more than its own bytes may be reserved.
+    /// True if only the record's own bytes may be reserved.
     pub(super) exactly: bool,
 }
 
 impl Chunks {
-    /// Room for `sessions`; paddings of at least `least` and chunks of at most `most` bytes, all of
-    /// them together `together`.
+    /// Makes the chunks of at most `sessions` sessions. A padding record has at least `least`
+    /// bytes, a chunk at most `most`, and all open chunks together at most `together`.
     pub(super) fn new(sessions: usize, least: u64, most: u64, together: u64, built: Built) -> Self {
         Chunks {
             sessions: (0..sessions).map(|_| CachePadded::new(Session::new())).collect(),
@@ -182,20 +188,21 @@ impl Chunks {
         }
     }
 
-    /// These chunks, each as large as may be.
+    /// With `always`, each chunk is as large as possible.
     pub(super) fn always_large(self, always: bool) -> Self {
         Chunks { always, most: self.most & !7, ..self }
     }
 
-    /// The session `index` will be used from now on. Callers serialise this among themselves.
+    /// Announces that the session `index` will be used from now on. Callers make these calls one at
+    /// a time.
     pub(super) fn open(&self, index: usize) {
         if index >= self.used.load(Ordering::Relaxed) {
             self.used.store(index + 1, Ordering::Release);
         }
     }
 
-    /// Reserves, in the session's chunk or anew, and calls `fill` once. Returns where the record
-    /// starts.
+    /// Takes bytes of the session's chunk or reserves a new chunk, and calls `fill` once. Returns
+    /// the position at which the record starts.
     #[inline]
     pub(super) fn insert(
         &self,
@@ -224,17 +231,19 @@ impl Chunks {
         let (word, left) = if cursor == end { (CLEAN, 0) } else { (OPEN | cursor, cursor) };
         session.left.store(left, Ordering::Relaxed);
         session.word.store(word, self.built.order(Mutant::RelaxedOpen, Ordering::Release));
-        // Only now: a panic with a hole would leave it open for ever.
+        // The check comes after the fill, because a panic before it would leave a hole for ever.
         debug_assert!(start > wanted.after || wanted.after == 0, "log order respects `after`");
         Ok(start)
     }
 
-    /// Invariant 6.
+    /// Returns whether a record of `bytes` at `cursor` fits into a chunk that ends at `end`
+    /// (invariant 6).
     fn fits(&self, cursor: u64, bytes: u64, end: u64) -> bool {
         cursor + bytes == end || cursor + bytes + self.least <= end
     }
 
-    /// Makes the chunk left open at `left` the owner's again, unless a scanner has sealed it.
+    /// Claims the chunk that the owner left open at `left`. Returns false if a scanner has sealed
+    /// it.
     fn claim(&self, session: &Session, left: u64) -> bool {
         if self.built.is(Mutant::ClaimedUnasked) {
             let open = session.word.load(Ordering::Acquire) == OPEN | left;
@@ -247,7 +256,7 @@ impl Chunks {
         if session.word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;
         }
-        // Until then the word is the scanner's.
+        // A scanner owns the word until it is CLEAN.
         let mut step = 0;
         while session.word.load(Ordering::Acquire) != CLEAN {
             pause(step);
@@ -257,7 +266,8 @@ impl Chunks {
         false
     }
 
-    /// Bytes to reserve for records of this size: a multiple, so that equal records leave no rest.
+    /// Returns the bytes to reserve: a multiple of the record's bytes, so that records of equal
+    /// size leave no rest.
     fn size(&self, session: &Session, wanted: Wanted) -> u64 {
         let since = session.count(session.end.load(Ordering::Relaxed));
         if wanted.exactly {
@@ -274,15 +284,15 @@ impl Chunks {
         if records >= if alike { 2 } else { MIXED } { wanted.bytes * records } else { wanted.bytes }
     }
 
-    /// A new chunk, of which the record is the first. The session is clean, and is again if it is
-    /// refused.
+    /// Reserves a new chunk, which begins with the record. The session's word is CLEAN before, and
+    /// also afterwards if the record is refused.
     fn reserve(&self, ground: &impl Ground, session: &Session, wanted: Wanted) -> Result<u64, Stalled> {
         session.left.store(0, Ordering::Relaxed);
         let size = self.size(session, wanted);
         let reserved = ground.reserved();
         let announced = self.built.order(Mutant::RelaxedBusy, Ordering::Release);
-        // At least AcqRel, as in `marks`: the release shows the announcement, and the acquire is
-        // what rule 3 of the ring needs where bytes are added against an older limit.
+        // At least AcqRel, as in `marks`. The release publishes the announcement. The acquire is
+        // needed for rule 3 of the ring, because the chunk may be added against an older limit.
         let success = self.built.reserves(Mutant::RelaxedChunk, Mutant::ReleaseOnlyChunk);
         let mut attempts = 0;
         loop {
@@ -313,8 +323,8 @@ impl Chunks {
         }
     }
 
-    /// Finds out how far `reserved` is filled; seals what has been open below it since the last
-    /// scan.
+    /// Finds out how far the log is filled. Seals chunks that have been open at one position since
+    /// the last scan.
     pub(super) fn scan(&self, ground: &impl Ground) -> Scan {
         let reserved = ground.reserved();
         let mut cutoff = reserved.load(Ordering::SeqCst);
@@ -327,7 +337,8 @@ impl Chunks {
                 CLEAN => {}
                 OPEN if at >= cutoff => {}
                 OPEN if session.is_idle(word) && self.seal(ground, session, at) => {}
-                // The owner goes on, was quicker, or is busy; or another scanner is sealing.
+                // The owner has appended since the last scan, has claimed the chunk or is busy, or
+                // another scanner is sealing the chunk.
                 _ => lowest = lowest.min(at),
             }
         }

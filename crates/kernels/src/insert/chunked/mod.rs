@@ -1,12 +1,12 @@
-//! Inserter `chunked`: a session reserves a chunk at a time and fills it with its own records.
-//! Ours.
+//! Inserter `chunked`, a design of our own: a session reserves a chunk at a time and fills it with
+//! its records.
 //!
 //! The algorithm and its orderings are in [`kernel`]. This file has admission, the copy, and the
 //! padding record. Padding fills the rest of a chunk when a record does not fit, when a record must
-//! lie higher (`Append::after`), or when a scanner needs to pass.
+//! lie higher (`Append::after`), or when a scanner seals the chunk.
 //!
-//! What differs for users: a record appended later may lie lower than one appended earlier by
-//! another session, unless it says what it comes after. Each session's records are in order.
+//! Users see one difference: a record may lie below an earlier record of another session, unless
+//! its append names the record that it comes after. The records of one session are in order.
 
 mod kernel;
 
@@ -30,7 +30,7 @@ pub(super) struct ChunkedInserter {
 
 impl ChunkedInserter {
     pub(super) fn new(chunk_bytes: usize, always: bool, sizes: &BufferSizes, incarnation: u32) -> Self {
-        // A chunk, and hence a padding, is no larger than a physical record.
+        // A chunk, and hence a padding record, is no larger than a physical record.
         let most = chunk_bytes.min(sizes.physical_bytes_max()) as u64;
         let together = sizes.run_ahead_bytes as u64 / 4;
         let chunks = Chunks::new(sizes.slots(), HEADER_BYTES as u64, most, together, Built::default());
@@ -76,8 +76,8 @@ impl Ground for Padded<'_> {
         };
         let prepared = prepare_header(&fields, Part::Whole, None, std::iter::once(body));
         let record = PhysicalRecord { prepared: &prepared, payload: &[body], after: Lsn::ZERO };
-        // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel), which was
-        // reserved and admitted with it.
+        // SAFETY: the caller owns the rest of a chunk (invariant 2 of the kernel). The rest was
+        // admitted and reserved with the chunk.
         unsafe { record.copy_to(&self.log.buffer.memory, Lsn::new(from)) };
         self.inserter.padding.add(to - from);
     }
@@ -96,20 +96,21 @@ impl Inserter for ChunkedInserter {
         record: &mut PhysicalRecord<'_>,
         class: AppendClass,
     ) -> Result<Lsn, Stalled> {
-        // There may be room in the chunk, but the log has failed or is closed.
+        // The session's chunk may have room, but the log has failed or is closed.
         if buffer.admission.is_shut() {
             return Err(Stalled);
         }
         let wanted = Wanted {
             bytes: record.bytes(),
             after: record.after.get(),
-            // The reserve is for records, not for room beside them.
+            // A critical append reserves only its own bytes, because the reserve is not for free
+            // space in chunks.
             exactly: class != AppendClass::Normal,
         };
         let ground = Padded { log: OnBuffer { buffer, slot, class }, inserter: self };
         let start = self.chunks.insert(&ground, slot, wanted, |start| {
             // SAFETY: the session owns `[start, start + bytes)` of its chunk (invariant 2 of the
-            // kernel); admission let it in.
+            // kernel). Admission let the chunk in.
             unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         })?;
         Ok(Lsn::new(start))
@@ -121,7 +122,7 @@ impl Inserter for ChunkedInserter {
         let ground = Padded { log, inserter: self };
         let scan = self.chunks.scan(&ground);
         let filled = buffer.frontiers.advance_filled(scan.filled).get();
-        // Another scan may have got further than this one's cutoff.
+        // Another scan may have advanced the frontier beyond this scan's cutoff.
         Scan { cutoff: scan.cutoff.max(filled), filled }
     }
 

@@ -1,57 +1,62 @@
-//! GRASSHOPPER: how the filled frontier is found by crawling over lists and hopping over ranges
-//! (ELEDA, sections 4.1 and 4.2).
+//! GRASSHOPPER (ELEDA, sections 4.1 and 4.2): a tracker finds the filled frontier by crawling over
+//! lists and hopping over ranges.
 //!
-//! Run by every appender, and by one tracker at a time, under `tracked`'s lock: the log's tracker
-//! thread or another thread that scans. Checked under loom and the explorer.
+//! Every appender runs this code. One tracker at a time, which is the log's tracker thread or
+//! another thread that scans, runs it under the lock of `tracked`. Loom and the explorer check it.
 //!
-//! Each session has a crawling list of what it has filled, in order, and a hopping list that holds,
-//! for each range of 2^H bytes in which one of its nodes starts, the number of the first such node.
-//! Both are circles with one producer, the owner, and one consumer, the tracked. The hopping index
-//! has a count of filled bytes for each range. After its copy an owner
+//! Each session has a crawling list of the records that it has filled, in order. It also has a
+//! hopping list: for each range of 2^H bytes in which nodes of the session start, the number of the
+//! first such node. Both lists are circular, with one producer, the owner, and one consumer, the
+//! tracker. The hopping index has a count of filled bytes for each range. After its copy an owner
 //!
 //! 1. puts a node into its crawling list,
-//! 2. puts its number into the hopping list, if it is the session's first that starts in its range,
-//! 3. adds the bytes to the index, to each range its own part.
+//! 2. puts the node's number into the hopping list, if the node is the session's first in its
+//!    range,
+//! 3. adds the record's bytes in each range to that range's count in the index.
 //!
 //! | word | written by | read by | ordering |
 //! |---|---|---|---|
 //! | `tail` of a list | the owner | the tracker | Release after the node (and the copy); Acquire |
-//! | `head` of a list | the tracker | the owner, who keeps from overrunning it | Release; Acquire |
+//! | `head` of a list | the tracker | the owner, which must not overrun it | Release; Acquire |
 //! | index | owners, by `fetch_add` | the tracker | AcqRel after 1 and 2; Acquire |
 //! | frontier, heap | the tracker | the tracker | under its lock |
 //!
 //! Invariants:
 //!
-//! 1. The frontier is the end of a record, and everything below has been in a node.
+//! 1. The frontier is the end of a record, and every record below it has been in a node.
 //! 2. Crawling: the frontier moves from a node's start to its end. The lowest start of all heads is
 //!    on top of the heap.
-//! 3. Hopping: if a range's count is full, every record that starts in it is in a list, for 1 comes
-//!    before 3. So the frontier may go to the range's end, or to the end of the record that lies
-//!    across it.
+//! 3. Hopping: if a range's count is full, every record that starts in the range is in a list,
+//!    because step 1 comes before step 3. So the frontier may advance to the range's end, or to the
+//!    end of the record that crosses the range's end.
 //! 4. A list has room before its owner reserves: no thread waits while it owns a hole.
 //!
-//! Where the paper leaves something open, or this code differs:
+//! Differences from the paper, and points that the paper leaves open:
 //!
-//! - The paper sets an index entry to zero after a hop, though its Table 2 lets the tracker only
-//!   read it. It does not say what happens to the entry of a range that was crawled through, to
-//!   which an owner may still add in step 3. Here entries are never reset: they count all uses, and
-//!   a use is full when the sum is. Ranges that share an entry lie so far apart ([`Lists::new`])
-//!   that no owner adds for the next use before the frontier has passed the last one.
-//! - It adds a record's size to one entry, also if the record lies across a boundary; then a range
-//!   may never become exactly full. Here the size is divided.
-//! - After a hop it moves heads to the hopping lists' first node beyond the boundary. A session
-//!   between steps 1 and 2 has no such node yet though it has filled beyond: here the tracker,
-//!   where the hopping list does not lead beyond, walks the rest of the crawling list.
-//! - The paper's worker is one thread that never rests. Here a thread tracks that sleeps when the
-//!   log is idle (`insert/tracker.rs`), and a thread that needs the frontier tracks too, in turn.
-//! - Its lists have no end. Here they are circles of a node for each KiB of the run-ahead limit, at
-//!   least 1,024 and at most 131,072. An owner whose list is full tracks by itself.
-//! - Its threads are as far ahead of the worker as the log buffer has bytes (32 MiB, eight ranges
-//!   of 4 MiB). Here as far as the run-ahead limit allows, at most half of the ring. Hopping needs
-//!   a limit of several ranges: the default ring of 2 MiB has no room for one. ELEDA's figures have
-//!   a ring of 32 MiB and half of it as the limit, on simulated cores 128 MiB and a quarter.
-//! - Its third pointer, `gc`, and the callbacks that it is for, are `completion::Completions`,
-//!   which the owner works off up to the durable frontier.
+//! - The paper sets an index entry to zero after a hop, although its Table 2 lets the tracker only
+//!   read the entry. It does not say what happens to the entry of a range that the tracker has
+//!   crawled through, because an owner may still add to it in step 3. Here entries are never reset.
+//!   An entry counts the bytes of all its uses, and a use is full when the sum is. Ranges that
+//!   share an entry lie so far apart ([`Lists::new`]) that no owner adds for the next use before
+//!   the frontier has passed the last one.
+//! - The paper adds a record's size to one entry, even if the record crosses a boundary. Then the
+//!   count of a range may never become exactly full. Here the size is divided between the entries.
+//! - After a hop the paper moves each head to the first node of the hopping list beyond the
+//!   boundary. A session between steps 1 and 2 may have no such node yet. So if the hopping list
+//!   does not lead beyond the boundary, the tracker here walks the rest of the crawling list.
+//! - The paper's worker is one thread that never sleeps. Here the tracker thread sleeps when the
+//!   log is idle (`insert/tracker.rs`), and threads that need the frontier take turns at tracking
+//!   too.
+//! - The paper's lists have no maximum length. Here a list has one node for each KiB of the
+//!   run-ahead limit, at least 1,024 and at most 131,072. An owner whose list is full tracks by
+//!   itself.
+//! - The paper's threads may be ahead of the worker by the whole log buffer (32 MiB, eight ranges
+//!   of 4 MiB). Here they may be ahead by the run-ahead limit, at most half of the ring. Hopping
+//!   needs a limit of several ranges, and the default ring of 2 MiB is smaller than one range. Our
+//!   runs of ELEDA's figures use a ring of 32 MiB and half of it as the limit; on simulated cores
+//!   128 MiB and a quarter.
+//! - The paper's third pointer, `gc`, is for callbacks. Here `completion::Completions` has the
+//!   callbacks, and their owner runs those up to the durable frontier.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -66,18 +71,18 @@ struct Node {
     end: AtomicU64,
 }
 
-/// Nodes that share a cache line, wherever memory lies.
+/// Nodes that share a cache line, wherever the allocator places them.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Line([Node; LINE_NODES]);
 
 const LINE_NODES: usize = 4;
 
-/// A circle: numbers count on for ever, places are numbers modulo its size.
+/// A circular list. The numbers of nodes only grow; a node's place is its number modulo the size.
 #[derive(Debug)]
 struct List {
     lines: Box<[Line]>,
-    /// Nodes in use; the last line may have more.
+    /// Number of nodes in use; the last line may have more.
     nodes: usize,
     head: CachePadded<AtomicU64>,
     tail: CachePadded<AtomicU64>,
@@ -99,12 +104,13 @@ impl List {
         &self.lines[place / LINE_NODES].0[place % LINE_NODES]
     }
 
-    /// The owner.
+    /// Returns whether the owner may push a node. Called by the owner.
     fn has_room(&self) -> bool {
         self.tail.load(Ordering::Relaxed) - self.head.load(Ordering::Acquire) < self.nodes as u64
     }
 
-    /// The owner, having room: the number of the new node.
+    /// Appends a node, and returns its number. Called by the owner, which has checked that there is
+    /// room.
     fn push(&self, first: u64, second: u64, order: Ordering) -> u64 {
         let number = self.tail.load(Ordering::Relaxed);
         let node = self.node(number);
@@ -114,7 +120,7 @@ impl List {
         number
     }
 
-    /// The tracker: what is at the head.
+    /// Returns the node at the head. Called by the tracker.
     fn peek(&self) -> Option<(u64, u64)> {
         let head = self.head.load(Ordering::Relaxed);
         if head == self.tail.load(Ordering::Acquire) {
@@ -139,14 +145,16 @@ impl List {
 struct Session {
     crawling: List,
     hopping: List,
-    /// The owner's: one more than the range in which its last node starts.
+    /// One more than the number of the range in which the session's last node starts. Accessed only
+    /// by the owner.
     range: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Tracked {
     frontier: u64,
-    /// Starts of the heads of crawling lists, and whose. At most one for each session.
+    /// The start of the head of each crawling list, with the number of its session. At most one
+    /// entry for each session.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     in_heap: Vec<bool>,
     crawled: u64,
@@ -168,8 +176,8 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Lists of `nodes` for each of `sessions`, ranges of 2^`shift` bytes, for a log that is filled
-    /// up to `frontier` and never more than `ahead` bytes beyond.
+    /// Makes lists of `nodes` nodes for each of `sessions`, and ranges of 2^`shift` bytes. The log
+    /// is filled up to `frontier`. At most `ahead` bytes are ever reserved beyond the frontier.
     pub(super) fn new(
         sessions: usize,
         nodes: usize,
@@ -178,8 +186,8 @@ impl Lists {
         ahead: u64,
         built: Built,
     ) -> Self {
-        // Enough entries that a use of an entry is over, the frontier being beyond its range,
-        // before an owner adds for the next.
+        // Enough entries that the frontier has passed a range before an owner adds to its entry for
+        // the next use.
         let entries = (ahead >> shift) + 2;
         let first_range = frontier >> shift;
         let index: Box<[_]> = (0..entries).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
@@ -199,18 +207,19 @@ impl Lists {
             first_range,
             built,
         };
-        // What lies below the frontier is filled.
+        // The part of the first range below the frontier is filled.
         lists.entry(first_range).store(frontier - (first_range << shift), Ordering::Relaxed);
         lists
     }
 
-    /// The session `index` will be used from now on. Callers serialise this among themselves.
+    /// Announces that the session `index` will be used from now on. Callers make these calls one at
+    /// a time.
     pub(super) fn open(&self, index: usize) {
         let nodes = self.nodes;
         self.sessions[index].get_or_init(|| Session {
             crawling: List::new(nodes),
-            // One more: the tracker may pass a node between steps 1 and 2, and the entry stays
-            // until it passes the next.
+            // One node more, because the tracker may pass a node between steps 1 and 2; that node's
+            // number stays in the hopping list until the tracker passes the next node.
             hopping: List::new(nodes + 1),
             range: AtomicU64::new(0),
         });
@@ -227,7 +236,7 @@ impl Lists {
         &self.index[(range % self.index.len() as u64) as usize]
     }
 
-    /// Returns whether `range`, which the frontier has not passed, is filled altogether.
+    /// Returns whether `range`, which the frontier has not passed, is completely filled.
     fn is_full(&self, range: u64) -> bool {
         let uses = (range - self.first_range) / self.index.len() as u64 + 1;
         self.entry(range).load(Ordering::Acquire) == uses << self.shift
@@ -240,7 +249,7 @@ impl Lists {
             || self.session(index).is_some_and(|session| session.crawling.has_room())
     }
 
-    /// The owner has filled `[start, end)`: steps 1 to 3.
+    /// Does steps 1 to 3 for `[start, end)`, which the owner has filled.
     #[inline]
     pub(super) fn filled(&self, index: usize, start: u64, end: u64) {
         if self.built.is(Mutant::CountedFirst) {
@@ -270,15 +279,14 @@ impl Lists {
         }
     }
 
-    /// Advances the frontier as far as `cutoff`, what is reserved, lets it. Returns the new
-    /// frontier.
+    /// Advances the frontier as far as possible, at most to `cutoff`, the reserved frontier.
+    /// Returns the new frontier.
     pub(super) fn track(&self, cutoff: u64) -> u64 {
         let mut tracked = self.lock();
         loop {
             let range = tracked.frontier >> self.shift;
             let before = tracked.frontier;
-            // Within the range that is being reserved, crawling; behind it, hopping where it can
-            // be.
+            // Hop over full ranges below the range that is being reserved. Crawl everywhere else.
             if cutoff >> self.shift > range && self.is_full(range) {
                 self.hop(&mut tracked, range, cutoff);
                 tracked.hopped += tracked.frontier - before;
@@ -292,7 +300,7 @@ impl Lists {
         }
     }
 
-    /// The bytes that the frontier has crawled and hopped.
+    /// Returns the numbers of bytes by which crawling and hopping have advanced the frontier.
     pub(super) fn travelled(&self) -> (u64, u64) {
         let tracked = self.lock();
         (tracked.crawled, tracked.hopped)
@@ -313,7 +321,7 @@ impl Lists {
             let end = skip(session, range, boundary);
             tracked.frontier = tracked.frontier.max(end);
         }
-        // The heap is built anew by the crawl that follows.
+        // The crawl that follows builds the heap again.
     }
 
     fn crawl(&self, tracked: &mut Tracked, cutoff: u64) {
@@ -340,7 +348,7 @@ impl Lists {
         }
     }
 
-    /// Puts the session's head into the heap, if it is not there.
+    /// Puts the head of the session's crawling list into the heap, if it is not there.
     fn show_head(&self, tracked: &mut Tracked, index: usize) {
         if !tracked.in_heap[index]
             && let Some(session) = self.session(index)
@@ -356,11 +364,11 @@ impl Lists {
     }
 }
 
-/// Moves the heads beyond all nodes that start below `boundary`, the begin of `range`; the end of
-/// the last of them, or 0.
+/// Moves the heads of the session's lists beyond all nodes that start below `boundary`, the start
+/// of `range`. Returns the end of the last of these nodes, or 0.
 fn skip(session: &Session, range: u64, boundary: u64) -> u64 {
     let mut end = 0;
-    // As far as the hopping list leads, without looking at the nodes between but the last.
+    // Skip nodes with the hopping list, without a look at the nodes between.
     while let Some((first_in, number)) = session.hopping.peek() {
         let head = session.crawling.head.load(Ordering::Relaxed);
         if number > head {
@@ -381,8 +389,8 @@ fn skip(session: &Session, range: u64, boundary: u64) -> u64 {
     end
 }
 
-/// The crawling list's head is about to be dropped: so is what of the hopping list leads no
-/// further.
+/// Drops the nodes of the hopping list that do not lead beyond the head of the crawling list, which
+/// is about to be dropped.
 fn drop_hopping(session: &Session) {
     let head = session.crawling.head.load(Ordering::Relaxed);
     while let Some((_, number)) = session.hopping.peek()

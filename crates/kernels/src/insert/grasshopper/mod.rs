@@ -1,9 +1,9 @@
-//! Inserter `grasshopper`: one `fetch_add` reserves; lists and an index of ranges tell what is
+//! Inserter `grasshopper`: one `fetch_add` reserves, and lists and an index of ranges tell what is
 //! filled (ELEDA: Jung, Han, Kang, PVLDB 2017, sections 3 and 4).
 //!
-//! The algorithm, its invariants and what differs from the paper are in [`kernel`]; the thread that
-//! tracks, in `tracker`. Here: admission and the copy. A session whose list is full tracks by
-//! itself until there is room, before it reserves.
+//! The algorithm, its invariants and the differences from the paper are in [`kernel`]. The thread
+//! that tracks is in `tracker`. This file has admission and the copy. A session whose list is full
+//! tracks by itself, before it reserves, until there is room.
 
 mod kernel;
 
@@ -13,17 +13,17 @@ use crate::lsn::Lsn;
 use crate::sync_shim::pause;
 use kernel::Lists;
 
-/// Records of one session between its list's head and tail, at least.
+/// Minimum number of nodes of a session's list.
 const NODES_MIN: usize = 1024;
-/// Likewise, at most: 2 MiB.
+/// Maximum number of nodes of a session's list: 2 MiB.
 const NODES_MAX: usize = 1 << 17;
 /// Bytes of run-ahead for each node of the list: with records of 128 bytes, eight sessions together
 /// use all nodes.
 const BYTES_A_NODE: usize = 1024;
 
-/// Records of one session between its list's head and tail. With a fixed number the frontier could
-/// not be a range of 2^H bytes behind small records, however large the ring, and hopping would have
-/// no work.
+/// Returns the number of nodes of a session's list: the maximum number of its records between head
+/// and tail. The number grows with the run-ahead limit. With a fixed number, lists of small records
+/// would be full before a range of 2^H bytes is, and the tracker would never hop.
 fn nodes(sizes: &BufferSizes) -> usize {
     (sizes.run_ahead_bytes / BYTES_A_NODE).clamp(NODES_MIN, NODES_MAX)
 }
@@ -37,7 +37,7 @@ pub(super) struct GrasshopperInserter {
 
 impl GrasshopperInserter {
     pub(super) fn new(hop_bytes: u64, sizes: &BufferSizes, end: Lsn) -> Self {
-        // No more than the ring is ever between filled and reserved.
+        // At most the size of the ring is ever between the filled and the reserved frontier.
         let (slots, ahead) = (sizes.slots(), sizes.ring_bytes as u64);
         let shift = hop_bytes.trailing_zeros();
         GrasshopperInserter {
@@ -54,7 +54,7 @@ impl GrasshopperInserter {
             if self.lists.has_room(slot) {
                 return;
             }
-            // Another thread's hole is in the way; its owner needs the processor.
+            // Another thread's hole stops the frontier. The owner of the hole needs the processor.
             pause(step);
             step += 1;
         }
@@ -79,9 +79,9 @@ impl Inserter for GrasshopperInserter {
         }
         let bytes = record.bytes();
         let start = super::buffer::reserve(buffer, slot, bytes, class)?;
-        // SAFETY: `[start, start + bytes)` was reserved by this thread alone (rule 1 of the ring);
-        // admission let it in, with the slack that covers what others added meanwhile (rule 3 of
-        // the ring).
+        // SAFETY: this thread alone has reserved `[start, start + bytes)` (rule 1 of the ring).
+        // Admission let it in; its slack covers the bytes that other threads added meanwhile (rule
+        // 3 of the ring).
         unsafe { record.copy_to(&buffer.memory, Lsn::new(start)) };
         self.lists.filled(slot, start, start + bytes);
         self.tracker.filled(start, start + bytes);

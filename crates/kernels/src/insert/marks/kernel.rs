@@ -1,22 +1,23 @@
-//! The marks: how the filled frontier is found without a shared word per record.
+//! The marks: a way to find the filled frontier without a shared word for each record.
 //!
-//! After Border-Collie (Kim, Jang, Kim, Jung, Kang: SIGMOD 2019), with our own rules. Each session
-//! owns one mark. It is *busy* with a lower bound of what the session is filling, or *clean* with
-//! the end of what it filled last. Run by every appender and every scanner; checked under loom,
-//! Miri and the explorer.
+//! The idea is that of Border-Collie (Kim, Jang, Kim, Jung, Kang: SIGMOD 2019), with rules of our
+//! own. Each session owns one mark. A mark is *busy* with a lower bound of the range that the
+//! session is filling, or *clean* with the end of the session's last record. Every appender and
+//! every scanner runs this code. Loom, Miri and the explorer check it.
 //!
 //! | step of a session | value of its mark | ordering | failure if it is weaker or left out |
 //! |---|---|---|---|
-//! | 1. announce | busy(a position at or below the coming start) | Release | left out: a scan that sees the reservation finds the mark clean and passes the hole; Relaxed: it vouches for the session's previous record without seeing its bytes |
-//! | 2. reserve: read-modify-write of `reserved` | | SeqCst, at least AcqRel | without Release: the reservation is seen without its announcement, as if that were left out. Without Acquire: a session that was admitted against an older limit, and lands where only a newer one allows, has no edge to the write that freed those bytes, and copies over what the device still reads; that edge comes from the session that was admitted against the newer limit and reserved before |
-//! | 3. narrow | busy(start) | Release | none for safety; without it the frontier stays behind what others filled between 1 and 2 |
+//! | 1. announce | busy(a position at or below the coming start) | Release | left out: a scan that sees the reservation finds the mark clean and passes the hole. Relaxed: the scan reports the session's previous record as filled without seeing its bytes |
+//! | 2. reserve: read-modify-write of `reserved` | | SeqCst, at least AcqRel | without Release: a scan sees the reservation without its announcement, as if step 1 were left out. Without Acquire: a session that was admitted against an older limit may get a position that only a newer limit allows. Then nothing orders its copy after the write that freed those bytes, and the copy overwrites bytes that the device still reads. With Acquire, the order comes from the session that was admitted against the newer limit and reserved before |
+//! | 3. narrow | busy(start) | Release | left out: no safety is lost, but the frontier stays behind the records that other sessions filled between steps 1 and 2 |
 //! | 4. copy | | | |
-//! | 5. finish | clean(end) | Release | the scan vouches for bytes it does not see |
+//! | 5. finish | clean(end) | Release | the scan reports bytes as filled that it does not see |
 //!
 //! A scan reads `reserved` first (the cutoff), then the number of marks, then each mark (all
-//! Acquire or stronger). Every reservation below the cutoff is visible with its announcement, so a
-//! mark that looks clean has nothing unfinished below the cutoff and counts as the cutoff. The
-//! minimum is filled. Reading the cutoff last, or having none, loses holes.
+//! Acquire or stronger). Every reservation below the cutoff is visible with its announcement. So a
+//! session whose mark looks clean has no hole below the cutoff, and its mark counts as the cutoff.
+//! The log is filled up to the minimum over all marks. A scan that reads the cutoff last, or has
+//! none, misses holes.
 
 use super::super::mutants::{Built, Mutant};
 use super::super::{Admitted, Stalled};
@@ -30,8 +31,8 @@ const BUSY: u64 = 1 << 63;
 pub struct Marks {
     marks: Box<[CachePadded<AtomicU64>]>,
     /// Marks `[0, used)` have been in use. Written (Release) before a new mark's first
-    /// announcement; read (Acquire) by scans after the cutoff, so that a reservation below the
-    /// cutoff has its mark counted.
+    /// announcement. Scans read it (Acquire) after the cutoff, so they look at the mark of every
+    /// reservation below the cutoff.
     used: CachePadded<AtomicUsize>,
     built: Built,
 }
@@ -41,7 +42,7 @@ pub struct Marks {
 pub struct Scan {
     /// The value of `reserved` when the scan began.
     pub cutoff: u64,
-    /// Everything below is filled; at most `cutoff`.
+    /// Everything below this position is filled. At most `cutoff`.
     pub filled: u64,
 }
 
@@ -59,7 +60,7 @@ impl Marks {
         }
     }
 
-    /// Announces that the mark `index` will be used from now on. Callers must call it one at a
+    /// Announces that the mark `index` will be used from now on. Callers make these calls one at a
     /// time.
     pub fn open(&self, index: usize) {
         if index >= self.used.load(Ordering::Relaxed) {
@@ -67,11 +68,12 @@ impl Marks {
         }
     }
 
-    /// Steps 1 to 3, after admission. Returns where the reservation starts; [`Marks::finish`] must
-    /// follow as soon as it is filled.
+    /// Asks for admission, and does steps 1 to 3. Returns the start of the reservation. The caller
+    /// must call [`Marks::finish`] as soon as the reserved bytes are filled.
     ///
-    /// Where adding is allowed, the reservation may overshoot the admitted position by the slack
-    /// that admission keeps. Otherwise the thread compares and swaps.
+    /// If the thread may add, it reserves by `fetch_add`, and the start may lie above the admitted
+    /// position by at most the slack that admission keeps. If not, the thread reserves by
+    /// compare-and-swap.
     #[inline]
     pub fn reserve(&self, log: &impl Admitted, index: usize, bytes: u64) -> Result<u64, Stalled> {
         let reserved = log.reserved();
@@ -92,7 +94,7 @@ impl Marks {
                 self.withdraw(index);
                 return Err(stalled);
             }
-            // With `start` itself: nothing to narrow.
+            // The announcement is `start` itself, so step 3 is not needed.
             self.announce(index, start);
             if reserved.compare_exchange(start, start + bytes, order, Ordering::Relaxed).is_ok() {
                 return Ok(start);
@@ -101,7 +103,7 @@ impl Marks {
         }
     }
 
-    /// Step 1: `bound` is at or below what the session reserves next.
+    /// Step 1. `bound` is at or below the start of the session's next reservation.
     #[inline]
     fn announce(&self, index: usize, bound: u64) {
         if !self.built.is(Mutant::NoAnnounce) {
@@ -114,13 +116,13 @@ impl Marks {
         self.marks[index].store(value, order);
     }
 
-    /// Step 5.
+    /// Step 5: marks everything up to `end` as filled.
     #[inline]
     pub fn finish(&self, index: usize, end: u64) {
         self.mark(index, end, self.built.order(Mutant::RelaxedFinish, Ordering::Release));
     }
 
-    /// Takes back an announcement that no reservation followed, if there was one.
+    /// Withdraws an announcement that no reservation followed, if there is one.
     fn withdraw(&self, index: usize) {
         let bound = self.marks[index].load(Ordering::Relaxed) & !BUSY;
         if !self.built.is(Mutant::NeverWithdrawn) {

@@ -1,5 +1,5 @@
-//! The tracker's sleep under the checkers: what was filled before a notification is found by the
-//! tracker alone, and it ends when it is stopped.
+//! The tracker's sleep under the checkers. The tracker alone finds every record that was filled
+//! before a notification, and it ends when it is stopped.
 
 use super::*;
 use crate::checked;
@@ -7,7 +7,8 @@ use crate::checking::spawn;
 use crate::sync_shim::{AtomicU64, PlainAccess, yield_now};
 use std::sync::Arc;
 
-/// Two owners, each of one record that crosses a boundary; what they say is in a word of each.
+/// Two owners with one record each, which crosses a boundary. An owner announces its record in a
+/// word of its own.
 struct Model {
     tracker: Tracker,
     filled: [AtomicU64; 2],
@@ -48,7 +49,7 @@ impl Model {
     }
 }
 
-/// Owners notify while the tracker looks, falls asleep or sleeps; no other thread looks.
+/// Owners notify while the tracker scans, falls asleep or sleeps. No other thread scans.
 fn the_tracker_finds_all(owners: u64, built: Built) {
     let model = Model::new(built);
     let theirs = model.clone();
@@ -61,7 +62,7 @@ fn the_tracker_finds_all(owners: u64, built: Built) {
     if let Some(other) = other {
         other.join().expect("other");
     }
-    // The checker says so if this never ends.
+    // If this loop never ends, the checker reports it.
     while model.found.load(Ordering::Relaxed) < owners {
         yield_now();
     }
@@ -70,21 +71,21 @@ fn the_tracker_finds_all(owners: u64, built: Built) {
 }
 
 checked!(
-    /// One owner.
+    /// One owner notifies.
     loom_tracker_finds_what_was_notified explore_tracker_finds_what_was_notified miri_tracker_finds_what_was_notified,
     Some(3),
     || the_tracker_finds_all(1, Built::default())
 );
 
 checked!(
-    /// Two of them.
+    /// Two owners notify.
     loom_tracker_two_notify explore_tracker_two_notify miri_tracker_two_notify,
     Some(2),
     || the_tracker_finds_all(2, Built::default())
 );
 
 checked!(
-    /// Stopped before, while or after it falls asleep, and while an owner notifies.
+    /// The tracker is stopped before, while or after it falls asleep, while an owner notifies.
     loom_tracker_stops explore_tracker_stops miri_tracker_stops,
     Some(3),
     || {
@@ -110,8 +111,8 @@ mod mutants {
         loom_catches_mutants_of_the_tracker explore_catches_mutants_of_the_tracker,
         [(Mutant::RelaxedNotification, Detectors::Both), (Mutant::SleptUnlooked, Detectors::Both)],
         |mutant| {
-            // As many preemptions as it takes: with more it is found too, after very many
-            // executions.
+            // The smallest bound that finds the mutant. With a higher bound the explorer finds it
+            // too, but only after many more executions.
             let preemptions = if mutant == Mutant::RelaxedNotification { 0 } else { 2 };
             catches(preemptions, move || the_tracker_finds_all(1, Built::with(mutant)))
         }

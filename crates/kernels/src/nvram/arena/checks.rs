@@ -1,9 +1,9 @@
-//! The arenas under the checkers: memory that holds a record is given to no other thread before the
-//! record is released.
+//! The arenas under the checkers: no other thread gets the memory of a record before the record is
+//! released.
 //!
-//! One unit is a record's place. Each has a plain cell that appenders write and that a thread reads
-//! before a release, so that a place given too early is a data race. A thread that waits for a
-//! place gives up here instead.
+//! One unit is a record's place. Each place has a plain cell. Appenders write the cell, and a
+//! trimming thread reads it before it releases, so a place that is given too early is a data race.
+//! A thread that finds no place gives up instead of waiting.
 
 use super::*;
 use crate::checked;
@@ -13,13 +13,14 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 const STEP: u64 = 8;
-/// Chunks that are the openings'.
+/// Number of chunks that are reserved for openings.
 const OWN: u64 = 1;
 
 struct Model {
     arenas: Arenas,
     reserved: AtomicU64,
-    /// Position of the first record, and its end; 0 for none yet. Stored when it is filled.
+    /// Place of the first record and its end, in one word; 0 for none yet. Stored when the record
+    /// is filled.
     told: AtomicU64,
     cells: [(PlainAccess, Cell<u64>); 2 + OWN as usize],
 }
@@ -31,14 +32,14 @@ unsafe impl Sync for Model {}
 // itself sees every access.
 unsafe impl Send for Model {}
 
-/// One step to leave out.
+/// One step that a mutant leaves out, or does too early.
 #[cfg_attr(not(any(loom, katydid_explore)), allow(dead_code, reason = "only checkers are shown mutants"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
-    /// The start is told to the arenas while a thread still reads below it.
+    /// Records are released while a thread still reads them.
     ReleaseBeforeReading,
-    /// A chunk does not know where its records end.
+    /// A chunk does not store the end of its records.
     ForgetUntil,
 }
 
@@ -53,7 +54,7 @@ impl Model {
         Arc::new(model)
     }
 
-    /// Puts a record. Returns its position and its end.
+    /// Appends a record. Returns its place and its end.
     fn append(&self, slot: usize, mutant: Mutant) -> Option<(u64, u64)> {
         let mut place = self.arenas.place(slot, 1, || 0).ok()?;
         let (access, cell) = &self.cells[place.at() as usize];
@@ -70,12 +71,12 @@ impl Model {
         Some((at, end))
     }
 
-    /// Reads the record that was told of, and trims it away.
+    /// Reads the record of `told`, and releases it.
     fn trim(&self, mutant: Mutant) {
         let told = self.told.load(Ordering::Acquire);
         let (at, end) = (told % STEP, told / STEP * STEP);
         if told == 0 {
-            // A trim of nothing frees nothing that is in use.
+            // A release up to position 0 frees nothing that is in use.
             return self.arenas.release(0);
         }
         if mutant == Mutant::ReleaseBeforeReading {
@@ -106,14 +107,14 @@ fn a_place_is_used_again(mutant: Mutant) {
 }
 
 checked!(
-    /// One place, two appenders, and a thread that trims the first one's record.
+    /// One place, two appenders, and a thread that releases the first appender's record.
     loom_a_place_is_used_again explore_a_place_is_used_again miri_a_place_is_used_again,
     Some(3),
     || a_place_is_used_again(Mutant::None)
 );
 
 checked!(
-    /// Two arenas and two chunks: each appender finds a place, and no two the same.
+    /// Two arenas and two chunks: two appenders find different places.
     loom_two_appenders_have_two_places explore_two_appenders_have_two_places miri_two_appenders_have_two_places,
     Some(3),
     || {
@@ -159,7 +160,7 @@ mod tests {
             drop(place);
             ends.push((number + 1) * STEP);
             if number % 3 == 2 {
-                // All but the last one that was put in.
+                // Release all records but the last one.
                 arenas.release(ends[number as usize - 1]);
                 assert_eq!(arenas.free(), 3, "record {number}");
                 arenas.release(ends[number as usize]);
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(put(1, 40, 2), Some(first + 60), "what is left in the other's chunk");
         assert!(!arenas.has_place(20, 2) && arenas.has_place(10, 2) && arenas.has_place(20, 1));
         assert_eq!(put(0, 10, 2), Some(second + 90));
-        // One that is not kept is given back.
+        // A place that is not kept is free again.
         let place = arenas.place(0, 50, || 1).expect("a kept one").at();
         assert_eq!(put(0, 50, 1), Some(place));
         assert_eq!(arenas.free(), 1);

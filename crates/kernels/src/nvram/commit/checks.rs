@@ -1,11 +1,12 @@
-//! Persist at commit under the checkers: what the durable frontier says is persisted; one thread at
-//! a time persists it, and only what no other thread owns yet.
+//! Persist at commit under the checkers: everything below the durable frontier is persisted. One
+//! thread at a time persists, and only memory that no other thread owns.
 //!
-//! One unit is one "byte". Each position has two plain cells. The first is written by its appender,
-//! read by a pass, and written by a thread that uses the memory again. The second is written by a
-//! pass, and read by a thread that was told. So a pass over what is not filled, two passes at once,
-//! a pass over what was trimmed, and a frontier that tells too early are data races, or a cell
-//! found empty. No thread waits: a pass that finds the turn taken is given up.
+//! One unit is one "byte". Each position has two plain cells. The appender writes the first cell, a
+//! pass reads it, and a thread that reuses the memory writes it again. A pass writes the second
+//! cell, and a thread that has seen the durable frontier reads it. So these faults are data races
+//! or show an empty cell: a pass over bytes that are not filled, two passes at once, a pass over
+//! trimmed bytes, and a frontier that advances too early. No thread waits: a pass that finds the
+//! turn taken does nothing.
 
 use super::*;
 use crate::checked;
@@ -32,22 +33,22 @@ unsafe impl Sync for Model {}
 // itself sees every access.
 unsafe impl Send for Model {}
 
-/// One step to leave out.
+/// One step that a mutant leaves out, or does too early.
 #[cfg_attr(not(any(loom, katydid_explore)), allow(dead_code, reason = "only checkers are shown mutants"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
-    /// The frontier moves before the fence.
+    /// The frontier advances before the fence.
     TellFirst,
-    /// Threads take no turns.
+    /// Threads persist without the turn.
     NoTurn,
-    /// A thread reads what is durable before it takes the turn.
+    /// A thread reads the durable frontier before it takes the turn.
     OldFrontier,
-    /// It persists what is reserved.
+    /// A thread persists up to the reserved frontier.
     NotFilled,
 }
 
-/// Everything is admitted, and added.
+/// Every reservation is admitted, and may be made by an addition.
 impl Admitted for Model {
     fn reserved(&self) -> &AtomicU64 {
         &self.frontiers.reserved
@@ -114,8 +115,7 @@ impl Model {
         }
     }
 
-    /// A thread that was told that something is durable finds it so. The memory of the first record
-    /// may be used again then.
+    /// Asserts that everything below the durable frontier is persisted. Returns the frontier.
     fn told(&self) -> Lsn {
         let durable = self.frontiers.durable();
         for kept in &self.kept[..durable.get() as usize] {
@@ -152,13 +152,14 @@ fn two_commit(mutant: Mutant) {
 }
 
 checked!(
-    /// Two threads append, and make durable what is there.
+    /// Two threads append one record each, and make it durable.
     loom_two_commit explore_two_commit miri_two_commit,
     Some(3),
     || two_commit(Mutant::None)
 );
 
-/// One appends and commits; another commits too, and uses the memory of what is durable again.
+/// One thread appends and commits. Another thread commits too, and reuses the memory of the first
+/// record once that is durable.
 fn one_covers_the_other(mutant: Mutant) {
     let model = Model::new();
     model.append(0);
@@ -176,7 +177,7 @@ fn one_covers_the_other(mutant: Mutant) {
 }
 
 checked!(
-    /// Memory is used again as soon as it is durable, while another thread commits.
+    /// A thread reuses memory as soon as the record in it is durable, while another thread commits.
     loom_one_covers_the_other explore_one_covers_the_other miri_one_covers_the_other,
     Some(3),
     || one_covers_the_other(Mutant::None)

@@ -1,7 +1,8 @@
-//! The bitmap under the checkers: the frontier passes what is filled, whole records at a time,
-//! round after round.
+//! The bitmap under the checkers. The frontier passes only filled bytes and stops only at ends of
+//! records, also when the ring is used again.
 //!
-//! One unit is one "byte", a word has two bits and the ring four; each position has a plain cell.
+//! One unit is one "byte". A word has two bits, and the ring has four. Each position has a plain
+//! cell.
 
 use super::*;
 use crate::checked;
@@ -18,7 +19,7 @@ struct Model {
     filled: AtomicU64,
     bitmap: Bitmap,
     cells: [(PlainAccess, Cell<bool>); CELLS],
-    /// Ends of records.
+    /// 1 at the last byte of each record.
     ends: [AtomicU64; CELLS],
 }
 
@@ -43,7 +44,8 @@ impl Model {
     fn append(&self, bytes: u64) {
         let start = loop {
             let start = self.reserved.load(Ordering::Acquire);
-            // Admission: the places are free once the frontier is known to have passed them.
+            // Admission: the places in the ring are free once this thread has seen the frontier
+            // pass them.
             if start + bytes > self.filled.load(Ordering::Acquire) + RING {
                 yield_now();
                 continue;
@@ -77,8 +79,8 @@ impl Model {
     }
 }
 
-/// A session appends records of these sizes while another appends one, and a third thread scans
-/// until all is passed.
+/// One session appends records of the sizes `first`, and another appends one of size `second`. This
+/// thread scans until the frontier has passed all of them.
 fn sessions_and_a_scanner(first: &'static [u64], second: u64, built: Built) {
     let model = Model::new(built);
     let all = first.iter().sum::<u64>() + second;
@@ -108,7 +110,7 @@ checked!(
 );
 
 checked!(
-    /// One session goes round the ring.
+    /// One session appends more bytes than the ring has.
     loom_bitmap_goes_round explore_bitmap_goes_round miri_bitmap_goes_round,
     Some(2),
     || sessions_and_a_scanner(&[3, 2, 1], 0, Built::default())

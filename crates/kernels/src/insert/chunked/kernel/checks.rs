@@ -1,7 +1,7 @@
-//! Chunks under the checkers: no scan claims bytes that are neither copied nor padded, no thread
-//! fills what another fills, and a thread that looks always fills what was left open.
+//! Chunks under the checkers. No scan reports bytes as filled that are neither copied nor padded,
+//! no two threads fill the same bytes, and scans pad every chunk that was left open.
 //!
-//! Production's reservation, admission and frontiers, on a ring of a few blocks
+//! The models use the reservation, admission and frontiers of production, on a ring of a few blocks
 //! (`insert/small_log.rs`).
 
 use super::*;
@@ -30,7 +30,7 @@ impl Admitted for Slot<'_> {
     }
 }
 
-/// The log for one session's records.
+/// The log as seen by one session.
 struct Slot<'a>(small_log::Slot<'a>);
 
 impl Ground for Slot<'_> {
@@ -40,8 +40,9 @@ impl Ground for Slot<'_> {
 }
 
 impl Model {
-    /// Sessions that are given chunks of two records, in a ring of 8 blocks. If `adds` is not 0
-    /// they add chunks of `adds` blocks, otherwise they compare and swap.
+    /// Makes a model whose sessions get chunks of two records, in a ring of 8 blocks. If `adds` is
+    /// not 0, sessions reserve chunks of at most `adds` blocks by addition. If it is 0, they
+    /// reserve by compare-and-swap.
     fn new(sessions: usize, adds: u64, built: Built) -> Arc<Self> {
         Self::with_ring(8, sessions, if adds > 0 { (sessions, adds) } else { (0, 1) }, built)
     }
@@ -68,7 +69,7 @@ impl Model {
         self.chunks.insert(&self.slot(session), session, wanted, |at| self.log.fill(at, at + BLOCK))
     }
 
-    /// Appends it, and makes room as long as it is refused.
+    /// Appends a record of one block, and makes room as long as it is refused.
     fn append_as(&self, session: usize, wanted: Wanted) -> u64 {
         loop {
             if let Ok(at) = self.try_append(session, wanted) {
@@ -77,7 +78,7 @@ impl Model {
             let before = self.log.frontiers.written();
             self.lead();
             if self.log.frontiers.written() == before {
-                // Another thread is at it, or has a hole to fill.
+                // Another thread is making room, or has a hole to fill.
                 yield_now();
             }
         }
@@ -95,7 +96,7 @@ impl Model {
         self.log.lead(|| self.chunks.scan(&self.slot(usize::MAX)))
     }
 
-    /// With nothing appending.
+    /// Asserts, while no thread appends, that two scans find everything filled.
     fn all_filled(&self) {
         self.lead();
         let scan = self.lead();
@@ -104,7 +105,7 @@ impl Model {
     }
 }
 
-/// Two sessions append once each, leaving chunks open, while a third thread scans.
+/// Two sessions append once each, and leave their chunks open, while this thread scans.
 fn two_appenders_and_a_scan(adds: u64, built: Built) {
     let model = Model::new(2, adds, built);
     let appenders = [0, 1].map(|session| {
@@ -118,7 +119,7 @@ fn two_appenders_and_a_scan(adds: u64, built: Built) {
     model.all_filled();
 }
 
-/// One session appends twice, into one chunk or, should a scan seal it, two.
+/// One session appends twice, into one chunk, or into two if a scan seals the first.
 fn a_chunk_is_sealed_under_its_owner(built: Built) {
     let model = Model::new(1, 0, built);
     let theirs = model.clone();
@@ -163,28 +164,28 @@ fn two_scanners(built: Built) {
 }
 
 checked!(
-    /// Sessions and a scan.
+    /// Two sessions reserve chunks by compare-and-swap while a thread scans.
     loom_chunked_two_appenders_and_a_scan explore_chunked_two_appenders_and_a_scan miri_chunked_two_appenders_and_a_scan,
     Some(2),
     || two_appenders_and_a_scan(0, Built::default())
 );
 
 checked!(
-    /// Sessions that reserve chunks by addition, and a scan.
+    /// Two sessions reserve chunks by addition while a thread scans.
     loom_chunked_by_addition explore_chunked_by_addition miri_chunked_by_addition,
     Some(2),
     || two_appenders_and_a_scan(2, Built::default())
 );
 
 checked!(
-    /// The owner and a scanner both want the rest.
+    /// The owner and a scanner compete for the rest of a chunk.
     loom_chunked_a_chunk_is_sealed_under_its_owner explore_chunked_a_chunk_is_sealed_under_its_owner miri_chunked_a_chunk_is_sealed_under_its_owner,
     Some(2),
     || a_chunk_is_sealed_under_its_owner(Built::default())
 );
 
 checked!(
-    /// That a session is busy with a chunk publishes the records of the chunk before.
+    /// A session's store of BUSY for a chunk publishes its records in the previous chunk.
     loom_chunked_two_full_chunks explore_chunked_two_full_chunks miri_chunked_two_full_chunks,
     Some(2),
     || two_full_chunks(Built::default())
@@ -198,7 +199,8 @@ checked!(
 );
 
 checked!(
-    /// A record that depends on another session's is put above it, wherever its own chunk lies.
+    /// A record that depends on another session's record lies above that record, wherever its
+    /// session's chunk is.
     loom_chunked_order_respects_after explore_chunked_order_respects_after miri_chunked_order_respects_after,
     Some(2),
     || {
@@ -217,8 +219,8 @@ checked!(
     }
 );
 
-/// A session that was admitted when nothing was written yet adds its record when the ring has gone
-/// round, as in the test of `marks`.
+/// One session is admitted and then stands still while another fills the whole ring. Then the first
+/// one adds its record.
 fn the_ring_goes_round(built: Built) {
     let model = Model::with_ring(3, 2, (2, 1), built);
     let wanted = Wanted { bytes: BLOCK, after: 0, exactly: true };
@@ -234,14 +236,14 @@ fn the_ring_goes_round(built: Built) {
 }
 
 checked!(
-    /// Bytes of the ring are used again only by those who know that they were written out.
+    /// A session reuses bytes of the ring only if it has seen that they were written.
     loom_chunked_the_ring_goes_round explore_chunked_the_ring_goes_round miri_chunked_the_ring_goes_round,
     Some(1),
     || the_ring_goes_round(Built::default())
 );
 
 checked!(
-    /// Chunks are sealed, refused and taken anew while the ring goes round.
+    /// Chunks are sealed, refused and reserved again while the bytes of the ring are reused.
     loom_chunked_chunks_go_round explore_chunked_chunks_go_round miri_chunked_chunks_go_round,
     Some(2),
     || {
@@ -256,7 +258,7 @@ checked!(
     }
 );
 
-/// One block is left, and two sessions want it; each would rather have two.
+/// Two sessions try to reserve the last block. Each asks for two blocks first.
 fn one_is_refused(built: Built) {
     let model = Model::with_ring(1, 2, (0, 1), built);
     let wanted = Wanted { bytes: BLOCK, after: 0, exactly: false };
@@ -269,15 +271,15 @@ fn one_is_refused(built: Built) {
 }
 
 checked!(
-    /// A session that is refused after it has said that it is busy holds up no scan.
+    /// A session that is refused after it has stored BUSY delays no scan.
     loom_chunked_one_is_refused explore_chunked_one_is_refused miri_chunked_one_is_refused,
     Some(2),
     || one_is_refused(Built::default())
 );
 
 checked!(
-    /// A session ends with its chunk open, and another thread gets its slot, and the chunk's rest
-    /// unless a scan has sealed it.
+    /// A session ends with its chunk open. Another thread gets the session's slot, and also the
+    /// rest of the chunk unless a scan has sealed it.
     loom_chunked_a_slot_is_handed_on explore_chunked_a_slot_is_handed_on miri_chunked_a_slot_is_handed_on,
     Some(2),
     || {

@@ -1,8 +1,8 @@
-//! Crawling and hopping under the checkers: the frontier never passes bytes that are not filled,
-//! stands at ends of records only, and gets to the end once all is filled.
+//! Crawling and hopping under the checkers. The frontier never passes bytes that are not filled,
+//! stops only at ends of records, and reaches the end once everything is filled.
 //!
-//! One unit is one "byte", a range is two; each position has a plain cell that its owner writes and
-//! a tracking thread reads.
+//! One unit is one "byte", and a range has two. Each position has a plain cell, which its owner
+//! writes and a tracking thread reads.
 
 use super::*;
 use crate::checked;
@@ -17,7 +17,7 @@ struct Model {
     reserved: AtomicU64,
     lists: Lists,
     cells: [(PlainAccess, Cell<bool>); CELLS],
-    /// Ends of records.
+    /// 1 at the last byte of each record.
     ends: [AtomicU64; CELLS],
 }
 
@@ -69,7 +69,7 @@ impl Model {
     }
 }
 
-/// Each session appends records of these sizes while a third thread tracks.
+/// Two sessions append records of these sizes while another thread tracks.
 fn sessions_and_a_tracker(sizes: [&'static [u64]; 2], nodes: usize, built: Built) {
     let model = Model::new(2, nodes, built);
     let theirs = model.clone();
@@ -87,27 +87,29 @@ fn sessions_and_a_tracker(sizes: [&'static [u64]; 2], nodes: usize, built: Built
 }
 
 checked!(
-    /// Within one range: crawling only.
+    /// All records are in one range, so the tracker only crawls.
     loom_grasshopper_crawls explore_grasshopper_crawls miri_grasshopper_crawls,
     Some(1),
     || sessions_and_a_tracker([&[1], &[1]], 2, Built::default())
 );
 
 checked!(
-    /// A record across a boundary, and ranges that get full behind it.
+    /// One record crosses a boundary, and ranges become full.
     loom_grasshopper_hops explore_grasshopper_hops miri_grasshopper_hops,
     Some(1),
     || sessions_and_a_tracker([&[3], &[1, 1]], 4, Built::default())
 );
 
 checked!(
-    /// Lists of one node: the owner waits, before it reserves, until the tracker has passed.
+    /// Lists have one node: before it reserves, the owner waits until the tracker has passed its
+    /// node.
     loom_grasshopper_full_lists explore_grasshopper_full_lists miri_grasshopper_full_lists,
     Some(1),
     || sessions_and_a_tracker([&[1], &[1, 1]], 1, Built::default())
 );
 
-/// One thread: which way the frontier goes, and that entries and lists are used again.
+/// One thread tests how far the frontier crawls and hops, and that entries and lists are used
+/// again.
 #[cfg(not(any(loom, katydid_explore)))]
 #[test]
 fn hops_over_full_ranges_and_crawls_the_rest() {
@@ -118,7 +120,7 @@ fn hops_over_full_ranges_and_crawls_the_rest() {
     let mut expected = (0, 0);
     for round in 0..200u64 {
         let before = at;
-        // Enough bytes that whole ranges lie behind, across boundaries.
+        // Enough bytes for whole ranges, with records that cross boundaries.
         for number in 0..7 {
             let bytes = 1 + (round * 5 + number * 3) % 9;
             lists.filled((number % 2) as usize, at, at + bytes);

@@ -1,8 +1,9 @@
-//! The marks under the checkers: no scan may claim bytes that are not filled, none may be
-//! forgotten, and no byte of the ring is used again before it was written out.
+//! The marks under the checkers. No scan may report bytes as filled that are not, all filled bytes
+//! must be found in the end, and no byte of the ring may be used again before it was written to the
+//! device.
 //!
-//! Production's reservation, admission and frontiers, on a ring of a few blocks
-//! (`insert/small_log.rs`). The mutants show that the checkers would notice.
+//! The models use the reservation, admission and frontiers of production, on a ring of a few blocks
+//! (`insert/small_log.rs`). The mutants show that the checkers notice faults.
 
 use super::*;
 use crate::checked;
@@ -17,7 +18,8 @@ struct Model {
 }
 
 impl Model {
-    /// Marks with this number of open sessions, of which the first `adders` may add.
+    /// Makes a model with `sessions` open sessions, of which the first `adders` may reserve by
+    /// addition.
     fn new(blocks: usize, sessions: usize, adders: usize, built: Built) -> Arc<Self> {
         let model =
             Model { log: SmallLog::new(blocks, (adders, 1)), marks: Marks::built(sessions.max(2), built) };
@@ -33,13 +35,13 @@ impl Model {
         Ok(())
     }
 
-    /// Appends it, and makes room as long as it is refused.
+    /// Appends a record of one block, and makes room as long as it is refused.
     fn append(&self, session: usize) {
         while self.try_append(session).is_err() {
             let before = self.log.frontiers.written();
             self.lead();
             if self.log.frontiers.written() == before {
-                // Another thread is at it, or has a hole to fill.
+                // Another thread is making room, or has a hole to fill.
                 yield_now();
             }
         }
@@ -135,8 +137,8 @@ checked!(
     }
 );
 
-/// A session that was admitted when nothing was written yet stands still, and adds its record when
-/// the ring has gone round.
+/// One session is admitted and then stands still while another fills the whole ring. Then the first
+/// one adds its record.
 fn the_ring_goes_round(built: Built) {
     let model = Model::new(3, 2, 2, built);
     let theirs = model.clone();
@@ -150,13 +152,13 @@ fn the_ring_goes_round(built: Built) {
 }
 
 checked!(
-    /// Bytes of the ring are used again only by those who know that they were written out.
+    /// A session reuses bytes of the ring only if it has seen that they were written.
     loom_the_ring_goes_round explore_the_ring_goes_round miri_the_ring_goes_round,
     Some(2),
     || the_ring_goes_round(Built::default())
 );
 
-/// Two sessions want the last block, by compare-and-swap.
+/// Two sessions try to reserve the last block, by compare-and-swap.
 fn one_is_refused(built: Built) {
     let model = Model::new(1, 2, 0, built);
     let theirs = model.clone();
@@ -168,7 +170,7 @@ fn one_is_refused(built: Built) {
 }
 
 checked!(
-    /// A session that is refused after its announcement takes it back, and holds up no scan.
+    /// A session that is refused after its announcement withdraws it, and delays no scan.
     loom_one_is_refused explore_one_is_refused miri_one_is_refused,
     Some(2),
     || one_is_refused(Built::default())
@@ -196,7 +198,7 @@ fn a_slot_is_handed_on(built: Built) {
 }
 
 checked!(
-    /// A mark that another thread uses after its first owner covers both.
+    /// A mark that a second thread uses after its first owner covers the records of both.
     loom_a_slot_is_handed_on explore_a_slot_is_handed_on miri_a_slot_is_handed_on,
     Some(2),
     || a_slot_is_handed_on(Built::default())
