@@ -1,16 +1,17 @@
-//! Feeds mutated bytes to every decoder that reads what a device holds. A decoder may refuse; it
-//! must not panic, hang or allocate without bound. A failure prints the seed and the input, and the
-//! command that runs it again.
+//! Feeds mutated bytes to every decoder of bytes from a device. A decoder may refuse its input; it
+//! must not panic, hang or allocate without bound. A failure prints the seed, the input and the
+//! command that repeats it.
 //!
-//! 1. A panic is caught.
-//! 2. All allocations are counted: one input may take [`MEMORY_MAX`] and [`MEMORY_TIMES`] its
-//!    length, far less than the lengths that mutation puts into headers.
-//! 3. A thread looks every second which input is fed. The same one for [`HANG`] ends the program. A
-//!    test that hangs is ended by `cargo xtask ci`.
+//! 1. The program catches panics of decoders.
+//! 2. The program counts all allocations. A decoder may allocate [`MEMORY_MAX`] plus
+//!    [`MEMORY_TIMES`] times the input's length, far less than the lengths that mutation puts into
+//!    headers.
+//! 3. A thread checks every second whether a new input was fed. If one input takes longer than
+//!    [`HANG`], the program ends. `cargo xtask ci` ends a test that hangs.
 //!
-//! Coverage is not guided: the decoders are small, and the samples that are mutated are valid, so
-//! that most mutants get past the first check. Sums are often mended after a mutation by the
-//! targets themselves, for the same reason.
+//! Coverage does not guide the mutation, because the decoders are small. The samples are valid
+//! before their mutation, so most mutants pass the first check. For the same purpose many targets
+//! correct checksums after a mutation.
 
 use clap::Parser;
 use katydid_device::testing::memory;
@@ -22,16 +23,16 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;
 
-/// Bytes that a decoder may allocate for one input: its working buffers, and files in memory for
-/// those that read files.
+/// Bytes that a decoder may allocate for one input of length 0: its working buffers, and files in
+/// memory if it reads files.
 const MEMORY_MAX: usize = 4 << 20;
-/// Allocations that are allowed besides that, as a multiple of the input's length.
+/// Bytes that a decoder may allocate in addition for each byte of the input.
 const MEMORY_TIMES: usize = 64;
 
 /// Maximum time of one input.
 const HANG: Duration = Duration::from_secs(30);
 
-/// Inputs fed so far, of all decoders. Relaxed: only that it changes is looked at.
+/// Number of inputs fed so far to all decoders. Relaxed, because only changes of the number matter.
 static FED: AtomicU64 = AtomicU64::new(0);
 
 /// Feeds mutated bytes to every decoder.
@@ -77,7 +78,8 @@ fn main() -> ExitCode {
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Ends the program if an input takes too long; which decoder has it was not printed as done yet.
+/// Ends the program if an input takes too long. The decoder that hangs is the first one that was
+/// not yet printed as done.
 fn end_a_hang(seed: u64) {
     let (mut last, mut since) = (0, Instant::now());
     loop {
@@ -94,7 +96,8 @@ fn end_a_hang(seed: u64) {
     }
 }
 
-/// Feeds one decoder until there were inputs enough. Returns how many; `None` if it failed at one.
+/// Feeds one decoder until `is_enough` returns true. Returns the number of inputs, or `None` if the
+/// decoder failed.
 fn feed((name, samples, call): &Target, seed: u64, is_enough: impl Fn(u64) -> bool) -> Option<u64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut inputs = 0;
@@ -118,7 +121,7 @@ fn feed((name, samples, call): &Target, seed: u64, is_enough: impl Fn(u64) -> bo
     Some(inputs)
 }
 
-/// A valid sample with a few changes, or noise.
+/// Returns a valid sample with a few changes, or random bytes.
 fn mutate(samples: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut input = match samples.len() {
         0 => Vec::new(),
@@ -153,7 +156,7 @@ fn mutate(samples: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    /// Feeds as many inputs as every change is worth; `cargo xtask fuzz` feeds more.
+    /// Feeds 10,000 inputs to each decoder; `cargo xtask fuzz` feeds more.
     #[test]
     fn no_decoder_panics_or_allocates_without_bound() {
         let seed = fastrand::u64(..);

@@ -1,17 +1,19 @@
-//! The C library's functions by which a thread waits, reads the clock or draws random bytes, in
-//! this crate's version.
+//! This crate's versions of the C library's functions by which a thread waits, reads the clock or
+//! draws random bytes.
 //!
-//! The linker takes these definitions for the whole program. Each asks whether the calling thread
-//! belongs to a scheduler. If not, it calls the next definition of its name, which is the C
-//! library's.
+//! The linker uses these definitions for the whole program. Each function checks whether the
+//! calling thread belongs to a scheduler. If not, it calls the next definition of its name, which
+//! is the C library's.
 //!
 //! Rules, which the SAFETY lines name:
 //!
-//! 1. Each function has the C library's signature on this machine. `syscall` is variadic there: on
-//!    x86-64 and aarch64 Linux, integer arguments of a variadic call travel as those of one with a
-//!    fixed number do; arguments that the caller has not given are read as anything, and passed on.
-//! 2. What `next` finds is the C library's function of that name, so it has that signature.
-//! 3. Callers give the addresses that the C library's function is entitled to.
+//! 1. Each function has the C library's signature on this machine. The C library's `syscall` is
+//!    variadic. On x86-64 and aarch64 Linux a variadic call passes integer arguments in the same
+//!    registers as a call with a fixed number of arguments. Arguments that the caller has not given
+//!    have any value, and are passed on.
+//! 2. `next` finds the C library's function of the given name, so the result has that function's
+//!    signature.
+//! 3. Callers pass addresses that are valid for the C library's function.
 
 use crate::scheduler::{Scheduler, Wait, is_inside, wake, within};
 use libc::{c_int, c_long, c_uint, clockid_t, ssize_t, timespec};
@@ -20,7 +22,8 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The C library's function of this name, kept in `found` (relaxed: each thread finds the same).
+/// Returns the C library's function of this name, and caches it in `found` (relaxed, because each
+/// thread finds the same address).
 fn next(found: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
     let known = found.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -43,11 +46,11 @@ fn nanos(time: &timespec) -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// Handles a call of `futex` by a thread of a scheduler. Otherwise an error with the number of
-/// scheduled threads that the call has woken.
+/// Handles a wait for a futex by a thread of a scheduler, and returns the result of the call. For
+/// every other call, returns an error with the number of scheduled threads that the call has woken.
 ///
 /// # Safety
-/// The addresses are those that the system call is entitled to: rule 3.
+/// The addresses are valid for the system call (rule 3).
 unsafe fn futex(
     address: *const u32,
     operation: c_int,
@@ -63,7 +66,7 @@ unsafe fn futex(
     let outcome = within(|scheduler: &Scheduler, own| {
         // SAFETY: rule 3: a futex is an aligned word, which threads access by atomics.
         let word = unsafe { AtomicU32::from_ptr(address.cast_mut()) };
-        // SAFETY: rule 3: null, or a time.
+        // SAFETY: rule 3: the pointer is null or points to a time.
         let time = unsafe { time.as_ref() }.map(nanos);
         match relative {
             true => scheduler.waits(own, Some((word, value)), time),
@@ -80,7 +83,8 @@ unsafe fn futex(
 
 type Syscall = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long;
 
-/// `syscall`, whose waits and wakes of a futex are the scheduler's.
+/// `syscall`: the scheduler handles waits for and wakes of a futex; other calls go to the C
+/// library.
 ///
 /// # Safety
 /// The addresses are those that the C library's function is entitled to: rule 3.
@@ -104,7 +108,7 @@ pub unsafe extern "C" fn syscall(
         // SAFETY: rule 3.
         match unsafe { futex(address, b as c_int, c as u32, time) } {
             Ok(answer) => return answer,
-            // The system wakes the rest.
+            // The operating system wakes the remaining threads.
             Err(some) => {
                 woken = some as c_long;
                 c -= woken;
@@ -121,7 +125,7 @@ pub unsafe extern "C" fn syscall(
     if answer < 0 { answer } else { answer + woken }
 }
 
-/// `sched_yield`: another thread goes on.
+/// `sched_yield`: another thread of the scheduler goes on.
 ///
 /// # Safety
 /// The addresses are those that the C library's function is entitled to: rule 3.
@@ -135,11 +139,11 @@ pub unsafe extern "C" fn sched_yield() -> c_int {
     // SAFETY: rule 2.
     let next =
         unsafe { transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(next(&NEXT, c"sched_yield")) };
-    // SAFETY: it takes nothing.
+    // SAFETY: the function has no arguments.
     unsafe { next() }
 }
 
-/// `nanosleep` on the threads' clock.
+/// `nanosleep`: a sleep on the threads' clock.
 ///
 /// # Safety
 /// The addresses are those that the C library's function is entitled to: rule 3.
@@ -158,7 +162,7 @@ pub unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -
     unsafe { next(time, left) }
 }
 
-/// `clock_nanosleep` on the threads' clock, whichever clock is named.
+/// `clock_nanosleep`: a sleep on the threads' clock, whichever clock is named.
 ///
 /// # Safety
 /// The addresses are those that the C library's function is entitled to: rule 3.
@@ -189,7 +193,7 @@ pub unsafe extern "C" fn clock_nanosleep(
     unsafe { next(clock, flags, time, left) }
 }
 
-/// `clock_gettime` of the threads' clock, for the monotonic and the real-time clock.
+/// `clock_gettime`: a reading of the threads' clock, for the monotonic and the real-time clock.
 ///
 /// # Safety
 /// The addresses are those that the C library's function is entitled to: rule 3.
@@ -215,7 +219,7 @@ pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) ->
     unsafe { next(clock, time) }
 }
 
-/// `getrandom`, from which `RandomState` draws its first key: bytes that the seed names.
+/// `getrandom`, from which `RandomState` draws its first key: the bytes follow from the seed.
 ///
 /// # Safety
 /// The addresses are those that the C library's function is entitled to: rule 3.
@@ -225,7 +229,7 @@ pub unsafe extern "C" fn getrandom(bytes: *mut c_void, length: usize, flags: c_u
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
     let drawn = within(|scheduler, _| {
         for at in 0..length {
-            // SAFETY: rule 3: `length` bytes that the caller may write.
+            // SAFETY: rule 3: `bytes` points to `length` bytes that the caller may write.
             unsafe { bytes.cast::<u8>().add(at).write(scheduler.random()) };
         }
     });

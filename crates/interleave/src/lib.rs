@@ -1,44 +1,46 @@
 //! A scheduler for tests: real threads, of which exactly one runs at a time, in an order that a
 //! seed names.
 //!
-//! [`run`] starts one thread for each task. One of them has the turn; the others sleep. The turn
-//! changes at these events only:
+//! [`run`] starts one thread for each task. One of these threads has the turn; the other threads
+//! sleep. The turn changes only at these events:
 //!
 //! | event | what the scheduler does |
 //! |---|---|
-//! | the thread calls [`pause`] or [`pause_between`] | records the place; the seed decides whether another thread goes on |
-//! | it waits for a futex (any latch, condition variable or `park` of `std` and `parking_lot`, in any crate) | the thread sleeps until another wakes the futex; another thread goes on |
-//! | it yields or sleeps (`sched_yield`, `nanosleep`) | another thread goes on if there is one |
-//! | it ends | another thread goes on |
+//! | the thread calls [`pause`] or [`pause_between`] | the scheduler records the place; the seed decides whether another thread goes on |
+//! | the thread waits for a futex (any latch, condition variable or `park` of `std` and `parking_lot`, in any crate) | the thread sleeps until another thread wakes the futex; another thread goes on |
+//! | the thread yields or sleeps (`sched_yield`, `nanosleep`) | another thread goes on if one can |
+//! | the thread ends | another thread goes on |
 //!
-//! How a wait is seen: `std` and `parking_lot` wait by calling the C library's `syscall` function
-//! with the number of `futex`. This crate defines a function of that name, which the linker prefers
-//! to the C library's (`calls`). Calls of other threads, and all other system calls, are passed on.
-//! The same is done with `sched_yield`, `nanosleep`, `clock_nanosleep`, `clock_gettime` and
-//! `getrandom`.
+//! The scheduler sees waits because `std` and `parking_lot` wait by calling the C library's
+//! function `syscall` with the number of `futex`. This crate defines a function `syscall`, which
+//! the linker prefers to the C library's (`calls`). This function passes calls of threads outside
+//! the scheduler, and all other system calls, on to the C library. The crate also defines
+//! `sched_yield`, `nanosleep`, `clock_nanosleep`, `clock_gettime` and `getrandom`.
 //!
-//! The threads have a clock of their own: a microsecond for each place. If all threads wait, and
-//! one of them with a limit, the clock jumps to the earliest limit. So no test takes the time that
-//! its limits name, and a limit ends the same wait in each run.
+//! The threads have a clock of their own, which advances by 1 us at each place. If all threads
+//! wait, and at least one of them with a time limit, the clock jumps to the earliest limit. So a
+//! test does not take the time of its limits, and a limit ends the same wait in each run.
 //!
-//! So a seed names one order of all events: what a thread does between two events, it does alone.
-//! These stay outside:
+//! So a seed names one order of all events, and a thread runs alone between two events. The
+//! scheduler does not control the following:
 //!
-//! 1. What a thread does between two events is not interrupted. A free latch, an atomic, and a loop
-//!    around `spin_loop` are no events by themselves: code that wants one there calls [`pause`]. A
-//!    thread that spins without end, and never yields, hangs.
-//! 2. Memory order: one thread at a time runs, so each sees all that the others have stored. The
-//!    explorer and loom look for such bugs.
-//! 3. Threads that the tasks start, or that were there before: they run beside all others. They may
-//!    wake a thread of the scheduler.
-//! 4. What depends on addresses. `parking_lot` picks its queues by address, and now and then hands
-//!    a latch over to the thread that waits, which depends on what else was in that queue: code
-//!    that wants the same order each time tries its latches, and yields.
+//! 1. Steps between two events. Taking a free latch, accessing an atomic and calling `spin_loop`
+//!    are no events; code that needs an event there calls [`pause`]. A thread that spins for ever
+//!    and never yields hangs.
+//! 2. Memory order. One thread at a time runs, so each thread sees all stores of the others. The
+//!    explorer and loom look for bugs of memory order.
+//! 3. Threads that tasks start, and threads that existed before. Such threads run in parallel with
+//!    the scheduled threads, and may wake them.
+//! 4. Behaviour that depends on addresses. `parking_lot` chooses its wait queues by address. Now
+//!    and then `parking_lot` hands a latch over to a waiting thread; when it does depends on the
+//!    other waiters in the queue. Code that needs one order in each run tries its latches, and
+//!    yields.
 //!
-//! If all threads wait without a limit, and no other thread wakes one for [`STUCK`], the process
-//! prints the order and ends.
+//! If all threads wait without a limit, and no thread from outside wakes one of them within
+//! [`STUCK`], the process prints the order and aborts.
 //!
-//! Linux on x86-64 and on aarch64. Elsewhere [`run`] runs one task after the other.
+//! The scheduler works on Linux on x86-64 and aarch64. On other systems [`run`] runs one task after
+//! the other.
 
 #![cfg_attr(not(target_os = "linux"), forbid(unsafe_code))]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "tasks run one after the other there"))]

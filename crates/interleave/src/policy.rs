@@ -1,15 +1,17 @@
-//! Choice of the thread that goes on.
+//! The policy that chooses the thread that goes on.
 //!
-//! A seed picks one of three ways.
+//! A seed picks one of three strategies.
 //!
-//! 1. Random walk: each place hands the turn on with one probability, to any thread.
+//! 1. Random walk: at each place the running thread hands the turn on with a fixed probability, to
+//!    any thread.
 //! 2. Priorities (probabilistic concurrency testing, Burckhardt et al., ASPLOS 2010): the thread of
-//!    the highest priority runs. At a few random places of the run, the running thread's priority
-//!    becomes the lowest. So one thread is held up for long, and the others run through.
-//! 3. Lines: priorities as in 2, but the running thread falls back at one place in two of a few
-//!    lines of the code, which the seed picks. A line that is rarely passed is picked as often as
-//!    any, so a step between two rare places is met far more often than by counting places. Lines
-//!    of [`Kind::Between`] are picked more often than others.
+//!    the highest priority runs. At a few random places of the run the running thread's priority
+//!    becomes the lowest. So that thread is delayed for long while the others run on.
+//! 3. Lines: priorities as in strategy 2, but the seed picks a few lines of the code. Each time the
+//!    running thread passes a picked line, its priority becomes the lowest with probability 1/2. A
+//!    line that threads rarely pass is picked as often as any other. So this strategy delays
+//!    threads between two rare places far more often than strategy 2. Lines of [`Kind::Between`]
+//!    are picked more often than others.
 
 use fastrand::Rng;
 use std::panic::Location;
@@ -17,14 +19,14 @@ use std::panic::Location;
 /// Kind of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A latch, a call.
+    /// An ordinary place, such as a latch or a call.
     Common,
-    /// Between two steps whose order matters.
+    /// A place between two steps whose order matters.
     Between,
 }
 
 impl Kind {
-    /// One line in this many is picked.
+    /// Returns the number of lines of which one is picked.
     fn lines(self) -> u64 {
         match self {
             Kind::Common => 16,
@@ -35,11 +37,11 @@ impl Kind {
 
 #[derive(Debug)]
 enum Strategy {
-    /// Hands the turn on at one place of `of`.
+    /// The running thread hands the turn on at one place in `of`.
     Walk { of: u32 },
-    /// Events, counted from the beginning, at which the running thread falls back.
+    /// The numbers of the events at which the running thread gets the lowest priority.
     Events { falls: Vec<u64> },
-    /// The hash of a picked line with this key is a multiple of [`Kind::lines`].
+    /// A line is picked if its hash with `key` is a multiple of [`Kind::lines`].
     Lines { key: u64 },
 }
 
@@ -58,7 +60,8 @@ impl Policy {
         let way = match random.u8(..4) {
             0 => Strategy::Walk { of: [2, 4, 12, 40][random.usize(..4)] },
             1 => {
-                // About the length of the run: tests differ in it by powers of ten.
+                // A guess of the run's length in events, because lengths of tests differ by powers
+                // of ten.
                 let length = 50 << random.u32(0..8);
                 Strategy::Events { falls: (0..random.usize(1..5)).map(|_| random.u64(0..length)).collect() }
             }
@@ -69,8 +72,7 @@ impl Policy {
         Policy { random, way, priorities, lowest: 0 }
     }
 
-    /// Returns whether the running thread keeps the turn at this line, which is event number
-    /// `event`.
+    /// Returns whether the running thread keeps the turn at `line`, at event number `event`.
     pub(crate) fn stays(&mut self, own: usize, event: u64, line: &Location<'_>, kind: Kind) -> bool {
         let falls = match &self.way {
             Strategy::Walk { of } => return self.random.u32(0..*of) > 0,
@@ -83,7 +85,7 @@ impl Policy {
         !falls
     }
 
-    /// The thread cannot go on before another has: it comes last.
+    /// Gives the thread the lowest priority.
     pub(crate) fn fall(&mut self, own: usize) {
         self.lowest -= 1;
         self.priorities[own] = self.lowest;
@@ -93,7 +95,7 @@ impl Policy {
         self.random.u8(..)
     }
 
-    /// One of the threads that can go on.
+    /// Chooses one of the threads that can go on.
     pub(crate) fn choose(&mut self, ready: &[usize]) -> usize {
         match &self.way {
             Strategy::Walk { .. } => ready[self.random.usize(..ready.len())],
@@ -104,7 +106,7 @@ impl Policy {
     }
 }
 
-/// FNV-1a of the line with a key, then mixed.
+/// Returns the FNV-1a hash of the line with a key, with its bits mixed.
 fn hash(key: u64, line: &Location<'_>) -> u64 {
     let numbers = [line.line(), line.column()].map(u32::to_le_bytes);
     let bytes = line.file().bytes().chain(numbers.into_iter().flatten());

@@ -1,9 +1,9 @@
-//! The turn, and the threads that wait for it. See the crate's head.
+//! The turn, and the threads that wait for it. The head of the crate explains the scheduler.
 //!
-//! Locks: `SCHEDULERS` before a scheduler's `state`. A thread that takes one of them is [`Inside`]
-//! until it has released it: its own waits and wakes are passed on to the system (`calls`). If a
-//! release went through [`wake`], it would take `SCHEDULERS` after `state`. Each thread waits for
-//! its turn at a condition variable of its own.
+//! Lock order: `SCHEDULERS` before a scheduler's `state`. A thread is [`Inside`] while it holds one
+//! of these locks, so its own waits and wakes go to the operating system (`calls`). If the release
+//! of `state` went through [`wake`], it would take `SCHEDULERS` after `state`. Each thread waits
+//! for its turn at a condition variable of its own.
 
 use crate::policy::{Kind, Policy};
 use std::cell::{Cell, RefCell};
@@ -16,42 +16,43 @@ use std::time::Duration;
 /// Time that all threads may wait for another thread of the process before the run counts as stuck.
 pub const STUCK: Duration = Duration::from_secs(20);
 
-/// Events after which a run is taken to go round in a circle.
+/// Number of events after which a run counts as endless.
 const EVENTS_MAX: u64 = 5_000_000;
 
-/// Events after which a thread hands the turn on in any case: it may spin until another has done
-/// something.
+/// Number of events after which a thread must hand the turn on, because it may be spinning until
+/// another thread has made a change.
 const ALONE_MAX: u64 = 2_000;
 
-/// Nanoseconds of the threads' clock that a call of [`pause`] takes. Waits and yields take none:
-/// how many there are may depend on threads from outside.
+/// Nanoseconds of the threads' clock that a call of [`pause`] takes. Waits and yields take no time,
+/// because their number may depend on threads from outside.
 const TICK: u64 = 1_000;
 
-/// Readings of the clock since the last call of [`pause`] that take no time; each further one takes
-/// [`TICK`], so that a loop until a time ends. `parking_lot` reads the clock once more when it
-/// makes room for more threads than the process has had.
+/// Number of readings of the clock, since the last call of [`pause`], that take no time. Each
+/// further reading takes [`TICK`], so that a loop that waits for a time ends. Some readings must
+/// take no time, because `parking_lot` reads the clock once more when the process has more threads
+/// than before.
 const READINGS: u64 = 100;
 
-/// Nanoseconds by which the clock goes on if a thread yields and no other can go on.
+/// Nanoseconds by which the clock advances if a thread yields and no other thread can go on.
 const ALONE: u64 = 1_000_000;
 
 /// The work of one thread.
 pub type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// An event: the number of the thread's task, and the place that it came to.
+/// An event: a thread has reached a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// The number of the task, from 0.
+    /// The number of the thread's task, counted from 0.
     pub task: usize,
-    /// Argument of [`pause`] or [`pause_between`], or `waits`, `yields`, `ends`.
+    /// The argument of [`pause`] or [`pause_between`], or `waits`, `yields` or `ends`.
     pub place: &'static str,
-    /// The line of the code that called [`pause`].
+    /// The line of the code that called [`pause`] or [`pause_between`]; `None` for other events.
     pub line: Option<&'static Location<'static>>,
     /// The time of the threads' clock, in nanoseconds.
     pub clock: u64,
 }
 
-/// All events of a run, in order. Its `Debug` form is short: `0:latch*3 1:write`.
+/// All events of a run, in order. The `Debug` form of an order is short: `0:latch*3 1:write`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Order(pub Vec<Step>);
 
@@ -70,14 +71,14 @@ impl fmt::Debug for Order {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Thread {
-    /// Has the turn, or could have it.
+    /// The thread has the turn, or could have it.
     Ready,
-    /// Waits for a wake of this address (0: for none), until the clock shows `limit`.
+    /// The thread waits until `address` is woken (0: it only sleeps) or the clock shows `limit`.
     Waits {
         address: usize,
         limit: Option<u64>,
     },
-    /// Was woken by its limit.
+    /// The limit of the thread's wait is over.
     TimedOut,
     Done,
 }
@@ -86,14 +87,14 @@ enum Thread {
 struct State {
     policy: Policy,
     threads: Vec<Thread>,
-    /// The thread that has the turn; none if all wait.
+    /// The thread that has the turn; `None` if all threads wait.
     turn: Option<usize>,
     order: Vec<Step>,
-    /// Nanoseconds.
+    /// The time of the threads' clock, in nanoseconds.
     clock: u64,
     /// Readings of the clock since the last call of [`pause`].
     readings: u64,
-    /// Events since the turn changed.
+    /// Number of events since the turn changed.
     alone: u64,
 }
 
@@ -101,27 +102,27 @@ struct State {
 pub(crate) struct Scheduler {
     seed: u64,
     state: Mutex<State>,
-    /// One for each thread.
+    /// The condition variable of each thread.
     turns: Box<[Condvar]>,
-    /// All threads are done, or none can go on.
+    /// Notified when all threads are done, or none can go on.
     idle: Condvar,
 }
 
-/// Schedulers with threads under way, so that any thread of the process can wake theirs.
+/// All schedulers that have threads, so that any thread of the process can wake these threads.
 static SCHEDULERS: Mutex<Vec<Arc<Scheduler>>> = Mutex::new(Vec::new());
 
-/// Number of schedulers. Written under the lock of `SCHEDULERS`; `SeqCst`: a thread that sees 0
-/// wakes no scheduled thread.
+/// Number of schedulers. Written under the lock of `SCHEDULERS`. `SeqCst`, because a thread that
+/// reads 0 wakes no scheduled thread.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static OWN: RefCell<Option<(Arc<Scheduler>, usize)>> = const { RefCell::new(None) };
-    /// True if the thread belongs to a scheduler, and is not inside of it.
+    /// True if the thread belongs to a scheduler and is not in the scheduler's own code.
     static SCHEDULED: Cell<bool> = const { Cell::new(false) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The calling thread is in the scheduler's own code, until this is dropped.
+/// A guard: the calling thread is in the scheduler's own code until it is dropped.
 struct Inside {
     was_inside: bool,
     was_scheduled: bool,
@@ -145,7 +146,7 @@ impl Drop for Inside {
 pub(crate) enum Wait {
     Woken,
     TimedOut,
-    /// The futex had another value already.
+    /// The futex already had another value.
     Changed,
 }
 
@@ -154,7 +155,7 @@ pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// Runs `work` inside of the calling thread's scheduler; none if the thread belongs to no
+/// Runs `work` inside the calling thread's scheduler. Returns `None` if the thread belongs to no
 /// scheduler.
 pub(crate) fn within<R>(work: impl FnOnce(&Scheduler, usize) -> R) -> Option<R> {
     if !SCHEDULED.get() {
@@ -167,28 +168,30 @@ pub(crate) fn within<R>(work: impl FnOnce(&Scheduler, usize) -> R) -> Option<R> 
     }))
 }
 
-/// The calling thread comes to a place: another thread may go on there. Nothing happens on a thread
-/// that [`run`] has not started.
+/// Marks a place at which another thread may go on. Does nothing on a thread that [`run`] has not
+/// started.
 #[track_caller]
 pub fn pause(place: &'static str) {
     let line = Location::caller();
     within(|scheduler, own| scheduler.pause(own, place, line, Kind::Common));
 }
 
-/// The calling thread comes to a place between two steps whose order matters. Threads are held up
-/// there more often than at [`pause`].
+/// Marks a place between two steps whose order matters. The scheduler delays threads here more
+/// often than at [`pause`].
 #[track_caller]
 pub fn pause_between(place: &'static str) {
     let line = Location::caller();
     within(|scheduler, own| scheduler.pause(own, place, line, Kind::Between));
 }
 
-/// The number of the calling thread's task; none on a thread that [`run`] has not started.
+/// Returns the number of the calling thread's task, or `None` on a thread that [`run`] has not
+/// started.
 pub fn number() -> Option<usize> {
     within(|_, own| own)
 }
 
-/// Wakes up to `count` threads of schedulers that wait for this address; how many.
+/// Wakes up to `count` threads of schedulers that wait for this address. Returns how many it has
+/// woken.
 pub(crate) fn wake(address: usize, count: usize) -> usize {
     if COUNT.load(Ordering::SeqCst) == 0 {
         return 0;
@@ -222,7 +225,7 @@ impl Scheduler {
         }
     }
 
-    /// The thread does nothing before others have: it yields. Whether another thread had the turn
+    /// Hands the turn on, because the thread yields. Returns whether another thread had the turn
     /// meanwhile.
     pub(crate) fn yields(&self, own: usize) -> bool {
         let mut state = self.event(own, "yields");
@@ -242,13 +245,13 @@ impl Scheduler {
         false
     }
 
-    /// Waits until the address is woken, or for `nanos`. `futex` is none for a sleep.
+    /// Waits until the futex is woken, or for `nanos` nanoseconds. `futex` is `None` for a sleep.
     pub(crate) fn waits(&self, own: usize, futex: Option<(&AtomicU32, u32)>, nanos: Option<u64>) -> Wait {
         let limit = nanos.map(|nanos| self.now().saturating_add(nanos));
         self.waits_until(own, futex, limit)
     }
 
-    /// Waits until the address is woken, or until the threads' clock shows `limit`. `futex` is none
+    /// Waits until the futex is woken, or until the threads' clock shows `limit`. `futex` is `None`
     /// for a sleep.
     pub(crate) fn waits_until(
         &self,
@@ -259,8 +262,9 @@ impl Scheduler {
         let mut state = self.event(own, "waits");
         let mut address = 0;
         if let Some((futex, expected)) = futex {
-            // Acquires what the thread released that changed it, as the system call does. A waker
-            // changes it before it takes `state`.
+            // The load acquires what the thread that changed the futex has released, as the system
+            // call does. No wake is missed, because a waker changes the futex before it takes
+            // `state`.
             if futex.load(Ordering::SeqCst) != expected {
                 return Wait::Changed;
             }
@@ -289,7 +293,7 @@ impl Scheduler {
         woken
     }
 
-    /// Time of the clock, in nanoseconds.
+    /// Reads the threads' clock, in nanoseconds.
     pub(crate) fn now(&self) -> u64 {
         let mut state = lock(&self.state);
         state.readings += 1;
@@ -299,13 +303,13 @@ impl Scheduler {
         state.clock
     }
 
-    /// A run inside of this one has ended when its clock showed this.
+    /// Advances the clock to `clock`, at which a run inside of this run has ended.
     fn catch_up(&self, clock: u64) {
         let mut state = lock(&self.state);
         state.clock = state.clock.max(clock);
     }
 
-    /// A byte that this seed names.
+    /// Returns the next random byte of the seed.
     pub(crate) fn random(&self) -> u8 {
         lock(&self.state).policy.random()
     }
@@ -321,7 +325,7 @@ impl Scheduler {
         state
     }
 
-    /// Gives the turn to a thread that can go on, and is not `except`.
+    /// Gives the turn to a thread that can go on and is not `except`.
     fn hand_on(&self, state: &mut State, except: Option<usize>) {
         loop {
             let ready: Vec<usize> = (0..state.threads.len())
@@ -359,7 +363,8 @@ impl Scheduler {
         let mut state = self.event(own, "ends");
         state.threads[own] = Thread::Done;
         self.hand_on(&mut state, None);
-        // What a thread's end destroys may take latches, so no thread ends before all tasks have.
+        // Destructors at a thread's end may take latches, so no thread ends before all tasks have
+        // ended.
         while state.threads.iter().any(|thread| *thread != Thread::Done) {
             state = self.turns[own].wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -399,14 +404,14 @@ impl Thread {
     }
 }
 
-/// Runs the tasks, each on a thread of its own, in the order that this seed names; all events, in
-/// order.
+/// Runs the tasks, each on a thread of its own, in the order that `seed` names. Returns all events,
+/// in order.
 ///
-/// A task may call it too: its thread waits until the inner run has ended. A test that is one task
-/// as a whole has clocks and hash seeds that are the same in each run.
+/// A task may call `run` too; the task's thread waits until the inner run has ended. A test that is
+/// one task as a whole has equal clocks and hash seeds in each run.
 ///
 /// # Panics
-/// If a task panics, with what it panicked with, after all others have ended.
+/// If a task panics: `run` panics with the task's payload, after all other tasks have ended.
 pub fn run(seed: u64, tasks: Vec<Task<'_>>) -> Order {
     if cfg!(not(target_os = "linux")) {
         tasks.into_iter().for_each(|task| task());
@@ -451,7 +456,8 @@ pub fn run(seed: u64, tasks: Vec<Task<'_>>) -> Order {
             std::panic::resume_unwind(panic);
         }
     });
-    // `within` takes the outer run's `state`, and no two of them are held at once.
+    // The lock is released before `within`, which takes the outer run's `state`, because no thread
+    // holds two such locks.
     let (order, clock) = {
         let _inside = Inside::enter();
         let mut state = lock(&scheduler.state);
@@ -461,9 +467,9 @@ pub fn run(seed: u64, tasks: Vec<Task<'_>>) -> Order {
     Order(order)
 }
 
-/// First time of the threads' clock, in nanoseconds: behind what any machine's clock shows, so that
-/// no time that was read outside lies in its future. A run inside of a run goes on with the outer
-/// run's clock, and hands it back at its end.
+/// Returns the first time of the threads' clock, in nanoseconds. The value is greater than any
+/// machine's clock, so no time that was read outside of the run lies in the future. A run inside of
+/// a run continues the outer run's clock, and hands the clock back at its end.
 fn start_of_clock() -> u64 {
     within(|scheduler, _| scheduler.now()).unwrap_or(1 << 60)
 }
@@ -489,7 +495,7 @@ impl Drop for Registered<'_> {
     }
 }
 
-/// A thread's part in the run; it ends also by a panic.
+/// A guard of a thread's part in the run, which ends when the guard is dropped, also by a panic.
 struct Turn {
     scheduler: Arc<Scheduler>,
     own: usize,

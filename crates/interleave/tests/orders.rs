@@ -1,4 +1,4 @@
-//! Waits of all kinds are seen, an order is the same in each run of its seed, and different seeds
+//! The scheduler sees waits of all kinds. Each run with one seed has one order, and different seeds
 //! find different orders.
 
 #![cfg(target_os = "linux")]
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Two threads add to a counter, with a place between the load and the store. What the counter ends
-/// with.
+/// Two threads add to a counter, with a place between the load and the store. Returns the counter's
+/// last value and the order.
 fn race(seed: u64) -> (u32, Order) {
     let counter = AtomicU32::new(0);
     let add = || {
@@ -38,7 +38,8 @@ fn a_seed_names_one_order() {
     assert!(orders.iter().any(|order| *order != orders[0]));
 }
 
-/// A thread is held up while it holds a mutex, and one waits for it: that one gives the turn away.
+/// A thread is delayed while it holds a mutex. A thread that waits for the mutex gives its turn
+/// away.
 #[test]
 fn a_thread_that_waits_for_a_latch_gives_the_turn_away() {
     let mut waited = 0;
@@ -59,7 +60,7 @@ fn a_thread_that_waits_for_a_latch_gives_the_turn_away() {
     assert!(waited > 10, "a wait in {waited} of 200 runs");
 }
 
-/// Condition variables, `park`, spinning with yields.
+/// Waits with condition variables, `park`, and spinning with yields.
 #[test]
 fn waits_of_other_kinds_are_seen() {
     for seed in 0..50 {
@@ -93,7 +94,8 @@ fn waits_of_other_kinds_are_seen() {
     }
 }
 
-/// A wait with a limit of a week ends at once, and the threads' clock says that the week is over.
+/// A wait with a limit of a week ends at once, and the threads' clock then shows that the week is
+/// over.
 #[test]
 fn limits_take_no_time() {
     let week = Duration::from_secs(7 * 24 * 3600);
@@ -110,7 +112,7 @@ fn limits_take_no_time() {
     assert!(u128::from(clock_at("has waited") - clock_at("begins")) >= week.as_nanos());
 }
 
-/// A run inside of a run: what the outer one draws is the same each time.
+/// With a run inside of a run, clocks and random bytes are equal in each repetition.
 #[test]
 fn clocks_and_hash_seeds_are_the_same_in_each_run() {
     let look = || {
@@ -134,7 +136,7 @@ fn clocks_and_hash_seeds_are_the_same_in_each_run() {
     assert_eq!(look(), look());
 }
 
-/// A thread that does not belong to the scheduler wakes one that does.
+/// A thread that does not belong to the scheduler wakes a thread of the scheduler.
 #[test]
 fn a_thread_from_outside_wakes_one_of_the_scheduler() {
     let (latch, changed) = (Mutex::new(false), Condvar::new());

@@ -15,10 +15,10 @@ pub use std::thread::{JoinHandle, spawn};
 /// Checks `body`; `preemptions` is the maximum number of preemptions in a run; `None` sets no
 /// bound.
 ///
-/// The explorer must try every run within the bound. It must take at least half as many runs as
-/// `explored.txt` records for the body, because fewer runs mean that the body does less than
-/// before. If `KATYDID_EXPLORED=FILE` is set, the number of runs of each body is appended to that
-/// file as one line.
+/// The explorer must try every run within the bound. The number of runs must be at least half of
+/// the number that `explored.txt` records for the body, because fewer runs mean that the body does
+/// less than before. If `KATYDID_EXPLORED=FILE` is set, the number of runs of each body is appended
+/// to that file as one line.
 #[cfg(katydid_explore)]
 pub fn check(preemptions: Option<u32>, body: impl Fn() + Send + Sync + 'static) {
     let explorer = crate::explore::Explorer { preemptions, ..Default::default() };

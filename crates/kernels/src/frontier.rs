@@ -9,13 +9,13 @@
 //! | word | written by | read by | ordering, and its partner |
 //! |---|---|---|---|
 //! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its request (`sync/waiters.rs`) |
-//! | `filled` | scans, by `raise`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the writer, who then reads the ring |
+//! | `filled` | scans, by `raise`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the thread that writes, before it reads the ring |
 //! | `written` | the thread that has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
 //! | `durable` | the writing thread, or the one thread that syncs | any thread | Release after the sync; Acquire in threads that acknowledge |
 //!
 //! In a log in NVRAM `written` and `durable` are equal: both are the persisted frontier. In
 //! `nv_direct`, scans advance both by `raise`, like `filled`. In the other NVRAM kinds the thread
-//! whose turn it is advances both (`nvram::commit`).
+//! that has the turn advances both (`nvram::commit`).
 //!
 //! A crash loses all four frontiers. Recovery derives the durable frontier from the records
 //! (`recover/`).

@@ -1,6 +1,6 @@
 //! The concurrent algorithms of Katydid: no I/O, no files, and no clock but the shim's.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
 //! | [`lsn`], [`durability`] | positions in the log, and the levels of safety of a record |
 //! | [`stamp`] | the order of commits |
@@ -11,7 +11,7 @@
 //! | [`sync`] | the leader's hand-over, the waiters, and the sync protocols |
 //! | [`nvram`] | persisting of a log in NVRAM, and assignment of its memory |
 //! | [`notification`] | the wake-up of a worker thread |
-//! | [`page_meta`] | which pages are dirty, for threads without their latch |
+//! | [`page_meta`] | state of pages that threads read without the pages' latches |
 //! | [`rig`], [`sizes`] | measuring an inserter without a log |
 //! | [`dependencies`] | the places in several logs that a transaction depends on |
 //! | [`txn`] | timestamps, slots and statuses of transactions of the memory engine |

@@ -3,8 +3,8 @@
 //!
 //! A thread first makes its change and then notifies. The worker first takes the notification and
 //! then looks for changes, so it sees every change made before the notification. A thread that
-//! finds a notification pending wakes nobody: `pending` alone must make that thread's change
-//! visible to the worker.
+//! finds a notification pending does not wake the worker: `pending` alone must make that thread's
+//! change visible to the worker.
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|

@@ -7,8 +7,8 @@
 //! | len | sum | lsn | incarnation | kind | flags | dependencies | txn | prev or stamp | durable | payload ... | zeros to 8 |
 //! ```
 //!
-//! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. It does not
-//!    cover `lsn`, so the sum is computed before the position is known. Instead, the reader
+//! 1. The sum covers `len` and everything from `incarnation` to the end of the payload. The sum
+//!    does not cover `lsn`, so it is computed before the position is known. Instead, the reader
 //!    compares `lsn` with the position at which it reads the record.
 //! 2. The sum covers `durable`, so `durable` is the durable frontier as read *before* the
 //!    reservation. A value that is too low is harmless, because recovery uses it only as a lower
@@ -20,9 +20,9 @@
 //!    single words of a record. If only the word with the position arrived, the old record at that
 //!    place would become valid for a sum that is not bound. On a device this word arrives together
 //!    with its neighbours.
-//! 6. A record that lies apart (bit 2 of `flags`) takes 8 positions, whatever its length. Its
-//!    stored `lsn` is zero; readers put in the position of the entry that led them to the record
-//!    (`nvram/entries.rs`). Bits 0 and 1 of `flags` encode its [`Part`].
+//! 6. A record that lies apart (bit 2 of `flags`) takes 8 positions, whatever its length. The
+//!    stored `lsn` of such a record is zero; readers put in the position of the entry that led them
+//!    to the record (`nvram/entries.rs`). Bits 0 and 1 of `flags` encode its [`Part`].
 //! 7. Bit 4 of `flags` (`STAMPED`) tells the meaning of the word at 32. If the bit is clear, the
 //!    word is the LSN of the transaction's previous record. If it is set, this record is the only
 //!    one of its transaction, and the word is its commit stamp. Only a stamped record of a user has
@@ -61,7 +61,7 @@ impl Kind {
     pub const USER: Kind = Kind(16);
     /// First record after every recovery. Records from this position on have a larger incarnation.
     pub const RESTART: Kind = Kind(1);
-    /// Last record of a closed log. It contains the log's durable frontier.
+    /// Last record of a closed log. The record contains the log's durable frontier.
     pub const MARK: Kind = Kind(2);
     /// Fills reserved bytes that no record needed.
     pub const PADDING: Kind = Kind(3);
@@ -154,8 +154,8 @@ impl Chain {
     /// The bit of `flags` that says that the record has a commit stamp.
     const STAMPED: u8 = 1 << 4;
 
-    /// The LSN of the transaction's previous record, if this record names one. It is below this
-    /// record's LSN.
+    /// The LSN of the transaction's previous record, if this record names one. The result is below
+    /// this record's LSN.
     #[inline]
     pub const fn previous(self) -> Option<Lsn> {
         match self {
@@ -260,8 +260,8 @@ pub const fn padded_len(bytes: usize) -> usize {
 }
 
 /// Value that is mixed into the sum of a record in memory (rule 5). Two positions whose distance is
-/// the size of a ring (a power of two up to 16 GiB) have different values. That distance is enough,
-/// because the old bytes at a place of the ring are always from the previous lap.
+/// the size of a ring (a power of two up to 16 GiB) have different values. No other distance
+/// matters, because the old bytes at a place of the ring are always from the previous lap.
 #[inline(always)]
 fn bound_to(lsn: Lsn) -> u32 {
     let step = lsn.get() / RECORD_ALIGNMENT as u64;
@@ -436,7 +436,7 @@ pub enum Invalid {
 }
 
 impl Invalid {
-    /// The reason in words, for messages.
+    /// Returns the reason in words, for messages.
     pub const fn reason(self) -> &'static str {
         match self {
             Invalid::Short(_) => "the log ends inside it",
@@ -453,8 +453,8 @@ impl Invalid {
 /// next record at the wrong position.
 pub fn decode(bytes: &[u8], at: Lsn, layout: Layout) -> Result<Decoded<'_>, Invalid> {
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Invalid::Short(HEADER_BYTES)) };
-    // This test comes first, because nearly all bytes that are not a record fail it. That makes a
-    // search for records fast.
+    // This test comes first, because nearly all bytes that are not a record fail it. So a search
+    // for records is fast.
     if read_u64(head, 8) != at.get() {
         return Err(Invalid::Position);
     }

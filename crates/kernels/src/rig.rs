@@ -3,10 +3,11 @@
 //! Like the inserters, this file is compiled twice: for real threads (the bench command
 //! `log-insert`), and for virtual threads (`crates/manycore`).
 //!
-//! There is no device, so writes take no time. A thread that is refused, because the ring is full
-//! or by the run-ahead limit, makes room: it calls the inserter's `scan`, and declares the filled
-//! bytes written and durable, as the log's leaders do. No separate thread makes room, except for
-//! designs with a tracker: for these one more thread may run [`Rig::track`], as in a log.
+//! There is no device, so writes take no time. A thread is refused if the ring is full or the
+//! run-ahead limit is reached. Such a thread makes room: it calls the inserter's `scan`, and
+//! declares the filled bytes written and durable, as the log's leaders do. No separate thread makes
+//! room, except for designs with a tracker: for these one more thread may run [`Rig::track`], as in
+//! a log.
 
 use crate::frontier::Frontiers;
 use crate::insert::{
@@ -84,8 +85,8 @@ impl Rig {
         self.inserter.scan(&self.buffer).filled
     }
 
-    /// Bytes by which crawling and hopping have advanced the filled frontier. Both are 0 in designs
-    /// other than `grasshopper`.
+    /// Bytes by which crawling and hopping have advanced the filled frontier. Both numbers are 0 in
+    /// designs other than `grasshopper`.
     pub fn travelled(&self) -> (u64, u64) {
         let effort = self.inserter.effort();
         (effort.crawled, effort.hopped)

@@ -4,16 +4,16 @@
 //! Inserters write the ring; threads that write to the device read it. The bytes are not
 //! synchronised. Rules that make the accesses sound:
 //!
-//! 1. Only the thread that reserved the bytes `[start, end)` writes them. It writes them after its
-//!    reservation and before it announces that they are filled (a clean mark, or the inserter's
-//!    unlock, both Release).
+//! 1. Only the thread that reserved the bytes `[start, end)` writes them. This thread writes them
+//!    after its reservation and before it announces that they are filled (a clean mark, or the
+//!    inserter's unlock, both Release).
 //! 2. Bytes are read only below the filled frontier, which is computed from these announcements
 //!    (Acquire).
 //! 3. Position `p + size` is reserved only once the written frontier has passed the 4 KiB block of
 //!    `p`. Admission checks this before the reservation (Acquire on `written`). So a byte is never
 //!    overwritten while it is being read, or before it has been read.
 //! 4. The block that holds the filled frontier is never read in place as a whole, because inserters
-//!    may be writing its upper part. Its filled part is copied out.
+//!    may be writing its upper part. The filled part of this block is copied out.
 //! 5. No access leaves the buffer: a length greater than the ring's size panics, even in release
 //!    builds.
 //!
@@ -88,7 +88,7 @@ impl Ring {
         self.mask + 1
     }
 
-    /// Copies `parts`, one after the other, to position `at`, and `zeros` zero bytes behind them.
+    /// Copies `parts`, one after the other, to position `at`, followed by `zeros` zero bytes.
     ///
     /// # Safety
     /// The caller owns the reservation of all these bytes (rule 1), and admission let it in (rule

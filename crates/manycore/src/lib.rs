@@ -1,12 +1,12 @@
-//! The log's real inserters, and the memory engine's clock and slots, on a deterministic simulated
-//! machine of many cores.
+//! Runs the log's real inserters, and the memory engine's clock and slots, on a deterministic
+//! simulated machine of many cores.
 //!
 //! The kernels are the sources of `katydid-kernels`, compiled a second time
 //! (`crates/manycore/kernels`) against the simulated machine (`crates/manycore/vm`), on which every
-//! atomic access, copy and wait costs simulated time. Here is only what runs on them.
-//! `docs/manycore.md` says what is modelled and how far to trust it.
+//! atomic access, copy and wait costs simulated time. This crate has only the runs.
+//! `docs/manycore.md` says what is modelled and how far to trust the results.
 //!
-//! The same machine, plan and seed give the same result to the byte.
+//! A machine, a plan and a seed determine the result exactly.
 
 mod run;
 mod txn;

@@ -1,4 +1,4 @@
-//! Runs: a number of virtual threads that do nothing but insert, for a simulated time.
+//! Runs of inserters: virtual threads only insert records, for a given simulated time.
 
 use katydid_kernels_simulated::insert::{
     BufferSizes, InserterDesign, InserterKind, InserterSettings, OutOfRange,
@@ -12,64 +12,66 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Threads of a run.
+/// Maximum number of threads of a run.
 const THREADS_MAX: usize = 1024;
 /// Bytes that only critical records may use, as in a log with default options. The simulated device
 /// never runs out of them.
 const RESERVE_BYTES: u64 = 16 << 20;
-/// Bytes of a record.
+/// Maximum bytes of a record.
 const RECORD_MAX: usize = 16 << 20;
 
 /// Plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// A design's name, one of [`designs`].
+    /// The name of a design, one of [`designs`].
     pub inserter: String,
     /// Virtual threads, from 1 to 1,024.
     pub threads: usize,
     /// Sizes of records.
     pub sizes: Sizes,
-    /// Slots in which groups form, in the designs that have them.
+    /// Number of slots in which groups form, in the designs that have slots.
     pub slots: usize,
     /// The range that `grasshopper` hops over, in bytes.
     pub hop_bytes: u64,
-    /// Most bytes that `chunked` reserves at a time for one session.
+    /// Maximum bytes that `chunked` reserves at a time for one session.
     pub chunk_bytes: usize,
-    /// The ring's size; see [`ring_bytes`]. The run-ahead limit is a quarter of it, as in the log's
-    /// defaults.
+    /// Bytes of the ring; see [`ring_bytes`]. The run-ahead limit is a quarter of the ring, as in
+    /// the log's defaults.
     pub ring_bytes: usize,
     /// Simulated time, in milliseconds.
     pub millis: f64,
-    /// Other work of a thread between two inserts, in nanoseconds.
+    /// Duration of a thread's other work between two inserts, in nanoseconds.
     pub work_ns: f64,
-    /// Decides when threads start and where in a pause a waiting one is.
+    /// Seed of the times at which threads start, and of the moment in a pause at which a waiting
+    /// thread sees a change.
     pub seed: u64,
 }
 
 /// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// Inserted records.
+    /// Number of inserted records.
     pub records: u64,
-    /// Their bytes, headers included.
+    /// Bytes of the inserted records, headers included.
     pub bytes: u64,
-    /// Records of all threads in a second.
+    /// Inserted records of all threads per second.
     pub records_per_second: f64,
-    /// Millions of bytes a second.
+    /// Inserted bytes per second, in millions.
     pub megabytes_per_second: f64,
-    /// The fewest and the most records of one thread.
+    /// The smallest and the largest number of records of one thread.
     pub of_one_thread: (u64, u64),
-    /// Bytes that the filled frontier went by crawling, and by hopping, in the design that does.
+    /// Bytes by which crawling and hopping have advanced the filled frontier. Both numbers are 0 in
+    /// designs other than `grasshopper`.
     pub travelled: (u64, u64),
-    /// Events of the simulation.
+    /// Number of events of the simulation.
     pub events: u64,
 }
 
-/// Reason why there is no result.
+/// Reason why a run has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// There is no such design.
+    /// There is no design of the requested name.
     #[error("no inserter {name:?}; there are {known}")]
     Design {
         /// Requested name.
@@ -77,10 +79,10 @@ pub enum RunError {
         /// Known names.
         known: String,
     },
-    /// A figure of the plan is out of range.
+    /// A value of the plan is out of range.
     #[error("{field} is {value}; it must be {range}")]
     Range {
-        /// Which.
+        /// The name of the value.
         field: &'static str,
         /// Given value.
         value: f64,
@@ -97,9 +99,9 @@ pub fn designs() -> Vec<String> {
     InserterKind::ALL.iter().map(ToString::to_string).collect()
 }
 
-/// The ring's size on a machine of `cores` cores, for `threads` threads and records of at most
-/// `largest` bytes: the log's default there, or, if that is more, room for four records of each
-/// thread.
+/// Returns the bytes of the ring on a machine of `cores` cores, for `threads` threads and records
+/// of at most `largest` bytes. The result is the log's default for that number of cores, or room
+/// for four records of each thread if that is more.
 pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
     (threads * largest * 4).next_power_of_two().clamp(BufferSizes::ring_bytes_for(cores), 1 << 30)
 }
@@ -107,7 +109,7 @@ pub fn ring_bytes(cores: usize, threads: usize, largest: usize) -> usize {
 /// Runs a plan.
 ///
 /// # Errors
-/// If the plan makes no sense, or the designs hang.
+/// A [`RunError`] if a value of the plan is out of range or unknown, or the design hangs.
 pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
     let design = design(plan)?;
     let rig = Arc::new(Rig::new(&design, &buffer_sizes(plan.ring_bytes), plan.threads));
@@ -121,7 +123,7 @@ pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
         let (running, end) = (Rc::clone(&running), Rc::clone(&end));
         Box::new(move || {
             let payload = vec![session as u8; sizes.largest() - HEADER_BYTES];
-            // Large records come at another time in each thread.
+            // Threads begin with different numbers, so their large records come at different times.
             let mut number = session as u64 * 7;
             let (mut records, mut bytes) = (0, 0);
             let mut inserts = rig.session(session);
@@ -143,7 +145,7 @@ pub fn run(machine: &Machine, plan: &Plan) -> Result<Outcome, RunError> {
         })
     }));
     if rig.tracks() {
-        // On the next core; where all are taken, on one of them.
+        // The tracker runs on the next core, or shares a core if each core has a thread.
         let rig = Arc::clone(&rig);
         bodies.push(Box::new(move || rig.track()));
     }
@@ -172,7 +174,7 @@ pub(crate) fn in_range(
     if good { Ok(()) } else { Err(RunError::Range { field, value, range }) }
 }
 
-/// A log buffer with the run-ahead limit that the simulated runs use.
+/// Returns the sizes of a log buffer with the run-ahead limit of simulated runs.
 pub(crate) fn buffer_sizes(ring_bytes: usize) -> BufferSizes {
     BufferSizes {
         ring_bytes,
@@ -182,7 +184,7 @@ pub(crate) fn buffer_sizes(ring_bytes: usize) -> BufferSizes {
     }
 }
 
-/// The design that the plan names, if the plan makes sense.
+/// Returns the design that the plan names. Refuses values of the plan that are out of range.
 fn design(plan: &Plan) -> Result<InserterDesign, RunError> {
     let inserter = plan
         .inserter
@@ -200,7 +202,7 @@ fn design(plan: &Plan) -> Result<InserterDesign, RunError> {
     in_range(fits, "ring", ring_bytes as f64, "a power of two from 65536 to 1073741824 bytes")?;
     let settings =
         InserterSettings { consolidation_slots: slots, hop_bytes, chunk_bytes, ..Default::default() };
-    // Also the values of the designs that the plan does not name.
+    // Also checks the settings of designs that the plan does not name.
     for kind in InserterKind::ALL {
         settings.design(kind).validate().map_err(|OutOfRange { option, value, range }| RunError::Range {
             field: option,

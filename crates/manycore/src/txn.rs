@@ -1,9 +1,9 @@
-//! Transactions that only write: a timestamp and a record each, in the memory engine's way and in
-//! others.
+//! Runs of transactions that only write. Each takes a timestamp and inserts a record, by the memory
+//! engine's design or by another design.
 //!
-//! What is measured is what the papers call the log's scalability: whether a shared word, for
-//! timestamps or for places in a log, bounds what many cores can do (Cicada over P-WAL, section I).
-//! Reading, validating and waiting for a device are one constant, `work_ns`.
+//! A run measures what the papers call the log's scalability: whether a shared word, for timestamps
+//! or for positions in a log, limits the throughput of many cores (Cicada over P-WAL, section I).
+//! One constant, `work_ns`, stands for reading, validating and waiting for a device.
 
 use crate::run::{RunError, buffer_sizes, in_range};
 use crossbeam_utils::CachePadded;
@@ -19,12 +19,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Design by which transactions get their timestamps and put their records into a log.
+/// A design by which transactions get their timestamps and put their records into a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TxnDesign {
     /// Name of the design.
     pub name: &'static str,
-    /// In words.
+    /// Description of the design in words.
     pub about: &'static str,
     clock: Times,
     log: Logs,
@@ -32,9 +32,9 @@ pub struct TxnDesign {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Times {
-    /// One counter for all.
+    /// All transactions take timestamps from one counter.
     Counter,
-    /// Each makes its own: Cicada's multi-clock, as in the memory engine.
+    /// Each transaction makes its own timestamp: Cicada's multi-clock, as in the memory engine.
     Own,
 }
 
@@ -42,11 +42,11 @@ enum Times {
 enum Logs {
     None,
     One(InserterDesign),
-    /// One for each thread (P-WAL).
+    /// Each thread has a log (P-WAL).
     Each,
 }
 
-/// All of them.
+/// All designs.
 pub const TXN_DESIGNS: [TxnDesign; 6] = [
     TxnDesign { name: "none", about: "no log, own timestamps", clock: Times::Own, log: Logs::None },
     TxnDesign {
@@ -84,32 +84,33 @@ pub const TXN_DESIGNS: [TxnDesign; 6] = [
 /// Plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TxnPlan {
-    /// How.
+    /// The design that runs.
     pub design: TxnDesign,
     /// Virtual threads, from 1 to 1,024.
     pub threads: usize,
     /// Bytes of a transaction's record, its header included.
     pub record: usize,
-    /// Everything else that a transaction does, in nanoseconds.
+    /// Duration of all other work of a transaction, in nanoseconds.
     pub work_ns: f64,
     /// Simulated time, in milliseconds.
     pub millis: f64,
-    /// Decides when threads start and where in a pause a waiting one is.
+    /// Seed of the times at which threads start, and of the moment in a pause at which a waiting
+    /// thread sees a change.
     pub seed: u64,
 }
 
 /// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TxnOutcome {
-    /// Transactions of all threads.
+    /// Number of transactions of all threads.
     pub transactions: u64,
-    /// Transactions in a second.
+    /// Transactions per second.
     pub per_second: f64,
-    /// Events of the simulation.
+    /// Number of events of the simulation.
     pub events: u64,
 }
 
-/// No transaction waits for a device here.
+/// Waits of a log without a device: there is nothing to do before a wait.
 struct NoWaits;
 
 impl Waits for NoWaits {
@@ -145,7 +146,7 @@ impl Store {
         }
     }
 
-    /// The session in which this thread logs, if it does.
+    /// Returns the session of this thread's log; `None` in a design without a log.
     fn session(&self, design: TxnDesign, thread: usize) -> Option<RigSession<'_>> {
         match design.log {
             Logs::None => None,
@@ -180,7 +181,7 @@ impl Store {
 /// Runs a plan.
 ///
 /// # Errors
-/// If the plan makes no sense, or the design hangs.
+/// A [`RunError`] if a value of the plan is out of range, or the design hangs.
 pub fn run_txns(machine: &Machine, plan: &TxnPlan) -> Result<TxnOutcome, RunError> {
     let TxnPlan { design, threads, record, work_ns, millis, seed } = *plan;
     in_range((1..=1024).contains(&threads), "threads", threads as f64, "from 1 to 1024")?;
@@ -191,7 +192,7 @@ pub fn run_txns(machine: &Machine, plan: &TxnPlan) -> Result<TxnOutcome, RunErro
     let store = Arc::new(Store::new(design, threads, record));
     let slots: Vec<usize> = (0..threads).filter_map(|_| store.slots.take(Duration::ZERO, &NoWaits)).collect();
     let (deadline, work) = ((millis * 1e9) as u64, (work_ns * 1e3) as u64);
-    // How many, and when the last one ended.
+    // The number of transactions, and the time at which the last one ended.
     let done = Rc::new(RefCell::new((0_u64, 0_u64)));
     let bodies = slots
         .into_iter()

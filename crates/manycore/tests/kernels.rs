@@ -1,4 +1,4 @@
-//! The real inserters on the virtual machine.
+//! The real inserters on the simulated machine.
 
 use katydid_manycore::{Machine, Plan, RunError, Sizes, TXN_DESIGNS, TxnPlan, designs, run, run_txns};
 
@@ -89,7 +89,7 @@ fn transactions_repeat_to_the_byte_and_a_shared_word_bounds_them() {
         }
     }
     let grows = |name: &str| go(name, 64, 1).per_second / go(name, 1, 1).per_second;
-    // Nothing is shared: that is what the design is for.
+    // Threads of this design share no memory, so its throughput grows with them.
     assert!(grows("parallel") > 50.0, "{}", grows("parallel"));
     assert!(grows("serial") < 10.0, "{}", grows("serial"));
     let plan = TxnPlan { design: TXN_DESIGNS[0], threads: 0, record: 1, work_ns: 0.0, millis: 1.0, seed: 1 };

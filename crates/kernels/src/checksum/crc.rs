@@ -63,10 +63,10 @@ fn in_lanes(state: u32, bytes: &[u8]) -> u32 {
 mod instruction {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
 
-    /// Nothing where there is none.
+    /// Returns `None` if the processor has no such instruction.
     #[inline]
     pub(super) fn sum(state: u32, bytes: &[u8]) -> Option<u32> {
-        // SAFETY: it is there.
+        // SAFETY: the processor has the instruction.
         std::arch::is_x86_feature_detected!("sse4.2").then(|| unsafe { words(state, bytes) })
     }
 
@@ -84,10 +84,10 @@ mod instruction {
 mod instruction {
     use std::arch::aarch64::{__crc32cb, __crc32cd};
 
-    /// Nothing where there is none.
+    /// Returns `None` if the processor has no such instruction.
     #[inline]
     pub(super) fn sum(state: u32, bytes: &[u8]) -> Option<u32> {
-        // SAFETY: it is there.
+        // SAFETY: the processor has the instruction.
         std::arch::is_aarch64_feature_detected!("crc").then(|| unsafe { words(state, bytes) })
     }
 

@@ -1,6 +1,6 @@
-//! The threads of an execution: coroutines, each on a stack of its own. They all run on the thread
-//! that explores. A switch between coroutines takes a few instructions; switches between threads of
-//! the operating system would take most of the time.
+//! The threads of an execution: coroutines, each on a stack of its own. All coroutines run on the
+//! thread that explores. A switch between coroutines takes a few instructions; switches between
+//! threads of the operating system would take most of the time.
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -54,8 +54,8 @@ impl Fibers {
 pub(super) fn suspend() {
     let yielder = YIELDER.get();
     // SAFETY: only threads of an execution call this function. `YIELDER` is that of the running
-    // thread: it is set when a thread begins and, below, when a thread is resumed. It points into
-    // that thread's stack, which lives until the thread's body has ended.
+    // thread: it is set when a thread begins and, below, when a thread is resumed. The pointer
+    // leads into that thread's stack, which lives until the thread's body has ended.
     unsafe { (*yielder).suspend(()) }
     YIELDER.set(yielder);
 }

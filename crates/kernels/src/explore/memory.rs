@@ -10,10 +10,10 @@
 //! Modelled: coherence, release/acquire, release sequences through read-modify-writes, fences, and
 //! sequentially consistent operations as in C++20. The total order S of the sequentially consistent
 //! operations is the order in which they run. An operation in S reads no value of its location that
-//! is older than a value that an earlier operation in S has read or stored there. It learns nothing
-//! of other locations by being in S. A fence in S passes its thread's view of all locations on to
-//! each later operation and fence in S, and takes over the views of earlier fences and operations
-//! in S.
+//! is older than a value that an earlier operation in S has read or stored there. An operation
+//! learns nothing of other locations by being in S. A fence in S passes its thread's view of all
+//! locations on to each later operation and fence in S, and takes over the views of earlier fences
+//! and operations in S.
 //!
 //! Not modelled: stores to one location that take effect in another order than they ran, orders S
 //! other than that of the run, reads of values that are stored later (load buffering),
@@ -249,7 +249,7 @@ impl Memory {
     }
 
     /// Lets a thread see the newest value of every location, because stores become visible in the
-    /// end. This orders nothing else.
+    /// end. The call orders nothing else.
     pub(super) fn catch_up(&self, views: &mut ThreadViews) {
         for (location, at) in self.atomics.iter().enumerate() {
             views.now.saw(location, at.history.len() - 1);

@@ -1,5 +1,5 @@
-//! An explorer of interleavings. It runs a small test body again and again, until it has tried
-//! every schedule and every value that a load may legally return.
+//! An explorer of interleavings. The explorer runs a small test body again and again, until it has
+//! tried every schedule and every value that a load may legally return.
 //!
 //! Loom 0.7.2 does most of this, but misses a legal interleaving of threads with two operations
 //! each, so the kernels run under both. The body's threads are coroutines ([`fibers`]). At every

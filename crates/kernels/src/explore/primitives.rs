@@ -170,8 +170,8 @@ pub fn fence(order: Ordering) {
     });
 }
 
-/// A mark for plain (not atomic) bytes. It reports each access, so that the explorer finds data
-/// races. Bytes that are always accessed together may share a mark.
+/// A mark for plain (not atomic) bytes. The mark reports each access, so that the explorer finds
+/// data races. Bytes that are always accessed together may share a mark.
 #[derive(Debug)]
 pub struct PlainAccess(OnceLock<usize>);
 
@@ -259,7 +259,7 @@ impl Thread {
     }
 }
 
-/// Waits for [`Thread::unpark`]. It never returns without a token.
+/// Waits for [`Thread::unpark`]. The call never returns without a token.
 pub fn park() {
     with(|execution, me| {
         if !execution.step(me, "park", |world| take_token(world, me)) {

@@ -50,8 +50,8 @@ impl Default for Explorer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Runnable,
-    /// The thread spins. It is runnable again once other threads have made more changes than this
-    /// number.
+    /// The thread spins. The thread is runnable again once other threads have made more changes
+    /// than this number.
     Yielded(u64),
     Parked,
     /// The thread waits for the mutex with this number.

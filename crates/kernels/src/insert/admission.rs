@@ -59,8 +59,8 @@ pub fn young_bytes(position: u64) -> u64 {
 /// Permission to use the last of the prepared space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AppendClass {
-    /// The append may not use the reserve. It is refused with `NoSpace` when only the reserve is
-    /// left.
+    /// The append may not use the reserve. The log refuses the append with `NoSpace` when only the
+    /// reserve is left.
     #[default]
     Normal,
     /// The append may use the reserve. For records that finish or undo what is already in the log.
@@ -107,7 +107,7 @@ struct Reserve {
 }
 
 impl Admission {
-    /// Makes the admission to a log buffer of these sizes. It admits nothing before
+    /// Makes the admission to a log buffer of these sizes. The admission admits nothing before
     /// [`Admission::refresh`].
     pub fn new(sizes: &BufferSizes) -> Self {
         let ring_bytes = sizes.ring_bytes as u64;

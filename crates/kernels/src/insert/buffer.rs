@@ -163,8 +163,8 @@ impl BufferSizes {
     }
 
     /// The maximum bytes, header included, of one physical record; longer records are split into
-    /// fragments. It is an eighth of the ring, so that a large record cannot fill the ring, and at
-    /// most [`PHYSICAL_BYTES_MAX`].
+    /// fragments. The maximum is an eighth of the ring, so that a large record cannot fill the
+    /// ring, and at most [`PHYSICAL_BYTES_MAX`].
     pub fn physical_bytes_max(&self) -> usize {
         (self.ring_bytes / 8).min(PHYSICAL_BYTES_MAX)
     }

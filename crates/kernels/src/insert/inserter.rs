@@ -26,8 +26,8 @@ pub trait Inserter: Send + Sync + Debug {
     /// 1. `slot` was opened ([`Inserter::open`]), and one thread at a time is in a call with it.
     ///    Each call with a slot happens after the previous call with that slot, also if another
     ///    thread made that call.
-    /// 2. `buffer` is the log buffer of this inserter. It has the sizes and the start with which
-    ///    the inserter was made, and is the same in each call. No other code reserves in it.
+    /// 2. `buffer` is the log buffer of this inserter. The buffer has the sizes and the start with
+    ///    which the inserter was made, and is the same in each call. No other code reserves in it.
     /// 3. The record has at most the maximum size of a physical record
     ///    ([`BufferSizes::physical_bytes_max`](super::BufferSizes::physical_bytes_max)).
     unsafe fn insert(

@@ -43,8 +43,9 @@ impl Inserter for MutexInserter {
     }
 
     fn scan(&self, buffer: &LogBuffer) -> Scan {
-        // Both frontiers are stored under the lock, sequentially consistent and `reserved` first. A
-        // caller that leaves a request has given the lock back, so its record is seen here.
+        // An inserting thread stores both frontiers under the lock, sequentially consistent and
+        // `reserved` first. A caller that leaves a request has given the lock back, so its record
+        // is seen here.
         let cutoff = buffer.frontiers.reserved().get();
         Scan { cutoff, filled: buffer.frontiers.filled().get().min(cutoff) }
     }

@@ -23,11 +23,11 @@ pub(super) struct SmallLog {
     leads: Mutex<()>,
 }
 
-// SAFETY: each cell is accessed as the inserter allows, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the inserter allows, which is the property under test. The
+// checker sees every access.
 unsafe impl Sync for SmallLog {}
-// SAFETY: each cell is accessed as the inserter allows, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the inserter allows, which is the property under test. The
+// checker sees every access.
 unsafe impl Send for SmallLog {}
 
 impl SmallLog {
@@ -75,8 +75,8 @@ impl SmallLog {
         }
     }
 
-    /// Scans for the filled frontier. Any thread may call this. It takes no latch, because a latch
-    /// would order it after other scans.
+    /// Scans for the filled frontier. Any thread may call this. The scan takes no latch, because a
+    /// latch would order it after other scans.
     pub(super) fn look(&self, scan: impl FnOnce() -> Scan) -> Scan {
         let scan = scan();
         assert!(scan.filled <= scan.cutoff);

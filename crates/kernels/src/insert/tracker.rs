@@ -1,15 +1,14 @@
 //! The tracker: a thread that advances the filled frontier, so that a thread that needs the
-//! frontier finds most of that work done. It is ELEDA's worker thread (Jung, Han, Kang, PVLDB 2017,
-//! section 4.2), and the scanning thread of ELEDA's bitmap (section 6.5.4).
+//! frontier finds most of that work done. The tracker is ELEDA's worker thread (Jung, Han, Kang,
+//! PVLDB 2017, section 4.2), and the scanning thread of ELEDA's bitmap (section 6.5.4).
 //!
 //! Inserters whose `scan` takes time have a tracker. At most one thread of each log runs it. The
 //! inserter's `scan` advances the frontier, and threads that need the frontier call `scan` too.
-//! This file decides only when the tracker looks, which means that it calls `scan`, and how it is
-//! woken.
+//! This file decides only when the tracker looks (calls `scan`), and how it is woken.
 //!
 //! After filling a record that crosses a multiple of 2^`shift` bytes, the owner notifies the
 //! tracker. The tracker looks again as long as at least 2^`shift` reserved bytes lie beyond the
-//! frontier. Then it watches `state` for a bounded number of steps, and then sleeps.
+//! frontier. After that the tracker watches `state` for a bounded number of steps, and then sleeps.
 //!
 //! | word | written by | read by | ordering |
 //! |---|---|---|---|
@@ -34,8 +33,8 @@
 //! Differences from the paper:
 //!
 //! - The paper's worker never sleeps. Here an idle log must have no wake-ups, so the tracker
-//!   sleeps, and owners must wake it. That costs an owner a comparison for each record, and a
-//!   read-modify-write for each 2^`shift` bytes.
+//!   sleeps, and owners must wake it. The notifications cost an owner a comparison for each record,
+//!   and a read-modify-write for each 2^`shift` bytes.
 //! - The paper's worker follows each record. But each look at the ends of the lists takes their
 //!   cache lines from the owners. So the tracker looks once for each 2^`shift` bytes, and a thread
 //!   that needs the frontier finds the few records beyond.

@@ -1,5 +1,5 @@
-//! Assigns memory of the heap of `nv_entries` and `nv_logging` to appenders. This state is not in
-//! NVRAM; the opening of a log computes it from the entries (`reopen`).
+//! Assigns memory of the heap of `nv_entries` and `nv_logging` to appenders. The state of this file
+//! is not in NVRAM; the opening of a log computes it from the entries (`reopen`).
 //!
 //! The heap is cut into chunks. A chunk is free, open in one of the arenas, or full. An open chunk
 //! is filled from its beginning. An appender takes an arena while it appends one record: its own

@@ -1,7 +1,7 @@
 //! The shared state of logs in NVRAM that is in ordinary memory and needs no device. The opening of
 //! a log computes it again.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
 //! | [`arena`] | the assignment of heap memory to appenders of `nv_entries` and `nv_logging` |
 //! | [`commit`] | passes that persist filled records of `nv_ring`, `nv_entries` and `nv_logging` |

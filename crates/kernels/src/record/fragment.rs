@@ -12,8 +12,8 @@
 //!    last fragment. The walk ends, because links only point to smaller LSNs.
 //! 3. Every fragment contains the payload's total length, so a reader knows it before it allocates,
 //!    and refuses more than [`RECORD_BYTES_MAX`].
-//! 4. A crash, or a caller that gives up, leaves fragments without a last one. They form no record,
-//!    and readers skip them.
+//! 4. A crash, or a caller that gives up, leaves fragments without a last one. Such fragments form
+//!    no record, and readers skip them.
 
 use super::{HEADER_BYTES, HeaderFields, Part, PreparedRecord, RECORD_BYTES_MAX, prepare_header};
 use crate::checksum::{read_u32, read_u64};

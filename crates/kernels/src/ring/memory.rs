@@ -2,8 +2,8 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. `base` comes from `alloc_zeroed` with [`RingMemory::layout`] of `bytes`, which is not 0. It
-//!    is freed once, in `drop`, with that layout.
+//! 1. `base` comes from `alloc_zeroed` with [`RingMemory::layout`] of `bytes`, which is not 0. The
+//!    memory is freed once, in `drop`, with that layout.
 //! 2. All bytes are initialised from the start, so a slice over any of them is valid.
 
 use crate::lsn::BLOCK_BYTES;

@@ -201,7 +201,7 @@ fn committers<const N: usize>(model: &Arc<Model>, levels: [Durability; N]) {
 }
 
 checked!(
-    /// Two committers: one leads, the other is covered, appointed, or leads after it.
+    /// Two committers: one leads. The other one is covered, is appointed, or leads later.
     loom_two_lead_and_hand_over explore_two_lead_and_hand_over miri_two_lead_and_hand_over,
     Some(3),
     || {
@@ -437,7 +437,7 @@ checked!(
 );
 
 checked!(
-    /// `per_commit`: the thread that serves meets two requests one after the other.
+    /// `per_commit`: the thread that serves commits two requests one after the other.
     loom_each_request_for_itself explore_each_request_for_itself miri_each_request_for_itself,
     Some(2),
     || {
@@ -451,7 +451,8 @@ checked!(
 );
 
 checked!(
-    /// `inline`: two committers. One writes; the other finds its commit covered, or writes later.
+    /// `inline`: two committers. One of them writes; the other one finds its commit covered, or
+    /// writes later.
     loom_a_worker_writes_for_both explore_a_worker_writes_for_both miri_a_worker_writes_for_both,
     Some(2),
     || {

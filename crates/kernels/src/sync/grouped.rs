@@ -1,7 +1,7 @@
 //! Protocol `grouped`: a committer writes, takes the sync lock, and syncs unless another thread's
 //! sync has covered its record meanwhile.
 //!
-//! This is the locking of Efficient flushing's existing scheme (section 2.2), without the redundant
+//! The locking is that of Efficient flushing's existing scheme (section 2.2), without the redundant
 //! syncs and the slots (`slotted` has both). Every committer takes the sync lock, even if its
 //! record is durable by then.
 

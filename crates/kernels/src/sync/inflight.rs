@@ -1,6 +1,6 @@
 //! Writes in flight before which the leader passed the baton on. For each write this file keeps the
-//! waiters to release when it has ended. It also keeps the thread that waits until a further write
-//! may be in flight.
+//! waiters to release when it has ended. The file also keeps the thread that waits until a further
+//! write may be in flight.
 //!
 //! Leaders run this code. With a depth of 1 there is never a write here.
 //!
@@ -14,7 +14,8 @@
 //!    ended earlier. A waiter joins a group only under the lock, under which it has found that it
 //!    is not settled.
 //! 3. Besides the waiters of groups at most one thread waits for a write to end: the holder of the
-//!    baton. It reads the field `ended` before it plans, so it does not miss an end in between.
+//!    baton. The holder reads the field `ended` before it plans, so it does not miss an end in
+//!    between.
 
 use super::rounds::Rounds;
 use super::waiters::{Covered, Waiter};

@@ -32,8 +32,8 @@ pub enum SyncKind {
     /// Committers queue requests, and the thread that gets the sync lock syncs for all of them
     /// (Efficient flushing, section 3.1).
     Aggregated,
-    /// Each thread takes the sync lock. It syncs unless the log is already durable up to its
-    /// record.
+    /// Each thread takes the sync lock. The thread syncs unless the log is already durable up to
+    /// its record.
     Grouped,
     /// Threads that meet before the write form a slot, and its last thread writes and syncs for all
     /// of them. A thread whose record another thread's sync has covered syncs again, unless its

@@ -1,8 +1,9 @@
 //! Protocol `per_commit`: committers take turns. Each writes up to its own record and syncs; no
 //! sync covers another commit.
 //!
-//! This is the papers' baseline without group commit (Aether, figure 5; Efficient flushing, 2.1;
-//! Cicada with P-WAL, the non-group commit of figures 4 and 5). It is slow on purpose.
+//! `per_commit` is the papers' baseline without group commit (Aether, figure 5; Efficient flushing,
+//! 2.1; Cicada with P-WAL, the non-group commit of figures 4 and 5). The protocol is slow on
+//! purpose.
 //!
 //! A commit that no thread waits for is queued. One thread takes the queued commits in the order of
 //! their LSNs, and writes and syncs each by itself, so the durable frontier stops at the end of
@@ -43,8 +44,8 @@ impl PerCommit {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.tally().got_lock(watch.nanoseconds());
         if rounds.settled(end, level) {
-            // A thread with a later record came first and wrote this record too. Its sync does not
-            // count for this commit.
+            // A thread with a later record came first and wrote this record too. The sync of that
+            // thread does not count for this commit.
             if level == Durability::Durable {
                 rounds.sync(true);
             }

@@ -22,13 +22,13 @@ pub struct Ask {
     pub depth: u32,
 }
 
-/// A planned write. It counts as under way from the plan on, and the caller must perform it.
+/// A planned write. The write counts as under way from the plan on, and the caller must perform it.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
     /// Start of the write: a multiple of the block size.
     pub from: Lsn,
-    /// End of the write. It lies within a block if the write contains the tail of the log.
+    /// End of the write. The end lies within a block if the write contains the tail of the log.
     pub to: Lsn,
     /// The filled frontier at the time of the plan: the end of a record.
     pub filled: Lsn,

@@ -22,7 +22,7 @@ pub(super) struct Syncers {
 }
 
 impl Syncers {
-    /// Makes `most` syncers, at least one. None is started yet.
+    /// Makes `most` syncers, at least one. No syncer is started yet.
     pub(super) fn new(most: u32) -> Self {
         Syncers { all: (0..most.max(1)).map(|_| Syncer::new()).collect() }
     }

@@ -42,8 +42,8 @@ impl SyncTally {
         }
     }
 
-    /// Counts a queue for which a thread has synced. It had `requests` requests, including the
-    /// thread's own.
+    /// Counts a queue for which a thread has synced. The queue had `requests` requests, including
+    /// the thread's own.
     pub fn aggregated(&self, requests: u64) {
         self.queues.add(1);
         self.queued.add(requests);

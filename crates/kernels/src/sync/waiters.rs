@@ -18,13 +18,13 @@
 //! 1. `state != 0` exactly while one thread holds the baton (or it is being handed over through a
 //!    `signal`).
 //! 2. A waiter is reachable from exactly one of: `state`, the holder's `pending` list, a
-//!    [`Covered`] list. Its thread does not leave [`Waiter::wait`] before `signal` is set. A thread
-//!    that sets `signal` does not touch the waiter afterwards (it takes the thread handle out
-//!    before). So the borrowed waiter on the stack outlives every use. If a panic unwinds its frame
-//!    before `signal` is set, the process aborts.
-//! 3. Only the holder of the baton touches `pending`, `kept` and `count`. They pass to the next
-//!    holder through `signal` (Release to Acquire), or through `state` (from the release of the
-//!    baton to its next acquisition).
+//!    [`Covered`] list. A waiter's thread does not leave [`Waiter::wait`] before `signal` is set. A
+//!    thread that sets `signal` does not touch the waiter afterwards (it takes the thread handle
+//!    out before). So the borrowed waiter on the stack outlives every use. If a panic unwinds its
+//!    frame before `signal` is set, the process aborts.
+//! 3. Only the holder of the baton touches `pending`, `kept` and `count`. These fields pass to the
+//!    next holder through `signal` (Release to Acquire), or through `state` (from the release of
+//!    the baton to its next acquisition).
 //! 4. The baton is released only by a compare-and-swap of exactly `LED` to 0, so the releasing
 //!    thread sees an arrival or request in between.
 //!
@@ -256,7 +256,7 @@ impl Covered {
     }
 }
 
-/// A waiter that is not covered and will lead next. It was taken off the pending list.
+/// A waiter that is not covered and will lead next. The waiter was taken off the pending list.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Appointed(*const Waiter);
@@ -343,10 +343,10 @@ impl Baton {
     /// Leaves a request. Returns true if the baton was free; the caller then holds it and must give
     /// it to a thread that serves the request.
     ///
-    /// A request that is already there is not made again. That is sound because four accesses are
-    /// sequentially consistent: the caller reserves and then loads `state` here; the leader calls
-    /// [`Baton::take`] and then loads the reserved frontier. Either this load sees that the request
-    /// is cleared, or the leader's next scan sees the reservation.
+    /// A request that is already there is not made again. This rule is sound because four accesses
+    /// are sequentially consistent: the caller reserves and then loads `state` here; the leader
+    /// calls [`Baton::take`] and then loads the reserved frontier. Either this load sees that the
+    /// request is cleared, or the leader's next scan sees the reservation.
     pub(crate) fn request(&self, request: SyncRequests) -> bool {
         let seen = self.state.load(Ordering::SeqCst);
         if seen & request.0 == request.0 {

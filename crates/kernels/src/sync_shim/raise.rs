@@ -1,4 +1,5 @@
-//! The atomic maximum. Its release and acquire pass on what a thread wrote before it.
+//! The atomic maximum. The maximum releases and acquires, so it passes on earlier writes of the
+//! threads that raise the value.
 //!
 //! Any thread. ThreadSanitizer does not instrument `fetch_max`, so it reports a race where only a
 //! maximum orders two accesses. Under `--cfg katydid_sanitized` the maximum is a loop of

@@ -8,7 +8,8 @@ pub use loom::sync::{Mutex, MutexGuard};
 pub use loom::thread::{Thread, current, park, yield_now};
 pub use std::time::Instant;
 
-/// A mark for plain (not atomic) bytes. It reports each access to loom, which finds data races.
+/// A mark for plain (not atomic) bytes. The mark reports each access to loom, which finds data
+/// races.
 #[derive(Debug)]
 pub struct PlainAccess(loom::cell::UnsafeCell<()>);
 
@@ -35,5 +36,5 @@ impl Default for PlainAccess {
     }
 }
 
-// SAFETY: the cell holds nothing. It only reports accesses to loom, which serialises them.
+// SAFETY: the cell holds nothing. The mark only reports accesses to loom, which serialises them.
 unsafe impl Sync for PlainAccess {}

@@ -8,8 +8,8 @@
 //!    greater timestamp, in any slot. So the order of timestamps agrees with real time.
 //! 2. Timestamps are unique, because the ticks of one slot grow and the slots differ in the low
 //!    bits.
-//! 3. `base` is greater than the tick of every timestamp known from earlier incarnations. It is set
-//!    before the first transaction.
+//! 3. `base` is greater than the tick of every timestamp known from earlier incarnations.
+//!    `set_base` is called before the first transaction.
 //!
 //! 52 bits of 64 ns last for nine years of running time, summed over all incarnations.
 

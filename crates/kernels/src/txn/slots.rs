@@ -88,7 +88,8 @@ impl Slot {
 }
 
 thread_local! {
-    /// The slot that this thread had last. It is most likely free and in the processor's cache.
+    /// The slot that this thread had last. That slot is most likely free and in the processor's
+    /// cache.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -310,7 +311,7 @@ impl Slots {
         }
     }
 
-    // ---- what is computed from all slots
+    // ---- values computed from all slots
 
     /// Announces that `timestamp` is about to be acknowledged: readers that begin from now on see
     /// it.
@@ -367,8 +368,8 @@ impl Slots {
         Timestamp::new(raise(&self.horizon, horizon, SeqCst).max(horizon))
     }
 
-    /// Returns the timestamp of the open transaction that needs the oldest versions. Its tick is
-    /// the last one that the transaction took from the clock.
+    /// Returns the timestamp of the open transaction that needs the oldest versions. The tick of
+    /// the result is the last one that the transaction took from the clock.
     pub fn oldest(&self) -> Option<Timestamp> {
         let (at, slot) =
             self.in_use().iter().enumerate().min_by_key(|(_, slot)| slot.reads_at.load(SeqCst))?;

@@ -61,7 +61,8 @@ impl TxnState {
 pub enum Outcome {
     /// The transaction is committed and durable.
     Durable,
-    /// The transaction is committed. It is durable once `stream` is durable up to `end`.
+    /// The transaction is committed. The transaction is durable once `stream` is durable up to
+    /// `end`.
     Until {
         /// The stream.
         stream: StreamId,
@@ -161,8 +162,8 @@ impl TxnStatus {
         }
     }
 
-    /// Makes the transaction pre-committed. Its record ends at `place`, and survives a crash if all
-    /// of `depends` do.
+    /// Makes the transaction pre-committed. The record of the transaction ends at `place`, and
+    /// survives a crash if all of `depends` do.
     pub fn pre_commit(&self, place: StreamLsn, depends: Dependencies) {
         let first = self.place.set((place, depends)).is_ok();
         debug_assert!(first, "a transaction has one record");

@@ -1,6 +1,7 @@
-//! The simulated form of the log's checksum: it costs what the machine says and is always zero.
+//! The simulated form of the log's checksum. The simulated sum takes the time that the machine's
+//! description names, and is always zero.
 //!
-//! Nothing reads the records back, so the real sum would only slow the simulation down.
+//! No simulation reads records back, so the real sum would only slow the simulation down.
 
 use crate::vm;
 
@@ -16,12 +17,12 @@ impl Sum {
         Sum::default()
     }
 
-    /// Adds `bytes`.
+    /// Counts `bytes`.
     pub fn update(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
     }
 
-    /// Spends the time that the sum of all bytes takes, and returns zero.
+    /// Spends the simulated time of a checksum of all counted bytes, and returns zero.
     pub fn finish(self) -> u32 {
         vm::sum(self.bytes);
         0

@@ -1,12 +1,12 @@
 //! A deterministic simulated machine of many cores.
 //!
-//! [`vm`] runs closures as threads of a [`Machine`]. [`sync_shim`] has the atomics, mutexes and
-//! threads whose use costs simulated time: what the sources of `katydid-kernels` are compiled
-//! against by `katydid-kernels-simulated`. `docs/manycore.md` says what is modelled and how far to
-//! trust it.
+//! [`vm`] runs closures as threads of a [`Machine`]. [`sync_shim`] has atomics, mutexes and threads
+//! whose use costs simulated time; `katydid-kernels-simulated` compiles the sources of
+//! `katydid-kernels` against them. `docs/manycore.md` says what is modelled and how far to trust
+//! the results.
 //!
-//! One operating system thread runs everything; the same machine, bodies and seed give the same
-//! result to the byte.
+//! One operating system thread runs everything. A machine, the bodies and a seed determine the
+//! result exactly.
 
 mod checksum;
 mod machine;

@@ -1,19 +1,20 @@
-//! Description of a simulated machine: its shape and costs, read from a small TOML file.
+//! The description of a simulated machine: its cores, sockets and costs, read from a small TOML
+//! file.
 //!
 //! Pure. Every figure in `machines/*.toml` says where it comes from.
 
 use serde::Deserialize;
 
-/// Most cores of a machine.
+/// Maximum number of cores of a machine.
 const CORES_MAX: usize = 256;
 
 /// Placement of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
-    /// One socket is filled after the other.
+    /// Threads fill one socket after the other.
     Compact,
-    /// Sockets by turns.
+    /// Threads go to the sockets by turns.
     Spread,
 }
 
@@ -23,42 +24,42 @@ pub enum Placement {
 pub struct Nanos {
     /// A load of a line that is in the core's cache.
     pub load: f64,
-    /// A store, as far as the thread waits for it.
+    /// The part of a store for which the thread waits.
     pub store: f64,
     /// A read-modify-write, or a store with a fence, of a line that the core owns.
     pub modify: f64,
-    /// Getting a line to read it, from within the socket.
+    /// Fetching a line from a core of the same socket, to read it.
     pub share: f64,
-    /// Getting a line to read it, from another socket.
+    /// Fetching a line from another socket, to read it.
     pub share_far: f64,
-    /// Getting a line to write it, from within the socket, copies elsewhere being dropped.
+    /// Fetching a line to write it, if all copies, which are dropped, are in the same socket.
     pub own: f64,
-    /// Getting a line to write it that another socket has.
+    /// Fetching a line to write it, if another socket has a copy.
     pub own_far: f64,
-    /// Time that a line is busy when a core gets it to read it.
+    /// Time for which a line is busy when a core fetches it to read it.
     pub serve: f64,
     /// One pause of a spinning thread.
     pub pause: f64,
-    /// A yield, with no thread to yield to.
+    /// A yield, if no other thread wants the core.
     #[serde(rename = "yield")]
     pub yield_now: f64,
-    /// A system call that goes to sleep, as far as the thread pays for it.
+    /// A system call that sleeps: the time of the sleeping thread.
     pub sleep: f64,
-    /// Waking a sleeping thread: what the waker pays.
+    /// Waking a sleeping thread: the time of the waking thread.
     pub wake: f64,
-    /// Time from the wake-up until the sleeper runs.
+    /// Time from a wake-up until the woken thread runs.
     pub woken: f64,
-    /// The sleep of a thread that has yielded in vain, timer included.
+    /// A sleep of a thread that has yielded in vain, with the delay of the timer.
     pub nap: f64,
-    /// Changing the thread on a core.
+    /// A switch of the thread on a core.
     pub switch: f64,
-    /// Time that a thread runs while others want its core.
+    /// Maximum time for which a thread runs while others want its core.
     pub quantum: f64,
-    /// All of an insert that is neither an atomic access nor a copy nor a checksum.
+    /// The part of an insert that is not an atomic access, a copy or a checksum.
     pub insert: f64,
-    /// One copy, whatever its size.
+    /// The part of a copy that does not depend on its size.
     pub copy: f64,
-    /// One checksum, whatever its size.
+    /// The part of a checksum that does not depend on its size.
     pub sum: f64,
 }
 
@@ -66,25 +67,25 @@ pub struct Nanos {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bandwidth {
-    /// Checksum of one core.
+    /// Checksums of one core.
     pub sum: f64,
-    /// Copy of one core.
+    /// Copies of one core.
     pub copy: f64,
     /// All copies of a socket together.
     pub shared: f64,
 }
 
-/// Results of the same code on the real machine that this describes.
+/// A measurement of the same code on the real machine that is described.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Real {
     /// The design's name.
     pub inserter: String,
-    /// Real threads.
+    /// Number of real threads.
     pub threads: usize,
     /// Bytes of a record, header included.
     pub record: usize,
-    /// Inserts a second.
+    /// Inserts per second.
     pub per_second: f64,
 }
 
@@ -92,36 +93,36 @@ pub struct Real {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// In a few words.
+    /// A summary of the machine in a few words.
     pub summary: String,
-    /// Each with caches and memory of its own.
+    /// Number of sockets. Each has caches and memory of its own.
     pub sockets: usize,
-    /// In all sockets; each runs one thread at a time.
+    /// Number of cores in all sockets. Each core runs one thread at a time.
     pub cores: usize,
     /// Placement of threads.
     pub placement: Placement,
     /// Number of times that a thread looks at a held mutex before it sleeps.
     pub mutex_spins: u32,
-    /// Times.
+    /// Costs in time.
     pub nanos: Nanos,
-    /// Rates.
+    /// Costs in bandwidth.
     pub bandwidth: Bandwidth,
-    /// Measurements to be compared with.
+    /// Measurements of the real machine, for comparison with simulated runs.
     #[serde(default)]
     pub real: Vec<Real>,
 }
 
-/// A description that cannot be used.
+/// Error: a description cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// Not what a description looks like.
+    /// The text is not a valid description.
     #[error("not a machine description: {0}")]
     Syntax(String),
-    /// A figure out of range.
+    /// A value is out of range.
     #[error("{field} is {value}; it must be {range}")]
     Range {
-        /// Which.
+        /// The name of the value.
         field: &'static str,
         /// Given value.
         value: f64,
@@ -138,12 +139,12 @@ const BUILT_IN: &[(&str, &str)] = &[
 ];
 
 impl Machine {
-    /// The names of the descriptions that come with the program.
+    /// The names of the built-in descriptions.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// The text of one of those.
+    /// The text of the built-in description of this name.
     pub fn built_in(name: &str) -> Option<&'static str> {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
@@ -151,7 +152,7 @@ impl Machine {
     /// Reads a description.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A [`MachineError`] that says what is wrong with the text.
     pub fn parse(text: &str) -> Result<Machine, MachineError> {
         let machine: Machine =
             toml::from_str(text).map_err(|error| MachineError::Syntax(error.to_string()))?;
@@ -190,7 +191,7 @@ impl Machine {
         ] {
             check((0.0..=1e9).contains(&value), field, value, "from 0 to 1e9")?;
         }
-        // Time must pass: in a quantum, and in everything that a waiting thread repeats.
+        // A quantum, and everything that a waiting thread repeats, must take time.
         for (field, value) in [
             ("nanos.load", n.load),
             ("nanos.pause", n.pause),
@@ -209,7 +210,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The core of the thread of this number; beyond the cores it starts again.
+    /// Returns the core of the thread with this number. Threads beyond the number of cores share
+    /// cores.
     pub(crate) fn core_of(&self, thread: usize) -> usize {
         let place = thread % self.cores;
         match self.placement {

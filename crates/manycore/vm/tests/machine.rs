@@ -1,4 +1,4 @@
-//! The virtual machine by itself: time, lines, waiting, and that nothing depends on chance.
+//! Tests of the simulated machine: time, cache lines, waits, and determinism.
 
 use katydid_virtual_machine::sync_shim::{AtomicBool, AtomicU64, Mutex, Ordering};
 use katydid_virtual_machine::sync_shim::{Thread, current, park, pause, yield_now};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const NS: u64 = 1000;
 
-/// Four cores in two sockets, with figures that are easy to tell apart.
+/// Makes a machine of four cores in two sockets, with costs that are easy to tell apart.
 fn small() -> Machine {
     let mut machine = Machine::parse(Machine::built_in("modern").unwrap()).unwrap();
     (machine.cores, machine.sockets) = (4, 2);
@@ -22,7 +22,7 @@ fn small() -> Machine {
     machine
 }
 
-/// Alignment at which every line begins.
+/// A value on a cache line of its own.
 #[repr(align(64))]
 #[derive(Default)]
 struct Alone<T>(T);
@@ -31,7 +31,7 @@ fn spawn(body: impl FnOnce() + 'static) -> Body {
     Box::new(body)
 }
 
-/// Runs one thread; the nanoseconds that `act` took.
+/// Runs `act` as one thread. Returns the nanoseconds that it took.
 fn time_of(machine: &Machine, act: impl FnOnce() + 'static) -> u64 {
     let time = Rc::new(RefCell::new(0));
     let out = Rc::clone(&time);
@@ -73,7 +73,7 @@ fn each_access_costs_what_the_state_of_its_line_says() {
     assert_eq!(time_of(&machine, store), 2, "a store is buffered");
     let words = (Alone(AtomicU64::new(0)), Alone(AtomicU64::new(0)));
     let buffered = move || {
-        // As a whole: captured apart, they would share a line.
+        // Captures the pair as a whole: words that are captured one by one would share a line.
         let words = &words;
         words.0.0.store(1, Ordering::Release);
         words.1.0.swap(1, Ordering::Relaxed);
@@ -128,10 +128,10 @@ fn a_contended_read_modify_write_waits_its_turn() {
     };
     let alone = run(1);
     assert!((10 * TIMES..11 * TIMES + 1000).contains(&alone), "{alone}");
-    // Two of the same socket pass the line to and fro.
+    // Two threads of one socket pass the line to and fro.
     let two = run(2);
     assert!((110 * TIMES..=121 * TIMES).contains(&two), "{two}");
-    // Every second time, or so, it comes from the other socket.
+    // About every second time the line comes from the other socket.
     let four = run(4);
     assert!(four > 4 * 200 * TIMES && four <= 4 * 510 * TIMES + 1000, "{four}");
 }
@@ -157,7 +157,7 @@ fn a_spinning_thread_sees_the_change_soon() {
         })
     });
     let mut machine = small();
-    // Or it would nap.
+    // A long yield, so that the thread does not nap.
     machine.nanos.yield_now = 10_000.0;
     let report = simulate(&machine, 1, bodies.into()).unwrap();
     let seen = *seen.borrow();
@@ -176,12 +176,12 @@ fn a_parked_thread_wakes_and_a_token_is_kept() {
             park();
             *out.borrow_mut() = now() / NS;
             current().unpark();
-            // Returns at once.
+            // This park returns at once.
             park();
         }),
         spawn(move || {
             work(5_000 * NS);
-            // Nothing but accesses and waits keeps threads in the order of time.
+            // Only accesses and waits keep threads in the order of time, so the thread yields.
             yield_now();
             two.borrow().as_ref().unwrap().unpark();
         }),
@@ -235,7 +235,7 @@ fn threads_beyond_the_cores_take_turns() {
     assert!(report.picoseconds > 2 * 30 * 1_000 * NS, "{report:?}");
     let order = order.borrow();
     let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    // A quantum is ten steps.
+    // A quantum is ten steps long.
     assert!((5..=7).contains(&changes), "{order:?}");
 }
 
@@ -259,7 +259,7 @@ fn a_wait_that_cannot_end_is_reported() {
         drop(mutex.lock());
     });
     assert!(matches!(simulate(&small(), 1, vec![twice]), Err(SimulationError::Deadlock(_))));
-    // And the next simulation is not disturbed by what was left behind.
+    // State that a failed simulation leaves behind does not disturb the next one.
     simulate(&small(), 1, vec![spawn(|| work(1))]).unwrap();
 }
 
@@ -274,7 +274,7 @@ fn a_panic_of_a_thread_is_the_callers() {
 #[test]
 fn a_seed_decides_everything() {
     let run = |seed: u64, litter: usize| -> (Report, Vec<u64>) {
-        // Other addresses must not change a thing.
+        // Other addresses must not change the result.
         let litter: Vec<Vec<u8>> = (0..litter).map(|index| vec![0; 40 + index * 24]).collect();
         let words: Arc<Vec<Alone<AtomicU64>>> = Arc::new((0..3).map(|_| Alone::default()).collect());
         let ends: Rc<RefCell<Vec<u64>>> = Rc::default();

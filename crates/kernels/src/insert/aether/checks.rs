@@ -77,11 +77,11 @@ struct Model<O> {
     aether: Aether<O>,
 }
 
-// SAFETY: each cell is accessed as the design allows, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the design allows, which is the property under test. The
+// checker sees every access.
 unsafe impl<O: Sync> Sync for Model<O> {}
-// SAFETY: each cell is accessed as the design allows, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the design allows, which is the property under test. The
+// checker sees every access.
 unsafe impl<O: Send> Send for Model<O> {}
 
 impl<O: Order> Model<O> {

@@ -5,8 +5,8 @@
 //! |---|---|---|
 //! | `held` | the thread that takes it (compare-and-swap) or gives it back | Release when given back; Acquire when taken |
 //!
-//! A waiting thread first spins, then yields, then sleeps for short times (`sync_shim::pause`). It
-//! does not spin on, so a preempted holder of the latch gets the processor.
+//! A waiting thread first spins, then yields, then sleeps for short times (`sync_shim::pause`). A
+//! waiting thread does not spin for ever, so a preempted holder of the latch gets the processor.
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicBool, Ordering, pause};

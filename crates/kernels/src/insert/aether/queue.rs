@@ -22,8 +22,8 @@
 //!    the first case the owner has delegated, and the previous owner releases the range. In the
 //!    second case the owner was granted, and releases the range itself.
 //! 3. A node is vacant for `k + nodes` only after `k` was released. A thread whose node is not
-//!    vacant waits before it reserves. It waits without the latch, so that it does not block
-//!    threads that need no node.
+//!    vacant waits before it reserves. The thread waits without the latch, so that it does not
+//!    block threads that need no node.
 //!
 //! The paper's list has no maximum length. The array of a log has more nodes than there can be
 //! ranges within the run-ahead limit ([`ReleaseQueue::for_run_ahead`]). So the wait of rule 3 does

@@ -19,8 +19,8 @@
 //!    the members that joined before it.
 //! 2. The leader writes `start`, `end` and `ticket` between PENDING and COPYING (Release). Members
 //!    read them after they have seen COPYING (Acquire).
-//! 3. A slot is FREE only after all members have left. Their subtractions are AcqRel, so the last
-//!    member sees every copy.
+//! 3. A slot is FREE only after all members have left. The members' subtractions are AcqRel, so the
+//!    last member sees every copy.
 //!
 //! The paper sets a new slot to OPEN before it is in the array, and never sets the array index in
 //! the slot. So a thread that has read the number of this slot during an earlier use may join, and
@@ -177,8 +177,8 @@ impl Slots {
             if self.pool[index].word.load(Ordering::Acquire) == FREE {
                 return index;
             }
-            // Groups that are copying own all slots. They need neither the latch nor another slot,
-            // so this wait ends.
+            // Groups that are copying own all slots. Such groups need neither the latch nor another
+            // slot, so this wait ends.
             if index + 1 == self.pool.len() {
                 pause(step);
                 step += 1;

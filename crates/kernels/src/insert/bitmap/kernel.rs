@@ -12,14 +12,14 @@
 //!
 //! Invariants:
 //!
-//! 1. Only the owner of a byte at or above the frontier sets the byte's bit. It does so only once
-//!    the byte's place in the ring is free, which is after the scanner has passed that place in the
-//!    previous lap.
+//! 1. Only the owner of a byte at or above the frontier sets the byte's bit. The owner sets the bit
+//!    only once the byte's place in the ring is free, which is after the scanner has passed that
+//!    place in the previous lap.
 //! 2. The frontier is the end of a record, because a record's first bit is set last, and the
 //!    scanner comes from below.
 //!
-//! The paper says only "one bit for each byte". It does not say which thread clears bits, nor how
-//! the scanner is kept from passing a part of a record that spans words (invariant 2 here).
+//! The paper says only "one bit for each byte". The paper does not say which thread clears bits,
+//! nor how the scanner is kept from passing a part of a record that spans words (invariant 2 here).
 
 use super::super::mutants::{Built, Mutant};
 use crate::sync_shim::{AtomicU64, Mutex, Ordering};

@@ -35,8 +35,9 @@
 //! The owner waits for a scanner that is padding its chunk; the owner has no hole at that time. A
 //! scanner waits for no thread.
 //!
-//! The size of a chunk is 1/[`SHARE`] of the bytes that the session appended between two losses of
-//! a rest (the lesser of the last two such numbers), because each loss costs about half a chunk. A
+//! A session loses a rest when a scan seals its chunk, or when a record does not fit or must lie
+//! higher. Each loss costs about half a chunk. So the size of a chunk is 1/[`SHARE`] of the bytes
+//! that the session appended between two losses (the lesser of the last two such numbers). A
 //! session that waits for each of its records loses a rest each time, and gets chunks of one
 //! record, so nothing is lost. A session that never waits is never found idle, and gets the largest
 //! chunks. A new session gets [`FIRST`] bytes. If the session's records have different sizes, about
@@ -119,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Returns whether the last scan saw the same word. Called by a scanner.
+    /// Returns whether the last scan saw `word` too. Called by a scanner.
     fn is_idle(&self, word: u64) -> bool {
         let idle = self.seen.load(Ordering::Relaxed) == word;
         if !idle {

@@ -4,10 +4,11 @@
 //! Every appender runs this code. One tracker at a time, which is the log's tracker thread or
 //! another thread that scans, runs it under the lock of `tracked`. Loom and the explorer check it.
 //!
-//! Each session has a crawling list of the records that it has filled, in order. It also has a
-//! hopping list: for each range of 2^H bytes in which nodes of the session start, the number of the
-//! first such node. Both lists are circular, with one producer, the owner, and one consumer, the
-//! tracker. The hopping index has a count of filled bytes for each range. After its copy an owner
+//! Each session has a crawling list of the records that it has filled, in order. Each session also
+//! has a hopping list: for each range of 2^H bytes in which nodes of the session start, the number
+//! of the first such node. Each list is circular, with one producer, the owner, and one consumer,
+//! the tracker. The hopping index has a count of filled bytes for each range. After its copy an
+//! owner
 //!
 //! 1. puts a node into its crawling list,
 //! 2. puts the node's number into the hopping list, if the node is the session's first in its
@@ -34,13 +35,14 @@
 //! Differences from the paper, and points that the paper leaves open:
 //!
 //! - The paper sets an index entry to zero after a hop, although its Table 2 lets the tracker only
-//!   read the entry. It does not say what happens to the entry of a range that the tracker has
-//!   crawled through, because an owner may still add to it in step 3. Here entries are never reset.
-//!   An entry counts the bytes of all its uses, and a use is full when the sum is. Ranges that
-//!   share an entry lie so far apart ([`Lists::new`]) that no owner adds for the next use before
-//!   the frontier has passed the last one.
-//! - The paper adds a record's size to one entry, even if the record crosses a boundary. Then the
-//!   count of a range may never become exactly full. Here the size is divided between the entries.
+//!   read the entry. The paper does not say what happens to the entry of a range that the tracker
+//!   has crawled through; an owner may still add to such an entry in step 3. Here entries are never
+//!   reset. An entry counts the bytes of all its uses, and a use is full when the sum is. Ranges
+//!   that share an entry lie so far apart ([`Lists::new`]) that no owner adds for the next use
+//!   before the frontier has passed the last one.
+//! - The paper adds a record's size to one entry, even if the record crosses a boundary. With that
+//!   rule the count of a range may never become exactly full. Here the size is divided between the
+//!   entries.
 //! - After a hop the paper moves each head to the first node of the hopping list beyond the
 //!   boundary. A session between steps 1 and 2 may have no such node yet. So if the hopping list
 //!   does not lead beyond the boundary, the tracker here walks the rest of the crawling list.

@@ -25,11 +25,11 @@ struct Model {
     cells: [(PlainAccess, Cell<u64>); 2 + OWN as usize],
 }
 
-// SAFETY: each cell is accessed as the arenas allow, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the arenas allow, which is the property under test. The
+// checker sees every access.
 unsafe impl Sync for Model {}
-// SAFETY: each cell is accessed as the arenas allow, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the arenas allow, which is the property under test. The
+// checker sees every access.
 unsafe impl Send for Model {}
 
 /// One step that a mutant leaves out, or does too early.

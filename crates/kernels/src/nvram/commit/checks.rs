@@ -26,11 +26,11 @@ struct Model {
     kept: [(PlainAccess, Cell<bool>); CELLS],
 }
 
-// SAFETY: each cell is accessed as the frontiers allow, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the frontiers allow, which is the property under test. The
+// checker sees every access.
 unsafe impl Sync for Model {}
-// SAFETY: each cell is accessed as the frontiers allow, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the frontiers allow, which is the property under test. The
+// checker sees every access.
 unsafe impl Send for Model {}
 
 /// One step that a mutant leaves out, or does too early.

@@ -11,7 +11,7 @@ use std::thread::{self, ThreadId};
 const NEVER: u64 = 3_600_000_000;
 const THREE: Group = Group { commits: 3, bytes: 0, microseconds: NEVER };
 
-/// A log of one-byte records. It notes the thread of each sync.
+/// A log of one-byte records. The log notes the thread of each sync.
 #[derive(Default)]
 struct Counted {
     reserved: AtomicU64,

@@ -1,4 +1,4 @@
-//! Atomics of the virtual world, of the size and alignment of std's.
+//! Atomics of the simulated machine, with the size and alignment of those of `std`.
 
 use super::Ordering;
 use crate::vm;
@@ -11,13 +11,13 @@ fn address<T>(of: &T) -> usize {
 
 macro_rules! atomic {
     ($name:ident, $of:ident, $value:ty) => {
-        /// The atomic of the same name in std; each access costs simulated time.
+        /// The atomic of the same name in `std`, of which each access costs simulated time.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(atomic::$of);
 
         impl $name {
-            /// A new one.
+            /// Makes an atomic with this value.
             pub const fn new(value: $value) -> Self {
                 $name(atomic::$of::new(value))
             }
@@ -58,7 +58,7 @@ macro_rules! atomic {
                 outcome
             }
 
-            /// Compares and exchanges, as in std; never fails without need.
+            /// Compares and exchanges, as in std. Never fails spuriously.
             #[inline]
             pub fn compare_exchange_weak(
                 &self,
@@ -98,7 +98,7 @@ modifying!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetc
 modifying!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 
 impl AtomicU32 {
-    /// The value, at no cost: for what the system does in a turn of the caller.
+    /// Loads the value at no cost, for work of the operating system during the caller's turn.
     pub(super) fn peek(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }

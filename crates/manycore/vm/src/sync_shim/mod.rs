@@ -1,8 +1,8 @@
-//! The virtual world: what `sync_shim` of `katydid-kernels` exports, on the simulated machine.
+//! The world of the simulated machine: the items that `sync_shim` of `katydid-kernels` exports.
 //!
-//! Values live in ordinary atomics of the same size as std's, so that words share lines as they do
-//! in production. What a thread does is told to [`vm`] before it happens. The memory is
-//! sequentially consistent: orderings only decide what a store costs.
+//! Values are in ordinary atomics of the same size as in production, so that words share cache
+//! lines as in production. Each operation calls [`vm`] before it takes effect. The memory is
+//! sequentially consistent: an ordering decides only the cost of a store.
 
 mod atomics;
 mod mutex;
@@ -15,22 +15,24 @@ pub use crate::vm::Instant;
 
 use crate::vm;
 
-/// True under a checker, whose sizes must be small; not here.
+/// True under a checker, which needs small sizes. The simulated machine is no checker.
 pub const CHECKED: bool = false;
 
-/// A fence: a sequentially consistent one waits until the thread's stores are seen.
+/// A fence. A sequentially consistent fence waits until other threads see the thread's stores;
+/// other fences cost nothing.
 pub fn fence(order: Ordering) {
     if order == Ordering::SeqCst {
         vm::fence();
     }
 }
 
-/// One pause. It does not wait for anything: a loop around it may be about to succeed.
+/// One pause of a spinning thread. The call does not wait for a change, because the loop around it
+/// may be about to succeed.
 pub fn spin_loop() {
     vm::spin_loop();
 }
 
-/// Gives the core to a thread that is queued for it.
+/// Gives the core to a thread that is queued for the core.
 pub fn yield_now() {
     vm::yield_now();
 }
@@ -40,7 +42,7 @@ pub fn yield_now() {
 pub struct Thread(usize);
 
 impl Thread {
-    /// Ends its [`park`], or makes the next one return at once.
+    /// Ends the thread's [`park`], or lets its next [`park`] return at once.
     pub fn unpark(&self) {
         vm::unpark(self.0);
     }
@@ -56,18 +58,18 @@ pub fn park() {
     vm::park();
 }
 
-/// One step of waiting: yields, then naps. Ends early when the line that was looked at last
-/// changes.
+/// Does one step of a wait: yields first, and sleeps if the wait is long. A step ends early when
+/// the line that the thread read last changes.
 pub fn rest(step: u32) {
     vm::rest(step);
 }
 
-/// One step of waiting like [`rest`], but spins a little first.
+/// Does one step of a wait like [`rest`], but spins first.
 pub fn pause(step: u32) {
     vm::pause(step);
 }
 
-/// Copies a record's bytes, at the cost of a copy.
+/// Copies a record's bytes, and spends the simulated time of a copy.
 ///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].
@@ -77,23 +79,23 @@ pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 
-/// Plain bytes, of which only checkers want to know.
+/// A mark for plain (not atomic) bytes. Only checkers use it; here it does nothing.
 #[derive(Debug, Default)]
 pub struct PlainAccess;
 
 impl PlainAccess {
-    /// Bytes that nothing has accessed yet.
+    /// Makes a mark.
     pub const fn new() -> Self {
         PlainAccess
     }
 
-    /// Nothing.
+    /// Does nothing.
     pub fn read(&self) {}
 
-    /// Nothing.
+    /// Does nothing.
     pub fn write(&self) {}
 }
 
-/// The virtual clock is read after the stores before it: nothing to wait for.
+/// Does nothing, because a thread reads the simulated clock after its earlier stores.
 #[inline]
 pub fn publish_stores() {}

@@ -1,8 +1,9 @@
-//! The mutex of the virtual world: std's algorithm on Linux, on virtual words.
+//! The mutex of the simulated machine: the algorithm of `std` on Linux, on simulated words.
 //!
-//! One word: 0 free, 1 held, 2 held and a thread may sleep. A thread that finds it held looks some
-//! times before it says 2 and sleeps. The value lies in a std mutex that is never contended, for
-//! the word has let one thread in.
+//! The word is 0 if the mutex is free, 1 if it is held, and 2 if it is held and a thread may sleep.
+//! A thread that finds the mutex held looks at the word for a while before it stores 2 and sleeps.
+//! The value is in a mutex of `std`, which is never contended, because the word lets only one
+//! thread in.
 
 use super::{AtomicU32, Ordering};
 use crate::vm;
@@ -15,7 +16,8 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const SLEPT_ON: u32 = 2;
 
-/// The mutex of std, on a line of its own, so that nothing depends on where the allocator puts it.
+/// A mutex like that of `std`. Each mutex has a cache line of its own, so that costs do not depend
+/// on where the allocator places it.
 #[derive(Default)]
 #[repr(align(64))]
 pub struct Mutex<T> {
@@ -23,16 +25,16 @@ pub struct Mutex<T> {
     value: sync::Mutex<T>,
 }
 
-/// The guard of std.
+/// A guard like that of `std`.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     word: &'a AtomicU32,
-    // None only in `drop`.
+    // `None` only in `drop`.
     value: Option<sync::MutexGuard<'a, T>>,
 }
 
 impl<T> Mutex<T> {
-    /// A free one.
+    /// Makes a free mutex.
     pub const fn new(value: T) -> Self {
         Mutex { word: AtomicU32::new(FREE), value: sync::Mutex::new(value) }
     }
@@ -40,7 +42,7 @@ impl<T> Mutex<T> {
     /// Locks, as in std.
     ///
     /// # Errors
-    /// If a holder has panicked.
+    /// An error if a holder has panicked.
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()
             && vm::active()
@@ -59,7 +61,7 @@ impl<T> Mutex<T> {
     /// Tries to lock, as in std.
     ///
     /// # Errors
-    /// If it is held.
+    /// An error if the mutex is held.
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         match self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => {

@@ -1,8 +1,8 @@
-//! A machine's figures in whole picoseconds, so that sums of them are exact.
+//! The costs of a machine in whole picoseconds, so that sums of costs are exact.
 
 use crate::machine::Machine;
 
-/// Picoseconds.
+/// A time in picoseconds.
 pub(super) type Ps = u64;
 
 /// See the head of this file.
@@ -25,7 +25,7 @@ pub(super) struct Costs {
     pub(super) insert: Ps,
     copy: Ps,
     sum: Ps,
-    // Picoseconds for 1,024 bytes.
+    // The last three are picoseconds for 1,024 bytes.
     sum_kib: Ps,
     copy_kib: Ps,
     shared_kib: Ps,
@@ -66,12 +66,13 @@ impl Costs {
         self.sum + bytes * self.sum_kib / 1024
     }
 
-    /// Time of one core for a copy.
+    /// Returns the time of a copy by one core.
     pub(super) fn copy(&self, bytes: u64) -> Ps {
         self.copy + bytes * self.copy_kib / 1024
     }
 
-    /// Time of what a socket's cores share, for a copy.
+    /// Returns the time for which a copy occupies the memory bandwidth that the cores of a socket
+    /// share.
     pub(super) fn shared(&self, bytes: u64) -> Ps {
         bytes * self.shared_kib / 1024
     }

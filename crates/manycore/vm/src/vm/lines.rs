@@ -1,10 +1,11 @@
-//! The cache lines of the simulated machine: which cores have a copy, which one owns it, until when
-//! it is busy.
+//! The cache lines of the simulated machine: the cores that have a copy of a line, its owner, and
+//! the time until which it is busy.
 //!
 //! Invariants:
 //!
-//! 1. A line has an owner, or any number of holders that may read, or neither.
-//! 2. Lines are numbered by their first access, so nothing depends on addresses but which words
+//! 1. A line has an owner, which is its only holder, or any number of holders that may read, or
+//!    neither.
+//! 2. Lines are numbered in the order of their first accesses. So addresses decide only which words
 //!    share 64 bytes.
 
 use std::collections::HashMap;
@@ -45,20 +46,20 @@ impl Cores {
     }
 }
 
-/// One line.
+/// A cache line.
 #[derive(Debug, Default)]
 pub(super) struct Line {
     pub(super) holders: Cores,
     pub(super) owner: Option<u16>,
-    /// In picoseconds.
+    /// Time until which the line is busy, in picoseconds.
     pub(super) busy_until: u64,
-    /// Grows with every change of a value in it.
+    /// Number of changes of values in the line.
     pub(super) version: u64,
-    /// Threads that wait for a change, and which of their waits it is.
+    /// Threads that wait for a change, each with the number of its wait.
     pub(super) watchers: Vec<(usize, u32)>,
 }
 
-/// Multiplies: addresses are no secret, and speed matters here.
+/// A fast hash function by multiplication. The function need not resist chosen addresses.
 #[derive(Debug, Default)]
 pub(super) struct Multiply(u64);
 
@@ -78,7 +79,7 @@ impl Hasher for Multiply {
     }
 }
 
-/// All lines that were ever touched.
+/// All lines that were ever accessed.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     numbers: HashMap<usize, u32, BuildHasherDefault<Multiply>>,
@@ -86,7 +87,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The number of the line of this address.
+    /// Returns the number of the line that contains this address.
     pub(super) fn number(&mut self, address: usize) -> u32 {
         let next = self.lines.len() as u32;
         let number = *self.numbers.entry(address / 64).or_insert(next);

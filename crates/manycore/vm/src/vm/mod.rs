@@ -1,10 +1,11 @@
-//! The virtual machine: runs closures as threads of a simulated machine, and is told of everything
-//! they do.
+//! The virtual machine: runs closures as threads of a simulated machine, and accounts for every
+//! operation of these threads.
 //!
-//! The world in [`sync_shim`](crate::sync_shim) calls the functions here. Outside of a simulation
-//! they do nothing, so that what a test or a driver sets up beforehand costs no simulated time.
+//! The items of [`sync_shim`](crate::sync_shim) call the functions of this module. Outside of a
+//! simulation these functions do nothing, so that the set-up of a test or run costs no simulated
+//! time.
 //!
-//! Each thread is a coroutine on a stack of its own; all of them, and the scheduler, run on the
+//! Each thread is a coroutine on a stack of its own. All coroutines and the scheduler run on the
 //! calling thread.
 
 mod costs;
@@ -19,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::time::Duration;
 
-/// Enough for an insert; the kernels do not recurse.
+/// Bytes of a thread's stack: enough for an insert, because the kernels do not recurse.
 const STACK_BYTES: usize = 128 << 10;
 
 /// A thread's body.
@@ -30,7 +31,7 @@ pub type Body = Box<dyn FnOnce()>;
 pub struct Report {
     /// Simulated time from the start to the end of the last thread, in picoseconds.
     pub picoseconds: u64,
-    /// Accesses, copies, waits.
+    /// Number of accesses, copies and waits.
     pub events: u64,
 }
 
@@ -38,14 +39,14 @@ pub struct Report {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// No thread can run, or nothing changes any more; names each thread that has not ended, and
-    /// what it does.
+    /// No thread can run, or no memory changes any more. The text names each thread that has not
+    /// ended, and its state.
     #[error("the threads wait for each other, or for nothing: {0}")]
     Deadlock(String),
-    /// The system has no memory for the threads' stacks.
+    /// There is no memory for the threads' stacks.
     #[error("cannot make a stack for a virtual thread: {0}")]
     Stack(#[from] std::io::Error),
-    /// There is a simulation on this thread already.
+    /// The calling thread is already running a simulation.
     #[error("a simulation cannot run inside another one")]
     Nested,
 }
@@ -55,8 +56,8 @@ thread_local! {
     static YIELDER: Cell<*const Yielder<(), ()>> = const { Cell::new(ptr::null()) };
 }
 
-/// Takes the machinery away when the simulation ends, however it does: what runs afterwards, as
-/// coroutines are dropped, is not part of it.
+/// A guard that removes the machinery when the simulation ends, also by a panic. Code that runs
+/// afterwards, while coroutines are dropped, is not part of the simulation.
 struct Installed;
 
 impl Drop for Installed {
@@ -68,10 +69,10 @@ impl Drop for Installed {
 /// Runs `bodies` as threads `0..` of `machine` until all have ended.
 ///
 /// # Errors
-/// If they never would.
+/// A [`SimulationError`] if the threads would never end, or the simulation cannot start.
 ///
 /// # Panics
-/// As the bodies do.
+/// If a body panics.
 pub fn simulate(machine: &Machine, seed: u64, bodies: Vec<Body>) -> Result<Report, SimulationError> {
     if active() {
         return Err(SimulationError::Nested);
@@ -87,7 +88,7 @@ pub fn simulate(machine: &Machine, seed: u64, bodies: Vec<Body>) -> Result<Repor
     }
     let first = machinery.next();
     MACHINERY.with_borrow_mut(|installed| *installed = Some(machinery));
-    // Dropped before the threads, which are then unwound outside of the simulation.
+    // The guard is dropped before the threads, so that these are unwound outside of the simulation.
     let installed = Installed;
     let mut yielders = vec![ptr::null(); threads.len()];
     let mut next = first;
@@ -128,8 +129,9 @@ pub(crate) fn active() -> bool {
 
 fn suspend() {
     let yielder = YIELDER.get();
-    // SAFETY: only virtual threads get here, and the scheduler sets the word to the yielder of the
-    // one it resumes, which lives on that one's stack until its body has ended.
+    // SAFETY: only virtual threads call this function. The scheduler sets `YIELDER` to the yielder
+    // of the thread that it resumes. That yielder lives on the thread's stack until the thread's
+    // body has ended.
     unsafe { (*yielder).suspend(()) }
 }
 
@@ -139,7 +141,7 @@ fn wait(act: impl FnOnce(&mut Machinery) -> Next) {
     }
 }
 
-/// Waits until the running thread is the one with the least clock.
+/// Waits until the running thread has the smallest clock of all threads that run.
 pub(crate) fn turn() {
     while with(Machinery::turn) == Some(Next::Suspend) {
         suspend();
@@ -174,7 +176,8 @@ pub(crate) fn modify(address: usize) {
     access(address, Access::Modify { changed: true });
 }
 
-/// A read-modify-write that was done right after [`turn`], and whether it changed anything.
+/// Accounts for a read-modify-write that the thread did right after [`turn`]. `changed` says
+/// whether the value changed.
 pub(crate) fn modified(address: usize, changed: bool) {
     with(|machinery| machinery.access(address, Access::Modify { changed }));
 }
@@ -193,12 +196,12 @@ pub(crate) fn sum(bytes: u64) {
     with(|machinery| machinery.spend(machinery.costs.sum(bytes)));
 }
 
-/// All of an insert that nothing else accounts for.
+/// Spends the time of the part of an insert that no other call accounts for.
 pub fn insert() {
     with(|machinery| machinery.spend(machinery.costs.insert));
 }
 
-/// Lets the running thread compute for this time.
+/// Lets the running thread compute for `picoseconds`.
 pub fn work(picoseconds: u64) {
     with(|machinery| machinery.spend(picoseconds));
 }
@@ -208,7 +211,7 @@ pub fn now() -> u64 {
     with(|machinery| machinery.now()).unwrap_or(0)
 }
 
-/// A moment, as `std::time::Instant`: reading the clock takes a while.
+/// A moment, like `std::time::Instant`. Reading the clock costs simulated time.
 #[derive(Debug, Clone, Copy)]
 pub struct Instant(u64);
 
@@ -216,13 +219,13 @@ impl Instant {
     /// Cost of reading the machine's monotonic clock, in picoseconds.
     const READING: u64 = 25_000;
 
-    /// The present moment; costs the reading of a clock.
+    /// Returns the present moment, after the time of a clock reading.
     pub fn now() -> Instant {
         work(Self::READING);
         Instant(now())
     }
 
-    /// Simulated time since this moment; costs the reading of a clock.
+    /// Returns the simulated time since this moment, after the time of a clock reading.
     pub fn elapsed(self) -> Duration {
         Duration::from_nanos((Instant::now().0 - self.0) / 1000)
     }
@@ -242,7 +245,7 @@ pub(crate) fn rest(step: u32) {
     wait(|machinery| machinery.rest(step));
 }
 
-/// Watches the line that was looked at last, for at most this time.
+/// Watches the line that the thread accessed last until it changes, for at most `picoseconds`.
 pub(crate) fn watch(picoseconds: u64) {
     turn();
     wait(|machinery| machinery.watch(picoseconds));
@@ -267,12 +270,12 @@ pub(crate) fn unpark(thread: usize) {
     with(|machinery| machinery.unpark(thread));
 }
 
-/// Time that a thread looks at a held mutex before it sleeps.
+/// Time in picoseconds for which a thread looks at a held mutex before it sleeps.
 pub(crate) fn mutex_spinning() -> u64 {
     with(|machinery| u64::from(machinery.mutex_spins) * machinery.costs.pause).unwrap_or(0)
 }
 
-/// Sleeps on the word if `still` says that it should, seen in one turn.
+/// Sleeps on the word if `still` returns true. The check and the sleep are in one turn.
 pub(crate) fn sleep_on(address: usize, still: impl FnOnce() -> bool) {
     load(address);
     if still() {

@@ -1,14 +1,15 @@
-//! Threads, cores and time: which thread runs next, and what everything costs.
+//! The scheduler of the simulated machine: it picks the thread that runs next, and charges time for
+//! each operation.
 //!
-//! One operating system thread runs all of this. Invariants:
+//! One operating system thread runs this code. Invariants:
 //!
-//! 1. A thread acts on shared memory only while its clock is the least of all threads that run; so
-//!    accesses happen in the order of simulated time, and the simulated memory is sequentially
+//! 1. A thread accesses shared memory only while its clock is the smallest of all threads that run.
+//!    So accesses happen in the order of simulated time, and the simulated memory is sequentially
 //!    consistent.
-//! 2. Each core has at most one thread that runs; the others are queued at it, or sleep. Threads
-//!    never change their core.
-//! 3. An entry of `agenda` whose number is not the thread's is stale. A thread that runs or has a
-//!    time-out has one that is not.
+//! 2. Each core has at most one thread that runs. The core's other threads are queued or sleep.
+//!    Threads never change their core.
+//! 3. An entry of `agenda` is stale if its number differs from that of its thread. A thread that
+//!    runs or has a time-out has an entry that is not stale.
 
 mod waiting;
 
@@ -18,20 +19,20 @@ use crate::machine::Machine;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// A wait that took this long without any change anywhere is a hang.
+/// Time without any change of memory after which a wait counts as a hang: 1 s.
 const HANG: Ps = 1_000_000_000_000;
 /// State of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// It runs, at its clock.
+    /// The thread runs.
     Running,
-    /// On its core, until a line changes or some time has passed.
+    /// The thread waits on its core until this line changes or a time has passed.
     Watching(u32),
-    /// It could run, but another one has its core.
+    /// The thread could run, but another thread has its core.
     Queued,
-    /// Off its core until a time has come.
+    /// The thread has left its core until a given time.
     Napping,
-    /// Off its core until another thread wakes it.
+    /// The thread has left its core until another thread wakes it.
     Parked,
     Done,
 }
@@ -43,9 +44,9 @@ struct Thread {
     state: State,
     number: u32,
     slice_end: Ps,
-    /// Time at which all cores have seen its buffered stores.
+    /// Time at which all cores see the thread's buffered stores.
     drained: Ps,
-    /// The line it looked at last, and what it saw.
+    /// The line that the thread read last, and the line's version at that time.
     seen: Option<(u32, u64)>,
     waiting_since: Ps,
     token: bool,
@@ -70,7 +71,7 @@ pub(super) enum Access {
     },
 }
 
-/// Decision whether the thread goes on at once, or hands over to the scheduler.
+/// The next step of the running thread: it goes on at once, or suspends itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Next {
@@ -89,7 +90,7 @@ pub(super) struct Machinery {
     lines: Lines,
     /// Threads that sleep on a word, by its address.
     sleepers: HashMap<usize, VecDeque<usize>>,
-    /// Until when each socket's memory has work.
+    /// Time until which the memory of each socket is busy.
     memory: Vec<Ps>,
     pub(super) current: usize,
     pub(super) mutex_spins: u32,
@@ -116,7 +117,7 @@ impl Machinery {
             events: 0,
         };
         for index in 0..threads {
-            // They do not start at once, as real ones do not.
+            // Like real threads, virtual threads do not all start at the same moment.
             let clock = machinery.draw(ps(1000.0));
             machinery.threads.push(Thread {
                 core: machine.core_of(index),
@@ -136,7 +137,7 @@ impl Machinery {
         machinery
     }
 
-    /// A number below `limit`, or 0 (SplitMix64).
+    /// Returns a random number below `limit`, or 0 if `limit` is 0 (SplitMix64).
     fn draw(&mut self, limit: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -146,7 +147,7 @@ impl Machinery {
 
     // ---- for the scheduler
 
-    /// The thread to resume; none if no thread can ever run again.
+    /// Returns the thread to resume; `None` if no thread can ever run again.
     pub(super) fn next(&mut self) -> Option<usize> {
         while let Some(Reverse((at, index, number))) = self.agenda.pop() {
             if self.threads[index].number != number {
@@ -170,7 +171,7 @@ impl Machinery {
         None
     }
 
-    /// The running thread has ended.
+    /// Ends the running thread.
     pub(super) fn finish(&mut self) {
         let index = self.current;
         self.threads[index].state = State::Done;
@@ -179,7 +180,7 @@ impl Machinery {
         self.leave_core(index);
     }
 
-    /// Threads that have not ended, and what each does.
+    /// Returns the threads that have not ended, with their states.
     pub(super) fn unfinished(&self) -> Vec<(usize, State)> {
         let threads = self.threads.iter().enumerate();
         threads
@@ -188,7 +189,7 @@ impl Machinery {
             .collect()
     }
 
-    /// Time at which the last thread ended, or the time of the last thread.
+    /// Returns the largest clock of all threads.
     pub(super) fn latest(&self) -> Ps {
         self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0)
     }
@@ -219,7 +220,7 @@ impl Machinery {
         self.schedule(index, at);
     }
 
-    /// The thread could run from `at` on.
+    /// Makes the thread ready to run from `at` on.
     fn ready(&mut self, index: usize, at: Ps) {
         self.threads[index].clock = self.threads[index].clock.max(at);
         let core = &mut self.cores[self.threads[index].core];
@@ -247,7 +248,7 @@ impl Machinery {
         !self.cores[self.threads[self.current].core].queue.is_empty()
     }
 
-    /// The running thread goes to the end of its core's queue.
+    /// Moves the running thread to the end of its core's queue.
     fn requeue(&mut self) -> Next {
         let index = self.current;
         let core = self.threads[index].core;
@@ -258,7 +259,8 @@ impl Machinery {
         Next::Suspend
     }
 
-    /// Invariant 1: before every act on shared memory.
+    /// Returns whether the running thread may access shared memory now (invariant 1). Called before
+    /// every access.
     pub(super) fn turn(&mut self) -> Next {
         let thread = &self.threads[self.current];
         if thread.clock >= thread.slice_end && self.others_want_the_core() {
@@ -275,8 +277,8 @@ impl Machinery {
 
     // ---- memory
 
-    /// The running thread accesses the line of `address`. Only after [`Machinery::turn`] said to go
-    /// on.
+    /// Charges an access by the running thread to the line of `address`. Called only after
+    /// [`Machinery::turn`] has returned [`Next::GoOn`].
     pub(super) fn access(&mut self, address: usize, access: Access) {
         self.events += 1;
         let number = self.lines.number(address);
@@ -291,7 +293,7 @@ impl Machinery {
             if line.holders.has(core) {
                 thread.clock += costs.load;
             } else {
-                // From the nearest holder.
+                // Fetch the line from the nearest holder.
                 let far = !line.holders.is_empty() && line.holders.iter().all(far);
                 let start = thread.clock.max(line.busy_until);
                 line.busy_until = start + costs.serve;
@@ -302,14 +304,15 @@ impl Machinery {
             thread.seen = Some((number, line.version));
             return;
         }
-        // Copies anywhere have to go.
+        // Fetch the line, unless this core owns it, and drop all other copies.
         let fetch = if owned { 0 } else { costs.own[usize::from(line.holders.iter().any(far))] };
         line.owner = Some(core as u16);
         line.holders = Cores::one(core);
         let start = thread.clock.max(line.busy_until);
         let done = match access {
             Access::Load | Access::Store => {
-                // The thread goes on; the store leaves its buffer after those before it.
+                // The thread goes on. The store leaves the store buffer after the thread's earlier
+                // stores.
                 let done = (start + fetch + costs.store).max(thread.drained);
                 thread.clock += costs.store;
                 thread.drained = done;
@@ -332,7 +335,7 @@ impl Machinery {
             let watchers = std::mem::take(&mut line.watchers);
             for &(watcher, wait) in &watchers {
                 if self.threads[watcher].number == wait {
-                    // It notices in the middle of one of its pauses.
+                    // The watching thread sees the change at a random moment of a pause.
                     let at = done + self.draw(costs.pause);
                     self.run_again(watcher, at);
                     let at = self.threads[watcher].clock;
@@ -345,7 +348,7 @@ impl Machinery {
         }
     }
 
-    /// Buffered stores leave.
+    /// Waits until the running thread's buffered stores are visible.
     pub(super) fn fence(&mut self) {
         self.events += 1;
         let modify = self.costs.modify;
@@ -353,7 +356,7 @@ impl Machinery {
         thread.clock = thread.clock.max(thread.drained) + modify;
     }
 
-    /// The running thread computes.
+    /// Advances the running thread's clock by `time`.
     pub(super) fn spend(&mut self, time: Ps) {
         self.threads[self.current].clock += time;
     }

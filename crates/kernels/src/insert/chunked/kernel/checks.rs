@@ -219,8 +219,8 @@ checked!(
     }
 );
 
-/// One session is admitted and then stands still while another fills the whole ring. Then the first
-/// one adds its record.
+/// One session is admitted and then stands still while another fills the whole ring. After that the
+/// first session adds its record.
 fn the_ring_goes_round(built: Built) {
     let model = Model::with_ring(3, 2, (2, 1), built);
     let wanted = Wanted { bytes: BLOCK, after: 0, exactly: true };

@@ -21,11 +21,11 @@ struct Model {
     ends: [AtomicU64; CELLS],
 }
 
-// SAFETY: each cell is accessed as the lists allow, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the lists allow, which is the property under test. The
+// checker sees every access.
 unsafe impl Sync for Model {}
-// SAFETY: each cell is accessed as the lists allow, which is what is being checked; the checker
-// itself sees every access.
+// SAFETY: threads access each cell as the lists allow, which is the property under test. The
+// checker sees every access.
 unsafe impl Send for Model {}
 
 impl Model {

@@ -1,5 +1,5 @@
-//! The marks under the checkers. No scan may report bytes as filled that are not, all filled bytes
-//! must be found in the end, and no byte of the ring may be used again before it was written to the
+//! The marks under the checkers. No scan may report bytes as filled that are not. In the end scans
+//! must find all filled bytes. No byte of the ring may be used again before it was written to the
 //! device.
 //!
 //! The models use the reservation, admission and frontiers of production, on a ring of a few blocks
@@ -137,8 +137,8 @@ checked!(
     }
 );
 
-/// One session is admitted and then stands still while another fills the whole ring. Then the first
-/// one adds its record.
+/// One session is admitted and then stands still while another fills the whole ring. After that the
+/// first session adds its record.
 fn the_ring_goes_round(built: Built) {
     let model = Model::new(3, 2, 2, built);
     let theirs = model.clone();

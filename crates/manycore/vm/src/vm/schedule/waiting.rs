@@ -1,18 +1,20 @@
-//! Waiting: spinning, yielding, napping, parking and sleeping on a word.
+//! Waits: spinning, yielding, napping (a sleep for a time), parking, and sleeping on a word.
 //!
-//! All waits end by another thread's act or by a time-out, or the scheduler reports that no thread
-//! can run.
+//! Every wait ends by an operation of another thread or by a time-out. If no thread can run any
+//! more, the scheduler reports it.
 
 use super::{Machinery, Next, State};
 use crate::vm::costs::Ps;
 use std::collections::VecDeque;
 
-/// Numbers of pauses, then of yields, before naps, as in the log's real `pause`.
+/// Number of pauses before the first yield, as in the real `pause`. `YIELDS` is the number of
+/// yields before the first nap, as in the real `rest`; the real `pause` yields 4,000 times.
 const SPINS: Ps = 32;
 const YIELDS: Ps = 200;
 
 impl Machinery {
-    /// Waits on its core until the line it looked at last changes, or some time has passed.
+    /// Lets the thread wait on its core until the line that it accessed last changes, for at most
+    /// `most`.
     pub(in crate::vm) fn watch(&mut self, most: Ps) -> Next {
         self.events += 1;
         let index = self.current;
@@ -34,14 +36,14 @@ impl Machinery {
         Next::Suspend
     }
 
-    /// One step of a wait that may become long; the first is 0.
+    /// Does one step of a wait that spins first. The first step is 0.
     pub(in crate::vm) fn pause(&mut self, step: u32) -> Next {
         let spins = SPINS * self.costs.pause;
         let waited = self.waited(step);
         if waited < spins { self.watch(spins - waited) } else { self.rest_after(waited - spins) }
     }
 
-    /// One step of waiting without spinning first.
+    /// Does one step of a wait that does not spin. The first step is 0.
     pub(in crate::vm) fn rest(&mut self, step: u32) -> Next {
         let waited = self.waited(step);
         self.rest_after(waited)
@@ -122,8 +124,8 @@ impl Machinery {
         }
     }
 
-    /// Sleeps until another thread wakes a sleeper of this word. The caller has seen, in this turn,
-    /// that it should.
+    /// Sleeps until another thread wakes a sleeper of this word. The caller has checked the word in
+    /// this turn.
     pub(in crate::vm) fn sleep_on(&mut self, address: usize) -> Next {
         self.events += 1;
         self.sleepers.entry(address).or_default().push_back(self.current);
