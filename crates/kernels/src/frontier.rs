@@ -6,12 +6,22 @@
 //!    each only grows, the value that it read first can only be too low.
 //! 2. Each frontier only grows.
 //!
-//! | word | written by | read by | ordering, and its partner |
+//! | word | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `reserved` | inserters, by read-modify-write | scans, admission | SeqCst: orders a record before its request (`sync/waiters.rs`) |
-//! | `filled` | scans, by `raise`; or inserters, in order | writers, admission | Release after the marks' Acquire, or after the copy; Acquire in the thread that writes, before it reads the ring |
-//! | `written` | the thread that has performed a write, under the latch `leader` | admission, readers, waiters | Release after the write; Acquire before ring bytes are used again |
-//! | `durable` | the writing thread, or the one thread that syncs | any thread | Release after the sync; Acquire in threads that acknowledge |
+//! | `reserved` | inserters | scans, admission | SeqCst |
+//! | `filled` | scans, or inserters in order | threads that write, admission | Release; Acquire |
+//! | `written` | threads that write | admission, readers, waiters | Release; Acquire |
+//! | `durable` | threads that write or sync | any thread | Release; Acquire |
+//!
+//! - `reserved`: inserters change it by read-modify-writes. SeqCst orders a record before its
+//!   request (`sync/waiters.rs`).
+//! - `filled`: scans raise it with Release, after they have acquired the marks. Inserters that fill
+//!   in order store it with Release after the copy. A thread that writes acquires it before it
+//!   reads the ring.
+//! - `written`: the thread that has performed a write stores it with Release, under the latch
+//!   `leader`. Admission acquires it before bytes of the ring are used again.
+//! - `durable`: the thread that has written, or the one thread that syncs, stores it with Release.
+//!   A thread acquires it before it acknowledges.
 //!
 //! In a log in NVRAM `written` and `durable` are equal: both are the persisted frontier. In
 //! `nv_direct`, scans advance both by `raise`, like `filled`. In the other NVRAM kinds the thread

@@ -8,7 +8,10 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `pending` | threads that notify, the worker when it takes the notification | the same threads | exchanges, AcqRel: a plain store by the worker would acquire nothing from a thread that found `pending` set |
+//! | `pending` | threads that notify, the worker | the threads that write it | AcqRel exchanges |
+//!
+//! The worker takes the notification by an exchange, because a plain store would acquire nothing
+//! from a thread that found `pending` set.
 
 use crate::sync_shim::{AtomicBool, Ordering};
 

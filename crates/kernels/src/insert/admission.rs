@@ -289,7 +289,7 @@ impl Admission {
 mod tests {
     use super::*;
 
-    /// When normal appends stop, exactly the reserve for the position at which they stop is left.
+    /// Normal appends leave exactly the reserve for the position at which they stop.
     #[test]
     fn a_young_log_keeps_the_reserve_of_the_place_where_it_ends() {
         const RESERVE: u64 = 4 << 20;

@@ -12,8 +12,8 @@
 //!
 //! | word | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `state` | owners and the tracker, always by `swap` | owners, the tracker | AcqRel: invariant 2 |
-//! | `stopped` | [`Tracker::stop`] | the tracker, before each look and after each park | Release; Acquire |
+//! | `state` | owners, the tracker: by `swap` | owners, the tracker | AcqRel: invariant 2 |
+//! | `stopped` | [`Tracker::stop`] | the tracker, before each look and park | Release; Acquire |
 //! | `thread` | the tracker | the thread that wakes it | under its lock, a leaf latch |
 //!
 //! Invariants:

@@ -25,7 +25,10 @@
 //!
 //! | atomic | written by | read by | ordering |
 //! |---|---|---|---|
-//! | `taken` | the thread that takes the turn and gives it back | threads that want the turn | Release when given back, Acquire when taken: a thread sees the frontiers as the previous holder left them |
+//! | `taken` | the thread that has the turn | threads that want the turn | Acquire; Release |
+//!
+//! The turn passes from a Release to an Acquire, so a thread sees the frontiers as the previous
+//! holder of the turn left them.
 
 use crate::frontier::Frontiers;
 use crate::lsn::Lsn;

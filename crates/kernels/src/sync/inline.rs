@@ -8,8 +8,8 @@
 //!
 //! | call | the worker | if the group is incomplete, the worker |
 //! |---|---|---|
-//! | [`SyncProtocol::offer`], from a queue of callbacks whose owner may block | has commits of its own in the group | goes on |
-//! | [`SyncProtocol::wait`] | blocks in its commit | sleeps until its commit is settled or the group is complete |
+//! | [`SyncProtocol::offer`], from a queue of callbacks | has commits in the group | goes on |
+//! | [`SyncProtocol::wait`] | blocks | sleeps until its commit is settled or the group complete |
 //! | [`SyncProtocol::request`] | must not block | goes on, even if the group is complete |
 //!
 //! Differences from the paper. A request must not block, and possibly no thread ever offers or

@@ -7,9 +7,9 @@
 //! | design | source | modules |
 //! |---|---|---|
 //! | `per_commit` | the papers' baseline | `syncer` |
-//! | `slotted` | Efficient flushing, 2.2: its existing scheme | `consolidation`, `flag`, `requests` |
-//! | `grouped` | Efficient flushing, 2.2, but by the durable frontier and without slots | `requests` |
-//! | `aggregated` | Efficient flushing, 3.1 | `consolidation` if slots are asked for, `flag`, `requests` |
+//! | `slotted` | Efficient flushing, 2.2: existing scheme | `consolidation`, `flag`, `requests` |
+//! | `grouped` | Efficient flushing, 2.2, by the durable frontier, no slots | `requests` |
+//! | `aggregated` | Efficient flushing, 3.1 | `consolidation` (for slots), `flag`, `requests` |
 //! | `pipelined` | Aether 4, ELEDA 3.3 | `waiters`, `leading`, `syncer`, `pace`, `policy`, `grouping` |
 //! | `inline` | Cicada with P-WAL, III-B.2 | `grouping`'s condition, `syncer` |
 //! | `adaptive` | ours | `waiters`, `leading`, `syncer`, `pace`, `policy`, `inflight` |

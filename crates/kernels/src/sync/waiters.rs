@@ -1,5 +1,5 @@
-//! The hand-over kernel: which thread leads, which wait, and how each is woken. One baton, held by
-//! at most one thread.
+//! The hand-over kernel: it decides which thread leads and which threads wait, and wakes them. At
+//! most one thread holds the baton, which is the right to lead.
 //!
 //! Every thread that waits for or requests durability runs this code. Loom and the explorer check
 //! it.
@@ -10,8 +10,10 @@
 //! |---|---|
 //! | 0 | no thread leads, none waits, nothing is requested |
 //! | `LED` | a thread holds the baton |
-//! | `LED`, request bits | a thread holds the baton, and a non-blocking caller has requested a write or a sync |
-//! | `LED`, request bits, address of a [`Waiter`] | in addition, a stack of waiters has arrived since the leader last looked |
+//! | `LED`, request bits | the baton is held, and a write or sync is requested |
+//! | `LED`, request bits, a [`Waiter`]'s address | the baton is held, and waiters have arrived |
+//!
+//! The address leads to a stack of the waiters that have arrived since the leader last looked.
 //!
 //! Invariants:
 //!

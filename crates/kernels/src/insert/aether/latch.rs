@@ -1,9 +1,9 @@
 //! A latch that one thread may take and another may give back, because the last member of a group
 //! need not be its leader.
 //!
-//! | word | written by | ordering, and its partner |
+//! | word | written by | ordering |
 //! |---|---|---|
-//! | `held` | the thread that takes it (compare-and-swap) or gives it back | Release when given back; Acquire when taken |
+//! | `held` | the threads that take it (compare-and-swap) and give it back | Acquire; Release |
 //!
 //! A waiting thread first spins, then yields, then sleeps for short times (`sync_shim::pause`). A
 //! waiting thread does not spin for ever, so a preempted holder of the latch gets the processor.

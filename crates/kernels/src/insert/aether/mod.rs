@@ -3,12 +3,12 @@
 //!
 //! One latch guards the end of the log. The designs differ in two ways:
 //!
-//! | | where contenders for the latch go | how ranges become filled |
+//! | | contenders for the latch | the way in which ranges become filled |
 //! |---|---|---|
-//! | `consolidated` (C) | they form a group in a slot ([`slots`]) | the last member of the group advances `filled` under the latch |
-//! | `decoupled` (D) | they wait for the latch | in turn: each owner waits for the previous range ([`order`]) |
+//! | `consolidated` (C) | form a group in a slot ([`slots`]) | by the last member, latch held |
+//! | `decoupled` (D) | wait for the latch | in turn, after the previous range ([`order`]) |
 //! | `hybrid` (CD) | as C | as D |
-//! | `delegated` (CDME) | as C | in turn; an owner may leave its range to the owner of the previous range ([`queue`]) |
+//! | `delegated` (CDME) | as C | in turn, or by the previous range's owner ([`queue`]) |
 //!
 //! Every appending thread runs this code. Invariants:
 //!

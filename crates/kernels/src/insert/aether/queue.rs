@@ -9,10 +9,10 @@
 //!
 //! | state | meaning | next state, and the thread that changes it |
 //! |---|---|---|
-//! | VACANT | ticket `k` is not taken | WAITING: an entering thread; GRANTED: the previous owner, when it leaves |
-//! | WAITING | entered; an earlier range is not released | DELEGATED: the node's owner, after copying; GRANTED: the previous owner |
-//! | GRANTED | all earlier ranges are released | VACANT for `k + nodes`: the thread that has released the range |
-//! | DELEGATED | copied and left to the previous owner | GRANTED: the previous owner, which then releases this range too |
+//! | VACANT | ticket `k` is not taken | WAITING: an entering thread; GRANTED: the previous owner |
+//! | WAITING | entered | DELEGATED: the owner, after copying; GRANTED: the previous owner |
+//! | GRANTED | all earlier ranges are released | VACANT for `k + nodes`: the releasing thread |
+//! | DELEGATED | copied, left to the previous owner | GRANTED: the previous owner, to release it |
 //!
 //! Invariants:
 //!

@@ -7,9 +7,9 @@
 //! | state | count | next state, and the thread that changes it |
 //! |---|---|---|
 //! | FREE | 0 | OPEN: a leader that puts the slot into the array, under the latch |
-//! | OPEN | the group's bytes so far | OPEN with more bytes: a joining thread; PENDING: the leader, under the latch |
+//! | OPEN | the group's bytes so far | OPEN, more bytes: a joining thread; PENDING: the leader |
 //! | PENDING | 0 | COPYING: the leader, after it has reserved or was refused |
-//! | COPYING | bytes of members that have not left | COPYING with fewer bytes: a leaving thread; with 0 bytes the slot is DONE |
+//! | COPYING | bytes of members still in it | COPYING, fewer bytes, or DONE: a leaving thread |
 //! | DONE | 0 | FREE: the last member to leave |
 //!
 //! The member that finds a count of 0 leads. Invariants:

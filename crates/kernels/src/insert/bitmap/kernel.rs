@@ -4,11 +4,15 @@
 //! `scanner`, goes from the frontier over set bits, clears them, and stops at the first bit that is
 //! not set. Loom and the explorer check this file.
 //!
-//! | step | ordering | failure if it is weaker or left out |
-//! |---|---|---|
-//! | an owner sets bits, the word with its first byte last | Release | the scanner reports bytes as filled that it does not see; or the frontier stops inside a record |
-//! | the scanner loads a word | Acquire | the scanner reports bytes as filled that it does not see |
-//! | the scanner clears the bits before it publishes the frontier | | the next owner of these places sets its bits, and the scanner clears them |
+//! Failures if a step is left out or its ordering is weaker:
+//!
+//! - An owner sets bits with Release, and the word with the record's first byte last. Without
+//!   Release the scanner reports bytes as filled that it does not see. In another order the
+//!   frontier may stop inside a record.
+//! - The scanner loads a word with Acquire. Without it the scanner reports bytes as filled that it
+//!   does not see.
+//! - The scanner clears the bits before it publishes the frontier. In the other order the next
+//!   owner of these places sets its bits, and the scanner clears them.
 //!
 //! Invariants:
 //!

@@ -6,9 +6,9 @@
 //!
 //! | state | position | meaning | next state, and the thread that changes it |
 //! |---|---|---|---|
-//! | CLEAN | | the session has no chunk, or its chunk is full | BUSY: the owner, before it reserves |
-//! | BUSY | p | the owner is filling bytes at or above p | OPEN or CLEAN: the owner; BUSY with another position: the owner |
-//! | OPEN | c | the chunk is filled up to c; its rest is free | BUSY: the owner; SEALING: a scanner. Both by compare-and-swap |
+//! | CLEAN | | no chunk, or a full one | BUSY: the owner, before it reserves |
+//! | BUSY | p | the owner fills bytes at or above p | OPEN, CLEAN or another BUSY: the owner |
+//! | OPEN | c | filled up to c, the rest is free | BUSY: the owner; SEALING: a scanner |
 //! | SEALING | c | a scanner pads the rest, from c on | CLEAN: that scanner |
 //!
 //! Invariants:

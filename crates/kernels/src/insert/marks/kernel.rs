@@ -5,13 +5,29 @@
 //! session is filling, or *clean* with the end of the session's last record. Every appender and
 //! every scanner runs this code. Loom, Miri and the explorer check it.
 //!
-//! | step of a session | value of its mark | ordering | failure if it is weaker or left out |
-//! |---|---|---|---|
-//! | 1. announce | busy(a position at or below the coming start) | Release | left out: a scan that sees the reservation finds the mark clean and passes the hole. Relaxed: the scan reports the session's previous record as filled without seeing its bytes |
-//! | 2. reserve: read-modify-write of `reserved` | | SeqCst, at least AcqRel | without Release: a scan sees the reservation without its announcement, as if step 1 were left out. Without Acquire: a session that was admitted against an older limit may get a position that only a newer limit allows. In that case nothing orders the session's copy after the write that freed those bytes, and the copy overwrites bytes that the device still reads. With Acquire, the order comes from the session that was admitted against the newer limit and reserved before |
-//! | 3. narrow | busy(start) | Release | left out: no safety is lost, but the frontier stays behind the records that other sessions filled between steps 1 and 2 |
-//! | 4. copy | | | |
-//! | 5. finish | clean(end) | Release | the scan reports bytes as filled that it does not see |
+//! | step of a session | value of its mark | ordering |
+//! |---|---|---|
+//! | 1. announce | busy(a position at or below the coming start) | Release |
+//! | 2. reserve: read-modify-write of `reserved` | | SeqCst, at least AcqRel |
+//! | 3. narrow | busy(start) | Release |
+//! | 4. copy | | |
+//! | 5. finish | clean(end) | Release |
+//!
+//! Failures if a step is left out or its ordering is weaker:
+//!
+//! - Step 1 left out: a scan that sees the reservation finds the mark clean and passes the hole.
+//! - Step 1 relaxed: a scan reports the session's previous record as filled without seeing its
+//!   bytes.
+//! - Step 2 without Release: a scan sees the reservation without its announcement, as if step 1
+//!   were left out.
+//! - Step 2 without Acquire: a session that was admitted against an older limit may get a position
+//!   that only a newer limit allows. In that case nothing orders the session's copy after the write
+//!   that freed those bytes, and the copy overwrites bytes that the device still reads. With
+//!   Acquire, the order comes from the session that was admitted against the newer limit and
+//!   reserved before.
+//! - Step 3 left out: no safety is lost, but the frontier stays behind the records that other
+//!   sessions filled between steps 1 and 2.
+//! - Step 5 relaxed: a scan reports bytes as filled that it does not see.
 //!
 //! A scan reads `reserved` first (the cutoff), then the number of marks, then each mark (all
 //! Acquire or stronger). Every reservation below the cutoff is visible with its announcement. So a

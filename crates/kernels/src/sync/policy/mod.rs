@@ -7,11 +7,11 @@
 //!
 //! Each rule is a [`Heuristic`], which a measurement can switch off:
 //!
-//! 1. `Delay`: blocking committers split into two convoys. While the write of one convoy is under
-//!    way, the records of the other arrive, so each sync covers only half of the committers. A
+//! 1. `Delay`: blocking committers split into two sets. While the write of one set is under way,
+//!    the records of the other set arrive, so each sync covers only half of the committers. A
 //!    leader that delays its write until all committers of the last round wait covers all of them.
 //!    The delay is at most half of the last round's duration, and at most 0.5 ms.
-//! 2. `ServingDelay`: callers that do not block split into convoys too. A leader that serves them
+//! 2. `ServingDelay`: callers that do not block split into two sets too. A leader that serves them
 //!    delays its write until as many bytes wait as were under way at the end of the last round, but
 //!    by at most a quarter of that round's duration. The leader does not delay if these callers
 //!    fill more than [`SERVED_BYTES_MAX`] in a round, because they keep the device busy in any
@@ -25,8 +25,8 @@
 //! 5. `ManyCommitters`: very many committers keep the processors busy by waking up, and an
 //!    appointed committer waits for a processor while the device is idle. The syncer sleeps in the
 //!    device and gets a processor at once, so the syncer leads. The syncer does not delay its
-//!    writes, because the device would be idle until all committers have run. Two convoys in turn
-//!    keep processors and device busy.
+//!    writes, because the device would be idle until all committers have run. Two sets of
+//!    committers in turn keep processors and device busy.
 //! 6. `SlowHandOver`: if transactions take much processor time, an appointed waiter may wait for a
 //!    processor on which another transaction runs. If hand-overs took long on average, the syncer
 //!    leads the next [`SYNCER_LED_ROUNDS`] rounds.
@@ -61,7 +61,7 @@ const YIELDED_ROUND_NS_MAX: u64 = 1_000_000;
 /// The syncer leads from this number of committers for each processor on.
 const MANY_FOR_EACH_CORE: u64 = 20;
 /// The remembered maximum of committers decays by one part in `DECAY` in each round. The maximum
-/// must not drop at once, because committers split into convoys now and then.
+/// must not drop at once, because committers split into two sets now and then.
 const DECAY: u64 = 16;
 /// Maximum number of skipped delays after delays in vain.
 const BACKOFF_MAX: u64 = 256;
