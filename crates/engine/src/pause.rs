@@ -45,6 +45,8 @@ pub(crate) enum PausePoint {
     /// Memory engine: a thread of a checkpoint is about to copy rows. The thread that takes the
     /// checkpoint holds the checkpoint mutex; its helpers hold nothing.
     Rows,
+    /// Memory engine: an archiver has cut the log. The thread holds nothing.
+    Cut,
     /// A latch is about to be taken, or tried. Holds any latches of lower ranks.
     #[cfg(test)]
     Latch,
@@ -91,6 +93,7 @@ mod hook {
                 PausePoint::PagesCopied => "pages copied",
                 PausePoint::StreamNoted => "stream noted",
                 PausePoint::Rows => "rows",
+                PausePoint::Cut => "cut",
                 PausePoint::Latch => "latch",
                 PausePoint::Device => "device",
             }

@@ -21,6 +21,7 @@ use crate::error::{ArchiveFault, Error, Result};
 use crate::limits::ARCHIVER_PREFIX;
 use crate::open::Chosen;
 use crate::opening::Call;
+use crate::pause::{self, PausePoint};
 use crate::{CommitStamp, EngineKind, Lsn};
 use katydid_kernels::record::PHYSICAL_BYTES_MAX;
 use katydid_wal::{self as wal, Consumer, Follower, ReadError, RecordMark, Stretch};
@@ -326,6 +327,7 @@ impl LogArchiver {
         // cut.
         let Some(horizon) = call.archive_horizon()? else { return Ok(()) };
         let ends = call.log().cut()?;
+        pause::at(PausePoint::Cut);
         drop(call);
         let moment = self.now();
         self.round = Some(Round { horizon, ends, moment });

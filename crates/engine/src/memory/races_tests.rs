@@ -6,11 +6,13 @@ use crate::pause::scheduler::{Task, for_seeds, run};
 use crate::pause::{PausePoint, with_hook};
 use crate::shard::shard_of_thread;
 use crate::{
-    Change, ChangesFrom, CommitStamp, Database, Durability, MemoryOptions, Options, Result,
-    TransactionOptions,
+    ArchiveFault, BackupOptions, Change, ChangesFrom, CommitStamp, Database, Durability, Error, LogArchive,
+    MemoryDirectory, MemoryOptions, Options, RestorePoint, Result, TransactionOptions,
 };
-use katydid_device::{SimDevice, Survival};
+use katydid_device::{Directory, SimDevice, Survival};
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 const STREAMS: usize = 2;
 
@@ -171,4 +173,58 @@ fn the_feed_waits_for_a_transaction_that_is_about_to_be_appended() {
         }
     }
     assert_eq!(keys, ["before", "later"]);
+}
+
+/// A transaction has its stamp, and is appended behind the cut of an archiver, which has one of a
+/// greater stamp before the cut. The cut does not claim to have every commit up to the greater
+/// stamp.
+#[test]
+fn a_cut_of_an_archive_claims_no_commit_behind_it() {
+    let database = open(&SimDevice::new(1));
+    let table = database.table("t").expect("table");
+    let directory = || -> Arc<dyn Directory> { Arc::new(MemoryDirectory::new()) };
+    let (backup, kept) = (directory(), directory());
+    let mut archiver = database.log_archiver("test", 1 << 30).expect("archiver");
+    database.backup_in(backup.clone(), &BackupOptions::default()).expect("backup");
+    let put = |key| {
+        let (database, table) = (database.clone(), table.clone());
+        move || {
+            let txn = database.begin().expect("begin");
+            txn.put(&table, key, "1").expect("put");
+            txn.commit().expect("commit")
+        }
+    };
+    let (stamped, is_stamped) = channel();
+    let (go_on, may_go_on) = channel();
+    let behind = std::thread::spawn({
+        let (put, met) = (put("behind"), Cell::new(false));
+        let hook = move |place| {
+            if place == PausePoint::Append && !met.replace(true) {
+                stamped.send(()).expect("the test waits");
+                may_go_on.recv().expect("the test goes on");
+            }
+        };
+        || with_hook(hook, put)
+    });
+    is_stamped.recv().expect("it comes to its append");
+    let before = put("before")();
+    let behind = Cell::new(Some(behind));
+    let hook = move |place| {
+        if place == PausePoint::Cut
+            && let Some(behind) = behind.take()
+        {
+            go_on.send(()).expect("it waits");
+            assert!(behind.join().expect("a commit") < before);
+        }
+    };
+    let stretch = with_hook(hook, || archiver.try_next()).expect("archive").expect("a stretch");
+    let mut archive = LogArchive::open_in(kept.clone()).expect("open an archive");
+    archive.push(&stretch).expect("push");
+    let point = RestorePoint::Stamp(before);
+    match Database::restore_to_in(&[backup], kept, point, directory(), &BackupOptions::default()) {
+        Err(Error::Archive { fault, .. }) => {
+            assert!(matches!(*fault, ArchiveFault::EndsBefore { wanted, .. } if wanted == before), "{fault}");
+        }
+        other => panic!("restored without a commit: {other:?}"),
+    }
 }

@@ -1,6 +1,6 @@
 //! Copies of a database: backups and what is made of them.
 
-use super::tests::{ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, DUMP};
+use super::tests::{ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, DUMP, MEMORY_RACES};
 use crate::mutants::mutant::Mutant;
 
 pub const LIST: &[Mutant] = &[
@@ -105,9 +105,9 @@ pub const LIST: &[Mutant] = &[
     Mutant {
         name: "an archive looks for its horizon after the cut",
         file: "crates/engine/src/archive/archiver.rs",
-        old: "        let ends = call.log().cut()?;\n",
-        new: "        let ends = call.log().cut()?;\n        let horizon = call.archive_horizon()?.unwrap_or(horizon);\n",
-        tests: ARCHIVE,
+        old: "        pause::at(PausePoint::Cut);\n",
+        new: "        pause::at(PausePoint::Cut);\n        let horizon = call.archive_horizon()?.unwrap_or(horizon);\n",
+        tests: MEMORY_RACES,
     },
     Mutant {
         name: "a cut has everything up to a time at which nothing was committed",

@@ -89,7 +89,7 @@ pub const LIST: &[Mutant] = &[
         name: "memory: the old checkpoint is removed before the control file names the new one",
         file: "crates/engine/src/memory/checkpoints.rs",
         old: "        self.control.update(|control| control.checkpoint_number = number)?;\n",
-        new: "        self.folder.remove_all_but(number)?;\n        self.control.update(|control| control.checkpoint_number = number)?;\n",
+        new: "        self.folder.remove_all_but(&[number])?;\n        self.control.update(|control| control.checkpoint_number = number)?;\n",
         tests: CRASH,
     },
     Mutant {
