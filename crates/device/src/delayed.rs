@@ -43,8 +43,8 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// The last part of a delay, in which [`Waiting::Auto`] spins. It is longer than the time by
-    /// which a sleeping thread wakes up late.
+    /// The last part of a delay, in which [`Waiting::Auto`] spins. This part is longer than the
+    /// time by which a sleeping thread wakes up late.
     pub const TAIL: Duration = Duration::from_micros(50);
 
     /// Blocks the calling thread for `delay`.

@@ -151,7 +151,7 @@ pub trait Directory: Send + Sync + Debug {
     fn lock_to_read(&self) -> Result<Box<dyn DirectoryLock>> {
         self.lock()
     }
-    /// Returns a directory inside this one. It is created, and its entry synced, if missing.
+    /// Returns a directory inside this one. A missing directory is created, and its entry synced.
     fn subdirectory(&self, name: &str) -> Result<Arc<dyn Directory>>;
     /// Returns a directory inside this one if it exists. Creates nothing.
     fn existing_subdirectory(&self, name: &str) -> Result<Option<Arc<dyn Directory>>>;
@@ -164,7 +164,7 @@ pub trait Directory: Send + Sync + Debug {
     fn nvram(&self, name: &str, _bytes: u64, _want: Persistence) -> Result<Arc<NvRegion>> {
         Err(Error::from_io(Verb::Map, name, io::ErrorKind::Unsupported.into()))
     }
-    /// One line for reports, with path and kind of device.
+    /// Returns one line for reports, with path and kind of the device.
     fn describe(&self) -> String;
 }
 
@@ -188,12 +188,12 @@ pub trait File: Send + Sync + Debug {
     }
     /// Fills `[from, to)` with zeros by writing them, growing the file as needed, and makes zeros
     /// and length durable. If the device has no room the error is `Cause::NoSpace` with
-    /// `Verb::Prepare`. Then the gate stays open, the file has its former length and stays usable,
-    /// but old bytes from `from` on may be zeros. No thread may write at or after `from` during the
-    /// call.
+    /// `Verb::Prepare`. After this error the gate stays open, the file has its former length and
+    /// stays usable, but old bytes from `from` on may be zeros. No thread may write at or after
+    /// `from` during the call.
     fn prepare(&self, from: u64, to: u64) -> Result<()>;
-    /// Cuts the file to `length` bytes, which is durable once a later `sync` has returned. It is an
-    /// error if the file is shorter than that.
+    /// Cuts the file to `length` bytes, which is durable once a later `sync` has returned. Fails if
+    /// the file is shorter than that.
     fn truncate(&self, length: u64) -> Result<()>;
     /// Drops cached clean bytes, so that the next read comes from the device. To be called after
     /// `sync`, when a file is opened.

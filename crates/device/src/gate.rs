@@ -3,7 +3,7 @@
 //!
 //! Any thread. After a failed `fdatasync` the kernel marks the pages clean, so a second one
 //! succeeds without having written anything: a caller that tries again, or that syncs after another
-//! caller's failure, acknowledges what was lost. So every call that could acknowledge or change
+//! caller's failure, acknowledges lost bytes. So every call that could acknowledge or change
 //! something goes through the gate.
 //!
 //! Invariants:
@@ -20,9 +20,9 @@
 //!    write-back error once for each open file, to whichever sync comes first; a second one running
 //!    beside it could otherwise see success before the first has latched the failure.
 //! 5. A call that panics has failed (`caught.rs`), and is latched like any other failure.
-//! 6. A closed gate refuses what a shut gate refuses. [`Gate::close`] returns when the calls that
-//!    were inside have returned, so no call is under way when a directory's lock is released
-//!    afterwards (`gate/calls.rs` counts the calls).
+//! 6. A closed gate refuses the calls that a shut gate refuses. [`Gate::close`] returns when the
+//!    calls that were inside have returned, so no call is under way when a directory's lock is
+//!    released afterwards (`gate/calls.rs` counts the calls).
 //!
 //! A directory has one gate, made where it is opened: a database hands its gate down to its log. If
 //! gates stand in series all the same, each counts the calls that pass it and is closed separately,

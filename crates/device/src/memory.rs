@@ -1,4 +1,4 @@
-//! Files in memory: what a log costs when its device costs nothing but the copy.
+//! Files in memory: a device that costs only the copy of the bytes.
 //!
 //! Any thread; writers of different chunks of one file do not wait for each other.
 //!

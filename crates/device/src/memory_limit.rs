@@ -3,7 +3,7 @@
 //!
 //! Pure but for [`memory_limit`], which reads files of the Linux kernel. Any thread.
 //!
-//! | file | what it says |
+//! | file | content |
 //! |---|---|
 //! | `/proc/meminfo` | memory of the machine |
 //! | `/proc/self/cgroup` | the path of this process's group in each hierarchy |

@@ -1,8 +1,8 @@
 //! A directory over another one that it never changes: writes go to memory, and are gone with the
 //! last handle.
 //!
-//! A program uses it to see what an opening would make of a database, and leaves the database as it
-//! is. Any thread. Invariants:
+//! A program uses an overlay to see what an opening would make of a database, and leaves the
+//! database as it is. Any thread. Invariants:
 //!
 //! 1. The overlay asks the directory beneath only for names, lengths and bytes, and creates, writes
 //!    and removes nothing in it. An overlay that guards the directory beneath

@@ -61,9 +61,9 @@ impl Slab {
             base
         };
         self.used += self.piece;
-        // SAFETY: the piece lies inside the chunk, and no other piece has it (invariant 1). It is
-        // zeroed, and aligned because the chunk and all pieces are. The buffer keeps the chunk
-        // alive.
+        // SAFETY: the piece lies inside the chunk, and no other piece has it (invariant 1). The
+        // piece is zeroed, and aligned because the chunk and all pieces are. The buffer keeps the
+        // chunk alive.
         unsafe { AlignedBuffer::in_chunk(base, self.piece, chunk.clone()) }
     }
 }

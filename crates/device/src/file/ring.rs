@@ -11,9 +11,9 @@
 //!    and that point panics.
 //! 2. A ring that refused a call is dropped and never used again, so the kernel never takes the
 //!    entries that it had not taken by then.
-//! 3. Writes carry `RWF_NOWAIT`. The kernel hands back what it cannot start at once (a file that
-//!    grows, blocks not yet allocated), instead of giving it to a worker thread of its own that
-//!    would outlive the write. So an idle file has no thread, no timer and no wake-up.
+//! 3. Writes carry `RWF_NOWAIT`. The kernel hands back a write that it cannot start at once (a file
+//!    that grows, blocks not yet allocated), instead of giving the write to a worker thread of its
+//!    own that would outlive the write. So an idle file has no thread, no timer and no wake-up.
 //! 4. Pieces that were handed back, cut short or never submitted are left to the caller's ordinary
 //!    way of writing. A failed piece is an error and is not tried again.
 
@@ -228,7 +228,7 @@ fn drive(
             return broken;
         }
         match &broken {
-            // One wait for all of the last pieces, instead of a wake-up for each.
+            // The last pieces have one wait for all, instead of a wake-up for each.
             Ok(()) => {
                 let wanted = if next < pieces.len() { 1 } else { waiting + in_flight };
                 match ring.submit_and_wait(wanted) {
@@ -250,7 +250,7 @@ fn drive(
     }
 }
 
-/// Reports the first failure; if there is none, has `rest` write what is missing.
+/// Reports the first failure; if there is none, has `rest` write the missing bytes.
 fn finish<E>(
     parts: &[IoSlice<'_>],
     pieces: &[WritePiece],

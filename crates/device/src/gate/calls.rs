@@ -11,8 +11,8 @@
 //!    before any [`Calls::close`] that waits returns. So a call that was let in ends before another
 //!    opening can take the lock.
 //! 3. A thread that is inside a call of this gate does not wait in [`Calls::close`], because it
-//!    would wait for itself. It hands over its lock, and the last call that leaves releases the
-//!    lock. Such a thread is in foreign code that the call runs: a program's own directory, a
+//!    would wait for itself. The thread hands over its lock, and the last call that leaves releases
+//!    the lock. Such a thread is in foreign code that the call runs: a program's own directory, a
 //!    logger, a panic hook. Each thread has a list of the gates that it is inside of. Threads that
 //!    make calls for a caller (`stripes/helpers.rs`) take over the caller's list during these
 //!    calls. A thread inside more than [`DEPTH_MAX`] calls counts as inside every gate.
@@ -24,7 +24,7 @@
 //!
 //! Why no call slips through: the operations on `state` have one order. A call whose addition comes
 //! before `close`'s bit is in the count that `close` finds, so `close` waits for it. A call whose
-//! addition comes later finds the bit, and is refused. What can meet:
+//! addition comes later finds the bit, and is refused. The steps that can meet:
 //!
 //! | step of a call | before `close`'s bit | after it |
 //! |---|---|---|

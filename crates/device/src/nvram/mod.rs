@@ -9,7 +9,7 @@
 //! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted, and what the
 //! seed says |
 //!
-//! A store goes into a processor's cache. It is persisted in two steps: its cache lines are
+//! A store goes into a processor's cache. The store is persisted in two steps: its cache lines are
 //! *written back* ([`NvRegion::write_back`]), which only begins something, and a *fence*
 //! ([`NvRegion::fence`]) waits until all that this thread has written back is in the memory. Three
 //! rules follow:
@@ -28,9 +28,9 @@
 //! use katydid_device::nvram::{NvRegion, SimNvram};
 //! use std::sync::atomic::Ordering;
 //!
-//! /// The record first, then the flag that says that it is there.
+//! /// Persists the record first, then the flag that says that the record is there.
 //! fn publish(region: &NvRegion, record: &[u8]) {
-//!     // SAFETY: nobody else uses these bytes.
+//!     // SAFETY: no other thread uses these bytes.
 //!     unsafe { region.write(64, record) };
 //!     region.persist(64, record.len() as u64);
 //!     region.word(0).store(1, Ordering::Release);
@@ -42,7 +42,7 @@
 //! publish(&memory.region(), b"record");
 //! for seed in 0..20 {
 //!     let found = memory.reopen_after_crash(seed).region();
-//!     // SAFETY: nobody writes.
+//!     // SAFETY: no thread writes.
 //!     let record = unsafe { found.slice(64, 6) };
 //!     assert!(found.word(0).load(Ordering::Acquire) == 0 || record == b"record");
 //! }

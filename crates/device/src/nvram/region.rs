@@ -39,8 +39,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// A region of byte-addressable memory whose contents survive a crash as far as they were
-/// persisted. The [module](super) says what that means, and [`NvRegion::form`] which kind of memory
-/// a region has.
+/// persisted. The [module](super) explains this, and [`NvRegion::form`] which kind of memory a
+/// region has.
 ///
 /// Shared by reference, or in an `Arc`. The first touch of each page of a file costs a page fault.
 pub struct NvRegion {
@@ -81,7 +81,7 @@ impl NvRegion {
         Ok(Self::mapped(file::open(path.as_ref(), Some(bytes), want)?))
     }
 
-    /// Opens the region at `path`, of any length. It must exist.
+    /// Opens the existing region at `path`, of any length.
     ///
     /// # Errors
     /// Those of [`NvRegion::open`], and `Cause::NotFound` if there is no region.

@@ -102,8 +102,8 @@ impl Trials {
     pub const FILE_BYTES_MIN: u64 = 1 << 20;
 
     /// Measures in a scratch file of `bytes` on the device of a folder, each trial for `time`.
-    /// Before each trial it calls `told` with the trial's name and the share of all trials that is
-    /// done, from 0 to 1.
+    /// Calls `told` before each trial, with the share of all trials that is done, from 0 to 1, and
+    /// the trial's name.
     ///
     /// # Errors
     /// Those of the device, and `InvalidInput` for a file smaller than [`Trials::FILE_BYTES_MIN`].

@@ -73,8 +73,8 @@ pub struct Load {
     pub block_bytes: usize,
     /// Number of writes in flight, each by its own thread.
     pub depth: usize,
-    /// Duration of the measurement. It ends earlier if the file ends, and later if one write takes
-    /// longer.
+    /// Duration of the measurement. The measurement ends earlier if the file ends, and later if one
+    /// write takes longer.
     pub time: Duration,
 }
 

@@ -5,14 +5,13 @@
 //!
 //! Invariants:
 //!
+//! 1. A sector is *clean* (seen == kept), *dirty* (in `pending`: the next sync keeps it) or *lost*
+//!    (in `lost`: a sync failed, the kernel marked the sector clean, and no later sync will keep
+//!    it). Dirty and lost exclude each other.
 //! 2. After a crash, every sector in `pending[..].dirty` may hold the kept bytes, any version
 //!    remembered for it, or the seen bytes. At most [`VERSIONS_MAX`] versions of a page are
 //!    remembered besides these two. Sectors of calls that were under way at a crash (`under_way`)
 //!    are dirty, and [`Survival::Trash`] may make them garbage.
-//! 2. Every sector in `pending[..].dirty` may, after a crash, hold what is kept, any version
-//!    remembered for it, or what is seen. Older versions are forgotten beyond [`VERSIONS_MAX`] a
-//!    page, what is seen never. So are those of a call that was under way at a crash (`under_way`),
-//!    which [`Survival::Trash`] may make garbage.
 //! 3. `seen` is zeros from `length` on, `kept` from `kept_length` on.
 //!
 //! A crash replaces the file by [`FileImage::survivor`].

@@ -122,8 +122,8 @@ impl SimDevice {
         self.shared.lock().steps
     }
 
-    /// Crashes at the step of this number. That step takes effect in part at most. It fails, as
-    /// every later call does, with [`Cause::Crashed`](crate::Cause::Crashed).
+    /// Crashes at the step of this number. That step takes effect in part at most. The call fails,
+    /// as every later call does, with [`Cause::Crashed`](crate::Cause::Crashed).
     pub fn crash_at(&self, step: u64) {
         self.shared.lock().crash_at = Some(step);
     }
@@ -170,9 +170,10 @@ impl SimDevice {
         self.shared.lock().plan.at(step, fault);
     }
 
-    /// Calls `predicate` for every step, to ask for a fault. It gets the operation, the file's path
-    /// from the root (a directory's path ends with `/`, and the root's is empty), and the number of
-    /// the step. It runs under the device's latch and must not call the device.
+    /// Calls `predicate` for every step, to ask for a fault. The predicate gets the operation, the
+    /// file's path from the root (a directory's path ends with `/`, and the root's is empty), and
+    /// the number of the step. The predicate runs under the device's latch and must not call the
+    /// device.
     pub fn fail_when(&self, predicate: impl FnMut(Verb, &str, u64) -> Option<Fault> + Send + 'static) {
         self.shared.lock().plan.when(Some(Box::new(predicate)));
     }
@@ -226,8 +227,8 @@ impl SimDevice {
 
     /// Writes to files of [`Method::Direct`](crate::Method::Direct) or `Uring` whose offset, or the
     /// address or length of a part, was not a multiple of
-    /// [`File::alignment`](crate::File::alignment). They are correct here, but a real device would
-    /// have needed a copy.
+    /// [`File::alignment`](crate::File::alignment). Such writes are correct here, but a real device
+    /// would have needed a copy.
     pub fn unaligned_writes(&self) -> u64 {
         self.shared.lock().unaligned
     }

@@ -1,6 +1,6 @@
 //! The regions of non-volatile memory in a device's directories, by their paths.
 //!
-//! Any thread. The latch is a leaf. Its holder makes no call of a region, except that it opens one,
+//! Any thread. The latch is a leaf. The only call that its holder makes of a region is to open one,
 //! which takes no latch.
 
 use super::SimDevice;

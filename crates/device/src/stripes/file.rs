@@ -1,7 +1,7 @@
 //! One file of a striped set.
 //!
 //! `others` is empty for as long as this handle knows of no parts. Another handle may give the file
-//! parts. So every call that could reach them looks at the header first. Accesses within the first
+//! parts. So every call that could reach parts looks at the header first. Accesses within the first
 //! unit do not, because its bytes stay in directory 0.
 
 use super::label::HEADER_BYTES;
@@ -52,8 +52,8 @@ impl StripedFile {
         Ok(self.others.get().map(Vec::as_slice))
     }
 
-    /// Returns whether bytes up to `end` can lie in directories besides the first. Before it
-    /// returns true it makes the parts there if the file has none.
+    /// Returns whether bytes up to `end` can lie in directories besides the first. Makes the parts,
+    /// if the file has none, before it returns true.
     fn is_spread(&self, end: u64, verb: Verb) -> Result<bool> {
         if self.others.get().is_some() {
             return Ok(true);

@@ -111,7 +111,8 @@ pub(super) fn header(set: Id, id: u64) -> Vec<u8> {
     block
 }
 
-/// The id of a file's parts, from what was read of its header; `None` if it has no parts.
+/// The id of a file's parts, from the bytes that were read of its header; `None` if it has no
+/// parts.
 pub(super) fn id_of_header(read: &[u8], set: Id) -> Result<Option<u64>, StripesFault> {
     let Some(block) = read.first_chunk::<SEALED_BYTES>() else { return Ok(None) };
     if block.iter().all(|byte| *byte == 0) {

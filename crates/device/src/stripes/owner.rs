@@ -3,7 +3,7 @@
 //!
 //! Any thread. There is one [`Owner`] for each directory of an opening, however many handles that
 //! opening has on it. Several openings of one directory, in one process or in several, each have
-//! their own. They exclude each other by the lock of the set's first directory.
+//! their own. Openings exclude each other by the lock of the set's first directory.
 //!
 //! Invariants:
 //!

@@ -2,8 +2,8 @@
 //!
 //! Any thread. Invariants:
 //!
-//! 1. The kernel alone decides which process holds the lock. It belongs to the open file, so a
-//!    second attempt in the same process is refused too; and the kernel releases it when the
+//! 1. The kernel alone decides which process holds the lock. The lock belongs to the open file, so
+//!    a second attempt in the same process is refused too; and the kernel releases it when the
 //!    process ends in any way.
 //! 2. The lock keeps other processes from reading the file, so an error cannot name the holder:
 //!    `Cause::Locked(None)`.

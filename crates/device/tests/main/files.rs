@@ -1,5 +1,5 @@
-//! Real files pass the suite that every directory passes, and show what only they can: refused
-//! methods, a full device, and locks between processes.
+//! Real files pass the suite that every directory passes. Other tests are about what only real
+//! files have: refused methods, a full device, and locks between processes.
 
 use katydid_device::testing::conformance;
 use katydid_device::{

@@ -145,7 +145,8 @@ fn a_shut_gate_names_its_cause_also_after_it_was_closed() {
     assert!(is_poisoned(setting.directory.sync(), Verb::Sync));
 }
 
-/// A logger or panic hook that the device runs. It closes the gate that the call came through.
+/// A logger or panic hook that the device runs. This hook closes the gate that the call came
+/// through.
 #[derive(Debug, Default)]
 struct Hook {
     gate: OnceLock<Gate>,

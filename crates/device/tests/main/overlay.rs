@@ -1,4 +1,4 @@
-//! The overlay is a directory like any other, and what is beneath it never changes.
+//! The overlay is a directory like any other, and the directory beneath never changes.
 
 use katydid_device::testing::{conformance, seed};
 use katydid_device::{

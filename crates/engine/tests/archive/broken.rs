@@ -14,7 +14,7 @@ fn put(database: &Database, number: u64) {
     database.put(&rows, number.to_le_bytes(), vec![number as u8; 2_000]).expect("put");
 }
 
-/// Archives log into some files, which are joined now and then.
+/// Archives some files of log, which are joined now and then.
 fn archive(database: &Database, device: &SimDevice) -> katydid::Result<()> {
     let mut archive = LogArchive::open_in(device.directory())?;
     let mut archiver = archive.archiver(database, "test", 1 << 30)?;

@@ -79,8 +79,8 @@ pub struct History {
     /// The committed rows.
     rows: Rows,
     view: Option<(Transaction, Rows)>,
-    /// True if a consumer follows the feed. Not so in every history, because a database with a
-    /// consumer logs whole values.
+    /// True if a consumer follows the feed. Every second history has none, because a database with
+    /// a consumer logs whole values.
     follows: bool,
     follower: Option<ChangeConsumer>,
     /// Rows that the follower has made of all changes that it got; `acknowledged` stops at its last

@@ -1,5 +1,5 @@
-//! A restore to a commit's stamp has the model's state, from whatever backup. Also restores to
-//! times.
+//! A restore to a commit's stamp has the model's state, from whatever backup. The tests also
+//! restore to times.
 //!
 //! With `KATYDID_SECONDS` the campaign goes on for this time with new seeds and restores to every
 //! stamp of each (`cargo xtask restore --seconds N`); `KATYDID_SEED` is the first seed.

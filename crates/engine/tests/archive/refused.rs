@@ -126,8 +126,8 @@ fn missing_is_named(engine: EngineKind) {
     assert_eq!(fault(restore(&backup, archive, early)), later);
 }
 
-/// After a crash time goes on from the last commit. So a later opening may use stamps that the
-/// clock had passed without a commit.
+/// After a crash the database's time goes on from the last commit. So a later opening may use
+/// stamps that the clock had passed without a commit.
 #[test]
 fn what_is_committed_after_a_crash_is_not_taken_for_archived_before() {
     let device = SimDevice::new(1);
@@ -233,7 +233,7 @@ fn trimmed_is_a_gap(engine: EngineKind) {
     // In the memory engine the gap is one of a stream, and the archive's end is the sum of all
     // streams.
     assert!(log_start > archived_to && (archived_to == end) == (engine == EngineKind::Paged), "{gap}");
-    // Nor is the gap forgotten by another opening, of the archive or of the archiver.
+    // Another opening, of the archive or of the archiver, does not forget the gap either.
     drop(lost);
     let lost = LogArchive::open_in(far).expect("open the archive again");
     assert!(matches!(fault(lost.archiver(&database, "far", 1 << 30)), ArchiveFault::LogTrimmed { .. }));

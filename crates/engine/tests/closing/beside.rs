@@ -5,10 +5,9 @@
 //! feed or a backup; every error is `Closed`; the closed database is sound, and marked as closed
 //! cleanly if no transaction was open; and every acknowledged commit is there.
 //!
-//! The call is released when `close` has returned, which must not happen before, or when the
-//! closing thread sleeps because calls are in flight (`testing::close_waits`). A closing thread may
-//! also wait inside the log or for a latch. The call is then released after a while, which only
-//! makes the test weaker.
+//! The call is released when `close` has returned, or when the closing thread sleeps because calls
+//! are in flight (`testing::close_waits`). A closing thread may also wait inside the log or for a
+//! latch. The call is then released after a while, which only makes the test weaker.
 
 use crate::common::{self, Rng, options_for};
 use crate::device::{CallPoint, Held, Watched, held_up};
@@ -347,7 +346,7 @@ pub fn pairs_of_calls_held_up(engine: EngineKind) {
     let mut rng = Rng::with_seed(seed);
     let operations = operations();
     for (nth, one_of_them) in operations.iter().enumerate() {
-        // Each pair in one of its two orders.
+        // Each pair runs in one of its two orders.
         for other in &operations[nth..] {
             let (first, second) = if rng.bool() { (one_of_them, other) } else { (other, one_of_them) };
             let (one, two) = (rng.usize(..4), rng.usize(..4));

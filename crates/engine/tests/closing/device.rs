@@ -42,7 +42,8 @@ impl Held {
     }
 }
 
-/// Runs `work` on a thread of its own, one device call of which is held up until it is released.
+/// Runs `work` on a thread of its own, and holds up one of its device calls until
+/// [`Held::release`].
 pub fn held_up<T: Send + 'static>(
     at: CallPoint,
     work: impl FnOnce() -> T + Send + 'static,

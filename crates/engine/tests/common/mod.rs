@@ -64,7 +64,8 @@ pub fn seed(default: u64) -> u64 {
     std::env::var("KATYDID_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// A seed that no run had before. It leaves room above itself, because tests add numbers to seeds.
+/// A seed that no run had before. The seed leaves room above itself, because tests add numbers to
+/// seeds.
 pub fn fresh_seed() -> u64 {
     fastrand::u64(..1 << 48)
 }

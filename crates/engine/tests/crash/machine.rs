@@ -65,8 +65,9 @@ fn pick(number: u64, of: usize) -> usize {
 
 impl Kind {
     /// The number of consecutive seeds that have every protocol with every lock release and every
-    /// device, and in memory with every rule of dependencies. That number times the number of
-    /// inserters (and, in memory, of stream counts) has every combination with these too.
+    /// device, and in memory with every rule of dependencies. That number, multiplied by the number
+    /// of inserters (and, in memory, of stream counts), is enough for each of these combinations
+    /// with each inserter (and count).
     pub fn without_inserters(engine: EngineKind) -> u64 {
         let all = match engine {
             EngineKind::Paged => METHODS.len() * RELEASES.len() * SyncKind::ALL.len(),

@@ -42,7 +42,7 @@ type Cell = (String, Vec<u8>);
 /// A unit that survives a crash as a whole or not at all.
 #[derive(Debug)]
 struct Attempt {
-    /// None for a table created or dropped.
+    /// The client; none for a table created or dropped.
     client: Option<usize>,
     mark: Vec<u8>,
     unit: Unit,
@@ -51,7 +51,7 @@ struct Attempt {
     acknowledged: bool,
     /// True if its commit ended with an error: recovery may bring it back or not.
     failed: bool,
-    /// End of its commit record, as far as it is known.
+    /// End of the commit record, if it is known.
     stamp: Option<CommitStamp>,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Turns<'a> {
         let database = self.machine.open(self.seed)?;
         let mut result = self.run_open(&database, steps);
         if crash_in_sync && result.is_ok() && self.random.u32(0..3) == 0 {
-            // What the reader was told must not be lost in the sync.
+            // The rows that the reader was shown must not be lost in the sync.
             self.settle();
             let client = self.random.usize(..CLIENTS);
             result = self.show(&database, client);

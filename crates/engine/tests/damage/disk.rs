@@ -45,7 +45,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub struct Disk {
     state: Arc<State>,
-    /// With a slash at its end, unless it is the root.
+    /// Path of the directory, with a slash at its end unless it is the root.
     prefix: String,
 }
 

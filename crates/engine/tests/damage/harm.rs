@@ -16,20 +16,20 @@ pub const PAGE: usize = 4096;
 /// One kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
-    /// One bit of a sector is another.
+    /// One bit of a sector is flipped.
     Flip,
     /// A sector, or a page, is zeros.
     Zero(usize),
     /// A sector, or a page, has changed places with another one of its file.
     Swap(usize),
-    /// A sector, or a page, is what it was at the earlier moment of this number: later writes of it
-    /// were lost.
+    /// A sector, or a page, has its content of the earlier moment of this number: later writes of
+    /// it were lost.
     Older(usize, usize),
     /// A file ends here.
     Cut,
     /// A file goes on with zeros, or with random bytes.
     Extend(bool),
-    /// A whole file is what it was at the earlier moment of this number.
+    /// A whole file has its content of the earlier moment of this number.
     OlderFile(usize),
     /// A file is the one of the same name of another database.
     Foreign,
@@ -138,8 +138,8 @@ impl Case {
         }
     }
 
-    /// Harms the file. Returns whether it is still there; Returns `None` if the file is too short
-    /// for the harm, or has no other version.
+    /// Harms the file. Returns whether the file still exists; Returns `None` if the file is too
+    /// short for the harm, or has no other version.
     fn harm_bytes(
         &self,
         bytes: &mut Vec<u8>,

@@ -6,8 +6,9 @@
 //! a multiple of the memory and device calls that opening the sound database needs. [`exposed`] and
 //! `docs/recovery.md` list the damage that by design cannot be noticed, with the reasons.
 //!
-//! Each run tries a sample chosen by a random seed. With `KATYDID_SECONDS` it goes on for that time
-//! with new seeds, and then prints the outcomes of each kind of damage to each kind of file.
+//! Each run tries a sample chosen by a random seed. With `KATYDID_SECONDS` the test goes on for
+//! that time with new seeds, and then prints the outcomes of each kind of damage to each kind of
+//! file.
 
 #[macro_use]
 #[path = "../common/mod.rs"]
@@ -48,7 +49,7 @@ enum Seen {
     Refused(String),
     /// All rows are those after this number of commits.
     Earlier(usize),
-    /// Each row is one that its key had at some time, but they never were there together.
+    /// Each row is one that its key had at some time, but these rows were never there together.
     Mixed(String),
     /// A value that its key never had.
     Never(String),
@@ -92,7 +93,7 @@ fn alone() -> MutexGuard<'static, ()> {
 ///
 /// 1. *The end of a log that was not closed.* Damage to the last records looks like a torn write,
 ///    if no later record, nor the control file, nor the paged engine's double-write area, remembers
-///    that they were durable. What lies before the damage is kept.
+///    that they were durable. The records before the damage are kept.
 /// 2. *Lost writes of pages.* An older version of a page is a valid page. If the log still reaches
 ///    back to that version, redo mends the page; if not, nothing shows the loss. A long value of
 ///    several pages may then be partly old.

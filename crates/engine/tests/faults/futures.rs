@@ -49,7 +49,7 @@ fn run(setting: Setting, future_end: FutureEnd) -> Outcome {
             [Durability::Durable, Durability::Written, Durability::Buffered][(round % 3) as usize];
         let txn =
             database.begin_with(TransactionOptions { durability, ..Default::default() }).expect("begin");
-        // The same keys again and again: a lock that was not released would be waited for.
+        // The keys repeat, so that a transaction would wait for a lock that was not released.
         txn.put(&table, format!("{:02}", round % 7), round.to_string()).expect("put");
         txn.put(&table, format!("own {round}"), "1").expect("put");
         let mut future = txn.commit_async();

@@ -1,5 +1,6 @@
-//! One kind of failure each: a failed sync poisons all calls, no space is typed, loses nothing and
-//! clears, a page that cannot be read or is damaged names itself, a short write is no success.
+//! One kind of failure in each test: a failed sync poisons all calls, no space is typed, loses
+//! nothing and clears, a page that cannot be read or is damaged names itself, a short write is no
+//! success.
 
 use crate::common::{self, block_on, contents, key, with_advanced};
 use katydid::testing::{Background, run_background};

@@ -87,7 +87,7 @@ fn with_sessions(engine: EngineKind, sessions_max: usize) -> Database {
     Database::open_in(Arc::new(MemoryDirectory::new()), options).expect("open")
 }
 
-/// More threads than shards, one after the other: each leaves its session idle.
+/// More threads than shards run one after the other, and each leaves its session idle.
 fn no_thread_is_refused_for_want_of_sessions(engine: EngineKind) {
     for sessions_max in [1, 7, 64] {
         let database = with_sessions(engine, sessions_max);

@@ -47,7 +47,7 @@ fn set(model: &mut Model, key: Vec<u8>, value: Option<Vec<u8>>) {
     }
 }
 
-/// One random call, whose answer must be the map's.
+/// Makes one random call, whose answer must be the map's.
 fn step(txn: &Transaction, table: &Table, model: &mut Model, random: &mut Rng) -> katydid::Result<()> {
     let key = word(random);
     match random.u32(0..STEPS) {

@@ -5,8 +5,8 @@
 //! from the tracing thread. Invariants:
 //!
 //! 1. A call's beginning is written down before the kernel runs it, its end before the child goes
-//!    on. So what a thread of the child does because a call has returned is written down after that
-//!    call's end.
+//!    on. So everything that a thread of the child does because a call has returned is written down
+//!    after that call's end.
 //! 2. A call that could change the folder and is not modelled ends the test. Nothing is skipped in
 //!    silence.
 
@@ -232,7 +232,7 @@ impl Followed<'_> {
         PendingCall::Write { file, durable: durable || flags & DURABLE_WRITE != 0 }
     }
 
-    /// Writes down the beginning of a call. Returns what is to be done at its end.
+    /// Writes down the beginning of a call. Returns the event to be written down at its end.
     fn begin(&mut self, call: u64, name: i64, args: [u64; 6]) -> PendingCall {
         const AT_FOLDER_OF_PROCESS: u64 = libc::AT_FDCWD as u32 as u64;
         let [first, second, third, fourth, ..] = args;

@@ -1,4 +1,4 @@
-//! Simulated memory that crashes on demand. It then keeps what was persisted, and of the rest what
+//! Simulated memory that crashes on demand. A crash keeps what was persisted, and of the rest what
 //! the seed says.
 //!
 //! Programs store into ordinary memory, which stands for the caches. Beside it, `model` records
