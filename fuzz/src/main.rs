@@ -38,13 +38,13 @@ static FED: AtomicU64 = AtomicU64::new(0);
 /// Feeds mutated bytes to every decoder.
 #[derive(Parser)]
 struct Arguments {
-    /// For how long, in seconds, per decoder.
+    /// Seconds for each decoder.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
     /// Start from this seed instead of a random one.
     #[arg(long)]
     seed: Option<u64>,
-    /// Only the decoder of this name.
+    /// Feed only the decoder of this name.
     #[arg(long)]
     target: Option<String>,
 }

@@ -87,7 +87,7 @@ type Syscall = unsafe extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_lo
 /// library.
 ///
 /// # Safety
-/// The addresses are those that the C library's function is entitled to: rule 3.
+/// The addresses are valid for the C library's function (rule 3).
 // SAFETY: rule 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn syscall(
 /// `sched_yield`: another thread of the scheduler goes on.
 ///
 /// # Safety
-/// The addresses are those that the C library's function is entitled to: rule 3.
+/// The addresses are valid for the C library's function (rule 3).
 // SAFETY: rule 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sched_yield() -> c_int {
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn sched_yield() -> c_int {
 /// `nanosleep`: a sleep on the threads' clock.
 ///
 /// # Safety
-/// The addresses are those that the C library's function is entitled to: rule 3.
+/// The addresses are valid for the C library's function (rule 3).
 // SAFETY: rule 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -
 /// `clock_nanosleep`: a sleep on the threads' clock, whichever clock is named.
 ///
 /// # Safety
-/// The addresses are those that the C library's function is entitled to: rule 3.
+/// The addresses are valid for the C library's function (rule 3).
 // SAFETY: rule 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_nanosleep(
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn clock_nanosleep(
 /// `clock_gettime`: a reading of the threads' clock, for the monotonic and the real-time clock.
 ///
 /// # Safety
-/// The addresses are those that the C library's function is entitled to: rule 3.
+/// The addresses are valid for the C library's function (rule 3).
 // SAFETY: rule 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) ->
 /// `getrandom`, from which `RandomState` draws its first key: the bytes follow from the seed.
 ///
 /// # Safety
-/// The addresses are those that the C library's function is entitled to: rule 3.
+/// The addresses are valid for the C library's function (rule 3).
 // SAFETY: rule 1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn getrandom(bytes: *mut c_void, length: usize, flags: c_uint) -> ssize_t {

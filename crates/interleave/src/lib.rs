@@ -21,8 +21,8 @@
 //! wait, and at least one of them with a time limit, the clock jumps to the earliest limit. So a
 //! test does not take the time of its limits, and a limit ends the same wait in each run.
 //!
-//! So a seed names one order of all events, and a thread runs alone between two events. The
-//! scheduler does not control the following:
+//! Turns and clock depend only on the seed. So a seed names one order of all events, and a thread
+//! runs alone between two events. The scheduler does not control the following:
 //!
 //! 1. Steps between two events. Taking a free latch, accessing an atomic and calling `spin_loop`
 //!    are no events; code that needs an event there calls [`pause`]. A thread that spins for ever

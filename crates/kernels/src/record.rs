@@ -13,13 +13,13 @@
 //! 2. The sum covers `durable`, so `durable` is the durable frontier as read *before* the
 //!    reservation. A value that is too low is harmless, because recovery uses it only as a lower
 //!    bound.
-//! 3. Only the position remains to be written between reservation and copy.
+//! 3. Between its reservation and its copy, a thread fills in only the position.
 //! 4. The reader checks `len` against [`PHYSICAL_BYTES_MAX`] before it reads or allocates `len`
 //!    bytes.
 //! 5. In memory (bit 3 of `flags`) the sum is bound to the position, because a crash may persist
-//!    single words of a record. If only the word with the position arrived, the old record at that
-//!    place would become valid for a sum that is not bound. On a device this word arrives together
-//!    with its neighbours.
+//!    single words of a record. If the sum were not bound, and only the word with the position
+//!    arrived, the old record at that place would become valid. On a device this word arrives
+//!    together with its neighbours.
 //! 6. A record that lies apart (bit 2 of `flags`) takes 8 positions, whatever its length. The
 //!    stored `lsn` of such a record is zero; readers put in the position of the entry that led them
 //!    to the record (`nvram/entries.rs`). Bits 0 and 1 of `flags` encode its [`Part`].
@@ -100,7 +100,7 @@ impl fmt::Display for Kind {
 /// The part of a logical record that a physical record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// All of it.
+    /// The whole record.
     Whole,
     /// The first fragment of several.
     First,

@@ -97,12 +97,12 @@ impl Ring {
     pub unsafe fn fill(&self, at: Lsn, parts: &[&[u8]], zeros: usize) {
         let mut at = at.get();
         for part in parts {
-            // SAFETY: passed on.
+            // SAFETY: the caller keeps the callee's rules.
             unsafe { self.copy_in(at, part) };
             at += part.len() as u64;
         }
         if zeros > 0 {
-            // SAFETY: passed on.
+            // SAFETY: the caller keeps the callee's rules.
             unsafe { self.copy_in(at, &[0; 8][..zeros]) };
         }
     }
@@ -156,7 +156,7 @@ impl Ring {
     /// # Safety
     /// As for [`Ring::slices`].
     pub unsafe fn copy_out(&self, from: Lsn, into: &mut [u8]) {
-        // SAFETY: passed on.
+        // SAFETY: the caller keeps the callee's rules.
         let (first, second) = unsafe { self.slices(from, from.plus(into.len() as u64)) };
         into[..first.len()].copy_from_slice(first);
         into[first.len()..].copy_from_slice(second);
@@ -174,10 +174,10 @@ mod tests {
         let ring = Ring::new(4096);
         for at in [0, 8, 4088] {
             let too_long = vec![1; 4097];
-            // SAFETY: one thread, nothing borrowed.
+            // SAFETY: there is one thread, and nothing is borrowed.
             let fills = || unsafe { ring.fill(Lsn::new(at), &[&too_long], 0) };
             catch_unwind(AssertUnwindSafe(fills)).expect_err("it is larger than the ring");
-            // SAFETY: one thread, nothing borrowed.
+            // SAFETY: there is one thread, and nothing is borrowed.
             let reads = || unsafe { ring.slices(Lsn::new(at), Lsn::new(at + 4097)).0.len() };
             catch_unwind(AssertUnwindSafe(reads)).expect_err("it is larger than the ring");
         }
@@ -187,10 +187,10 @@ mod tests {
     fn miri_a_record_wraps_and_comes_back() {
         let ring = Ring::new(4096);
         let at = Lsn::new(3 * 4096 - 10);
-        // SAFETY: one thread, nothing borrowed.
+        // SAFETY: there is one thread, and nothing is borrowed.
         unsafe { ring.fill(at, &[b"0123456", b"789abcdef"], 5) };
         let mut out = [1; 21];
-        // SAFETY: one thread, nothing borrowed.
+        // SAFETY: there is one thread, and nothing is borrowed.
         unsafe { ring.copy_out(at, &mut out) };
         assert_eq!(&out, b"0123456789abcdef\0\0\0\0\0");
         // SAFETY: one thread; nothing is written while the slices live.

@@ -24,7 +24,7 @@ fn plan(inserter: &str, threads: usize) -> Plan {
 #[test]
 fn every_design_inserts_at_every_number_of_threads() {
     for inserter in designs() {
-        // The last one has more threads than cores.
+        // The last number of threads is greater than the number of cores.
         for threads in [1, 2, 7, 64, 200] {
             let outcome = run(&machine(), &plan(&inserter, threads)).unwrap();
             println!("{inserter} {threads}: {outcome:?}");

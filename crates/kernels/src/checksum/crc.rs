@@ -58,7 +58,7 @@ fn in_lanes(state: u32, bytes: &[u8]) -> u32 {
     digest.get_state() as u32
 }
 
-/// Eight bytes at a time by the processor's own instruction.
+/// Sums eight bytes at a time by the processor's CRC instruction.
 #[cfg(target_arch = "x86_64")]
 mod instruction {
     use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
@@ -79,7 +79,7 @@ mod instruction {
     }
 }
 
-/// Eight bytes at a time by the processor's own instruction.
+/// Sums eight bytes at a time by the processor's CRC instruction.
 #[cfg(target_arch = "aarch64")]
 mod instruction {
     use std::arch::aarch64::{__crc32cb, __crc32cd};

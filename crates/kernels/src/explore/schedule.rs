@@ -142,7 +142,7 @@ pub(super) struct Execution {
     steps_max: u32,
 }
 
-/// Unwinds a thread of a failed execution; caught at the thread's root.
+/// The panic payload that unwinds a thread of a failed execution. The thread's root catches it.
 struct Abandoned;
 
 thread_local! {
@@ -276,7 +276,7 @@ impl Execution {
         id
     }
 
-    /// The life of one thread of the execution.
+    /// Runs the body of one thread of the execution, and ends the thread.
     fn run(&self, id: usize, body: Box<dyn FnOnce() + Send>) {
         ME.set(id);
         let outcome = catch_unwind(AssertUnwindSafe(|| {

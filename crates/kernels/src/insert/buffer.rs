@@ -35,8 +35,8 @@ pub struct PhysicalRecord<'a> {
     pub prepared: &'a PreparedRecord,
     /// The parts of the payload, in order.
     pub payload: &'a [&'a [u8]],
-    /// The record above which this one must lie; zero for none. Designs that reserve each record in
-    /// the order of the calls need not read this field.
+    /// Position of the record above which this record must lie; zero for none. Designs that reserve
+    /// each record in the order of the calls need not read this field.
     pub after: Lsn,
 }
 
@@ -68,14 +68,15 @@ impl PhysicalRecord<'_> {
     pub unsafe fn copy_to(&self, memory: &RecordMemory, start: Lsn) {
         let ring = match memory {
             RecordMemory::Ring(ring) => ring,
-            // SAFETY: passed on.
+            // SAFETY: the caller keeps the callee's rules.
             RecordMemory::Nvram(nvram) => return unsafe { self.copy_to_nvram(&**nvram, start) },
             RecordMemory::Apart => unreachable!("the inserter of this memory puts its records itself"),
         };
         let (header, link) = (self.prepared.header(start), self.prepared.link());
         let padding = self.prepared.padded() - self.prepared.len();
         let body = start.plus((header.len() + link.len()) as u64);
-        // SAFETY: passed on; header, link, payload and padding have `bytes()` bytes together.
+        // SAFETY: the caller keeps the callee's rules. Header, link, payload and padding have
+        // `bytes()` bytes together.
         unsafe {
             ring.fill(start, &[&header], 0);
             if !link.is_empty() {
@@ -93,7 +94,7 @@ impl PhysicalRecord<'_> {
     pub unsafe fn copy_to_nvram(&self, ring: &dyn NvramRing, start: Lsn) {
         let mut at = start;
         self.each_part(start, |part| {
-            // SAFETY: passed on; the parts have `bytes()` bytes together.
+            // SAFETY: the caller keeps the callee's rules. The parts have `bytes()` bytes together.
             unsafe { ring.write(at, part) };
             at = at.plus(part.len() as u64);
         });

@@ -19,11 +19,11 @@ pub enum InserterKind {
     /// Threads that meet at the lock reserve as a group and copy at the same time, one group at a
     /// time (Aether's C).
     Consolidated,
-    /// The lock is held for the reservation only; copies are released in order (Aether's D).
+    /// A thread holds the lock only for the reservation. Copies are released in order (Aether's D).
     Decoupled,
     /// Groups as in `Consolidated`, and copies released in order as in `Decoupled` (Aether's CD).
     Hybrid,
-    /// Like `Hybrid`, except that a thread may leave its range to the owner of the range before,
+    /// Like `Hybrid`, except that a thread may leave its range to the owner of the previous range,
     /// which releases it (Aether's CDME).
     Delegated,
     /// One `fetch_add` reserves, and lists and an index of ranges tell where holes are (ELEDA's
@@ -85,7 +85,7 @@ pub enum InserterDesign {
     Mutex,
     /// See [`InserterKind::Consolidated`].
     Consolidated {
-        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean
+        /// Number of slots in which threads form groups, from 1 to 64. Default: 4. More slots mean
         /// more and smaller groups.
         consolidation_slots: usize,
     },
@@ -93,13 +93,13 @@ pub enum InserterDesign {
     Decoupled,
     /// See [`InserterKind::Hybrid`].
     Hybrid {
-        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean
+        /// Number of slots in which threads form groups, from 1 to 64. Default: 4. More slots mean
         /// more and smaller groups.
         consolidation_slots: usize,
     },
     /// See [`InserterKind::Delegated`].
     Delegated {
-        /// Slots in which threads that meet form groups. Default: 4; from 1 to 64. More slots mean
+        /// Number of slots in which threads form groups, from 1 to 64. Default: 4. More slots mean
         /// more and smaller groups.
         consolidation_slots: usize,
     },

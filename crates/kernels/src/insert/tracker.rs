@@ -139,7 +139,7 @@ impl Tracker {
         self.wakeups.get()
     }
 
-    /// The thread's body.
+    /// The body of the tracker's thread.
     fn run(&self, mut look: impl FnMut() -> Look) {
         *self.lock() = Some(current());
         let mut step = 0;

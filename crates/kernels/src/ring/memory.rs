@@ -47,7 +47,7 @@ impl RingMemory {
 
 impl Drop for RingMemory {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, freed only here.
+        // SAFETY: the memory was allocated with this layout, and is freed only here.
         unsafe { dealloc(self.base.as_ptr(), Self::layout(self.bytes)) }
     }
 }

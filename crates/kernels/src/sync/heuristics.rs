@@ -52,7 +52,7 @@ pub struct Heuristics {
 }
 
 impl Heuristics {
-    /// All of them: the default.
+    /// All heuristics: the default.
     pub const ALL: Heuristics = Heuristics { bits: u8::MAX };
 
     /// Returns these heuristics without the given one.

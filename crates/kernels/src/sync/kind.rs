@@ -106,7 +106,7 @@ pub enum SyncDesign {
         /// thread. Values above 1 help only if the device performs several durable writes at once,
         /// and need a larger ring.
         depth: u32,
-        /// Heuristics in use. Default: all; for measuring what one of them is worth.
+        /// Heuristics in use. Default: all. Measurements switch one off, to see its effect.
         #[doc(hidden)]
         heuristics: Heuristics,
     },
@@ -114,7 +114,7 @@ pub enum SyncDesign {
     Pipelined {
         /// Condition that begins a round. Default: a round begins at once.
         group: Group,
-        /// Heuristics in use. Default: all; for measuring what one of them is worth.
+        /// Heuristics in use. Default: all. Measurements switch one off, to see its effect.
         #[doc(hidden)]
         heuristics: Heuristics,
     },

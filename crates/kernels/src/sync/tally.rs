@@ -16,18 +16,18 @@ pub struct SyncTally {
     pub released: Counter,
     /// Number of times that a blocked caller became the thread that writes or syncs.
     pub locks: Counter,
-    /// Time that those callers had waited before they could write or sync.
+    /// Time that blocked callers had waited before they became the thread that writes or syncs.
     pub lock_ns: Counter,
     /// Time that released callers had waited.
     pub completion_ns: Counter,
     /// Number of queues for which a thread has synced (`aggregated`).
     pub queues: Counter,
-    /// Number of requests in those queues.
+    /// Number of requests in the queues that `queues` counts.
     pub queued: Counter,
     /// Number of slots in which committers met before the write (`slotted`, and `aggregated` with
     /// slots).
     pub slots: Counter,
-    /// Number of threads in those slots.
+    /// Number of threads in the slots that `slots` counts.
     pub slot_threads: Counter,
     /// Time that threads had waited for the thread that syncs for their slot. `completion_ns`
     /// includes this time.

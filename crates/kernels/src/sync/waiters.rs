@@ -225,7 +225,7 @@ impl Covered {
         self.count += others.count;
         let mut at = self.head;
         loop {
-            // SAFETY: invariant 2: on this list and not yet signalled, so alive.
+            // SAFETY: invariant 2: the waiter is on this list and not signalled, so it is alive.
             let next = unsafe { &(*at).next };
             if next.get().is_null() {
                 next.set(others.head);
@@ -240,18 +240,18 @@ impl Covered {
         self.count
     }
 
-    /// Wakes each of them.
+    /// Signals and wakes each waiter of the list.
     pub(crate) fn finish(self) {
         let mut at = self.head;
         while !at.is_null() {
-            // SAFETY: invariant 2: on this list and not yet signalled, so alive; its successor is
-            // read before the signal.
+            // SAFETY: invariant 2: the waiter is on this list and not signalled, so it is alive.
+            // Its successor is read before the signal.
             let next = unsafe {
                 (*at).plain.read();
                 (*at).next.get()
             };
-            // SAFETY: invariant 2: on this list and not yet signalled, so alive; this list owns the
-            // waiter.
+            // SAFETY: invariant 2: the waiter is on this list and not signalled, so it is alive.
+            // Only this list can reach the waiter.
             unsafe { signal(at, DONE) };
             at = next;
         }
@@ -405,7 +405,7 @@ impl Baton {
         // SAFETY: the holder alone touches `pending` (invariant 3).
         let mut at = unsafe { *self.pending.get() };
         while !at.is_null() && most != Durability::Durable {
-            // SAFETY: invariant 2: pending, so not signalled.
+            // SAFETY: invariant 2: the waiter is pending, so it is not signalled.
             let waiter = unsafe { &*at };
             waiter.plain.read();
             most = most.max(waiter.level);
@@ -426,7 +426,7 @@ impl Baton {
         // SAFETY: the holder alone touches `pending` (invariant 3).
         let mut at = unsafe { *self.pending.get() };
         while !at.is_null() {
-            // SAFETY: invariant 2: pending, so not signalled.
+            // SAFETY: invariant 2: the waiter is pending, so it is not signalled.
             let waiter = unsafe { &*at };
             waiter.plain.write();
             let next = waiter.next.get();
@@ -440,11 +440,11 @@ impl Baton {
                 if kept_last.is_null() {
                     kept = at;
                 } else {
-                    // SAFETY: kept on the pending list, so not signalled.
+                    // SAFETY: the waiter stays on the pending list, so it is not signalled.
                     unsafe { (*kept_last).next.set(at) };
                 }
                 kept_last = at;
-                // SAFETY: kept on the pending list, so not signalled.
+                // SAFETY: the waiter stays on the pending list, so it is not signalled.
                 if lowest.is_null() || unsafe { waiter.end <= (*lowest).end } {
                     lowest = at;
                 }

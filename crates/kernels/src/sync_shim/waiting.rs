@@ -14,7 +14,7 @@ pub const CHECKED: bool = cfg!(any(loom, katydid_explore, miri));
 /// As for [`std::ptr::copy_nonoverlapping`].
 #[inline(always)]
 pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: passed on.
+    // SAFETY: the caller keeps the callee's rules.
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 

@@ -41,7 +41,7 @@ enum Phase {
     /// The owner reads, and may commit with this tick.
     Reading,
     /// The owner reads, and may not commit with this tick. A reader with a higher bound relies on
-    /// no version with this tick to appear.
+    /// the absence of versions with this tick.
     Overtaken,
     /// The owner is putting its versions in place.
     Installing,

@@ -132,12 +132,12 @@ impl List {
         Some((node.start.load(Ordering::Relaxed), node.end.load(Ordering::Relaxed)))
     }
 
-    /// The tracked.
+    /// Moves the head to node number `to`. Called by the tracker.
     fn move_head(&self, to: u64) {
         self.head.store(to, Ordering::Release);
     }
 
-    /// The tracked.
+    /// Drops the node at the head. Called by the tracker.
     fn pop(&self) {
         self.move_head(self.head.load(Ordering::Relaxed) + 1);
     }

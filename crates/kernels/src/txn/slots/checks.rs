@@ -124,7 +124,8 @@ impl Model {
         self.removed.fetch_max(horizon.get(), SeqCst);
     }
 
-    /// A reader beside a collector.
+    /// Reads beside a garbage collector, and asserts that no version that the reader needs is
+    /// removed.
     fn read_what_is_kept(&self, mutant: Mutant) {
         let bound = self.begin_read(mutant);
         if mutant == Mutant::ReadsUnsaid {
@@ -205,7 +206,8 @@ fn explore_every_mutant_of_the_slots_is_noticed() {
     for mutant in [Mutant::ClockFirst, Mutant::ScansFirst] {
         noticed(mutant, |mutant| consistent(1, mutant));
     }
-    // A reader lets a writer go on until another one, with a greater timestamp, was acknowledged.
+    // These mutants need two writers, because a reader overtakes or waits for a writer only if a
+    // greater timestamp was acknowledged.
     for mutant in [Mutant::InstallsUnasked, Mutant::InstalledEarly] {
         noticed(mutant, |mutant| consistent(2, mutant));
     }

@@ -75,7 +75,7 @@ pub fn pause(step: u32) {
 /// As for [`std::ptr::copy_nonoverlapping`].
 pub unsafe fn copy_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     vm::copy(bytes as u64);
-    // SAFETY: passed on.
+    // SAFETY: the caller keeps the callee's rules.
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
 }
 

@@ -245,7 +245,7 @@ pub(crate) fn rest(step: u32) {
     wait(|machinery| machinery.rest(step));
 }
 
-/// Watches the line that the thread accessed last until it changes, for at most `picoseconds`.
+/// Watches the line that the thread read last until it changes, for at most `picoseconds`.
 pub(crate) fn watch(picoseconds: u64) {
     turn();
     wait(|machinery| machinery.watch(picoseconds));

@@ -13,7 +13,7 @@ const SPINS: Ps = 32;
 const YIELDS: Ps = 200;
 
 impl Machinery {
-    /// Lets the thread wait on its core until the line that it accessed last changes, for at most
+    /// Lets the thread wait on its core until the line that it read last changes, for at most
     /// `most`.
     pub(in crate::vm) fn watch(&mut self, most: Ps) -> Next {
         self.events += 1;
