@@ -143,7 +143,7 @@ impl fmt::Display for StripesFault {
             StripesFault::Count { given, count } => {
                 write!(f, "its striped set has {count} directories and {given} were given")
             }
-            StripesFault::Damaged => f.write_str("what says to which striped set it belongs is damaged"),
+            StripesFault::Damaged => f.write_str("its label or header of a striped set is damaged"),
             StripesFault::Newer(version) => write!(f, "it was written by a newer version ({version})"),
         }
     }
@@ -277,10 +277,10 @@ impl fmt::Display for Error {
             Cause::Locked(None) => f.write_str("it is in use by another process"),
             Cause::Crashed => f.write_str("the simulated device has crashed"),
             Cause::Poisoned(first) => write!(f, "the device was shut off by an earlier failure ({first})"),
-            Cause::Closed => f.write_str("what it belongs to was closed"),
+            Cause::Closed => f.write_str("the opening that it belongs to was closed"),
             Cause::Stripes(fault) => write!(f, "{fault}"),
             Cause::Nvram(fault) => write!(f, "{fault}"),
-            Cause::Panicked(said) => write!(f, "the code behind it panicked: {said}"),
+            Cause::Panicked(said) => write!(f, "the code of the directory or file panicked: {said}"),
             Cause::Io(error) => write!(f, "{error}"),
         }
     }

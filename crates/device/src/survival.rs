@@ -17,8 +17,8 @@ pub enum Survival {
     /// `Random`.
     Prefix,
     /// `Random` on a device that may write a sector in part. A sector of a call that was under way
-    /// at the crash may also hold bytes that no call has written, or bytes of both versions. Under
-    /// way are the call that the device crashed at, and those that waited because of
-    /// [`SimDevice::stall_writes`](crate::SimDevice::stall_writes), which take partial effect.
+    /// at the crash may also hold bytes that no call has written, or bytes of both versions. Calls
+    /// under way are the one at which the device crashed, and those that waited because of
+    /// [`SimDevice::stall_writes`](crate::SimDevice::stall_writes); these take partial effect.
     Trash,
 }

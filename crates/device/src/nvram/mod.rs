@@ -6,8 +6,7 @@
 //! | [`NvRegion::open`] on a DAX file system | real NVRAM | everything | what was persisted |
 //! | [`NvRegion::open`] anywhere else | emulation, `/dev/shm` best | everything | nothing |
 //! | [`NvRegion::memory`] | benchmarks and tests without files | nothing | nothing |
-//! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted, and what the
-//! seed says |
+//! | [`SimNvram::region`] | crashes from a seed | everything | what was persisted, rest by seed |
 //!
 //! A store goes into a processor's cache. The store is persisted in two steps: its cache lines are
 //! *written back* ([`NvRegion::write_back`]), which only begins something, and a *fence*

@@ -298,7 +298,7 @@ impl FileImage {
             },
         };
         let mut kept = self.kept.clone();
-        // Percent of dirty sectors that survive; the extremes are as likely as the mixes.
+        // Percent of dirty sectors that survive; each of the five values is equally likely.
         let mood = [0, 10, 50, 90, 100][rng.usize(0..5)];
         let mut left = match survival {
             Survival::Prefix => rng.u64(0..=self.dirty_sectors()),

@@ -7,7 +7,7 @@
 //! A killed process leaves these bytes to the next process, which must not build on them. A crash
 //! of the machine after that shows whether it did.
 //!
-//! After a failed sync of a directory the machine crashes before the store is opened again: because
+//! After a failed sync of a directory the machine crashes before the store is opened again, because
 //! names have no cache to drop, and file systems with a journal stop after such a failure
 //! (docs/recovery.md).
 //!

@@ -25,7 +25,7 @@ pub enum Harm {
     /// A sector, or a page, has its content of the earlier moment of this number: later writes of
     /// it were lost.
     Older(usize, usize),
-    /// A file ends here.
+    /// A file is cut at this sector.
     Cut,
     /// A file goes on with zeros, or with random bytes.
     Extend(bool),

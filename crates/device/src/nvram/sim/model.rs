@@ -117,8 +117,8 @@ impl Lines {
     /// Returns the lines after a crash.
     pub(super) fn survivors(&self, survival: Survival, rng: &mut Rng) -> Vec<Line> {
         let mut lines = self.kept.clone();
-        // Percentages of written-back and of merely stored contents that survive; the extremes are
-        // as likely as mixes.
+        // Percentages of written-back and of merely stored contents that survive; each of the five
+        // values is equally likely.
         let mut mood = || [0, 10, 50, 90, 100][rng.usize(0..5)];
         let (written_back, stored) = (mood(), mood());
         let mut left = match survival {
