@@ -1,4 +1,4 @@
-//! A record to append, and the position that it was given.
+//! A record to append, and the positions of an appended record.
 //!
 //! Plain values. Sessions and the log itself append with them.
 
@@ -21,8 +21,8 @@ pub struct Append<'a> {
     /// Id of the transaction that the record belongs to. The log stores the id and does not read
     /// it.
     pub txn: u64,
-    /// The LSN of the last record that this one depends on: the log puts this record above it.
-    /// [`Lsn::ZERO`] if there is none. All inserters but
+    /// The LSN of the last record that this record depends on, or [`Lsn::ZERO`]. The log puts this
+    /// record above that one. All inserters but
     /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) put a record above everything
     /// appended before. `Chunked` does so within a session only, and reads this field for records
     /// of other sessions.
@@ -94,8 +94,8 @@ pub struct Appended {
     pub stream: StreamId,
     /// Start of the record's first fragment. Trimming up to here keeps the record.
     pub first: Lsn,
-    /// The LSN that identifies the record: the start of its last fragment. It equals `first` for
-    /// all but large records.
+    /// The LSN that identifies the record: the start of its last fragment. The LSN equals `first`,
+    /// except in large records.
     pub lsn: Lsn,
     /// Exclusive end of the record. The record is durable when
     /// [`Stream::durable`](crate::Stream::durable) has reached this position.

@@ -2,10 +2,10 @@
 //! the stretches that follow the copy.
 //!
 //! Any thread. An archive keeps the bytes of a stream as they are, from one position to the next,
-//! in files of its own form. Nothing here writes to the log. Invariants:
+//! in files of its own form. This file writes nothing to the log. Invariants:
 //!
-//! 1. A stretch has whole physical records and nothing that is not durable. The log therefore has
-//!    all archived bytes after every crash, and no later opening writes other bytes in its place.
+//! 1. A stretch has only whole and durable physical records. The log therefore has all archived
+//!    bytes after every crash, and no later opening writes other bytes in their place.
 //! 2. Each record of a stretch was decoded, its checksum included, before the stretch is returned.
 //! 3. A stretch whose segment was recycled during the read is not returned: the reading thread
 //!    compares the start of the log after it has read the bytes.
@@ -35,20 +35,20 @@ pub struct Stretch {
     pub from: Lsn,
     /// The exclusive end position.
     pub to: Lsn,
-    /// The place and the checksum of the last physical record in it.
+    /// The place and the checksum of the last physical record in the stretch.
     pub last: RecordMark,
-    /// The greatest commit stamp of a record in it; zero if none has one.
+    /// The greatest commit stamp of a record in the stretch; zero if no record has a stamp.
     pub stamp_max: CommitStamp,
     /// The bytes of the log from `from` to `to`.
     pub bytes: Vec<u8>,
 }
 
-/// A physical record of a log, which distinguishes two histories of one log.
+/// Position and checksum of a physical record, which distinguish two histories of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordMark {
     /// Start of the record.
     pub lsn: Lsn,
-    /// Its checksum, which covers its position, its incarnation and its payload.
+    /// Checksum of the record, which covers its position, its incarnation and its payload.
     pub sum: u32,
 }
 
@@ -276,7 +276,7 @@ impl ExtendedLog {
     /// record.
     ///
     /// # Panics
-    /// If there is no such stream.
+    /// If the log has no stream of this number.
     pub fn cut<E: From<ReadError>>(
         &self,
         stream: usize,

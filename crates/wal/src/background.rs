@@ -35,7 +35,8 @@ impl Background {
     }
 }
 
-/// A protocol whose requests wait for [`SyncProtocol::serve`], which returns when they are met.
+/// A protocol whose requests wait for [`SyncProtocol::serve`], which returns when all requests are
+/// met.
 #[derive(Debug)]
 struct Deferred {
     protocol: Box<dyn SyncProtocol>,

@@ -10,7 +10,7 @@
 //! 2. A thread inside a device call does not close, except by dropping the last handle; then no
 //!    other thread waits.
 //!
-//! `state` is held through a closing, hence before every latch of the log (rank 7).
+//! `state` is held during a closing, and therefore taken before every latch of the log (rank 7).
 //!
 //! A crash leaves no state of this file: the kernel releases the directory's lock.
 

@@ -38,7 +38,7 @@ use std::task::{Context, Poll, Waker, ready};
 /// last handle. A waker that blocks delays the wakers behind it on this stream, and no commit. A
 /// waker that panics delays nothing. The first future that has to wait starts the thread; if the
 /// system cannot start one, polling blocks instead.
-#[must_use = "a future does nothing unless polled; drop it to not be told"]
+#[must_use = "a future does nothing unless polled; drop it if no notification is needed"]
 pub struct Completion {
     /// The stream and the end of the current position.
     stream: Stream,
@@ -75,7 +75,7 @@ impl Completion {
         self.stream.core().wakers.forget(ticket, (self.end, self.level))
     }
 
-    /// Waits for the current stream and end.
+    /// Polls for the current stream and end.
     fn poll_current(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         if let Some(outcome) = self.settled() {
             drop(self.forget());
@@ -86,8 +86,8 @@ impl Completion {
         if core.wakers.ensure_thread().is_err() {
             return Poll::Ready(core.wait(self.end, self.level));
         }
-        // The waker is cloned before the latch is taken, and the old one dropped after the latch is
-        // released, because wakers run foreign code.
+        // The waker is cloned before the latch is taken, and the old one is dropped after the latch
+        // is released, because wakers run foreign code.
         let waker = context.waker().clone();
         let (end, level) = (self.end, self.level);
         let left =
@@ -162,7 +162,7 @@ struct Seen {
     requested: Lsn,
 }
 
-/// A queue's memory of each stream.
+/// The positions that a queue has seen and requested in each stream.
 #[derive(Debug)]
 struct Memory {
     written: Box<[Seen]>,
@@ -232,7 +232,7 @@ pub struct Completions<T = Callback> {
 }
 
 impl<T> Completions<T> {
-    /// An empty queue.
+    /// Makes an empty queue.
     pub(crate) fn new(log: &Arc<OpenLog>) -> Self {
         let none = || vec![Seen::default(); log.streams.len()].into_boxed_slice();
         let memory = Memory { written: none(), durable: none() };

@@ -30,8 +30,8 @@ pub struct ConsumerStat {
     pub is_lost: bool,
 }
 
-/// A named consumer of a log. Made by [`Log::consumer`]. Dropping it does not remove the consumer,
-/// which pins the log until [`Log::remove_consumer`].
+/// A named consumer of a log. Made by [`Log::consumer`]. Dropping the handle does not remove the
+/// consumer, which pins the log until [`Log::remove_consumer`].
 #[derive(Debug, Clone)]
 pub struct Consumer {
     log: Log,
@@ -108,7 +108,8 @@ impl Log {
     }
 
     /// Removes the consumer of this name, and returns whether there was one. The removal is durable
-    /// when this returns. The owner's next trim drops the log that the consumer kept.
+    /// when this returns. The owner's next trim drops the part of the log that only this consumer
+    /// retained.
     ///
     /// # Errors
     /// Failures of the device.

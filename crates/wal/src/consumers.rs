@@ -14,8 +14,8 @@
 //! 2. A place is durable before the pin moves to it. After a crash the consumer is at a place that
 //!    it has acknowledged, and the log has everything from that place on.
 //! 3. A place never moves back.
-//! 4. A pin that was lost in a trim lies below the start of the log. So after a crash the file
-//!    alone says whether the consumer is lost.
+//! 4. A pin that was lost in a trim lies below the start of the log. After a crash the file alone
+//!    therefore shows whether the consumer is lost.
 //!
 //! A crash leaves the place that was acknowledged last, or the place before it if the crash
 //! interrupted the write.

@@ -1,7 +1,7 @@
 //! The control file: which log this is, where it starts, and how often it was opened.
 //!
 //! Threads that open, close, trim or truncate the log or prepare a segment write this file, one
-//! thread at a time. No commit does.
+//! thread at a time. No commit writes it.
 //!
 //! ```text
 //! log.control: | slot 0, 4 KiB | slot 1, 4 KiB |      slots are sealed blocks (see `checksum`), magic "KATYDCTL"
@@ -9,9 +9,8 @@
 //!       56 durable u64 | 64 segment bytes u64 | 72 prepared end u64 | 80 entries u64 | 88 first segment bytes u64 | zeros
 //! ```
 //!
-//! 1. Slots are written in turn, durably, and the sound one with the larger `seq` counts. A write
-//!    torn by a crash damages only the slot that was the older one: the log is then as it was
-//!    before.
+//! 1. Slots are written in turn, durably, and the sound slot with the larger `seq` is valid. A
+//!    write torn by a crash damages only the older slot: the log is then as it was before.
 //! 2. The file is created under another name and renamed when it is complete, so an opening never
 //!    finds it half made.
 //! 3. Incarnation 0 means that nothing was ever written: creation may not have finished, and
@@ -42,8 +41,8 @@ use katydid_kernels::lsn::Lsn;
 use std::io::IoSlice;
 use std::sync::Arc;
 
-/// The version of the log's files that this program reads and writes. It refuses files of every
-/// other version.
+/// The version of the log's files that this program reads and writes. The program refuses files of
+/// every other version.
 pub const FORMAT_VERSION: u32 = 2;
 /// The name of the NVRAM region in the log's directory.
 pub(crate) const REGION_NAME: &str = "log.nvram";

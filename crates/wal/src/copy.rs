@@ -2,7 +2,7 @@
 //! under another id.
 //!
 //! One thread copies, while other threads append to the log and write it. The caller keeps the log
-//! from being trimmed beyond the first positions. Nothing of the source changes. Positions are the
+//! from being trimmed beyond the first positions. The source does not change. Positions are the
 //! same in the copy, and so are the bytes of records; segments and control files are made anew.
 //!
 //! 1. A copy has another log id than its source. Both logs may be used further, and each refuses a
@@ -65,8 +65,8 @@ pub(crate) struct Part {
 impl Log {
     /// Returns an end in each stream such that the records below the ends are a state that the log
     /// may have after a crash: all of them are durable, and for each record, everything that it
-    /// depends on is below the ends too, or the record names what is missing. Everything that was
-    /// durable before the call is below the ends.
+    /// depends on is also below the ends, or the record names the dependencies that are missing.
+    /// Everything that was durable before the call is below the ends.
     ///
     /// A record does not name dependencies that were durable when it was appended. Therefore no
     /// record above any of the ends may have been durable when the last end was read. Reading all
@@ -141,8 +141,7 @@ pub fn copy_unopened<E: From<Error> + From<OpenError>>(
     copy_streams(&parts, target, step)
 }
 
-/// Returns the incarnation of each stream of a log that is not open, which is its number of
-/// openings.
+/// Returns the incarnation (the number of openings) of each stream of a log that is not open.
 ///
 /// # Errors
 /// The errors with which the log would refuse to open.

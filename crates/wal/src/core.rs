@@ -1,12 +1,12 @@
 //! The inside of an open stream: the log buffer, the medium, and the steps that connect them.
 //!
-//! Shared by all handles, sessions and background threads. The hot path is [`Core::append`]. A
+//! All handles, sessions and background threads share it. The hot path is [`Core::append`]. A
 //! leader, or a thread that waits, calls the [`Medium`] to make filled bytes durable.
 //!
 //! Invariants:
 //!
 //! 1. `written` moves only after the medium took the bytes, `durable` only after it keeps them, and
-//!    both only over writes that have ended without a gap.
+//!    both move only over writes that have ended, without a gap.
 //! 2. After a failed write or sync, `cause` is set, nothing more is admitted or written, neither
 //!    frontier moves, and every waiter is released. A panic in a step of a leader or in a
 //!    background thread counts as such a failure.
@@ -180,8 +180,8 @@ impl Core {
         self.append_any(OWN_SLOT, &append)
     }
 
-    /// Appends `kept`, and then the record that drops what starts in `range`. Returns the positions
-    /// of `kept`, and the end. If the range is empty, no record is needed.
+    /// Appends `kept`, and then the record that drops the records starting in `range`. Returns the
+    /// positions of `kept`, and the end. If the range is empty, no record is needed.
     pub(crate) fn append_truncation(
         &self,
         range: Range,
@@ -253,7 +253,7 @@ impl Core {
 
     /// See [`Stream::record_bytes`](crate::Stream::record_bytes).
     pub(crate) fn record_bytes(&self, payload: u64) -> u64 {
-        // A header, a fragment's link and padding together take fewer bytes.
+        // A header, a fragment's link and padding together take fewer bytes than this.
         const HEADS: u64 = 2 * HEADER_BYTES as u64;
         let pieces = payload.div_ceil((self.physical_bytes_max as u64).saturating_sub(HEADS).max(1)).max(1);
         payload.saturating_add(pieces.saturating_mul(HEADS))
@@ -351,7 +351,7 @@ impl Core {
     }
 
     /// See [`Stream::barrier`](crate::Stream::barrier). Waits only for threads that copy records
-    /// into memory. These do not wait themselves, so the wait is short.
+    /// into memory. Such threads do not wait themselves, so the wait is short.
     pub(crate) fn barrier(&self) -> Lsn {
         let end = self.buffer.frontiers.reserved();
         let mut step = 0;
@@ -452,9 +452,9 @@ impl Core {
         // queued.
     }
 
-    /// Runs a step of one of the log's own threads or of a leader; Returns `None` if the step
+    /// Runs a step of one of the log's own threads or of a leader. Returns `None` if the step
     /// panics; then the log has failed with the panic as the cause. A panic of the device's code
-    /// does not come here, because the gate makes it an error.
+    /// does not reach this function, because the gate makes it an error.
     pub(crate) fn guarded<T>(&self, verb: Verb, step: impl FnOnce() -> T) -> Option<T> {
         // Nothing that the step has left half done is used after the failure: the frontiers stand
         // still.
@@ -492,7 +492,7 @@ impl Core {
 
     // ---- space
 
-    /// Most bytes between the start and what is reserved, if that is fixed.
+    /// Maximum bytes between the start and the reserved frontier, if the medium's size is fixed.
     pub(crate) fn capacity(&self) -> Option<u64> {
         self.medium.capacity(self.buffer.admission.slack())
     }

@@ -36,8 +36,8 @@ pub struct Counters {
     /// Threads in the slots counted by `slots`. `slot_threads / slots` is the number of threads
     /// that a slot consolidated.
     pub slot_threads: u64,
-    /// Nanoseconds that threads had waited for the thread that syncs for their slot. These are part
-    /// of `completion_ns`.
+    /// Nanoseconds that threads had waited for the thread that syncs for their slot. This time is
+    /// part of `completion_ns`.
     pub slot_wait_ns: u64,
     /// Nanoseconds of the writes and syncs that made something durable. The times of writes in
     /// flight at the same time are added.

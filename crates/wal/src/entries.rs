@@ -21,10 +21,10 @@ use std::ops::Range;
 /// Meaning of a record for an [`EntryIndex`], which the program returns to [`EntryIndex::rebuild`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryStep {
-    /// The entry of this number.
+    /// The record is the entry of this number.
     Entry(u64),
-    /// Entries below this number are not needed from here on, and the next entry has at least this
-    /// number.
+    /// Entries below this number are not needed from this record on, and the next entry has at
+    /// least this number.
     TrimBefore(u64),
     /// The record is not an entry.
     Other,
@@ -35,7 +35,7 @@ pub enum EntryStep {
 #[non_exhaustive]
 pub enum EntryError {
     /// A number was left out, or came twice.
-    #[error("entry {found} at {at} follows where entry {expected} should")]
+    #[error("entry {found} stands at {at}, where entry {expected} should follow")]
     OutOfOrder {
         /// Number of the entry.
         found: u64,

@@ -49,11 +49,12 @@ pub enum Error {
     /// allows.
     #[error("all {limit} sessions are in use")]
     SessionsExhausted {
-        /// Most sessions at once.
+        /// Maximum number of open sessions.
         limit: usize,
     },
-    /// The position is beyond the end of the log, or not durable although the call needs it to be.
-    #[error("position {at} is beyond {end}, the end of what is allowed here")]
+    /// The position is beyond the end of the log, or is not durable although the call needs a
+    /// durable position.
+    #[error("position {at} is beyond {end}, the highest position allowed here")]
     BeyondEnd {
         /// Requested position.
         at: Lsn,
@@ -96,7 +97,7 @@ pub enum Error {
     Read(#[from] ReadError),
 }
 
-/// The reason why a record was not appended. No part of it is in the log.
+/// The reason why a record was not appended. No part of the record is in the log.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppendError {
@@ -204,7 +205,7 @@ pub enum OpenError {
         /// The id in the segment.
         found: Id,
     },
-    /// A segment that the log needs is not there.
+    /// A segment that the log needs is missing.
     #[error("segment {file}, which holds the log from {from}, is missing")]
     MissingSegment {
         /// The missing file.
@@ -222,16 +223,16 @@ pub enum OpenError {
     },
     /// A record that was known to be durable is damaged. Cutting the log there would lose
     /// acknowledged records.
-    #[error("the log is corrupt at {at} in {file}, below {durable}, up to which it was durable")]
+    #[error("the log is corrupt at {at} in {file}, below its durable end {durable}")]
     CorruptBelowDurable {
         /// Start of the first invalid record.
         at: Lsn,
         /// The segment of the record.
         file: String,
-        /// The log is known to have been durable up to here.
+        /// Position up to which the log is known to have been durable.
         durable: Lsn,
     },
-    /// A stream of a log of several has no files.
+    /// One of several streams of the log has no files.
     #[error("{directory}, a stream of the log, is missing")]
     MissingStream {
         /// The folder of the stream.
@@ -244,7 +245,7 @@ pub enum OpenError {
         directory: String,
         /// The id the stream must have.
         expected: Id,
-        /// The id of the log that is there.
+        /// The id of the log that the folder holds.
         found: Id,
     },
     /// The log has another number of streams than the options name.
@@ -326,7 +327,7 @@ pub enum ReadError {
         at: Lsn,
         /// The first position that was dropped.
         from: Lsn,
-        /// Position at which the log goes on.
+        /// Position at which the log continues.
         to: Lsn,
     },
     /// The position is inside the log, and no valid record starts there. If the position came from

@@ -6,8 +6,8 @@
 //!
 //! 1. Sizes never fall from one index to the next, so a trimmed segment's file can be reused
 //!    without being cut.
-//! 2. Each capacity is a multiple of 4 KiB, so an LSN and its place in a file have the same place
-//!    in a 4 KiB block, and no block is cut by the end of a segment.
+//! 2. Each capacity is a multiple of 4 KiB, so an LSN and its offset in a file have the same offset
+//!    in a 4 KiB block, and no block crosses the end of a segment.
 
 use crate::seal::SEALED_BYTES;
 use katydid_kernels::lsn::Lsn;
@@ -128,7 +128,7 @@ mod tests {
             base += capacity;
         }
         assert_eq!(geometry.base(u64::MAX), Lsn::LIMIT);
-        // A first size that is no smaller changes nothing.
+        // A first size that is not smaller than the full size changes nothing.
         assert_eq!(Geometry::growing(32 * KIB, 16 * KIB), Geometry::new(16 * KIB));
         let widest = Geometry::growing(8 * KIB, 16 << 30);
         assert_eq!(widest.segment_bytes(20), 8 << 30);

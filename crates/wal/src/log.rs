@@ -7,8 +7,8 @@
 //! order transactions: a program replays them in the order of their commit stamps.
 //!
 //! Differences from the papers: no counter numbers the records (as in section III-A of Cicada +
-//! P-WAL), and a committer looks at the streams that it depends on, not at the least of all
-//! ([`Log::everything`] is that rule, P-WAL's).
+//! P-WAL), and a committer looks at the streams that it depends on, not at the least durable
+//! position of all streams (P-WAL's rule, for which there is [`Log::everything`]).
 
 use crate::completion::{Completion, Completions};
 use crate::counters::Counters;
@@ -108,8 +108,8 @@ impl Log {
     }
 
     /// Opens the log in a directory whose calls pass `gate` and `watch` already, perhaps for more
-    /// than the log. The caller must close the gate after closing the log, and must hold a lock
-    /// until then that keeps other programs from opening the log.
+    /// than the log. The caller must close the gate after closing the log. Until then the caller
+    /// must hold a lock that keeps other programs from opening the log.
     ///
     /// # Errors
     /// Those of [`Log::open`].
@@ -157,7 +157,8 @@ impl Log {
         &self.streams
     }
 
-    /// The first stream. It is the only one unless [`Options::streams`] asks for more.
+    /// The first stream. The first stream is the only one unless [`Options::streams`] asks for
+    /// more.
     #[inline]
     pub fn first(&self) -> &Stream {
         &self.streams[0]
@@ -270,9 +271,9 @@ impl Log {
         })
     }
 
-    /// Trims each stream to its position in `to`, as far as no pin holds it; see [`Stream::trim`].
-    /// A crash during the trim may leave some streams trimmed and others not. The next replay must
-    /// therefore begin at `to`, or at a later cut: see [`Log::replay`].
+    /// Trims each stream to its position in `to`, as far as no pin retains it; see
+    /// [`Stream::trim`]. A crash during the trim may leave some streams trimmed and others not. The
+    /// next replay must therefore begin at `to`, or at a later cut: see [`Log::replay`].
     ///
     /// # Errors
     /// Those of [`Stream::trim`].
@@ -368,8 +369,8 @@ impl Log {
         self.open.guards.watch.stalls()
     }
 
-    /// The first failure of any stream, if one has failed. After it no commit is acknowledged any
-    /// more.
+    /// The first failure of any stream, if one has failed. After a failure no commit is
+    /// acknowledged any more.
     pub fn poisoned(&self) -> Option<Error> {
         self.open.failure()
     }

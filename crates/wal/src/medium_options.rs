@@ -1,7 +1,6 @@
 //! The medium of a log, and the settings that belong to it.
 //!
-//! Pure; any thread. A setting without meaning for a medium does not exist when that medium is
-//! chosen.
+//! Pure; any thread. A medium has only the settings that have a meaning for it.
 
 use katydid_device::nvram::Persistence;
 use katydid_kernels::insert::{BufferSizes, InserterDesign};
@@ -9,7 +8,7 @@ use katydid_kernels::record::HEADER_BYTES;
 use katydid_kernels::sync::SyncDesign;
 use katydid_kernels::words;
 
-/// Storage of a log. A directory remembers the kind of its log, and cannot be opened with another
+/// Storage of a log. A directory stores the kind of its log, and cannot be opened with another
 /// kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -25,9 +24,9 @@ pub enum LogKind {
     /// disk, and persists what all threads have filled. This project's design.
     NvRing,
     /// Records in a heap in NVRAM, and a ring of entries that name their places, set when the
-    /// records are persisted. Positions count entries, 8 for each, not bytes. There is no choice of
-    /// an inserter. A commit waits as in `NvRing`, and a hole lasts as long as one store. This
-    /// project's design, after NV-Logging.
+    /// records are persisted. Each entry takes 8 positions, so positions do not count bytes. There
+    /// is no choice of an inserter. A commit waits as in `NvRing`, and a hole lasts as long as one
+    /// store. This project's design, after NV-Logging.
     NvEntries,
     /// Heap and entries as in `NvEntries`, used as in NV-Logging: an append persists its record and
     /// then sets and persists its entry, and a commit moves the tail from entry to entry. Head and
@@ -157,7 +156,8 @@ impl Default for FileOptions {
 
 impl FileOptions {
     /// The default ring size for a log that this number of processors appends to: 256 KiB for each
-    /// processor, at least 2 MiB and at most 64 MiB. One half is filled while the other is written.
+    /// processor, at least 2 MiB and at most 64 MiB. One half of the ring is filled while the other
+    /// is written.
     pub fn ring_bytes_for(processors: usize) -> usize {
         BufferSizes::ring_bytes_for(processors)
     }

@@ -4,8 +4,8 @@
 //! hold a handle. Dropping the last handle closes the log. Invariants:
 //!
 //! 1. One gate stands before the directory and every stream's folder, so a failure of one stream
-//!    shuts all. The gate belongs to the log, or to the program that opened the log behind a gate
-//!    of its own. Only the owner closes the gate.
+//!    shuts all streams. The gate belongs to the log, or to the program that opened the log behind
+//!    a gate of its own. Only the owner closes the gate.
 //! 2. A stream ends once: nothing is written to it afterwards, and its threads have ended. A stream
 //!    of an opening that failed is ended when it is dropped.
 //! 3. A log that has its own gate releases the directory after it has closed the gate. If the
@@ -29,12 +29,12 @@ use katydid_kernels::record::Kind;
 use katydid_kernels::sync_shim::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// The owner of the gate in front of a log, which closes it.
+/// The owner of the gate in front of a log. The owner closes the gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GateOwner {
-    /// The log, at its end.
+    /// The log, which closes the gate at its end.
     Log,
-    /// The program that opened the log, after the log was closed.
+    /// The program that opened the log, which closes the gate after the log.
     Opener,
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct OpenLog {
 }
 
 impl OpenLog {
-    /// The inside of this stream.
+    /// Returns the inside of this stream.
     ///
     /// # Panics
     /// If the log has no stream of this number.
@@ -211,7 +211,7 @@ impl OpenLog {
         Ok(())
     }
 
-    /// The first failure: of a device call, or of a stream whose medium makes none.
+    /// The first failure: of a device call, or of a stream whose medium makes no device calls.
     pub(crate) fn failure(&self) -> Option<Error> {
         let failed = self.guards.gate.failure().map(device::Error::into_first);
         let failed = failed.or_else(|| self.streams.iter().find_map(|stream| stream.core.failure()));
@@ -239,7 +239,8 @@ impl OpenLog {
     /// Ends the log as a crash of the process would: records that are only in memory are lost.
     pub(crate) fn abandon(&self) {
         let crash = device::Error::new(Verb::Write, self.directory.clone(), Cause::Crashed);
-        // The outcome is the crash; or that of a close before, which is just as good.
+        // The outcome does not matter: it is the crash made here, or the outcome of an earlier
+        // close.
         let _outcome = self.end(|stream| {
             stream.end(|core| {
                 core.fail(crash.clone());

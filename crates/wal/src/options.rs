@@ -19,7 +19,7 @@ pub enum Background {
     #[default]
     Threads,
     /// The caller, when it calls [`Log::run_background`](crate::Log::run_background) or cannot
-    /// continue without that work. For tests that must do the same in every run.
+    /// continue without that work. Meant for tests that must do the same in every run.
     Caller,
 }
 
@@ -48,8 +48,8 @@ pub struct Options {
     pub run_ahead_bytes: usize,
     /// I/O method for the files of the log, and of a database with its log in NVRAM. Default:
     /// `Direct`. `Uring` falls back to `Direct` where the kernel provides no ring, and `Direct` to
-    /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) says
-    /// which one is in use. See [`Options::device`].
+    /// `Buffered` where the file system refuses; [`Stream::method`](crate::Stream::method) returns
+    /// the method in use. See [`Options::device`].
     pub method: Method,
     /// Maximum number of open sessions. Default 1,024; from 1 to 65,536. Each session takes 128
     /// bytes of memory for its mark.
@@ -68,7 +68,7 @@ pub struct Options {
     /// Id of a new log. Default none: a random one. Set it for files that must be the same in every
     /// run.
     pub log_id: Option<Id>,
-    /// Thread that performs background work. For tests that must do the same in every run.
+    /// The thread that performs background work, for tests that must do the same in every run.
     #[doc(hidden)]
     pub background: Background,
 }

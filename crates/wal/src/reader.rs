@@ -1,7 +1,7 @@
 //! Reading the log's records in order, or one by its LSN.
 //!
 //! Any thread; each reader belongs to one thread. Readers and writing threads share only two
-//! frontiers: readers see what was written to files, never what is only in memory.
+//! frontiers: readers see records that were written, never records that are only in memory.
 //!
 //! 1. Between the start and the written frontier there are only records, without gaps. Bytes there
 //!    that are no valid record are damage: the reader returns an error that names the place, and
@@ -71,7 +71,8 @@ pub struct Record {
     /// Start of the record's first fragment; equal to `lsn` for records without fragments. Trimming
     /// up to here keeps the record.
     pub first: Lsn,
-    /// Exclusive end. The record is durable when the durable frontier has reached it.
+    /// Exclusive end of the record, which is durable when the durable frontier has reached this
+    /// position.
     pub end: Lsn,
     /// Kind of the record.
     pub kind: Kind,
@@ -92,7 +93,7 @@ pub struct RecordRef<'a> {
     pub lsn: Lsn,
     /// Start of the record's first fragment.
     pub first: Lsn,
-    /// Exclusive end.
+    /// Exclusive end of the record.
     pub end: Lsn,
     /// Kind of the record.
     pub kind: Kind,

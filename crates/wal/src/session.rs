@@ -39,8 +39,8 @@ impl Session {
     }
 
     /// Appends a record. When this returns, the record is in the log's memory
-    /// ([`Durability::Buffered`]). It becomes durable when a caller waits or asks for that. The
-    /// call never waits for a sync, but may wait for a write if the ring is full.
+    /// ([`Durability::Buffered`]). The record becomes durable when a caller waits for that or
+    /// requests it. The call never waits for a sync, but may wait for a write if the ring is full.
     ///
     /// # Errors
     /// See [`AppendError`]. After an error no part of the record is in the log.
@@ -52,9 +52,9 @@ impl Session {
         }
     }
 
-    /// Appends a record whose payload follows the positions of `dependencies` that are not durable.
-    /// Reads the durable frontiers of the streams that the record depends on, and shares nothing
-    /// else with those streams.
+    /// Appends a record that has, before its payload, the positions of `dependencies` that are not
+    /// durable. Reads the durable frontiers of the streams that the record depends on, and shares
+    /// nothing else with those streams.
     fn append_dependent(
         &mut self,
         append: &Append<'_>,
@@ -107,9 +107,9 @@ impl Session {
     }
 
     /// Queues `callback`. A later [`Session::poll`], [`Session::wait_below`] or [`Session::drain`]
-    /// of this session runs it, once everything in the stream below `end` is at `durability`, or
-    /// never will be. Requests that durability. Callbacks run in the order in which they were
-    /// queued.
+    /// of this session runs `callback` once, when everything in the stream below `end` is at
+    /// `durability`, or never will be. Requests that durability. Callbacks run in the order in
+    /// which they were queued.
     pub fn on_complete(
         &mut self,
         end: Lsn,

@@ -22,7 +22,7 @@ use katydid_kernels::lsn::Lsn;
 use std::fmt;
 use std::sync::Arc;
 
-/// Share of a log in NVRAM, per mille, that may be taken after a trim before pins are lost.
+/// Used part of a log in NVRAM, in per mille, from which on a trim gives up pins.
 const PINNED_SHARE: u32 = 250;
 
 /// A handle of one stream of an open [`Log`](crate::Log). Clones are handles of the same stream. A
@@ -128,8 +128,8 @@ impl Stream {
         self.core().fullness()
     }
 
-    /// I/O method in use. It may differ from the option if [`device::Method::Direct`] or `Uring`
-    /// fell back. Has no meaning in NVRAM.
+    /// I/O method in use. The method may differ from the option if [`device::Method::Direct`] or
+    /// `Uring` fell back. Has no meaning in NVRAM.
     pub fn method(&self) -> device::Method {
         self.opened().method
     }
@@ -197,7 +197,7 @@ impl Stream {
     }
 
     /// The greatest position that [`Stream::trim`] was called with in this opening; before the
-    /// first call, the start of the stream. Never below [`Stream::start`], which pins may keep
+    /// first call, the start of the stream. Never below [`Stream::start`]; pins may keep the start
     /// lower.
     pub fn trimmed_to(&self) -> Lsn {
         self.log.retention.owner(self.core.stream.index())
@@ -220,7 +220,7 @@ impl Stream {
 
     /// The position at which the next record will start. With
     /// [`InserterKind::Chunked`](crate::InserterKind::Chunked) every record appended so far lies
-    /// below it, and some later records may lie below it as well.
+    /// below it, and some later records may also lie below it.
     pub fn reserved(&self) -> Lsn {
         self.core().frontiers().reserved()
     }

@@ -7,8 +7,8 @@
 //!
 //! 1. The control file says that the log may have such records before the first one is appended. A
 //!    program that does not know these records refuses the log.
-//! 2. What is kept from the suffix is appended again above the range and below the record that
-//!    drops the range. A crash therefore leaves the suffix, or the kept records.
+//! 2. The records of the suffix that are kept are appended again above the range and below the
+//!    record that drops the range. A crash therefore leaves the suffix, or the kept records.
 //! 3. The range ends at a barrier of the inserter: it holds every record whose append had returned,
 //!    and none that is appended afterwards.
 //!

@@ -100,7 +100,7 @@ impl Ranges {
 #[derive(Debug, Default)]
 pub(crate) struct Truncations {
     /// Number of truncations that this opening made. Stored (Release) under `state`, read (Acquire)
-    /// by readers, which look at `state` only when it has changed.
+    /// by readers, which look at `state` only when this number has changed.
     made: AtomicUsize,
     /// A leaf latch.
     state: RwLock<State>,

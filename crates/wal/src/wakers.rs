@@ -6,12 +6,12 @@
 //! `katydid-log-wakers` once a round. The first future that waits starts that thread. The thread
 //! sleeps while no waker is due.
 //!
-//! Run by pollers, by leaders, and by the worker thread. Invariants:
+//! Pollers, leaders and the worker thread run this code. Invariants:
 //!
 //! 1. A poller counts its waker in `registered`, and then looks at the frontiers once more. A
 //!    leader that has moved a frontier looks at `registered`. A sequentially consistent fence
-//!    stands between the two steps of each. So either the leader finds the waker, or the poller
-//!    finds the frontier moved.
+//!    stands between the two steps of each. Therefore either the leader finds the waker, or the
+//!    poller finds the frontier moved.
 //! 2. No waker is called, dropped or cloned while `state` is held. The worker thread holds no latch
 //!    while it calls a waker, and keeps nothing of the log alive except this file's `Shared`: a
 //!    waker may drop the last handle, which closes the log on the worker thread like on any other
@@ -19,8 +19,8 @@
 //! 3. Each waker that was registered and not taken back is called once: when its position is at its
 //!    level, or when the log has failed or is closed. If a waker panics, the next ones are still
 //!    called.
-//! 4. The log never waits for the worker thread, nor for a waker. Closing does not join it: the
-//!    closing thread may hold a latch that a waker waits for.
+//! 4. The log never waits for the worker thread, nor for a waker. Closing does not join that
+//!    thread: the closing thread may hold a latch that a waker waits for.
 //! 5. Without threads of the log ([`Background::Caller`]) wakers are called by [`Wakers::call_due`]
 //!    only: from [`Log::run_background`] and at the end of closing. In all other calls of the log
 //!    the caller may hold latches.
@@ -74,7 +74,7 @@ struct State {
     thread: Thread,
 }
 
-/// The worker thread's life.
+/// State of the worker thread.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Thread {
     #[default]

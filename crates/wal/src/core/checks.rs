@@ -75,8 +75,8 @@ fn miri_marks_pipelined() {
     threads_append_and_wait(InserterKind::Marks, SyncKind::Pipelined);
 }
 
-/// One test for each design: Miri takes more than ten minutes for all of them, and
-/// `cargo xtask nightly` takes ten minutes without a line for a hang.
+/// There is one test for each design, because Miri takes more than ten minutes for all of them, and
+/// `cargo xtask nightly` treats ten minutes without output as a hang.
 macro_rules! other_inserters {
     ($($name:ident $inserter:ident)*) => {
         $(#[test]

@@ -1,8 +1,8 @@
 //! The medium of a stream: where its records lie, and how filled bytes become durable.
 //!
-//! Each kind of log implements [`Medium`] once: `files/` writes segments, `nvram/medium.rs`
-//! persists memory. The rest of the log calls the trait and knows no kind. Recovery makes the
-//! medium, and everything else that depends on the kind ([`Parts`]).
+//! [`Medium`] has two implementations: `files/` writes segments, `nvram/medium.rs` persists memory.
+//! The rest of the log calls the trait and knows no kind. Recovery makes the medium, and everything
+//! else that depends on the kind ([`Parts`]).
 //!
 //! Any thread. Methods that take a [`Core`] are called with the core that the medium belongs to.
 //!
@@ -76,7 +76,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
     /// Used part of the space for normal appends, in per mille, if the medium's size is fixed.
     fn fullness(&self, core: &Core) -> Option<u32>;
 
-    /// Drops the log below `to`, durably. A start at or above `to` already is no error.
+    /// Drops the log below `to`, durably. If the start is at or above `to` already, does nothing.
     fn trim(&self, core: &Core, to: Lsn) -> Result<()>;
 
     /// Stores durably that the log is durable up to `durable`. Called when the log closes.
@@ -132,7 +132,7 @@ pub(crate) trait Medium: fmt::Debug + Send + Sync {
 
     // ---- from filled to durable
 
-    /// Moves the frontiers over what appends made durable by themselves.
+    /// Moves the frontiers over records that appends have made durable by themselves.
     fn look(&self, core: &Core);
 
     /// Returns whether `end`, which the frontiers have not reached, is at `level` nevertheless.
@@ -179,6 +179,6 @@ pub(crate) struct Parts {
     pub(crate) protocol: Box<dyn SyncProtocol>,
     /// True if records lie in the order of their appends.
     pub(crate) in_order: bool,
-    /// Most bytes of a physical record.
+    /// Maximum bytes of a physical record.
     pub(crate) physical_bytes_max: usize,
 }

@@ -50,7 +50,7 @@ impl Core {
         let threads = std::mem::take(&mut *locked(&self.threads));
         for thread in threads {
             // A thread cannot wait for itself: a directory's code, which runs on a background
-            // thread, may drop the last handle. Wakers run on none of these (`wakers.rs`).
+            // thread, may drop the last handle. Wakers run on none of these threads (`wakers.rs`).
             if thread.thread().id() != std::thread::current().id() {
                 // The thread itself has reported its panic.
                 let _panicked = thread.join();

@@ -83,8 +83,8 @@ fn ahead(admission: &Admission, ring_bytes: u64, reserved: Lsn) -> Lsn {
     reserved.plus(admission.reserve_at(at) + admission.slack() + ring_bytes.min(young_bytes(at)))
 }
 
-/// Position up to which a new log that ends at `end` is prepared: its first appends wait for no
-/// preparation.
+/// Position up to which a new log that ends at `end` is prepared, so that its first appends wait
+/// for no preparation.
 pub(crate) fn first_ahead(options: &Options, settings: &FileOptions, end: Lsn) -> Lsn {
     let sizes = options.buffer_sizes(settings.ring_bytes);
     ahead(&Admission::growing(&sizes), settings.ring_bytes as u64, end)

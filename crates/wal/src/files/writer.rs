@@ -2,18 +2,18 @@
 //! durable.
 //!
 //! [`Writer::plan`] and [`Writer::sync`] are called by one thread at a time (rules of `sync`). The
-//! thread that planned a write calls [`Writer::perform`]; several such threads run at once where
+//! thread that planned a write calls [`Writer::perform`]; several such threads run at once if
 //! writes are durable by themselves.
 //!
 //! Invariants:
 //!
 //! 1. `flights` are the writes under way, in order, without a gap from `written` on. `planned` is
-//!    where the last one ends.
+//!    the end of the last flight.
 //! 2. Several writes are under way only if each is durable by itself. At most one of them, the
 //!    last, ends within a block. No write is planned behind that one, because it would write the
 //!    same block again.
 //! 3. The frontiers advance, under the latch, over the first flights that have ended well. After a
-//!    failure they do not move.
+//!    failure the frontiers do not move.
 //! 4. A write may end within a record. The public durable frontier is the last end of a record
 //!    below `durable`. Records store this frontier, and recovery refuses a log that ends below it.
 //! 5. While a flight is in `flights`, its bytes stay in the ring, because `written` lies below
@@ -312,8 +312,8 @@ impl Writer {
             count_sync_time(core, begun);
         }
         if let Err(error) = outcome {
-            // The log fails before the write is taken off the list, and later writes become the
-            // first.
+            // The log must fail before the write is taken off the list, because later writes then
+            // become the first.
             core.fail(error);
         }
         if self.end_flight(core, write) {

@@ -41,7 +41,7 @@ pub struct Inspection {
 /// The fate of a record when the log is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
-    /// Recovery replays it.
+    /// Recovery replays the record.
     Kept,
     /// Recovery drops the record, because this position, on which the record depends, did not
     /// survive.

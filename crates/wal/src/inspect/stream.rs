@@ -2,8 +2,8 @@
 //!
 //! One thread at a time uses an inspection. Files are opened for reading only. Nothing is created,
 //! synced or removed, and the number of openings in the control file stays as it is. Therefore a
-//! log that cannot be opened can be inspected, and a log that is in use as well. For a log in use
-//! the reported end is the one that the inspection found.
+//! log that cannot be opened, or that is in use, can be inspected. For a log in use the reported
+//! end is the one that the inspection found.
 
 use crate::control::FORMAT_VERSION;
 use crate::error::{OpenError, ReadError};
@@ -34,7 +34,7 @@ pub struct StreamInspection {
     pub end: Lsn,
     /// A position up to which the log is known to have been durable.
     pub durable: Lsn,
-    /// Kind of log. A log in NVRAM has no segments. A log of kind `NvDirect` shows only what lies
+    /// Kind of log. A log in NVRAM has no segments. A log of kind `NvDirect` shows only the records
     /// below the first hole, until it has been opened.
     pub kind: LogKind,
     /// Size of each segment file, or of the ring in NVRAM, in bytes.

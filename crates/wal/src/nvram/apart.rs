@@ -8,25 +8,26 @@
 //! |---|---|
 //! | 1. admission, and a place in the heap: an arena is held until the end | no other thread |
 //! | 2. the object is copied there | no other thread |
-//! | 3. the mark announces a reservation, and one `fetch_add` gives the position | scans see a hole |
+//! | 3. the mark announces a reservation; a `fetch_add` gives the position | scans see a hole |
 //! | 4. the entry is stored, not set | no other thread |
-//! | 5. the mark says: position filled | scans pass it; commits persist object and entry |
+//! | 5. the mark counts the position as filled | scans pass it; commits persist object and entry |
 //!
 //! In `nv_logging` step 3 comes before step 2, and the thread persists the object after step 2. In
 //! step 4 the thread sets the entry and persists it, so the mark of step 5 says that the position
 //! is also persisted. The hole lasts from step 3 to step 5. A thread that owns it does not wait,
 //! allocate or take a lock.
 //!
-//! 1. Everything that may be refused or take long is done before step 3. In `nv_entries` the hole
-//!    therefore lasts as long as one store, whatever the record's size, and the thread that owns it
-//!    neither waits nor allocates nor takes a lock.
-//! 2. The marks, not the entries, say what is filled (`insert/marks/kernel.rs`). A committing
-//!    thread may read the objects and entries of other threads below the marks, because the Release
-//!    of a mark comes after object and entry. Only opening decides by the entries that are set.
+//! 1. Every step that may fail or take long comes before step 3. In `nv_entries` the hole therefore
+//!    lasts as long as one store, whatever the record's size, and the thread that owns it neither
+//!    waits nor allocates nor takes a lock.
+//! 2. The marks, not the entries, say which positions are filled (`insert/marks/kernel.rs`). A
+//!    committing thread may read the objects and entries of other threads below the marks, because
+//!    the Release of a mark comes after object and entry. Only opening decides by the entries that
+//!    are set.
 //! 3. No lock guards the position; in the report a lock does.
 //!
 //! A crash before a commit has persisted the entry leaves an object that no entry names; a crash
-//! after it leaves a record.
+//! after that leaves a record.
 
 use super::entries::{ENTRY, Entries};
 use katydid_kernels::insert::{

@@ -8,14 +8,14 @@
 //! ```
 //!
 //! The position of a record is 8 times the report's global number, so the entry of position `p`
-//! lies at `p` modulo the bytes of all entries: the report's formula with an index of 0 for
-//! position 0, and no index to store.
+//! lies at `p` modulo the bytes of all entries. This is the report's formula with an index of 0 for
+//! position 0, so no index is stored.
 //!
 //! `lap` is the report's persistent flag. It numbers the uses of the entry: the number of times
 //! that positions went round before `p`, modulo 2^16 - 1, plus 1, hence never 0. An entry of an
 //! earlier lap, or of none, therefore reads as not set, and `nv_entries` resets nothing when the
-//! start moves. Each lap sets every entry below the end, and an opening resets those beyond it, so
-//! laps that are 65,535 apart never meet.
+//! start moves. Each lap sets every entry below the end, and an opening resets the entries beyond
+//! the end, so laps that are 65,535 apart never meet.
 //!
 //! `sum` is the low half of the object's own checksum. An object does not store its position. If
 //! the memory loses the write of an object, an earlier whole object may still be at its place; the
@@ -30,9 +30,8 @@
 //!    reader uses it. In `nv_logging` the thread persists the object, then sets the entry with its
 //!    lap and persists it ([`Entries::set`]), before the position counts as filled.
 //! 3. In `nv_entries` a committing thread gives entries their laps ([`Entries::persist`]), after
-//!    their objects were persisted. So an entry with its lap names a whole record, whichever of the
-//!    two a reader looks at first after a crash. An entry is one word, so a crash leaves it set or
-//!    not set.
+//!    their objects were persisted. An entry with its lap therefore names a whole record, also
+//!    after a crash. An entry is one word, so a crash leaves it set or not set.
 //! 4. Readers read entries and objects only from the start up to the persisted position. Committing
 //!    threads also read above that position. A thread that has the region alone may read all of
 //!    them.
@@ -176,7 +175,7 @@ impl Entries {
     /// the entry (rule 2). Two fences.
     ///
     /// # Safety
-    /// The object was put there, and no thread writes to it meanwhile.
+    /// The object was put at `at`, and no thread writes to it meanwhile.
     pub(crate) unsafe fn set(&self, lsn: Lsn, at: u64, bytes: u64) {
         self.region.persist(self.heap_at(at), bytes);
         // SAFETY: passed on.
@@ -303,7 +302,7 @@ impl Entries {
     /// The length of the object at `at`, padding included, from the object's header.
     ///
     /// # Safety
-    /// As for [`Entries::read`], and a valid object is there.
+    /// As for [`Entries::read`], and a valid object is at `at`.
     pub(crate) unsafe fn object_bytes(&self, at: u64) -> u64 {
         // SAFETY: passed on.
         let len = read_u32(unsafe { self.region.slice(self.heap_at(at), 4) }, 0);
@@ -451,7 +450,8 @@ mod tests {
             assert_eq!(entries.named(lsn), Named::Nowhere);
             assert_eq!(decoded(&entries), Err(katydid_kernels::record::Invalid::Length));
         }
-        // A record that does not lie apart, and one that would reach into the next chunk.
+        // Refused are a record that does not lie apart, and one that would reach into the next
+        // chunk.
         set(&entries, lsn, 0);
         assert_eq!(decoded(&entries), Err(katydid_kernels::record::Invalid::Length));
         put(&entries, lsn, 2048 - 56, &[7; 100]);

@@ -6,16 +6,17 @@
 //!
 //! 1. With `nv_direct` a record is filled only after it was persisted (`nvram/ring.rs`), so a scan
 //!    that finds `filled` also finds the other two frontiers. With the other kinds a thread that
-//!    waits or asks for more persists what is filled (`nvram::commit` of the kernels), or waits for
-//!    the thread that is persisting. A thread that only reads the frontiers finds what other
-//!    threads have persisted.
-//! 2. The later frontiers move first, so a thread that reads the earlier ones first finds them in
-//!    order. Those of `nv_direct` move by `raise`.
+//!    waits for a position or requests it persists what is filled (`nvram::commit` of the kernels),
+//!    or waits for the thread that is persisting. A thread that only reads the frontiers finds what
+//!    other threads have persisted.
+//! 2. The later frontiers move first, so a thread that reads the earlier frontiers first finds all
+//!    of them in order. The frontiers of `nv_direct` move by `raise`.
 //! 3. With `nv_direct`, where records lie in the order of their appends, a record is durable when
-//!    its append has returned: the append persisted it, and the appends of the records it depends
-//!    on persisted those before. Opening finds them all, whatever holes lie below. With `chunked` a
-//!    waiter waits until there are no holes below, because a client does not name a durable record
-//!    as a dependency of a later record, and the later record must not lie below the durable one.
+//!    its append has returned: the append persisted it, and the appends of the records that it
+//!    depends on have persisted those records before. Opening finds all of them, whatever holes lie
+//!    below. With `chunked` a waiter waits until there are no holes below, because a client does
+//!    not name a durable record as a dependency of a later record, and the later record must not
+//!    lie below the durable one.
 //! 4. After the scan or the last fence, and before it acknowledges anything, the medium asks a
 //!    simulated memory whether the memory has crashed. Bytes that were persisted too late are
 //!    therefore not acknowledged.
@@ -104,7 +105,7 @@ impl Nvram {
         }
     }
 
-    /// Persists what is filled, unless another thread does.
+    /// Persists what is filled, unless another thread is persisting.
     fn commit(&self, core: &Core) {
         let mut moved = false;
         self.committer.pass(&core.buffer.frontiers, |from, to| {

@@ -56,8 +56,9 @@
 //!    one store, whatever the record's size.
 //! 9. Flags are not reset when the head moves: an entry of an earlier lap is not set. Only opening
 //!    resets entries, beyond the end.
-//! 10. A committing thread, not the appender, sets the flags, for all records that are filled. It
-//!     also moves the tail, which is the durable frontier; the sessions' marks limit how far.
+//! 10. A committing thread, not the appender, sets the flags, for all records that are filled. That
+//!     thread also moves the tail, which is the durable frontier; the sessions' marks limit how
+//!     far.
 //! 11. A commit writes back and fences the records once, and the entries once; the report does not.
 //! 12. Records lie in chunks of a heap in the region, with arenas for appenders; in the report they
 //!     lie in the program's heap. An entry is found by its LSN modulo the size.

@@ -7,8 +7,8 @@
 //!    header must be the log's.
 //! 2. The records are walked and judged like those of a log on disk. In `nv_direct`, opening then
 //!    looks for all records beyond the first hole, and fills the holes with padding.
-//! 3. Everything that counts is persisted, because after a kill it may be in the processor's caches
-//!    only. Entries beyond the end are reset (`reopen`).
+//! 3. Every record that was found is persisted, because after a kill it may be in the processor's
+//!    caches only. Entries beyond the end are reset (`reopen`).
 //! 4. The new incarnation is durable in the control file, and then the Restart record is persisted,
 //!    as on disk.
 //!
@@ -21,7 +21,8 @@
 //! record of that incarnation at its own position was put there since, because each position is
 //! reserved once in an incarnation, and an earlier lap of the ring had other positions. A torn
 //! record may contain bytes that are a whole record of their own position and of this incarnation.
-//! Recovery would take them for a record, but a payload would have to predict both.
+//! Recovery would take such bytes for a record, but a payload would have to predict the position
+//! and the incarnation.
 
 use super::apart::Apart;
 use super::entries::Entries;
@@ -101,7 +102,7 @@ impl Source for RegionLog {
             FoundMemory::Apart(entries) => return Ok(unsafe { entries.read(at, buffer) }),
         };
         let count = (self.prepared_end().since(at) as usize).min(buffer.len());
-        // Below the start are bytes of other positions.
+        // Bytes below the start belong to other positions.
         let skipped = (self.start.since(at) as usize).min(count);
         buffer[..skipped].fill(0);
         // SAFETY: the thread has the region alone, and writes nothing while it reads.
@@ -285,7 +286,7 @@ fn holes(found: &RegionLog, judgement: &Judgement) -> Result<Vec<(Lsn, Lsn)>, Op
     Ok(holes)
 }
 
-/// Fills a hole with padding, persisted.
+/// Fills a hole with padding, and persists it.
 fn fill(ring: &NvRing, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenError> {
     const LEAST: usize = HEADER_BYTES;
     let memory = Memory::Ring(ring.clone());
@@ -294,7 +295,7 @@ fn fill(ring: &NvRing, from: Lsn, to: Lsn, incarnation: u32) -> Result<(), OpenE
         let left = to.since(at) as usize;
         if left < LEAST {
             // No record is that short, so no hole is.
-            let reason = "it has a hole that no record leaves";
+            let reason = "it has a hole shorter than any record";
             return Err(OpenError::CorruptSegment { file: REGION_NAME.to_owned(), reason });
         }
         // The rest is empty, or long enough for a record.

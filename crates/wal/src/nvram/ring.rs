@@ -1,8 +1,8 @@
 //! The ring of a log in NVRAM: position `lsn` lies at `lsn % size` behind the region's header.
 //!
 //! Inserters (through `PhysicalRecord`) and opening write it; opening and readers read it. The
-//! rules are those of the ring in memory (`ring.rs` of `katydid-kernels`), with the start of the
-//! log for the written frontier:
+//! rules are those of the ring in memory (`ring.rs` of `katydid-kernels`), with the log's start in
+//! place of the written frontier:
 //!
 //! 1. Bytes `[start, end)` are written only by the thread that reserved them, between its
 //!    reservation and the moment it says that they are filled. In `nv_direct` that thread persists
@@ -11,7 +11,7 @@
 //!    depend on which thread stored to it.
 //! 2. Bytes are read only where they are persisted, and not below the start.
 //! 3. Position `p + size` is reserved only when the log's start, durably, is above `p`. The start
-//!    never passes what is persisted.
+//!    never passes the persisted position.
 //!
 //! A crash leaves every persisted record whole. Of other records, filled or not, any words may have
 //! arrived; the checksum shows whether a record is whole.
@@ -27,9 +27,9 @@ pub(crate) const RING_AT: u64 = 4096;
 /// The time at which a record is persisted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PersistPoint {
-    /// By its appender, before it counts as filled.
+    /// The appender persists the record before it counts as filled.
     Appended,
-    /// At the commit, by the thread that makes the record durable.
+    /// The thread that makes the record durable persists it at the commit.
     Committed,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct NvRing {
 }
 
 impl NvRing {
-    /// The ring of `bytes`, a power of two, in a region that has that number of bytes from
+    /// Makes the ring of `bytes`, a power of two, in a region that has that number of bytes from
     /// [`RING_AT`] on.
     pub(crate) fn new(region: Arc<NvRegion>, bytes: u64, when: PersistPoint) -> Self {
         debug_assert!(bytes.is_power_of_two() && region.len() >= RING_AT + bytes, "it was made so");
@@ -98,7 +98,7 @@ impl NvramRing for NvRing {
     /// Copies `bytes` to position `at`. The bytes are not persisted.
     ///
     /// # Safety
-    /// The caller owns these positions (rule 1), and admission let it in (rule 3).
+    /// The caller owns these positions (rule 1), and admission has admitted the record (rule 3).
     #[inline(always)]
     unsafe fn write(&self, at: Lsn, bytes: &[u8]) {
         let (place, first) = self.place(at, bytes.len() as u64);

@@ -1,5 +1,5 @@
 //! The store of an open log in NVRAM, in the place of segments: its memory, its start, and the
-//! control file that remembers the start.
+//! control file that stores the start.
 //!
 //! Any thread. Locks: `control` before `start`.
 //!

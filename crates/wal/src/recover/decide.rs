@@ -29,7 +29,7 @@ pub(crate) enum SegmentsFound {
     StartMissing,
     /// A segment between others is missing.
     Gap,
-    /// The last segments, which the control file names, are missing.
+    /// The last segments below `prepared end` of the control file are missing.
     Cut,
     /// All segments from the start's to the last one exist.
     Complete,
@@ -40,7 +40,7 @@ pub(crate) enum SegmentsFound {
 pub(crate) enum HeadersFound {
     /// All headers agree with their names and the log.
     Sound,
-    /// Damaged, too short, or in the wrong place.
+    /// A segment is damaged, too short, or in the wrong place.
     Corrupt,
     /// The header belongs to another log.
     Foreign,
@@ -74,8 +74,8 @@ pub(crate) enum FilesVerdict {
 /// Decides whether the records can be read.
 ///
 /// Files of a program of another version are not judged further. A foreign segment is reported
-/// before a missing one, since it tells more: files were copied. A missing one is reported before a
-/// corrupt one, since restoring files comes before repairing them.
+/// before a missing one, because it tells more: files were copied. A missing segment is reported
+/// before a corrupt one, because restoring files comes before repairing them.
 pub(crate) fn judge_files(
     control: ControlFound,
     segments: SegmentsFound,

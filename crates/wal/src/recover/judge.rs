@@ -1,6 +1,6 @@
 //! The verdict about the records: gathering its evidence, and making its error.
 //!
-//! One thread; reads only. Used by opening and by inspecting, which therefore judge alike.
+//! One thread; reads only. Opening and inspecting use it, and therefore judge alike.
 
 use super::decide::{DurableFound, EndVerdict, StopFound, Survivors, judge_end};
 use super::report::Finding;
@@ -41,7 +41,8 @@ pub(crate) fn judge(
         walk(source, &mut window, state.start, state.start_incarnation, visitor)
     };
     let walk = if state.truncates && !visitor.ignores_records() {
-        // The record that drops others lies behind them.
+        // The record that drops others lies behind them, so the first walk finds the dropped
+        // ranges.
         let truncated = pass(&mut NoVisitor)?.truncated;
         pass(&mut LivingRecords { visitor, truncated })?
     } else {

@@ -1,4 +1,4 @@
-//! Opening a log: judge what is there, then begin a new incarnation.
+//! Opening a log: judge its files and records, then begin a new incarnation.
 //!
 //! One thread, before any other thread has the log; the caller holds the directory's lock. The
 //! decisions are in [`decide`], the walk over the records in [`scan`], the look at files in
@@ -11,9 +11,9 @@
 //!    error of the device, and says nothing about the log.
 //! 3. The new incarnation is durable in the control file before anything is written with it, so no
 //!    two openings ever write with the same incarnation.
-//! 4. The Restart record is durable at the end before the open log is handed out. From then on no
+//! 4. The Restart record is durable at the end before the open log is returned. From then on no
 //!    byte that an older incarnation left beyond the end can become valid again, and the records
-//!    that readers have seen stay.
+//!    that readers have seen stay valid.
 //!
 //! A crash at any point leaves a log that the next opening judges the same: until step 4 the
 //! records are untouched (only bytes from the end on are written, and they are no valid record
@@ -64,8 +64,8 @@ pub(crate) struct Opened {
     /// The incarnations of the records that were there before this opening.
     pub incarnations: IncarnationHistory,
     pub incarnation: u32,
-    /// The position of the next record: behind the Restart record, which is already there.
-    /// Everything before is durable.
+    /// The position of the next record: behind the Restart record, which is written already.
+    /// Everything below is durable.
     pub end: Lsn,
     /// Dropped records.
     pub truncated: Ranges,
@@ -144,7 +144,7 @@ fn open_files(
     // segments may be missing.
     let restart_end = walk.end.plus(record::HEADER_BYTES as u64);
     let reach = match state.incarnation == 0 && options.streams == 1 {
-        // As far as is wanted ahead, but at most half a segment of full size.
+        // The usual distance ahead, but at most half a segment of full size.
         true => files::first_ahead(options, settings, walk.end).min(walk.end.plus(state.segment_bytes / 2)),
         false => restart_end,
     };

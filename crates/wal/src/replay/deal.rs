@@ -42,7 +42,7 @@ struct Dealt {
 }
 
 impl Batch {
-    /// The records.
+    /// Returns the records of the batch.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Replayed<'_>> {
         self.records.iter().map(|dealt| Replayed {
             stamp: dealt.stamp,

@@ -1,7 +1,7 @@
 //! Reading ahead: threads read the next pieces of the log while the caller looks at the piece
 //! before.
 //!
-//! For recovery, which reads the whole log once from one end to the other. Two threads read
+//! Meant for recovery, which reads the whole log once from one end to the other. Two threads read
 //! alternate pieces, so the device always has something to do. The reading thread copies from the
 //! pieces.
 //!

@@ -133,7 +133,7 @@ impl SegmentStore {
     }
 
     /// Writes `parts`, one after the other, at `at`, a multiple of 4 KiB below
-    /// [`SegmentStore::prepared_end`]. Bytes that cross into further segments go there; each
+    /// [`SegmentStore::prepared_end`]. Bytes beyond the end of a segment go to the next one; each
     /// segment gets one write.
     pub(crate) fn write(&self, at: Lsn, parts: &[IoSlice<'_>], mode: WriteMode) -> device::Result<()> {
         debug_assert_eq!(at, at.floor_block());

@@ -25,7 +25,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// An empty window.
+    /// Makes an empty window.
     pub(crate) fn new() -> Self {
         Window {
             bytes: AlignedBuffer::new_zeroed(0),

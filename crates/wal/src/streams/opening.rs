@@ -8,7 +8,7 @@
 //! 1. The directory is locked, behind one gate for all streams, so that a failure of one stream
 //!    shuts all.
 //! 2. The number of streams of a new log is durable before the first of several is made. The file
-//!    says durably that all are made before the log is returned.
+//!    says durably that all streams are made before the log is returned.
 //! 3. Every stream is recovered separately, before any record of any stream counts. The set of
 //!    records that survive in all streams then never changes (`head`).
 //!

@@ -1,7 +1,7 @@
 //! The limit of an inserter's rate: header, checksum and copy, without an inserter.
 //!
-//! Real threads. No thread finds out what is filled, and no thread makes room: the rings are
-//! written over and over.
+//! The measurements run real threads. No thread finds out what is filled, and no thread makes room:
+//! the rings are written over and over.
 
 use super::rate::{Tally, batch, on_threads};
 use katydid_kernels::lsn::Lsn;
@@ -80,7 +80,7 @@ fn put(ring: &Ring, payload: &[u8], reserve: impl FnOnce(u64) -> Lsn) {
     let head = prepared.header(at);
     let padding = prepared.padded() - prepared.len();
     // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger (the
-    // callers look).
+    // callers check).
     unsafe {
         ring.fill(at, &[&head], 0);
         ring.fill(at.plus(head.len() as u64), &[payload], padding);

@@ -230,7 +230,7 @@ pub fn alone(ring_bytes: usize, threads: usize, record: usize, times: u64) -> So
         for _ in 0..times {
             let head = black_box(&prepared).header(at);
             // SAFETY: the ring is this thread's own, nothing reads it, and the record is no larger
-            // (looked at above).
+            // (checked above).
             unsafe {
                 ring.fill(at, &[&head], 0);
                 ring.fill(at.plus(head.len() as u64), black_box(&[&payload[..]]), 0);

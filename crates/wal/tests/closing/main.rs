@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `held` | a directory that holds up one call, and notices calls that come too late |
 //! | `asleep` | waiting until every thread sleeps, without a clock |
-//! | `pairs` | each call held up at each of its device calls while a thread closes, and the reverse |
+//! | `pairs` | a call held up at each of its device calls while a thread closes, and vice versa |
 //! | `beside` | many threads, in no order |
 //! | `inside` | closing from inside a device call |
 

@@ -1,5 +1,5 @@
-//! Sync protocols of the papers, as their counters show them: the existing scheme of Efficient
-//! flushing (section 2.2), the non-group commit, and ELEDA's I/O unit.
+//! Sync protocols of the papers, as their counters show them: the existing scheme of *Efficient
+//! flushing of log records* (section 2.2), the non-group commit, and ELEDA's I/O unit.
 
 use katydid_device::{MemoryDirectory, Method, SimDevice};
 use katydid_wal::{
@@ -194,7 +194,7 @@ fn writes_of_units(group: Group) -> u64 {
         for _ in 0..UNIT / RECORD {
             end = session.append(&Append::new(Kind::USER, &[&payload])).expect("append").end;
             log.first().request(end, Durability::Durable);
-            // A round that began without a full unit has written by now.
+            // Waits until a round that began without a full unit has written.
             while group.microseconds == 0 && log.first().durable() < end {
                 std::thread::yield_now();
             }

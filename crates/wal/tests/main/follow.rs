@@ -41,7 +41,7 @@ fn number(payload: &[u8]) -> u64 {
     u64::from_le_bytes(payload[..8].try_into().expect("eight bytes"))
 }
 
-/// Counts how often it was called.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Count(AtomicU64);
 

@@ -1,4 +1,5 @@
-//! Logs through their public interface. One program, because each further one is linked by itself.
+//! Logs through their public interface. The tests are one program, because each further program is
+//! linked separately.
 
 mod append;
 mod baselines;

@@ -76,9 +76,9 @@ fn numbers(log: &Log) -> Vec<u64> {
 #[derive(Debug, Clone, Default)]
 struct Model {
     live: Vec<Seen>,
-    /// Number of these that are known to be durable.
+    /// Number of the live records that are known to be durable.
     durable: usize,
-    /// Number of these that a trim was asked to drop.
+    /// Number of the live records that a trim was called to drop.
     trimmed: usize,
     /// A truncation whose outcome is not known: the number of records that stay, and the vote that
     /// is kept.

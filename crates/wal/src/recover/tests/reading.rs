@@ -138,7 +138,7 @@ fn a_reader_that_was_overtaken_by_trimming_is_told_so() {
     let at_first = log.records().unwrap()[0].first;
     let mut reader = Reader::new(log.store.clone(), extent.clone(), at_first, RecordFilter::Users).unwrap();
     assert!(reader.next_record().unwrap().is_some());
-    // Its segments are trimmed and used again for later parts of the log.
+    // The reader's segments are trimmed and used again for later parts of the log.
     log.store.trim(log.durable, log.durable).unwrap();
     commit(&mut log);
     extent.written.store(log.written.get(), Ordering::Release);
