@@ -1,5 +1,5 @@
-//! Finds the libraries of the stores that are not Rust, where their features ask for them; tells
-//! the program Katydid's commit, whether its files differed from that, and the compiler.
+//! Finds the C libraries of the stores whose features are enabled. Passes Katydid's commit, whether
+//! files differ from that commit, and the compiler to the program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ fn main() {
     wiredtiger();
 }
 
-/// The commit and the compiler; nothing of a tree without a repository.
+/// Sets the commit and the compiler. Without a repository there is no commit.
 fn built_from() {
     for path in [
         "../.git/logs/HEAD",
@@ -47,7 +47,7 @@ fn built_from() {
     println!("cargo:rustc-env=KATYDID_PROFILE={}", std::env::var("PROFILE").unwrap_or_default());
 }
 
-/// The folder named by the first of these variables that is set.
+/// The folder that the first set variable of `variables` names.
 fn folder(variables: &[&str]) -> Option<PathBuf> {
     variables.iter().find_map(|variable| {
         println!("cargo:rerun-if-env-changed={variable}");
@@ -55,8 +55,8 @@ fn folder(variables: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Finds RocksDB. The linker finds the library, unless ROCKSDB_LIB_DIR names its folder; the header
-/// has its version.
+/// Finds RocksDB. The linker finds the library, unless ROCKSDB_LIB_DIR names its folder. The header
+/// states the version.
 fn rocksdb() {
     let include = folder(&["ROCKSDB_INCLUDE_DIR"]).unwrap_or_else(|| "/usr/include".into());
     let header = include.join("rocksdb/version.h");
@@ -78,7 +78,7 @@ fn rocksdb() {
     }
 }
 
-/// Finds WiredTiger. WIREDTIGER_DIR names a build of it, with its static library and its header in
+/// Finds WiredTiger. WIREDTIGER_DIR names a build with a static library, and with a header in
 /// `include`.
 #[cfg(feature = "wiredtiger")]
 fn wiredtiger() {

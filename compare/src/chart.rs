@@ -1,16 +1,16 @@
-//! All rows of a run as one picture: how fast each store was beside Katydid, on a logarithmic
-//! scale. Pure.
+//! All rows of a run as one chart: the speed of each store relative to Katydid, on a logarithmic
+//! scale. Pure functions.
 
 use crate::stores::Row;
 
-/// A line of the picture: what ran, and each store's rate as a part of Katydid's.
+/// A line of the chart: the name of the case, and each store's rate divided by Katydid's.
 pub struct Line {
     pub title: String,
     pub stores: Vec<(&'static str, f64)>,
 }
 
 impl Line {
-    /// None without Katydid's own.
+    /// Makes the line of a case; `None` if Katydid has no result.
     pub fn of(part: &str, case: &[Row]) -> Option<Line> {
         let ours = case.iter().find(|row| row.store.name == "katydid" && !row.rounds.is_empty())?;
         let all = case.iter().filter(|row| !row.rounds.is_empty());
@@ -37,7 +37,7 @@ const LEFT: f64 = 190.0;
 const WIDTH: f64 = 620.0;
 const TOP: f64 = 74.0;
 const STEP: f64 = 19.0;
-/// The ends of the scale.
+/// Ends of the scale.
 const LEAST: f64 = 0.01;
 const MOST: f64 = 4.0;
 
@@ -83,7 +83,7 @@ pub fn svg(lines: &[Line]) -> String {
             y + 4.0,
             line.title
         );
-        // Katydid's own on top.
+        // Katydid's dot is drawn last, on top.
         for (name, ratio) in line.stores.iter().rev() {
             let colour = COLOURS.iter().find(|(store, _)| store == name).map_or("#000", |(_, colour)| colour);
             svg += &format!(

@@ -1,11 +1,11 @@
-//! Every workload over every store of this build, and the logs: one command for the tables in
+//! Runs every workload on every store of this build, and the logs: one command for the tables in
 //! Katydid's `docs/results.md`.
 //!
-//! 1. Parts run one after the other; what is compared lies within one part, where all is in turn.
-//! 2. A part's table is printed and its files are written when it is done: an interruption costs
-//!    the part under way.
-//! 3. A store that fails is named in the table and at the end, where the program fails; everything
-//!    else goes on.
+//! 1. Parts run one after the other. Only results of one part, whose runs alternate, are compared.
+//! 2. When a part ends, its table is printed and its files are written, so an interruption loses
+//!    only the part that is running.
+//! 3. A store that fails is named in the table and at the end, and makes the program fail; all
+//!    other runs continue.
 
 use crate::chart::{self, Line};
 use crate::stores::{self, Measured, Row, Settings};
@@ -14,24 +14,24 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 const HELP: &str = "\
-Run every workload on every store of this build, and the logs, and write one table of it
+Run every workload on every store of this build, and the logs, and write one table of the results
 
 Usage: katydid-compare all [FLAGS]
 
   --dir DIR      Folder to work in, on the disk to measure; must be new or empty [default: katydid-compare]
   --out DIR      Folder for rivals.md and rivals.svg, and a CSV and a JSON file of each part [default: katydid-compare-report]
-  --parts NAMES  Only these of: logs, insert, ycsb-a, ycsb-b, ycsb-e, ycsb-f, tpcb, tatp, tatp-update-location, tpcc-1, tpcc-8,
+  --parts NAMES  Parts to run, of: logs, insert, ycsb-a, ycsb-b, ycsb-e, ycsb-f, tpcb, tatp, tatp-update-location, tpcc-1, tpcc-8,
                  tpcc-32, sysbench-read-write, sysbench-write-only, sysbench-update-index, cached-reads, cached-writes, unsafe-insert
-  --stores NAMES As for `stores` [default: all of this build]
-  --quick        One round of 0.3 s of each instead of three of 0.5 s
-  --list         Only tell the parts and their flags
+  --stores NAMES Stores to measure, see `stores --help` [default: all of this build]
+  --quick        One round of 0.3 s for each case instead of three of 0.5 s
+  --list         List the parts and their flags, and run nothing
 
-The parts are calls of `katydid-compare stores` and `logs`, whose --help says more; commits are durable but in the last three.
-Takes about half an hour on two processors, with --quick a quarter of that.";
+The parts are calls of `katydid-compare stores` and `logs`; see their --help. Commits are durable except in the last three parts.
+All parts take about half an hour on two processors, and a quarter of that with --quick.";
 
 struct Part {
     name: &'static str,
-    /// Those of `stores`; none for the logs.
+    /// Flags of `stores`; `None` for the logs.
     flags: Option<&'static str>,
 }
 
@@ -49,7 +49,7 @@ const PARTS: [Part; 18] = [
     part("tpcb", "--workload tpcb --threads 1,8,32"),
     part("tatp", "--workload tatp --threads 1,8,32"),
     part("tatp-update-location", "--workload tatp-update-location --threads 8,32"),
-    // A warehouse for each thread; 32 fill 400 MB.
+    // One warehouse for each thread; 32 warehouses fill 400 MB.
     part("tpcc-1", "--workload tpcc --warehouses 1 --threads 1"),
     part("tpcc-8", "--workload tpcc --warehouses 8 --threads 8"),
     part("tpcc-32", "--workload tpcc --warehouses 32 --threads 32 --cache 1024"),
@@ -93,7 +93,7 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
         let pace = ["--seconds", pace[0], "--rounds", pace[1], "--dir"].map(str::to_owned);
         pace.into_iter().chain([in_dir(part)]).collect()
     };
-    // Before anything runs: a wrong flag is told at once.
+    // All flags are read before the first run, so that a wrong flag is reported at once.
     let mut planned = Vec::new();
     for &part in &parts {
         let settings = match part.flags {
@@ -144,7 +144,7 @@ Median rounds, thousands of transactions a second. *to the best*: Katydid's page
 |---|---|---|---|---|---|
 ";
 
-/// A line for each number of threads.
+/// Adds a line for each number of threads.
 fn add_rows(table: &mut String, lines: &mut Vec<Line>, part: &str, measured: &Measured) {
     let mut rest: &[Row] = &measured.rows;
     while let Some(first) = rest.first() {

@@ -1,4 +1,4 @@
-//! Flags that both comparisons have.
+//! Flags of all commands.
 
 use crate::Result;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// A flag and its value, if it has one.
 pub type Pair = (String, Option<String>);
 
-/// Flags with their values, one after the other; `None` if help was asked for.
+/// Flags with their values, in order; `None` if the arguments ask for help.
 pub fn pairs(arguments: Vec<String>) -> Result<Option<Vec<Pair>>> {
     let mut pairs: Vec<Pair> = Vec::new();
     for argument in arguments {
@@ -43,7 +43,7 @@ pub fn list<T>(flag: &str, value: &Option<String>, item: impl Fn(&str) -> Result
         .map_err(|error| format!("{flag} {value}: {error}").into())
 }
 
-/// A number of threads or rounds, which is not zero.
+/// A number of threads or rounds; 0 is an error.
 pub fn many(text: &str) -> Result<usize> {
     match text.parse() {
         Ok(0) => Err("there must be at least one".into()),
@@ -52,8 +52,8 @@ pub fn many(text: &str) -> Result<usize> {
     }
 }
 
-/// Lets `work` use a folder that is new or empty; one that was not there is removed after it,
-/// whatever came of it.
+/// Runs `work` in a new or empty folder. A folder that this function created is removed afterwards,
+/// also if `work` fails.
 pub fn in_new_folder<T>(folder: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let made = !folder.exists();
     std::fs::create_dir_all(folder)?;

@@ -1,9 +1,9 @@
-//! Katydid beside others, in turn within one run: its log beside other logs, and its engines beside
-//! other stores.
+//! Katydid beside its rivals, in turn within one run: its log beside other logs, and its engines
+//! beside other stores.
 //!
-//! 1. What drifts hits all alike: everything has run in every case once before anything runs again,
-//!    every second round from the end.
-//! 2. Each run has a new folder that is removed after it. What is prepared when something is opened
+//! 1. Each round runs everything in every case once, and every second round runs in reverse order,
+//!    so that slow drift of the machine affects everything alike.
+//! 2. Each run has a new folder, which is removed after the run. The preparation of a store or log
 //!    is not measured.
 
 mod adapters;
@@ -16,17 +16,17 @@ mod stores;
 
 use std::process::ExitCode;
 
-/// A failure that is printed and ends the program.
+/// A failure ends the program, which prints it.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const HELP: &str = "\
-Measure Katydid beside others, in turn within each round
+Measure Katydid beside its rivals, in turn within each round
 
 Usage: katydid-compare logs [FLAGS]    durable appends of katydid-wal and of other logs
        katydid-compare stores [FLAGS]  transactions of Katydid and of other stores
-       katydid-compare all [FLAGS]     both, with every workload, and one table of it
+       katydid-compare all [FLAGS]     both, with every workload, and one table of the results
 
-Each has a --help of its own.";
+Each command has its own --help.";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();

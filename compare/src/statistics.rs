@@ -1,20 +1,20 @@
-//! Medians, of rounds. Pure.
+//! Medians of rounds. Pure functions.
 
-/// The middle of some figures, the lower one of two.
+/// The median; of an even number of figures, the lower of the middle two.
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
-/// The least and the greatest.
+/// The least and the greatest figure.
 pub fn extremes(figures: &[f64]) -> (f64, f64) {
     let least = figures.iter().copied().min_by(f64::total_cmp);
     let greatest = figures.iter().copied().max_by(f64::total_cmp);
     (least.unwrap_or(0.0), greatest.unwrap_or(0.0))
 }
 
-/// Ratio of `ours` to `other`: the median of each round's ratio, because what disturbs a round
-/// disturbs all that is in it.
+/// Ratio of `ours` to `other`: the median of each round's ratio, because a disturbance of a round
+/// affects all its runs.
 pub fn times_as_much(ours: &[f64], other: &[f64]) -> f64 {
     median(ours.iter().zip(other).map(|(ours, other)| ours / other.max(1e-9)).collect())
 }
@@ -29,7 +29,7 @@ mod tests {
         assert_eq!(median(vec![4.0, 1.0]), 1.0);
         assert_eq!(median(Vec::new()), 0.0);
         assert_eq!(extremes(&[2.0, 1.0, 3.0]), (1.0, 3.0));
-        // Twice as much in each round, though the rounds differ tenfold.
+        // Each round's ratio is 2, though the rounds differ tenfold.
         assert_eq!(times_as_much(&[2.0, 20.0, 200.0], &[1.0, 10.0, 100.0]), 2.0);
     }
 }

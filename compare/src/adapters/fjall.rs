@@ -1,12 +1,12 @@
-//! fjall: an LSM tree; its two kinds of transactions are two stores here.
+//! fjall: an LSM tree. Its two kinds of transactions are two stores here.
 //!
-//! Durable: each transaction asks for `PersistMode::SyncData`, one `fdatasync` of the journal for
-//! each commit, under the journal's lock: there is no group commit. Unsafe: journal records stay in
-//! the process (`manual_journal_persist`).
+//! Durable: each transaction asks for `PersistMode::SyncData`. Each commit makes one `fdatasync` of
+//! the journal under the journal's lock, without group commit. Unsafe: journal records stay in the
+//! process (`manual_journal_persist`).
 //!
-//! `SingleWriter`: one transaction writes at a time, so they are serializable; the others wait.
-//! `Optimistic`: serializable snapshot isolation, conflicts are found by the commit. Both read a
-//! snapshot.
+//! `SingleWriter`: one transaction writes at a time, so transactions are serializable; other
+//! writers wait. `Optimistic`: serializable snapshot isolation; the commit finds conflicts. Both
+//! kinds read a snapshot.
 
 use super::{Options, Rival, bounds, exists, failed, read_only};
 use fjall::{
@@ -16,7 +16,7 @@ use fjall::{
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::path::Path;
 
-/// A kind of transactions, by its difference from the others.
+/// The parts in which the two kinds of transactions differ.
 pub trait Kind: Send + Sync + Sized + 'static {
     type Keyspace: AsRef<Keyspace>;
     type Write<'d>: Readable;

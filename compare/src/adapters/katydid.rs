@@ -1,11 +1,11 @@
-//! Katydid itself; the adapter is that of katydid-workload.
+//! Katydid. The adapter is part of katydid-workload.
 //!
-//! Durable: the default. The log is written past the page cache, durable write by durable write
-//! (`pwritev2` with `RWF_DSYNC`), each for all commits that wait. Unsafe: a commit is acknowledged
-//! when its record is in the log's memory.
+//! Durable: the default. The log bypasses the page cache and makes one durable write (`pwritev2`
+//! with `RWF_DSYNC`) for all commits that wait. Unsafe: a commit is acknowledged when its record is
+//! in the log buffer.
 //!
 //! Transactions are serializable: strict two-phase locking in the paged engine, optimistic and
-//! multi-version in the one in memory.
+//! multi-version in the memory engine.
 
 use super::{Commits, Options, Rival, failed};
 use katydid::{Database, Durability, EngineKind, MemoryOptions, PagedOptions};

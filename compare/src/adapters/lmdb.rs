@@ -1,11 +1,11 @@
 //! LMDB through heed: a copy-on-write B-tree in a memory map.
 //!
-//! Durable: no flags: a commit writes its pages, syncs them (`fdatasync`) and then writes the meta
+//! Durable: no flags. A commit writes its pages, syncs them (`fdatasync`) and then writes the meta
 //! page through a descriptor opened with `O_DSYNC`. Unsafe: `NO_SYNC`, `WRITE_MAP` and `MAP_ASYNC`.
 //!
-//! One transaction writes at a time, so they are serializable; the others wait in their beginning.
-//! Readers have a snapshot. Its cache is the page cache of the operating system, whatever is asked
-//! for.
+//! One transaction writes at a time, so transactions are serializable; other writers wait in
+//! `begin`. Readers have a snapshot. LMDB's cache is the page cache of the operating system, so
+//! `cache_bytes` has no effect.
 
 use super::{Options, Rival, exists, failed, read_only};
 use heed::types::Bytes;
@@ -14,14 +14,14 @@ use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, Transactio
 use std::ops::Bound;
 use std::path::Path;
 
-/// The most bytes a store may have. Only addresses are taken; with a writable map the file has this
-/// length, with holes.
+/// Maximum size of a store in bytes. The map only reserves addresses; with a writable map the file
+/// also has this length, with holes.
 const MAP_BYTES: usize = 64 << 30;
 
-/// Readers beside the clients: those that check.
+/// Readers other than the clients: the checks after a run.
 const OTHER_READERS: usize = 16;
 
-/// The most tables.
+/// Maximum number of tables.
 const TABLES_MAX: u32 = 32;
 
 pub struct Lmdb {
@@ -34,13 +34,13 @@ impl Lmdb {
         let readers = u32::try_from(options.clients + OTHER_READERS).map_err(failed)?;
         settings.map_size(MAP_BYTES).max_dbs(TABLES_MAX).max_readers(readers);
         if !options.durable() {
-            // SAFETY: without syncs a crash of the machine may spoil the file; no process opens it
-            // after a crash, because it is removed after the run. In this process only LMDB writes
+            // SAFETY: without syncs a machine crash may corrupt the file. No process opens it after
+            // a crash, because it is removed after the run. In this process only LMDB writes
             // through the map.
             unsafe { settings.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP | EnvFlags::MAP_ASYNC) };
         }
-        // SAFETY: the folder is this run's own: no other process changes the file under the map,
-        // and it is opened once at a time.
+        // SAFETY: the folder belongs to this run: no other process changes the file under the map,
+        // and this process opens it once at a time.
         let env = unsafe { settings.open(place) }.map_err(failed)?;
         Ok(Lmdb { env })
     }
@@ -172,7 +172,7 @@ impl Transaction for LmdbTransaction<'_> {
 
     fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let mut seen = 0;
-        // LMDB has no empty keys and seeks none.
+        // LMDB has no empty keys and cannot seek to one.
         let from = if keys.from.is_empty() { Bound::Unbounded } else { Bound::Included(keys.from) };
         let bounds = (from, keys.to.map_or(Bound::Unbounded, Bound::Excluded));
         let found = self.table.range(self.reader(), &bounds).map_err(failed)?;

@@ -1,12 +1,12 @@
-//! Stores behind the `Store` trait of katydid-workload, one file each. Every file's head says which
-//! setting makes an acknowledged commit survive power loss, which syncs that takes, and what
-//! transactions guarantee.
+//! Stores behind the `Store` trait of katydid-workload, one file for each. The head of each file
+//! says which setting makes an acknowledged commit survive power loss, which syncs a commit takes,
+//! and what transactions guarantee.
 //!
 //! 1. With [`Commits::Durable`] a commit is acknowledged only when it is on the device.
-//! 2. What a store reports as a conflict that another try may not meet is `StoreError::Conflict`; a
-//!    store that lets one writer in at a time makes the others wait.
-//! 3. A store without callbacks runs the callback of `commit_with` before that returns, on the
-//!    thread that commits.
+//! 2. A conflict that another attempt may not meet is reported as `StoreError::Conflict`. A store
+//!    that admits one writer at a time makes other writers wait.
+//! 3. A store without callbacks runs the callback of `commit_with` before `commit_with` returns, on
+//!    the committing thread.
 
 mod fjall;
 mod katydid;
@@ -29,9 +29,9 @@ use std::path::Path;
 /// Durability of an acknowledged commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Commits {
-    /// The loss of power.
+    /// An acknowledged commit survives a loss of power.
     Durable,
-    /// Nothing that can be relied on: the fastest way the store has.
+    /// No durability that can be relied on: the store's fastest mode.
     Unsafe,
 }
 
@@ -39,7 +39,7 @@ pub enum Commits {
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     pub commits: Commits,
-    /// Bytes of pages or blocks that it may keep in memory, beside what it has not written yet.
+    /// Maximum bytes of pages or blocks in memory, without those that are not yet written.
     pub cache_bytes: u64,
     /// Number of clients.
     pub clients: usize,
@@ -51,9 +51,9 @@ impl Options {
     }
 }
 
-/// A store that can be closed.
+/// A store that can be closed and opened again.
 pub trait Rival: Store {
-    /// Closes it; what was committed is found when it is opened again.
+    /// Closes the store. Committed changes are present when the store is opened again.
     fn close(self) -> Result<()>;
 }
 
@@ -63,13 +63,14 @@ pub trait Visit {
     fn visit<S: Rival>(self, store: &S) -> Result<Self::Output>;
 }
 
-/// A store that can be asked for.
+/// A store that can be selected by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     pub name: &'static str,
-    /// True if it acknowledges commits by callbacks, so that a thread may have many in flight.
+    /// True if the store acknowledges commits by callbacks, so that a thread may have many in
+    /// flight.
     pub callbacks: bool,
-    /// True if this build has it.
+    /// True if this build contains the store.
     pub built: bool,
 }
 
@@ -77,7 +78,7 @@ const fn known(name: &'static str, callbacks: bool) -> Known {
     Known { name, callbacks, built: true }
 }
 
-/// All of them; the first is what the others are compared with.
+/// All stores. The first is compared with each of the others.
 pub const ALL: [Known; 11] = [
     known("katydid", true),
     known("katydid-memory", true),
@@ -92,8 +93,7 @@ pub const ALL: [Known; 11] = [
     Known { name: "wiredtiger", callbacks: false, built: cfg!(feature = "wiredtiger") },
 ];
 
-/// Opens the store called `name` in `place`, which is a folder that exists, lets `visit` work on it
-/// and closes it.
+/// Opens the store called `name` in the existing folder `place`, runs `visit` on it and closes it.
 pub fn with<V: Visit>(name: &str, place: &Path, options: &Options, visit: V) -> Result<V::Output> {
     match name {
         "katydid" => run(katydid::open(place, ::katydid::EngineKind::Paged, options)?, visit),
@@ -122,7 +122,7 @@ fn run<S: Rival, V: Visit>(store: S, visit: V) -> Result<V::Output> {
     Ok(output)
 }
 
-/// An error of a store that another try would meet too.
+/// An error that another attempt would meet again.
 fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
     StoreError::Failed(error.into())
 }
@@ -135,7 +135,7 @@ fn exists(key: &[u8]) -> StoreError {
     StoreError::KeyExists(key.escape_ascii().to_string())
 }
 
-/// A write in a transaction that was begun to read.
+/// The error for a write in a read-only transaction.
 fn read_only() -> StoreError {
     failed("a transaction that was begun to read only was asked to write")
 }

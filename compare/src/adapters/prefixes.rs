@@ -1,29 +1,29 @@
-//! Tables in stores that have none: the keys of a table begin with a byte of its own, as SurrealDB
-//! and MyRocks have it. The byte of each table is kept in the store, under a key that begins with
-//! 0.
+//! Tables in stores that have only one key space: the keys of a table begin with a byte of their
+//! own, as in SurrealDB and MyRocks. The store keeps the byte of each table under a key that begins
+//! with 0.
 
 use katydid_workload::{Result, StoreError};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The bytes that are known, by the names of their tables.
+/// The known bytes by table name.
 #[derive(Debug, Default)]
 pub struct Prefixes(Mutex<HashMap<String, u8>>);
 
-/// Storage of keys with prefixes.
+/// Storage of the entries that name the tables' bytes.
 pub trait Kept {
-    /// The value of this key.
+    /// Reads the value of a key.
     fn read(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// Keeps it.
+    /// Stores a value.
     fn write(&self, key: &[u8], value: &[u8]) -> Result<()>;
 }
 
-/// The key under which the number of tables is kept; no table has an empty name.
+/// The key of the number of tables. It cannot be a table's key, because no table has an empty name.
 const MANY: &[u8] = &[0];
 
 impl Prefixes {
-    /// The byte of a table, which is made if it is not there. One thread at a time does so, since
-    /// `kept` is under the lock.
+    /// The byte of a table. Allocates a byte for a new table; only one thread does so at a time,
+    /// because the lock is held.
     pub fn of(&self, name: &str, kept: &impl Kept) -> Result<u8> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prefix) = known.get(name) {
@@ -47,7 +47,7 @@ impl Prefixes {
     }
 }
 
-/// A key with its table's byte before it.
+/// A key with its table's byte in front.
 pub fn full(prefix: u8, key: &[u8]) -> Vec<u8> {
     let mut full = Vec::with_capacity(key.len() + 1);
     full.push(prefix);
@@ -55,7 +55,7 @@ pub fn full(prefix: u8, key: &[u8]) -> Vec<u8> {
     full
 }
 
-/// End of the keys before `to`, or of the table's keys.
+/// End of a range: `to` with the table's byte, or the end of the table's keys.
 pub fn end(prefix: u8, to: Option<&[u8]>) -> Vec<u8> {
     to.map_or_else(|| vec![prefix + 1], |to| full(prefix, to))
 }

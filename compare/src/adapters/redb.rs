@@ -1,11 +1,11 @@
 //! redb: a copy-on-write B-tree.
 //!
-//! Durable: `Durability::Immediate`, the default: each commit writes the pages and a commit slot
-//! and ends in one `fdatasync` (one-phase commit with checksums, also the default). Unsafe:
-//! `Durability::None`, which keeps a commit in memory until a durable one follows.
+//! Durable: `Durability::Immediate`, the default. Each commit writes the pages and a commit slot
+//! and ends with one `fdatasync` (one-phase commit with checksums, also the default). Unsafe:
+//! `Durability::None`, which keeps a commit in memory until a durable commit follows.
 //!
-//! One transaction writes at a time, so they are serializable; the others wait in their beginning.
-//! Readers have a snapshot.
+//! One transaction writes at a time, so transactions are serializable; other writers wait in
+//! `begin`. Readers have a snapshot.
 
 use super::{Options, Rival, bounds, exists, failed, read_only};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, Transaction};
@@ -17,7 +17,7 @@ use std::path::Path;
 
 type Bytes = &'static [u8];
 
-/// The file in a store's folder.
+/// Name of the file in a store's folder.
 const FILE: &str = "redb";
 
 fn definition(name: &str) -> TableDefinition<'_, Bytes, Bytes> {
@@ -38,7 +38,7 @@ impl Redb {
         Ok(Redb { database, durability })
     }
 
-    /// Makes the tables that are not there. A reader finds them afterwards.
+    /// Creates missing tables, so that readers find them.
     fn make(&self, tables: &[&str]) -> Result<()> {
         let read = self.database.begin_read().map_err(failed)?;
         let mut missing = false;
@@ -79,7 +79,7 @@ impl Store for Redb {
 
 impl Rival for Redb {
     fn close(self) -> Result<()> {
-        // What was committed without durability becomes durable with this.
+        // This commit makes earlier commits without durability durable.
         self.database.begin_write().map_err(failed)?.commit().map_err(failed)?;
         self.database.close().map_err(failed)
     }
@@ -125,7 +125,7 @@ impl Client for RedbClient<'_> {
 }
 
 enum View {
-    /// With the tables that it has looked into.
+    /// A reading transaction, with the tables that it has opened.
     Read(ReadTransaction, Vec<Option<ReadOnlyTable<Bytes, Bytes>>>),
     Write(Box<WriteTransaction>),
 }
@@ -137,8 +137,8 @@ pub struct RedbTransaction<'c> {
 }
 
 impl RedbTransaction<'_> {
-    /// Lets `work` read the table. A table that is written to is opened for each call: it borrows
-    /// the transaction.
+    /// Passes the table to `work` for reading. A writing transaction opens the table for each call,
+    /// because an open table borrows the transaction.
     fn read<T>(&mut self, work: impl FnOnce(&dyn Readable) -> Result<T>) -> Result<T> {
         let name = definition(&self.tables[self.table]);
         match &mut self.view {
@@ -167,7 +167,7 @@ impl RedbTransaction<'_> {
     }
 }
 
-/// Either kind of table, as readers see it.
+/// The reads that both kinds of tables support.
 trait Readable {
     fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
     fn walk(&self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize>;

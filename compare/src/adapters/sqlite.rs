@@ -1,12 +1,12 @@
-//! SQLite, compiled in: a B-tree with a write-ahead log.
+//! SQLite, compiled into the program: a B-tree with a write-ahead log.
 //!
-//! Durable: `journal_mode=WAL` and `synchronous=FULL`, one `fdatasync` of the log for each commit,
-//! and syncs of both files for each checkpoint. Unsafe: `synchronous=OFF`.
+//! Durable: `journal_mode=WAL` and `synchronous=FULL`. Each commit makes one `fdatasync` of the
+//! log, and each checkpoint syncs both files. Unsafe: `synchronous=OFF`.
 //!
-//! Each client has a connection. One transaction writes at a time, so they are serializable; the
-//! others wait for a lock of this adapter in their beginning, since SQLite itself lets them sleep
-//! and try again. Readers have a snapshot. The cache is shared out among the connections. Pages
-//! have 8 KiB, as Katydid's: rows of 1 KiB need no overflow pages so.
+//! Each client has a connection. One transaction writes at a time, so transactions are
+//! serializable. Other writers wait in `begin` for a lock of this adapter, because SQLite itself
+//! makes them sleep and try again. Readers have a snapshot. The cache is divided among the
+//! connections. Pages have 8 KiB, as in Katydid, so rows of 1 KiB need no overflow pages.
 
 use super::{Options, Rival, exists, failed, read_only};
 use katydid_workload::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
@@ -15,20 +15,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The file in a store's folder.
+/// Name of the file in a store's folder.
 const FILE: &str = "sqlite";
 
-/// The least cache of a connection: SQLite's default.
+/// Minimum cache of a connection: SQLite's default.
 const CACHE_KIB_MIN: u64 = 2000;
 
-/// Statements that a connection keeps compiled: more than a workload has.
+/// Maximum number of statements that a connection keeps compiled, more than a workload has.
 const STATEMENTS: usize = 256;
 
 pub struct Sqlite {
     path: PathBuf,
     durable: bool,
     cache_kib: u64,
-    /// Held by the transaction that writes, from its beginning to its end.
+    /// Held by the writing transaction, from its beginning to its end.
     writer: Mutex<()>,
 }
 
@@ -46,7 +46,7 @@ impl Sqlite {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags).map_err(wrong)?;
-        // A checkpoint may be in the way for a moment, whichever connection holds the writers'
+        // A checkpoint may block a connection for a moment, whichever connection holds the writers'
         // lock.
         connection.busy_timeout(Duration::from_secs(10)).map_err(wrong)?;
         let synchronous = if self.durable { "FULL" } else { "OFF" };
@@ -95,20 +95,20 @@ impl Store for Sqlite {
 }
 
 impl Rival for Sqlite {
-    /// Connections are closed by their clients, the last one takes a checkpoint.
+    /// Clients close their connections. SQLite makes a checkpoint when the last one is closed.
     fn close(self) -> Result<()> {
         Ok(())
     }
 }
 
-/// The statements about one table; a connection finds them compiled under their text.
+/// Texts of the statements about one table. A connection finds the compiled statement by its text.
 struct Statements {
     get: String,
     put: String,
     insert: String,
     delete: String,
     range: String,
-    /// Statement of a range that ends before another key.
+    /// Statement of a range with an exclusive end.
     range_to: String,
 }
 
@@ -174,8 +174,8 @@ pub struct SqliteTransaction<'c> {
     connection: &'c Connection,
     table: &'c Statements,
     tables: &'c [Statements],
-    /// True if it is to be rolled back when it is dropped, which happens before the writers' lock
-    /// is released.
+    /// True if the transaction must be rolled back when it is dropped. The rollback comes before
+    /// the writers' lock is released.
     open: bool,
     writer: Option<MutexGuard<'c, ()>>,
 }
@@ -190,7 +190,7 @@ impl SqliteTransaction<'_> {
         work(&mut statement).map_err(wrong)
     }
 
-    /// Rows that a statement changed.
+    /// Runs a statement and returns the number of rows that it changed.
     fn change(&self, statement: &str, values: impl rusqlite::Params) -> Result<usize> {
         if self.writer.is_none() {
             return Err(read_only());
@@ -202,8 +202,8 @@ impl SqliteTransaction<'_> {
 impl Drop for SqliteTransaction<'_> {
     fn drop(&mut self) {
         if self.open {
-            // What cannot be rolled back here is so when the connection is closed, and the next
-            // beginning on it fails.
+            // If the rollback fails, closing the connection rolls back, and the next `begin` on the
+            // connection fails.
             self.connection.execute_batch("ROLLBACK").ok();
         }
     }

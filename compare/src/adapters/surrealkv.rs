@@ -1,15 +1,15 @@
-//! SurrealKV: an LSM tree whose commits go through a pipeline and are awaited.
+//! SurrealKV: an LSM tree whose commits pass through a pipeline and are futures.
 //!
-//! Durable: `Durability::Immediate`, one `fdatasync` of the write-ahead log for all commits that
-//! came together, into zeros written ahead (`with_wal_preallocation`, which is not the default but
-//! faster). Unsafe: `Durability::Eventual`, no sync at all.
+//! Durable: `Durability::Immediate`, one `fdatasync` of the write-ahead log for all commits of a
+//! batch, into a log that was filled with zeros (`with_wal_preallocation`, which is not the default
+//! but is faster). Unsafe: `Durability::Eventual`, no sync.
 //!
-//! Transactions read a snapshot; a commit is refused if another one has written, since this one
-//! began, what it writes or has read for update. So it is snapshot isolation, and stronger where
-//! asked. Tables are prefixes of keys.
+//! Transactions read a snapshot. A commit is refused if another transaction has, since this
+//! transaction began, written a key that this one writes or has read for update. This is snapshot
+//! isolation, and stronger for reads for update. Tables are prefixes of keys.
 //!
-//! Its commits are futures. A blocking client drives its own; with callbacks each commit is a task
-//! of a runtime with two threads.
+//! A blocking client drives the future of its commit; with callbacks each commit is a task of a
+//! runtime with two threads.
 
 use super::prefixes::{Kept, Prefixes, end, full};
 use super::{Options, Rival, exists, failed};
@@ -92,8 +92,8 @@ impl Rival for SurrealKv {
     }
 }
 
-/// Commits under way. Raised by the client, lowered by the task after its callback has run; the
-/// client waits for less.
+/// Number of commits in flight. The client raises it; the task lowers it after its callback has
+/// run; the client waits until it is small enough.
 #[derive(Default)]
 struct Pending {
     many: Mutex<usize>,
@@ -139,7 +139,7 @@ impl Client for SurrealClient<'_> {
         })
     }
 
-    /// The callbacks run in the runtime's threads.
+    /// Returns 0, because the runtime's threads run the callbacks.
     fn poll(&mut self) -> usize {
         0
     }
@@ -192,8 +192,8 @@ impl Transaction for SurrealTransaction<'_> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        // That another one inserts it meanwhile is found by the commit: this one writes the key
-        // too.
+        // If another transaction inserts the key meanwhile, the commit finds the conflict, because
+        // this transaction writes the key as well.
         let long = self.full(key);
         if self.transaction.get(&long).map_err(wrong)?.is_some() {
             return Err(exists(key));

@@ -1,4 +1,4 @@
-//! One suite for every store of this build: the properties that the workloads rely on.
+//! Tests of the properties that the workloads need, run on every store of this build.
 
 use super::{ALL, Commits, Options, Rival, Visit, with};
 use crate::stores::load;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Lets `visit` work on each store of this build, in a folder of its own, and then `after` on the
-/// store opened again.
+/// Runs `visit` on each store of this build, in a folder of its own, and then `after` on the store
+/// when it is opened again.
 fn every<V: Visit + Clone, A: Visit>(commits: &[Commits], visit: V, after: impl Fn(V::Output) -> A) {
     for known in ALL.into_iter().filter(|known| known.built) {
         for commits in commits {
@@ -30,14 +30,14 @@ fn every<V: Visit + Clone, A: Visit>(commits: &[Commits], visit: V, after: impl 
 }
 
 const BOTH: [Commits; 2] = [Commits::Durable, Commits::Unsafe];
-/// Those that must be found when a store is opened again.
+/// Durability after which a reopened store must have all commits.
 const DURABLE: [Commits; 1] = [Commits::Durable];
 
 fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(StoreError::Inconsistent(what())) }
 }
 
-/// All that a table holds, read with this intent.
+/// Contents of all tables, read with this intent.
 fn contents<S: Store>(store: &S, tables: &[&str], intent: Intent) -> Result<Vec<Model>> {
     let mut client = store.client(tables)?;
     let mut transaction = client.begin(intent)?;
@@ -56,7 +56,7 @@ fn contents<S: Store>(store: &S, tables: &[&str], intent: Intent) -> Result<Vec<
 
 const TABLES: [&str; 2] = ["one", "two"];
 
-/// Random transactions beside a model, some of them dropped.
+/// Runs random transactions on the store and on a model; some transactions are dropped.
 #[derive(Clone)]
 struct LikeAModel {
     seed: u64,
@@ -70,7 +70,7 @@ impl LikeAModel {
         key
     }
 
-    /// One call on the store and on the model.
+    /// Makes one call on the store and on the model.
     fn step<T: Transaction>(rng: &mut Rng, transaction: &mut T, models: &mut [Model]) -> Result<()> {
         let table = rng.usize(..models.len());
         let (transaction, model) = (transaction.on(table), &mut models[table]);
@@ -144,7 +144,7 @@ impl Visit for LikeAModel {
     }
 }
 
-/// The store holds this.
+/// Checks that the store contains exactly these models.
 struct Holds(Vec<Model>);
 
 impl Visit for Holds {
@@ -163,7 +163,7 @@ fn behaves_as_a_model_and_is_found_again() {
     every(&DURABLE, LikeAModel { seed }, Holds);
 }
 
-/// Nothing is left to be looked at.
+/// A visit that does nothing.
 struct Nothing;
 
 impl Visit for Nothing {
@@ -174,7 +174,7 @@ impl Visit for Nothing {
     }
 }
 
-/// Threads that count up one value; a conflict is met by another try.
+/// Threads that increment one counter. A conflict is tried again.
 #[derive(Clone)]
 struct Counting;
 
@@ -223,7 +223,7 @@ fn no_increment_is_lost() {
     every(&BOTH, Counting, |()| Nothing);
 }
 
-/// Commits with callbacks, each of which runs once, before the client has waited for it.
+/// Commits with callbacks. Each callback must run once, before the client's wait returns.
 #[derive(Clone)]
 struct Callbacks;
 
@@ -258,7 +258,7 @@ fn every_callback_runs_and_what_it_told_is_found_again() {
     every(&DURABLE, Callbacks, Holds);
 }
 
-/// A bank with more clients than branches, whose sums must be the same.
+/// A bank with more clients than branches, whose sums must agree.
 #[derive(Clone)]
 struct Bank;
 

@@ -1,6 +1,7 @@
 //! Measures durable appends of several logs, in turn within each round, in one folder.
 //!
-//! Every append is durable before the same thread makes the next; no record is lost to a warm-up.
+//! Every append is durable before its thread makes the next append. Nothing is excluded as a
+//! warm-up.
 
 mod rivals;
 
@@ -22,13 +23,13 @@ Usage: katydid-compare logs [--dir DIR] [--threads LIST] [--logs NAMES] [--paylo
 
   --dir DIR        Folder to work in; must be new or empty [default: katydid-compare]
   --threads LIST   Numbers of threads [default: 1,2,8,32,64,128]
-  --logs NAMES     Of katydid-wal, raft-engine, raft-engine-prefilled, okaywal, okaywal-large [default: all]
+  --logs NAMES     Logs to measure, of katydid-wal, raft-engine, raft-engine-prefilled, okaywal, okaywal-large [default: all]
   --payload BYTES  Bytes of a record without the log's own header [default: 120]
-  --seconds S      Of each run [default: 0.6]
-  --rounds N       Runs of each [default: 3]
+  --seconds S      Seconds of each run [default: 0.6]
+  --rounds N       Runs of each log [default: 3]
 
-A row has the median round's rate, the slowest and the fastest, how many times as
-fast katydid-wal was (the median of each round's ratio), and the latencies of all rounds.";
+A row has the rates of the median, the slowest and the fastest round, how many times as fast as
+the row's log katydid-wal was (the median of all rounds' ratios), and the latencies of all rounds.";
 
 struct Settings {
     dir: PathBuf,
@@ -69,11 +70,11 @@ fn settings(arguments: Vec<String>) -> Result<Option<Settings>> {
 /// One run of one log.
 struct Run {
     per_second: f64,
-    /// Nanoseconds of each append.
+    /// Duration of each append in nanoseconds.
     times: Vec<u64>,
 }
 
-/// A log at a number of threads, and its rounds.
+/// A log with a number of threads, and its rounds.
 struct Row {
     log: &'static str,
     threads: usize,
@@ -85,7 +86,7 @@ impl Row {
         self.rounds.iter().map(|run| run.per_second).collect()
     }
 
-    /// Microseconds.
+    /// Quantile of all append times, in microseconds.
     fn at(&self, quantile: f64) -> f64 {
         let mut all: Vec<u64> = self.rounds.iter().flat_map(|run| run.times.iter().copied()).collect();
         all.sort_unstable();

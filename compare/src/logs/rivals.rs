@@ -1,4 +1,4 @@
-//! The logs, each behind the same two traits and used as its documentation says.
+//! The logs, all behind the same two traits. Each is used as its documentation says.
 
 use crate::Result;
 use okaywal::{Configuration, Entry, EntryId, LogManager, SegmentReader, WriteAheadLog};
@@ -13,23 +13,23 @@ use std::time::{Duration, Instant};
 pub trait Log: Sync {
     /// The appender of one thread.
     fn appender(&self, thread: usize) -> Result<Box<dyn Appender + '_>>;
-    /// Work that a log's user does beside, every few milliseconds: mostly, dropping what is not
-    /// needed any more.
+    /// Work that a user of the log does every few milliseconds: mostly, dropping records that are
+    /// not needed any more.
     fn housekeeping(&self) {}
     fn close(self: Box<Self>) -> Result<()>;
 }
 
-/// One thread's part.
+/// One thread's appender.
 pub trait Appender: Send {
-    /// Appends a record; durable when it returns.
+    /// Appends a record. It is durable when the call returns.
     fn append(&mut self, payload: &[u8]) -> Result<()>;
 }
 
-/// All that can be measured; the first is what the others are compared with.
+/// All logs. The first is compared with each of the others.
 pub const NAMES: [&str; 5] =
     ["katydid-wal", "raft-engine", "raft-engine-prefilled", "okaywal", "okaywal-large"];
 
-/// The name, if there is such a log.
+/// The name, if there is a log with this name.
 pub fn known(name: &str) -> Result<&'static str> {
     let found = NAMES.into_iter().find(|known| *known == name);
     found.ok_or_else(|| format!("no log {name:?}; there are {}", NAMES.join(", ")).into())
@@ -40,8 +40,8 @@ pub fn open(name: &str, place: &Path) -> Result<Box<dyn Log>> {
     Ok(match name {
         "katydid-wal" => Box::new(Katydid::open(place)?),
         "raft-engine" => Box::new(RaftEngine::open(place, Config::default())?),
-        // Files written ahead, as the log's own users have them after some hours: a durable write
-        // is cheaper then.
+        // Files that are written ahead, as users of this log have them after some hours. A durable
+        // write into such a file is cheaper.
         "raft-engine-prefilled" => {
             let limit = ReadableSize::mb(512);
             let config =
@@ -49,7 +49,7 @@ pub fn open(name: &str, place: &Path) -> Result<Box<dyn Log>> {
             Box::new(RaftEngine::open(place, config)?)
         }
         "okaywal" => Box::new(Okay(Configuration::default_for(place).open(Forget)?)),
-        // Fewer and larger files than by default, as katydid-wal and raft-engine have them.
+        // Fewer and larger files than by default, as in katydid-wal and raft-engine.
         _ => {
             let config = Configuration::default_for(place);
             let config = config.preallocate_bytes(64 << 20).checkpoint_after_bytes(48 << 20);
@@ -63,7 +63,7 @@ struct Katydid(katydid_wal::Log);
 impl Katydid {
     fn open(place: &Path) -> Result<Katydid> {
         let log = katydid_wal::Log::open(place, katydid_wal::Options::default())?;
-        // Its segments are prepared by a thread.
+        // A background thread prepares the segments.
         let (mut before, mut still) = (0, 0);
         while still < 20 {
             still = if log.space().prepared > before { 0 } else { still + 1 };
@@ -81,7 +81,7 @@ impl Log for Katydid {
 
     fn housekeeping(&self) {
         if self.0.space().live > 64 << 20 {
-            // What was refused is tried again in some milliseconds.
+            // A refused trim is tried again some milliseconds later.
             self.0.first().trim(self.0.first().durable()).ok();
         }
     }
@@ -104,7 +104,7 @@ impl Appender for KatydidAppender {
     }
 }
 
-/// A raft group for each thread.
+/// One raft group for each thread.
 struct RaftEngine(Engine);
 
 impl RaftEngine {
@@ -124,7 +124,7 @@ impl Log for RaftEngine {
     }
 
     fn housekeeping(&self) {
-        // It removes files only above a threshold that short runs do not reach.
+        // raft-engine removes files only above a threshold that short runs do not reach.
         self.0.purge_expired_files().ok();
     }
 
@@ -134,7 +134,7 @@ impl Log for RaftEngine {
     }
 }
 
-/// An entry is bytes of which the first eight are its index.
+/// An entry consists of bytes; the first eight are its index.
 struct Indexed;
 
 impl MessageExt for Indexed {
@@ -152,7 +152,7 @@ struct RaftAppender<'l> {
     batch: LogBatch,
 }
 
-/// Entries of a group that are kept.
+/// Number of entries that each group retains.
 const KEPT: u64 = 1024;
 
 impl Appender for RaftAppender<'_> {
@@ -193,7 +193,7 @@ impl Appender for OkayAppender<'_> {
     }
 }
 
-/// Nothing is needed again.
+/// A manager that needs no entry again.
 #[derive(Debug)]
 struct Forget;
 
@@ -212,9 +212,9 @@ impl LogManager for Forget {
     }
 }
 
-/// The median of durable writes of 4 KiB to a file of zeros, one after the other, in microseconds:
-/// no log's append can be quicker on this device but by going past the page cache, which
-/// `katydid-wal` does and this does not.
+/// Median time in microseconds of durable writes of 4 KiB to a file of zeros, one after the other.
+/// On this device no append can be faster, unless the log bypasses the page cache, as `katydid-wal`
+/// does.
 #[expect(clippy::disallowed_methods, reason = "this is the device as any program has it")]
 pub fn raw_write_us(dir: &Path, time: Duration) -> Result<f64> {
     const BLOCKS: usize = 1024;

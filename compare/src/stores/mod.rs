@@ -1,9 +1,9 @@
 //! Measures transactions of Katydid and of other stores, in turn within each round, in one folder.
 //!
-//! 1. Every run has a store of its own, loaded anew; what it holds is checked afterwards, and what
-//!    does not add up is a failure.
-//! 2. A store that fails is named and left out of further rounds, the others go on; the program
-//!    then fails.
+//! 1. Every run loads a store of its own. Its contents are checked afterwards, and a wrong sum is a
+//!    failure.
+//! 2. A store that fails is named and left out of further rounds; the runs of other stores
+//!    continue. At the end the program fails.
 
 mod report;
 mod settings;
@@ -28,12 +28,12 @@ pub struct Run {
     pub transactions: u64,
     pub conflicts: u64,
     pub latencies: Latencies,
-    /// Durable writes of the store's log, if it counts them.
+    /// Number of durable writes of the store's log, if the store counts them.
     pub syncs: Option<u64>,
     pub version: String,
 }
 
-/// A store in one case, and its rounds.
+/// A store in one case, with its rounds.
 pub struct Row {
     pub store: Known,
     pub case: Case,
@@ -42,7 +42,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Transactions a second in each round.
+    /// Transactions per second of each round.
     pub fn rates(&self) -> Vec<f64> {
         self.rounds.iter().map(|run| run.per_second).collect()
     }
@@ -57,7 +57,7 @@ impl Row {
         times_as_much(&self.rates(), &other.rates())
     }
 
-    /// Latencies of all rounds.
+    /// Latencies of all rounds together.
     pub fn latencies(&self) -> Latencies {
         let mut all = Latencies::default();
         self.rounds.iter().for_each(|run| all.add(&run.latencies));
@@ -72,21 +72,21 @@ impl Row {
         self.rounds.iter().map(|run| run.conflicts).sum()
     }
 
-    /// Durable writes of all rounds, if the store counts them.
+    /// Number of durable writes in all rounds, if the store counts them.
     pub fn syncs(&self) -> Option<u64> {
         self.rounds.iter().map(|run| run.syncs).sum()
     }
 }
 
-/// All that was measured.
+/// Results of all runs.
 pub struct Measured {
     pub rows: Vec<Row>,
-    /// The raw durable write of 4 KiB, in microseconds, of the middle round.
+    /// Time of a raw durable write of 4 KiB in the median round, in microseconds.
     pub raw_us: f64,
 }
 
 impl Measured {
-    /// Stores that failed, each with its case and its error.
+    /// The stores that failed, each with its case and error.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         self.rows
             .iter()
@@ -105,7 +105,7 @@ pub fn main(arguments: Vec<String>) -> Result<()> {
     }
 }
 
-/// Measures, prints the table, writes the files.
+/// Measures, prints the table and writes the files.
 pub fn measure_and_tell(settings: &Settings) -> Result<Measured> {
     let measured = flags::in_new_folder(&settings.dir, || measure(settings))?;
     report::print(settings, &measured);
@@ -165,7 +165,7 @@ fn one(row: &Row, settings: &Settings, round: usize) -> Result<Run> {
     Ok(run?)
 }
 
-/// The store called so, if this build has it.
+/// The store called `name`, if this build contains it.
 fn known(name: &str) -> Result<Known> {
     match ALL.into_iter().find(|known| known.name == name) {
         Some(known) if known.built => Ok(known),

@@ -1,4 +1,5 @@
-//! Results as a table, as CSV and as JSON. Pure, but for the look at the machine.
+//! Results as a table, as CSV and as JSON. All functions are pure, except the one that describes
+//! the machine.
 
 use super::settings::Settings;
 use super::{Measured, Row};
@@ -7,7 +8,7 @@ use crate::statistics::{extremes, median};
 use katydid_workload::measure::Summary;
 use serde_json::{Value, json};
 
-/// Ratio to the first row of the same case.
+/// Ratio to the first row of the case.
 fn ratio(row: &Row, rows: &[Row]) -> Option<f64> {
     let first = rows.iter().find(|other| other.case == row.case)?;
     let comparable = !row.rounds.is_empty() && !first.rounds.is_empty();
@@ -138,7 +139,7 @@ fn summary(summary: Summary) -> Value {
     })
 }
 
-/// The version of the JSON object. Raised when a field goes away or means something else.
+/// Version of the JSON object. It grows when a field is removed or changes its meaning.
 const SCHEMA: u32 = 1;
 
 pub fn json(settings: &Settings, measured: &Measured) -> String {
@@ -149,7 +150,7 @@ pub fn json(settings: &Settings, measured: &Measured) -> String {
         "dirty": option_env!("KATYDID_DIRTY").map(|dirty| dirty == "true"),
         "rustc": option_env!("KATYDID_RUSTC"),
         "profile": option_env!("KATYDID_PROFILE"),
-        // Each round has its own: its number.
+        // The seed of a round is the number of the round.
         "seed": "round",
         "workload": settings.work.to_string(),
         "commits": commits(settings),
@@ -186,8 +187,8 @@ fn json_row(row: &Row, rows: &[Row]) -> Value {
     })
 }
 
-/// The machine's description that a figure needs to be understood; empty where the system does not
-/// tell.
+/// Description of the machine, without which a figure means little. Empty if the system does not
+/// provide one.
 fn machine() -> Value {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

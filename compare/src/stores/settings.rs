@@ -19,30 +19,30 @@ Usage: katydid-compare stores [FLAGS]
                    tpcb: transfers between accounts, see --branches
                    tpcc: orders, payments and deliveries, see --warehouses
                    tatp, tatp-update-location: a register of subscribers, see --subscribers
-                   sysbench-read-write, sysbench-write-only, sysbench-update-index: its OLTP scripts, see --records
+                   sysbench-read-write, sysbench-write-only, sysbench-update-index: sysbench's OLTP scripts, see --records
                    [default: insert]
-  --stores NAMES   Of katydid, katydid-memory, surrealkv, rocksdb, rocksdb-optimistic, fjall, fjall-optimistic, lmdb, redb,
+  --stores NAMES   Stores to measure, of katydid, katydid-memory, surrealkv, rocksdb, rocksdb-optimistic, fjall, fjall-optimistic, lmdb, redb,
                    sqlite, wiredtiger [default: all of this build]
-  --threads LIST   Numbers of threads that block in each commit; none for none [default: 1,8,32,64]
-  --callbacks LIST Threads with many commits in flight each, as 2x256, of the stores that can [default: none]
-  --seconds S      Of each run, loading apart [default: 1]
-  --rounds N       Runs of each [default: 3]
+  --threads LIST   Numbers of threads that block in each commit; `none` for no such rows [default: 1,8,32,64]
+  --callbacks LIST Threads with many commits in flight each, such as 2x256, for stores with callbacks [default: none]
+  --seconds S      Seconds of each run, without loading [default: 1]
+  --rounds N       Runs of each store in each case [default: 3]
   --records N      Records that YCSB loads, or rows of sysbench's table [default: 50000]
   --branches N     Branches of the bank, with 1,000 accounts each [default: 64]
   --warehouses N   Warehouses of TPC-C, with a tenth of its items and customers [default: 4]
   --subscribers N  Subscribers of TATP [default: 20000]
-  --cache MIB      Pages or blocks that a store may keep in memory [default: 256]
+  --cache MIB      Memory for a store's pages or blocks, in MiB [default: 256]
   --dir DIR        Folder to work in, on the disk to measure; must be new or empty [default: katydid-compare]
-  --unsafe         Acknowledge commits that are not durable, in each store's fastest way
+  --unsafe         Acknowledge commits before they are durable, in each store's fastest mode
   --csv FILE       Write a line for each round of each row
-  --json FILE      Write everything
+  --json FILE      Write all results
 
-Every store is opened and loaded anew for each run. A row has the median round's rate, the slowest and the fastest, how
-many times as fast the first store of the row's threads was (the median of each round's ratio), the latencies of all rounds
-in microseconds, of writing transactions and of those that only read, each from its beginning until it was acknowledged;
-transactions for each durable write of the log, where the store counts them; and conflicts for 1,000 transactions.";
+Every store is opened and loaded anew for each run. A row has the rates of the median, the slowest and the fastest round;
+how many times as fast as the row's store the first store was with the same threads (the median of all rounds' ratios);
+the latencies of all rounds in microseconds, from beginning to acknowledgement, of writing and of read-only transactions;
+transactions for each durable write of the log, if the store counts them; and conflicts for 1,000 transactions.";
 
-/// Number of threads, and of each one's transactions in flight.
+/// Number of threads, and the number of each thread's transactions in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
     pub threads: usize,
@@ -97,7 +97,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// `None` if help was asked for.
+    /// `None` if the arguments ask for help.
     pub fn read(arguments: Vec<String>) -> Result<Option<Settings>> {
         let Some(pairs) = flags::pairs(arguments)? else { return Ok(None) };
         let mut settings = Settings::default();

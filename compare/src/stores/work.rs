@@ -1,9 +1,9 @@
-//! The workloads: what is loaded, what is measured, what must be so afterwards.
+//! The workloads: loading, measuring and checking.
 //!
-//! 1. Loading is not measured: one thread, many records in a transaction, as durable as the run.
-//! 2. Between loading and measuring every store has the same time for what it prepares in the
-//!    background.
-//! 3. After a run the store holds what was acknowledged, and nothing else.
+//! 1. Loading is not measured. One thread loads many records in a transaction, with the durability
+//!    of the run.
+//! 2. Between loading and measuring every store has the same time for its background work.
+//! 3. After a run the store contains exactly the acknowledged changes.
 
 use super::Run;
 use super::settings::{Case, Settings};
@@ -26,24 +26,24 @@ use std::time::Duration;
 /// Time between loading and measuring a store.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// Number of times that a transaction that conflicts is run again: not to be reached.
+/// Maximum number of times that a transaction that conflicts is run again: never reached.
 const RETRIES: u32 = 1_000_000;
 
-/// Planned records in a transaction that loads.
+/// Planned records in a transaction of the load phase.
 const BATCH: usize = 100;
 
-/// Accounts of a branch: 100,000 in TPC-B.
+/// Accounts of a branch; TPC-B has 100,000.
 const ACCOUNTS_OF_BRANCH: u64 = 1000;
 
-/// Items, and customers of a district: 100,000 and 3,000 in TPC-C.
+/// Items, and customers of a district; TPC-C has 100,000 and 3,000.
 const ITEMS: u32 = 10_000;
 const CUSTOMERS_OF_DISTRICT: u32 = 300;
 
-/// Requests a second that are assumed where their number decides how zipfian keys are spread over
-/// records to come.
+/// Requests per second that are assumed when the expected number of requests decides how zipfian
+/// keys are spread over future records.
 const ASSUMED_RATE: f64 = 50_000.0;
 
-/// Seed of subscribers, rows and the company.
+/// Seed of the loaded rows of TATP, sysbench and TPC-C.
 const SEED: u64 = 1;
 
 /// TATP's mixes.
@@ -57,7 +57,7 @@ const SYSBENCH: [(&str, Script); 3] = [
     ("sysbench-update-index", Script::UpdateIndex),
 ];
 
-/// YCSB's workloads, by their letters.
+/// YCSB's workloads by their letters.
 const YCSB: [(&str, &str); 6] = [
     ("ycsb-a", include_str!("../../../workloads/ycsb/workloada")),
     ("ycsb-b", include_str!("../../../workloads/ycsb/workloadb")),
@@ -71,7 +71,7 @@ const YCSB: [(&str, &str); 6] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     Insert,
-    /// The name and the properties.
+    /// A YCSB workload: its name and its properties.
     Ycsb(&'static str, &'static str),
     Tpcb,
     Tpcc,
@@ -79,7 +79,7 @@ pub enum Work {
     Sysbench(&'static str, Script),
 }
 
-/// Entry of this name in a list.
+/// Entry of this name in a list, if there is one.
 fn named<T: Copy>(list: &[(&'static str, T)], name: &str) -> Option<(&'static str, T)> {
     list.iter().find(|(known, _)| *known == name).copied()
 }
@@ -114,7 +114,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// One run of the workload on one store.
+/// One run of a workload on one store.
 pub struct StoreRun<'a> {
     pub settings: &'a Settings,
     pub case: Case,
@@ -147,7 +147,7 @@ impl Visit for StoreRun<'_> {
 impl StoreRun<'_> {
     fn inserts<S: Store>(&self, store: &S) -> Result<Outcome> {
         const TABLE: [&str; 1] = ["inserts"];
-        // Made here and not by all clients at once.
+        // The table is created here, so that not all clients create it at once.
         drop(store.client(&TABLE)?);
         let outcome = self.measure(store, &TABLE, &Inserts::new(20, 100, KeyOrder::Ascending, 0))?;
         check_count(store, TABLE[0], outcome.transactions)?;
@@ -238,7 +238,7 @@ impl StoreRun<'_> {
     }
 }
 
-/// Loads all that a workload has, from one thread: nothing conflicts.
+/// Loads all rows of a workload from one thread, so that nothing conflicts.
 pub fn load<S: Store, W: Workload>(store: &S, tables: &[&str], work: &Arc<W>) -> Result<()> {
     let mut client = store.client(tables)?;
     let mut source = work.source(0, fastrand::Rng::with_seed(1));

@@ -1,4 +1,5 @@
-//! A shop as an HTTP service on axum: an order that was answered with 201 is on the device.
+//! A shop as an HTTP service on axum. When the service answers an order with 201, the order is on
+//! the device.
 //!
 //! Run: `cargo run -p katydid-examples --bin web -- FOLDER [ENGINE [ADDRESS]]`, and then
 //!

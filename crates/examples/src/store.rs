@@ -1,4 +1,4 @@
-//! The rows of the shop and what may be done with them. Each order is one durable transaction.
+//! The rows of the shop and the operations on them. Each order is one durable transaction.
 
 use katydid::typed::{Index, IndexedTable, Json, TypedTable};
 use katydid::{Database, EngineKind, Options, Permits, Prefix, Sequence, Transaction};
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
 
-/// Orders that may wait for the device before further ones are refused.
+/// Maximum number of orders that wait for the device. Further orders are refused.
 const IN_FLIGHT: NonZeroUsize = NonZeroUsize::new(512).unwrap();
-/// Order numbers that are reserved at once.
+/// Number of order numbers that are reserved at once.
 const NUMBERS: NonZeroU64 = NonZeroU64::new(100).unwrap();
 
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ impl Shop {
         })
     }
 
-    /// Runs `body` in a durable transaction, unless too many are in flight.
+    /// Runs `body` in a durable transaction, or returns an error if too many are in flight.
     pub async fn transact<T: Send + 'static>(
         &self,
         body: impl Fn(&Shop, &Transaction) -> Result<T, ShopError> + Send + 'static,
@@ -137,7 +137,7 @@ impl Shop {
         Ok(orders)
     }
 
-    /// Orders, cents and units sold.
+    /// Numbers of orders, cents and units sold.
     pub fn report(&self, txn: &Transaction) -> katydid::Result<(u64, u64, u64)> {
         self.orders.rows().range(txn, ..).try_fold((0, 0, 0), |(orders, cents, units), row| {
             let (_, Json(order)) = row?;

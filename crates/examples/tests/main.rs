@@ -1,4 +1,4 @@
-//! The programs, run as their users run them: as processes, of which some are killed.
+//! Runs the programs as processes, as their users do, and kills some of them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path of text")
 }
 
-/// The output of a program that has to succeed.
+/// The output of a program. A failure of the program fails the test.
 fn run(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output().expect("it runs");
     let told = String::from_utf8_lossy(&output.stderr);
@@ -22,7 +22,7 @@ fn run(program: &str, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A program that answers HTTP, until it is dropped: then it is killed.
+/// A program that answers HTTP. Dropping this value kills the program.
 struct Server {
     process: Child,
     address: String,
@@ -42,7 +42,7 @@ impl Server {
         Server { process, address }
     }
 
-    /// The code and the body of the answer.
+    /// Sends a request and returns the status code and the body of the answer.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut connection = TcpStream::connect(&self.address).expect("it listens");
         write!(
@@ -83,13 +83,13 @@ fn an_order_that_was_answered_is_there_after_the_shop_was_killed() {
             placed
         };
         let shop = Server::shop(&folder, engine);
-        // The same request again is the same order, not another one.
+        // A repeated request returns the same order, and makes no other one.
         assert_eq!(shop.ask("POST", "/orders", order), (201, first.clone()));
         assert_eq!(shop.ask("GET", "/customers/anna/orders", ""), (200, format!("[{first}]")));
         assert_eq!(shop.ask("GET", "/report", ""), (200, "[1,60,2]".to_owned()));
         let left = r#"[{"sku":"apple","price_cents":30,"stock":1}]"#;
         assert_eq!(shop.ask("GET", "/items?prefix=app", ""), (200, left.to_owned()));
-        // Refusals take nothing, not even of the lines before.
+        // A refused order takes no stock, not even for its earlier lines.
         let refused = r#"{"customer":"karl","lines":[{"sku":"pear","qty":1},{"sku":"apple","qty":2}]}"#;
         assert_eq!(shop.ask("POST", "/orders", refused), (409, "only 1 of apple left".to_owned()));
         let unknown = r#"{"customer":"karl","lines":[{"sku":"plum","qty":1}]}"#;
@@ -100,7 +100,7 @@ fn an_order_that_was_answered_is_there_after_the_shop_was_killed() {
     }
 }
 
-/// The numbers of a line such as `ready 0 leased 0 done 7`.
+/// The number after `name` in a line such as `ready 0 leased 0 done 7`.
 fn number(line: &str, name: &str) -> u64 {
     let mut words = line.split_whitespace().skip_while(|word| *word != name);
     words.nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no {name} in {line:?}"))
@@ -119,7 +119,7 @@ fn each_job_is_done_once_and_a_killed_run_loses_none() {
             (300, 300, 0),
             "{line}"
         );
-        // More jobs than are done before the first line of progress.
+        // More jobs than the workers can do before the first line of progress.
         let mut process = Command::new(JOBS)
             .args(["run", path, "--jobs", "100000000", "--workers", "4", "--shards", "2", "--engine", engine])
             .stderr(Stdio::piped())
@@ -143,7 +143,7 @@ fn a_log_that_follows_has_each_event_once() {
     let (log, copy) = (folder.path().join("log"), folder.path().join("copy"));
     let (log, copy) = (text(&log), text(&copy));
     run(EVENTS, &["write", log, "400"]);
-    // What was there before the follower came, and what is written beside it.
+    // The follower copies events from before its start, and events that are written while it runs.
     let first = run(EVENTS, &["replicate", log, copy, "1200"]);
     assert!(first.starts_with("copied 1600;"), "{first}");
     let second = run(EVENTS, &["replicate", log, copy, "400"]);
@@ -152,7 +152,7 @@ fn a_log_that_follows_has_each_event_once() {
     assert!(tail.ends_with("2000 events\n") && tail.contains("something happened"), "{tail}");
 }
 
-/// The value of a line of Prometheus's text format, by all that stands before it.
+/// The value of the line that begins with `name`, in Prometheus's text format.
 fn sample(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
@@ -162,7 +162,7 @@ fn prometheus_reads_commits_and_waits_with_buckets() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Server::open(PROMETHEUS, &[text(&folder.path().join("db")), "127.0.0.1:0"]);
     let is_there = |page: &str, name: &str| sample(page, name).is_some_and(|value| value > 0.0);
-    // Until a transaction has waited for another one.
+    // Scrapes until a transaction has waited for another one.
     let page = loop {
         let (code, page) = server.ask("GET", "/metrics", "");
         assert_eq!(code, 200, "{page}");

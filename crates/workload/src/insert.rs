@@ -1,32 +1,32 @@
-//! Single-insert transactions with keys that never repeat: what a log is made for.
+//! Transactions that insert one key each. Keys never repeat. This is the workload of a log.
 
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
 
-/// The shortest key that can hold a number.
+/// Length in bytes of the shortest key that can hold a number.
 pub const KEY_BYTES_MIN: usize = 8;
 
 /// Order of the keys of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum KeyOrder {
-    /// Ascending; each thread has a range of its own.
+    /// Ascending keys; each thread has a range of its own.
     #[default]
     Ascending,
-    /// Scattered over all keys by a hash without collisions.
+    /// Keys scattered over the key space by a hash without collisions.
     Hashed,
 }
 
-/// Bits of a key's number that count the inserts of one thread in one run, and those that number
-/// the thread; the rest numbers the run.
+/// Bits of a key's number that count the inserts of one thread in one run. `THREAD_BITS` bits
+/// number the thread, and the remaining bits number the run.
 const COUNT_BITS: u32 = 36;
 const THREAD_BITS: u32 = 14;
 
-/// Number of runs on one table that have keys of their own.
+/// Number of runs on one table whose keys differ.
 pub const RUNS_MAX: u64 = 1 << (64 - COUNT_BITS - THREAD_BITS);
 
-/// First number of one thread in one run; no others have its numbers.
+/// First number of one thread in one run. No other thread or run uses this thread's numbers.
 pub(crate) fn first_number(run: u64, thread: usize) -> u64 {
     assert!(thread < 1 << THREAD_BITS && run < RUNS_MAX, "more threads or runs than keys are numbered for");
     run << (COUNT_BITS + THREAD_BITS) | (thread as u64) << COUNT_BITS
@@ -42,9 +42,9 @@ pub struct Inserts {
 }
 
 impl Inserts {
-    /// Inserts of keys and values of the given lengths in bytes; keys have at least
-    /// [`KEY_BYTES_MIN`] of them. `run` must be another one each time the same table is filled, and
-    /// less than [`RUNS_MAX`].
+    /// Inserts of keys and values of the given lengths in bytes. A key has at least
+    /// [`KEY_BYTES_MIN`] bytes. Each run on the same table needs another `run`, which is less than
+    /// [`RUNS_MAX`].
     pub fn new(key_bytes: usize, value_bytes: usize, order: KeyOrder, run: u64) -> Arc<Self> {
         assert!(key_bytes >= KEY_BYTES_MIN && run < RUNS_MAX, "the caller has checked this");
         Arc::new(Inserts { key_bytes, value_bytes, order, run })
@@ -82,8 +82,7 @@ impl Source for InsertSource {
             KeyOrder::Hashed => scatter(self.next),
         };
         write_key(number, self.inserts.key_bytes, &mut self.key);
-        // Each value differs from the one before, so that nothing can tell them apart by accident
-        // of equality.
+        // Each value differs from the value before, so that no test mistakes one for the other.
         let stamp = self.next.to_le_bytes();
         let length = self.value.len().min(stamp.len());
         self.value[..length].copy_from_slice(&stamp[..length]);
@@ -104,8 +103,8 @@ fn scatter(mut number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// The number as a key of exactly `bytes` bytes whose order is that of numbers: decimal digits
-/// where they fit.
+/// Encodes the number as a key of exactly `bytes` bytes. Keys sort like numbers. The key consists
+/// of decimal digits if 20 digits fit.
 fn write_key(number: u64, bytes: usize, out: &mut Vec<u8>) {
     const DIGITS: usize = 20;
     out.clear();

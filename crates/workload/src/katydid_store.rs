@@ -1,18 +1,19 @@
-//! Katydid behind the [`Store`] trait. Each client has a session, whose callbacks run on the
-//! client's own thread.
+//! Katydid behind the [`Store`] trait. Each client has a session whose callbacks run on the
+//! client's thread.
 
 use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use katydid::{Database, Error, Session, Table};
 use std::ops::Bound;
 
-/// A database as a store to run workloads on.
+/// A database on which workloads run.
 #[derive(Debug, Clone)]
 pub struct KatydidStore {
     database: Database,
 }
 
 impl KatydidStore {
-    /// The store over an open database. How durable commits are was chosen when it was opened.
+    /// A store over an open database. The durability of commits was chosen when the database was
+    /// opened.
     pub fn new(database: Database) -> Self {
         KatydidStore { database }
     }
@@ -53,7 +54,7 @@ impl Store for KatydidStore {
     }
 }
 
-/// One thread's access to some tables of a [`KatydidStore`].
+/// One thread's access to tables of a [`KatydidStore`].
 #[derive(Debug)]
 pub struct KatydidClient {
     database: Database,

@@ -1,9 +1,10 @@
 //! Workloads, and a driver that runs them on anything behind the [`Store`] trait.
 //!
 //! A workload ([`ycsb`], [`tpcb`], [`tpcc`], [`tatp`], [`sysbench`], [`tuples`], [`insert`]) plans
-//! requests; the driver ([`drive::drive`]) runs them from several threads, blocking in each commit
-//! or with many in flight, and measures reads and durable commits apart. Katydid itself stands
-//! behind the trait as [`KatydidStore`]; other stores can be put there too.
+//! requests. The driver ([`drive::drive`]) runs them from several threads, which block in each
+//! commit or have several commits in flight. It measures reads and durable commits separately.
+//! [`KatydidStore`] implements the trait for Katydid; other stores can implement the trait in their
+//! own crates.
 #![forbid(unsafe_code)]
 
 pub mod drive;
@@ -27,7 +28,7 @@ mod memory_store;
 pub use katydid_store::{KatydidClient, KatydidStore, KatydidTransaction};
 pub use store::{Client, Counters, Intent, Keys, Result, Store, StoreError, Transaction};
 
-/// The examples of the front page, compiled.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct FrontPage;

@@ -1,10 +1,11 @@
-//! Latencies of one thread or of all: HdrHistograms of nanoseconds, reads and durable commits
-//! apart.
+//! Latencies of one thread or of all threads: HdrHistograms of nanoseconds, one for reads and one
+//! for durable commits.
 
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// The longest latency told apart from longer ones: an hour, in nanoseconds.
+/// The longest latency that a histogram distinguishes from longer latencies: one hour, in
+/// nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// Significant decimal digits of a recorded latency.
@@ -13,11 +14,11 @@ const DIGITS: u8 = 3;
 /// Latencies in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Latencies {
-    /// Latencies of read-only transactions: from their beginning until they were acknowledged.
+    /// Latencies of read-only transactions, from the beginning to the acknowledgement.
     pub reads: Histogram<u64>,
-    /// Latencies of transactions that write: from the call of commit until it was acknowledged, or
-    /// from their beginning if the plan says so. Where a rate was asked for, both are measured from
-    /// the time when the request should have started, unless the plan says otherwise.
+    /// Latencies of writing transactions, from the call of commit to the acknowledgement, or from
+    /// the beginning if the plan says so. If a rate is given, both kinds of latencies are measured
+    /// from the time when the request should have started, unless the plan says otherwise.
     pub commits: Histogram<u64>,
 }
 
@@ -36,7 +37,7 @@ impl Latencies {
         self.commits.add(&other.commits).expect(same);
     }
 
-    /// Forgets everything.
+    /// Removes all latencies.
     pub fn reset(&mut self) {
         self.reads.reset();
         self.commits.reset();
@@ -48,12 +49,12 @@ impl Latencies {
     }
 }
 
-/// Records a latency; one over an hour counts as an hour.
+/// Records a latency. A latency of more than one hour counts as one hour.
 pub(crate) fn record(histogram: &mut Histogram<u64>, latency: Duration) {
     histogram.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(LONGEST).clamp(1, LONGEST));
 }
 
-/// The figures of a histogram that are reported, in microseconds.
+/// Statistics of a histogram, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Summary {
     /// Latencies recorded.
@@ -68,12 +69,12 @@ pub struct Summary {
     pub p99_us: f64,
     /// 99.9th percentile.
     pub p999_us: f64,
-    /// The longest.
+    /// The longest latency.
     pub max_us: f64,
 }
 
 impl Summary {
-    /// The figures of a histogram of nanoseconds.
+    /// Computes the statistics of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Summary {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
         if histogram.is_empty() {

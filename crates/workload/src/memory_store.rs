@@ -1,6 +1,6 @@
-//! A store in memory for the tests of this crate: one map under a mutex, held by a transaction from
-//! its beginning to its end, so that histories are trivially serializable. Commits with a callback
-//! are acknowledged by a later poll, in batches, in order.
+//! A store in memory for the tests of this crate: one map under a mutex, which a transaction holds
+//! from its beginning to its end, so that histories are trivially serializable. A later `poll`
+//! acknowledges commits with callbacks, in batches and in order.
 
 use crate::store::{Client, Counters, Intent, Keys, Result, Shown, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
@@ -16,11 +16,12 @@ type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 pub(crate) struct MemoryStore {
     pub(crate) map: Mutex<Map>,
     pub(crate) commits: AtomicU64,
-    /// Every so manieth begin is a conflict; none if zero.
+    /// Every `conflict_every`-th begin is a conflict; 0 for no conflicts.
     pub(crate) conflict_every: u64,
-    /// Every so manieth commit with a callback is a conflict that its callback tells; none if zero.
+    /// The callback of every `refuse_every`-th commit with a callback reports a conflict; 0 for no
+    /// conflicts.
     pub(crate) refuse_every: u64,
-    /// The commit of this number fails; none if zero.
+    /// Number of the commit that fails; 0 for none.
     pub(crate) fail_at: u64,
     pub(crate) begun: AtomicU64,
 }

@@ -1,7 +1,6 @@
-//! Reads properties files as YCSB writes them (the format of Java's `Properties`). Pure; any
-//! thread.
+//! Reads properties files in YCSB's format (the format of Java's `Properties`). Pure; any thread.
 //!
-//! 1. Every entry remembers the line it began on, so that code that refuses it can name the line.
+//! 1. Every entry stores the line on which it began, so that an error can name the line.
 //! 2. A later entry of the same name replaces an earlier one, as in Java.
 //! 3. No input panics, and memory is bounded by the length of the text.
 
@@ -25,7 +24,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One name, its value, and where it came from.
+/// A name, its value, and the origin of both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Property {
     /// The name.
@@ -36,7 +35,7 @@ pub struct Property {
     pub origin: Origin,
 }
 
-/// A text that is not a properties file.
+/// An error in a properties file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct PropertiesError {
@@ -80,7 +79,7 @@ impl Properties {
         Ok(properties)
     }
 
-    /// Sets a property, replacing one of the same name.
+    /// Sets a property and replaces a property of the same name.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.insert(name.into(), value.into(), Origin::Given);
     }
@@ -103,14 +102,14 @@ impl Properties {
     }
 }
 
-/// A line goes on if it ends in an odd number of backslashes; an even number is that many halves,
-/// escaped.
+/// A line continues if it ends in an odd number of backslashes. Each pair of backslashes is one
+/// escaped backslash.
 fn ends_in_continuation(line: &str) -> bool {
     line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
-/// Name and value of a logical line: they are parted by the first `=`, `:` or white space that is
-/// not escaped, with white space around it.
+/// Splits a logical line into name and value at the first `=`, `:` or white space that is not
+/// escaped. White space around the separator is dropped.
 fn split(line: &str) -> Result<(String, String), String> {
     let mut escaped = false;
     let mut end = line.len();

@@ -1,29 +1,30 @@
-//! Encoding of rows of several fields, and the ways in which transactions find and change them:
-//! fields one after the other, numbers little-endian, texts with their length before them.
+//! Encoding of rows of several fields, and the ways in which transactions find and change them.
+//! Fields follow each other; numbers are little-endian; a text has its length in front.
 //!
-//! A row that is cut, or too long, is none. Nothing is allocated for a length that is not there.
+//! Bytes that are too short or too long are no row. A decoder allocates nothing for a length that
+//! exceeds the bytes.
 
 use crate::store::{Result, Shown, StoreError, Transaction};
 
-/// Something that a row is made of.
+/// A part of a row.
 pub(crate) trait Field: Sized {
-    /// Appends it.
+    /// Appends the field to `out`.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Takes it from the front; `None` if it is not there.
+    /// Takes the field from the front of `bytes`; `None` if `bytes` has no such field.
     fn read(bytes: &mut &[u8]) -> Option<Self>;
 }
 
 /// A row of one table.
 pub(crate) trait Row: Sized {
-    /// The table it belongs to: its number among those of the workload, and its name.
+    /// Number of the row's table in the workload's order of tables. `NAME` is the table's name.
     const TABLE: usize;
     const NAME: &'static str;
 
-    /// Appends its bytes.
+    /// Appends the row's bytes.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// The row of these bytes, no more and no fewer.
+    /// Decodes a row; `None` if the bytes are not exactly one row.
     fn read(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -76,7 +77,7 @@ impl Field for Text {
     }
 }
 
-/// Rows, each of one table, as their fields.
+/// Declares rows of tables by their fields.
 macro_rules! rows {
     ($($(#[$about:meta])* $row:ident in $table:ident { $($(#[$of_field:meta])* $field:ident: $kind:ty,)* })*) => {$(
         $(#[$about])*
@@ -111,23 +112,23 @@ fn missing<R: Row>(key: &[u8]) -> StoreError {
     wrong(R::NAME, key, "is missing")
 }
 
-/// The error of a wrong row of a table.
+/// The error for a wrong row of a table.
 pub(crate) fn wrong(table: &str, key: &[u8], how: &str) -> StoreError {
     StoreError::Inconsistent(format!("{} of {table} {how}", Shown(key)))
 }
 
-/// The row of a key, which must be there.
+/// Reads the row of a key. A missing row is an error.
 pub(crate) fn read<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<R> {
     find(transaction, key)?.ok_or_else(|| missing::<R>(key))
 }
 
-/// The row of a key, if it is there.
+/// Reads the row of a key, if there is one.
 pub(crate) fn find<R: Row, T: Transaction>(transaction: &mut T, key: &[u8]) -> Result<Option<R>> {
     let bytes = transaction.on(R::TABLE).get(key)?;
     bytes.map(|bytes| decode(key, &bytes)).transpose()
 }
 
-/// Changes the row of a key, which must be there; the row as it is then.
+/// Changes the row of a key and returns the new row. A missing row is an error.
 pub(crate) fn change<R: Row, T: Transaction>(
     transaction: &mut T,
     key: &[u8],
@@ -136,7 +137,7 @@ pub(crate) fn change<R: Row, T: Transaction>(
     try_change(transaction, key, change)?.ok_or_else(|| missing::<R>(key))
 }
 
-/// Changes the row of a key, if it is there; the row as it is then.
+/// Changes the row of a key, if there is one, and returns the new row.
 pub(crate) fn try_change<R: Row, T: Transaction>(
     transaction: &mut T,
     key: &[u8],
@@ -151,7 +152,7 @@ pub(crate) fn try_change<R: Row, T: Transaction>(
     Ok(Some(row))
 }
 
-/// Inserts a row, which must not be there.
+/// Inserts a row. An existing row is an error.
 pub(crate) fn add<R: Row, T: Transaction>(transaction: &mut T, key: &[u8], row: &R) -> Result<()> {
     let mut bytes = Vec::with_capacity(128);
     row.write(&mut bytes);

@@ -1,18 +1,19 @@
-//! The interface of a store to a workload: any store can stand behind the same driver.
+//! The interface between a store and a workload. Any store that implements it runs under the same
+//! driver.
 //!
-//! A [`Store`] is shared by all threads; each thread has a [`Client`] of its own and runs one
-//! [`Transaction`] at a time on it, while commits of earlier ones may still be in flight.
+//! All threads share a [`Store`]. Each thread has a [`Client`] and runs one [`Transaction`] at a
+//! time on it, while commits of earlier transactions may still be in flight.
 //!
-//! 1. `commit` returns, and the callback of `commit_with` runs, only when the commit is as durable
-//!    as the store was opened to make it. This is what the driver measures.
+//! 1. `commit` returns, and the callback of `commit_with` runs, only when the commit has the
+//!    durability for which the store was opened. The driver measures this durability.
 //! 2. Callbacks run inside `poll` or `wait_below` of the client that committed, or on any other
 //!    thread.
 //! 3. Dropping a transaction rolls it back.
-//! 4. What a transaction sees need not be consistent until it commits: a store that validates then
-//!    may show it half of another one. So what it finds wrong ([`StoreError::is_doubtful`]) is
-//!    wrong only if it is so again and again.
-//! 5. An error for which [`StoreError::is_retryable`] holds leaves nothing behind: the same
-//!    transaction may be run again.
+//! 4. Reads need not be consistent before the commit: a store that validates in the commit may show
+//!    half of another transaction. An inconsistency ([`StoreError::is_doubtful`]) is therefore a
+//!    fault only if it appears in every attempt.
+//! 5. An error for which [`StoreError::is_retryable`] holds has no effects: the same transaction
+//!    may be run again.
 
 use std::error::Error;
 use std::fmt;
@@ -21,17 +22,17 @@ use std::fmt;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Another transaction was in the way; run this one again.
+    /// The transaction conflicts with another transaction. Run it again.
     #[error("conflict: {0}")]
     Conflict(Box<dyn Error + Send + Sync>),
     /// `insert` found the key present.
     #[error("the key {0:?} exists already")]
     KeyExists(String),
-    /// The values that were read are not those that were acknowledged before. The store, or the
-    /// driver, is wrong.
+    /// The values that were read differ from the values that were acknowledged before. The store or
+    /// the driver has a bug.
     #[error("inconsistent: {0}")]
     Inconsistent(String),
-    /// Anything else the store reports.
+    /// Any other error of the store.
     #[error(transparent)]
     Failed(Box<dyn Error + Send + Sync>),
 }
@@ -42,8 +43,8 @@ impl StoreError {
         matches!(self, StoreError::Conflict(_))
     }
 
-    /// Returns whether the transaction may have seen something with which it could not have
-    /// committed.
+    /// Returns whether the transaction may have read inconsistent values, with which it could not
+    /// have committed.
     pub fn is_doubtful(&self) -> bool {
         matches!(self, StoreError::KeyExists(_) | StoreError::Inconsistent(_))
     }
@@ -61,12 +62,12 @@ pub enum Intent {
     ReadWrite,
 }
 
-/// Counters of a store since it was opened; `None` where it does not count.
+/// Counters of a store since it was opened; `None` if the store does not count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Durable writes or syncs of the log.
     pub syncs: Option<u64>,
-    /// Bytes those made durable.
+    /// Bytes that these writes or syncs made durable.
     pub bytes_synced: Option<u64>,
 }
 
@@ -83,16 +84,15 @@ impl Counters {
 
 /// A store of byte keys and values in named tables.
 pub trait Store: Send + Sync {
-    /// Client with which one thread works.
+    /// The client of one thread.
     type Client<'s>: Client
     where
         Self: 's;
 
-    /// A client for the tables of these names, at least one, which are created where there are
-    /// none.
+    /// Creates a client for the tables with these names (at least one). Missing tables are created.
     fn client(&self, tables: &[&str]) -> Result<Self::Client<'_>>;
 
-    /// Counters so far.
+    /// Counters since the store was opened.
     fn counters(&self) -> Result<Counters>;
 
     /// Name and version, for reports.
@@ -109,23 +109,23 @@ pub trait Client {
     /// Begins a transaction.
     fn begin(&mut self, intent: Intent) -> Result<Self::Transaction<'_>>;
 
-    /// Runs the callbacks of commits that are done; how many. Never blocks.
+    /// Runs the callbacks of finished commits and returns their number. Never blocks.
     fn poll(&mut self) -> usize;
 
-    /// Commits whose callbacks have not run.
+    /// Number of commits whose callbacks have not run.
     fn pending(&self) -> usize;
 
-    /// Blocks until fewer than `limit` commits are pending, running callbacks. `limit` is at least
+    /// Runs callbacks and blocks until fewer than `limit` commits are pending. `limit` is at least
     /// 1.
     fn wait_below(&mut self, limit: usize) -> Result<()>;
 }
 
-/// Keys beside each other.
+/// An interval of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keys<'k> {
-    /// The first one, if it is there.
+    /// The first key of the interval, whether it is present or not.
     pub from: &'k [u8],
-    /// They all lie before this one, if there is such a limit.
+    /// All keys of the interval lie before this key, if there is one.
     pub to: Option<&'k [u8]>,
 }
 
@@ -133,12 +133,12 @@ impl<'k> Keys<'k> {
     /// All keys of a table.
     pub const ALL: Keys<'static> = Keys { from: &[], to: None };
 
-    /// From `from` on.
+    /// All keys from `from` on.
     pub fn from(from: &'k [u8]) -> Self {
         Keys { from, to: None }
     }
 
-    /// From `from` on, before `to`.
+    /// All keys from `from` on and before `to`.
     pub fn between(from: &'k [u8], to: &'k [u8]) -> Self {
         Keys { from, to: Some(to) }
     }
@@ -146,32 +146,34 @@ impl<'k> Keys<'k> {
 
 /// Reads and writes that happen all or not at all.
 ///
-/// They are about one of the client's tables: the first, until [`Transaction::on`] says otherwise.
+/// Calls refer to one of the client's tables: the first, or the table that [`Transaction::on`]
+/// chose last.
 pub trait Transaction: Sized {
-    /// Lets the calls that follow be about the table of this number, counted from 0 in the order in
-    /// which the client was asked for them.
+    /// Chooses the table of the calls that follow. Tables are numbered from 0 in the order in which
+    /// [`Store::client`] received their names.
     fn on(&mut self, table: usize) -> &mut Self;
 
     /// The value of `key`.
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
-    /// The value of `key`, which this transaction is about to write.
+    /// The value of `key`, which this transaction will write.
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
     /// Sets the value of `key`.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Sets the value of `key`; [`StoreError::KeyExists`] if it has one.
+    /// Sets the value of `key`; [`StoreError::KeyExists`] if the key is present.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Removes `key`. Returns whether it was there.
+    /// Removes `key`. Returns whether the key was present.
     fn delete(&mut self, key: &[u8]) -> Result<bool>;
 
-    /// Shows `visit` at most `limit` keys of `keys`, in order. Returns the number of keys.
+    /// Passes at most `limit` keys of `keys` and their values to `visit`, in order. Returns the
+    /// number of keys.
     fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize>;
 
-    /// Reads `key`, lets `change` work on its value and writes it back. Returns whether it was
-    /// there.
+    /// Reads `key`, lets `change` edit the value and writes the value back. Returns whether the key
+    /// was present.
     fn read_modify_write(&mut self, key: &[u8], change: &mut dyn FnMut(&mut Vec<u8>)) -> Result<bool> {
         let Some(mut value) = self.get_for_update(key)? else { return Ok(false) };
         change(&mut value);
@@ -179,14 +181,14 @@ pub trait Transaction: Sized {
         Ok(true)
     }
 
-    /// Commits and waits until that is durable.
+    /// Commits and waits until the commit is durable.
     fn commit(self) -> Result<()>;
 
-    /// Commits; `done` is told once that is durable, or why it is not.
+    /// Commits. `done` receives the result when the commit is durable or has failed.
     fn commit_with(self, done: impl FnOnce(Result<()>) + Send + 'static);
 }
 
-/// A key as it is shown in messages.
+/// A key as messages show it.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Shown<'_> {

@@ -1,6 +1,6 @@
-//! Transactions of several reads and blind writes of small tuples, uniformly chosen: the work of
-//! Cicada's evaluation over P-WAL (section IV there). It leaves the sizes of keys and tuples open:
-//! keys have 8 bytes here.
+//! Transactions of several reads and blind writes of small tuples, chosen uniformly: the workload
+//! of Cicada's evaluation over P-WAL (section IV there). That paper does not state the size of
+//! keys; here keys have 8 bytes.
 
 use crate::drive::{Class, Ending, Planned, Source, Workload};
 use crate::store::{Result, Shown, StoreError, Transaction};
@@ -8,19 +8,19 @@ use fastrand::Rng;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tuples in a transaction that loads.
+/// Tuples in a transaction of the load phase.
 const BATCH: u64 = 100;
 
-/// Size of the table, and work of a transaction.
+/// Size of the table and number of operations in a transaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Tuples in the table, at least 1.
+    /// Number of tuples in the table, at least 1.
     pub tuples: u64,
     /// Bytes of a tuple.
     pub value_bytes: usize,
-    /// Reads and writes in a transaction.
+    /// Number of reads and writes in a transaction.
     pub operations: usize,
-    /// Percentage of operations that read.
+    /// Percentage of operations that are reads.
     pub reads_percent: u8,
 }
 
@@ -32,7 +32,7 @@ pub struct TupleLoad {
 }
 
 impl TupleLoad {
-    /// The load phase.
+    /// The load phase of a table that does not exist yet.
     pub fn new(settings: Settings) -> Arc<Self> {
         Arc::new(TupleLoad { settings, next: AtomicU64::new(0) })
     }
@@ -50,7 +50,7 @@ impl Workload for TupleLoad {
     }
 }
 
-/// Load of one thread.
+/// Source of one thread's load.
 #[derive(Debug)]
 pub struct TupleLoadSource {
     load: Arc<TupleLoad>,
@@ -77,14 +77,14 @@ impl Source for TupleLoadSource {
     }
 }
 
-/// Transactions, until the driver has enough.
+/// Endless transactions; the driver's limits end the run.
 #[derive(Debug)]
 pub struct TupleRun {
     settings: Settings,
 }
 
 impl TupleRun {
-    /// Transactions on a table that is loaded.
+    /// Transactions on a loaded table.
     pub fn new(settings: Settings) -> Arc<Self> {
         Arc::new(TupleRun { settings })
     }
@@ -105,7 +105,7 @@ struct Operation {
     reads: bool,
 }
 
-/// The transactions of one thread.
+/// Source of one thread's transactions.
 #[derive(Debug)]
 pub struct TupleSource {
     run: Arc<TupleRun>,
@@ -165,7 +165,7 @@ mod tests {
             match reads_percent {
                 0 => assert_eq!(reads, 0),
                 100 => assert_eq!(reads, 500),
-                // One in 2.4 transactions reads only.
+                // One in 2.4 transactions only reads.
                 _ => assert!((100..350).contains(&reads), "{reads} of 500 only read"),
             }
         }

@@ -1,4 +1,4 @@
-//! The part of RocksDB's C interface that its adapter uses, as `rocksdb/c.h` declares it since
+//! The part of RocksDB's C interface that the adapter uses, as `rocksdb/c.h` declares it since
 //! version 7.
 
 use std::ffi::{c_char, c_double, c_int, c_uchar, c_void};
@@ -31,7 +31,8 @@ opaque!(
     WriteOptions,
 );
 
-/// Place for a call's error: a text to be freed, or the former content if there was none.
+/// Place for the error of a call. A call that fails stores a text, which the caller frees; a call
+/// that succeeds stores nothing.
 pub type Errors = *mut *mut c_char;
 
 #[link(name = "rocksdb")]
@@ -44,7 +45,7 @@ unsafe extern "C" {
     pub fn rocksdb_block_based_options_create() -> *mut BlockOptions;
     pub fn rocksdb_block_based_options_destroy(options: *mut BlockOptions);
     pub fn rocksdb_block_based_options_set_block_cache(options: *mut BlockOptions, cache: *mut Cache);
-    /// Takes the filter.
+    /// Takes ownership of the filter.
     pub fn rocksdb_block_based_options_set_filter_policy(options: *mut BlockOptions, filter: *mut Filter);
     pub fn rocksdb_filterpolicy_create_bloom(bits_per_key: c_double) -> *mut Filter;
     pub fn rocksdb_options_set_block_based_table_factory(options: *mut Options, blocks: *mut BlockOptions);

@@ -1,21 +1,21 @@
-//! RocksDB, through its C interface: an LSM tree; its two kinds of transaction databases are two
+//! RocksDB, through its C interface: an LSM tree. Its two kinds of transaction databases are two
 //! stores here.
 //!
 //! Durable: `sync=true`, one `fdatasync` of the write-ahead log for a group of commits, whose
-//! leader syncs for all. Unsafe: no write-ahead log (`disableWAL`). All else is as by default, but
-//! for the block cache and a bloom filter, as its guide advises.
+//! leader syncs for all. Unsafe: no write-ahead log (`disableWAL`). All other settings are
+//! defaults, except for the block cache and a bloom filter, which RocksDB's guide recommends.
 //!
-//! `Locking` (TransactionDB): what is written or read for update is locked, other reads of a
-//! transaction that writes see what is committed. `Optimistic`: the same without locks; the commit
-//! finds who was in the way. Transactions that only read have a snapshot. Tables are prefixes of
-//! keys, as in MyRocks.
+//! `Locking` (TransactionDB): a transaction locks keys that it writes or reads for update; its
+//! other reads see the latest committed values. `Optimistic` takes no locks; the commit finds
+//! conflicts. Transactions that only read have a snapshot. Tables are prefixes of keys, as in
+//! MyRocks.
 //!
 //! Safety rules:
-//! 1. A database outlives all that is made of it: clients borrow the store, transactions their
-//!    client.
-//! 2. Databases and options are shared by threads, as RocksDB documents; transactions, snapshots
-//!    and iterators stay in one.
-//! 3. Every pointer that RocksDB hands out is freed once, by an [`Owned`] or where it is last used.
+//! 1. A database outlives all objects that are made from it: clients borrow the store, transactions
+//!    borrow their client.
+//! 2. Threads share databases and options, as RocksDB documents; each transaction, snapshot and
+//!    iterator stays in one thread.
+//! 3. Every pointer that RocksDB returns is freed once, by an [`Owned`] or after its last use.
 
 mod ffi;
 mod owned;
@@ -41,13 +41,14 @@ pub enum Kind {
 
 enum Database {
     Locking(*mut ffi::LockingDatabase, Owned<ffi::LockingTransactionOptions>),
-    /// With the database below it, which reads.
+    /// The optimistic database, with the base database that serves reads.
     Optimistic(*mut ffi::OptimisticDatabase, *mut ffi::Database, Owned<ffi::OptimisticTransactionOptions>),
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // SAFETY: rule 1: nothing made of it is left; rule 3: the pointers are freed here alone.
+        // SAFETY: rule 1: no object made from the database is left; rule 3: only this function
+        // frees the pointers.
         unsafe {
             match self {
                 Database::Locking(database, _) => ffi::rocksdb_transactiondb_close(*database),
@@ -67,20 +68,20 @@ pub struct RocksDb {
     prefixes: Prefixes,
 }
 
-// SAFETY: rule 2; options are not changed after they were made.
+// SAFETY: rule 2; options do not change after their creation.
 unsafe impl Send for RocksDb {}
-// SAFETY: rule 2; options are not changed after they were made.
+// SAFETY: rule 2; options do not change after their creation.
 unsafe impl Sync for RocksDb {}
 
-/// Bits of a bloom filter for each key.
+/// Bits of the bloom filter for each key.
 const BLOOM_BITS: f64 = 10.0;
 
 impl RocksDb {
     pub fn open(place: &Path, kind: Kind, options: &Options) -> Result<RocksDb> {
         let path = CString::new(place.as_os_str().as_bytes()).map_err(failed)?;
         let cache_bytes = usize::try_from(options.cache_bytes).map_err(failed)?;
-        // SAFETY: each object is used as its declaration says and owned once; tables keep their own
-        // reference to the cache.
+        // SAFETY: each object is used as its declaration says and has one owner; tables keep their
+        // own reference to the cache.
         unsafe {
             let settings = Owned::new(ffi::rocksdb_options_create(), ffi::rocksdb_options_destroy);
             ffi::rocksdb_options_set_create_if_missing(settings.it, 1);
@@ -127,9 +128,10 @@ impl RocksDb {
         }
     }
 
-    /// Begins a transaction, in the memory of `old` if that is not null.
+    /// Begins a transaction. Reuses the memory of `old` unless `old` is null.
     fn begin(&self, old: *mut ffi::Transaction) -> *mut ffi::Transaction {
-        // SAFETY: all pointers live as long as the store; `old` is a transaction that has ended.
+        // SAFETY: all pointers live as long as the store; `old` is null or a transaction that has
+        // ended.
         unsafe {
             match &self.database {
                 Database::Locking(database, options) => {
@@ -153,7 +155,7 @@ impl RocksDb {
     }
 
     fn release(&self, snapshot: *const ffi::Snapshot) {
-        // SAFETY: the snapshot is this database's and is not used again.
+        // SAFETY: the snapshot belongs to this database and is not used again.
         unsafe {
             match &self.database {
                 Database::Locking(database, _) => {
@@ -210,15 +212,15 @@ impl Rival for RocksDb {
 pub struct RocksClient<'s> {
     store: &'s RocksDb,
     tables: Vec<u8>,
-    /// With the snapshot of the transaction that reads, while there is one.
+    /// Options of reads. They name the snapshot of the reading transaction while it exists.
     read: Owned<ffi::ReadOptions>,
-    /// A transaction that has ended, for the next to be begun in its memory; or null.
+    /// A transaction that has ended, whose memory the next transaction reuses; or null.
     spare: Cell<*mut ffi::Transaction>,
 }
 
 impl<'s> RocksClient<'s> {
     fn new(store: &'s RocksDb, tables: Vec<u8>) -> RocksClient<'s> {
-        // SAFETY: it makes new options.
+        // SAFETY: the call only creates new options.
         let read = Owned::new(unsafe { ffi::rocksdb_readoptions_create() }, ffi::rocksdb_readoptions_destroy);
         RocksClient { store, tables, read, spare: Cell::new(ptr::null_mut()) }
     }
@@ -228,7 +230,7 @@ impl Drop for RocksClient<'_> {
     fn drop(&mut self) {
         let spare = self.spare.get();
         if !spare.is_null() {
-            // SAFETY: rule 3: it has ended, and no other thread has it.
+            // SAFETY: rule 3: the transaction has ended, and no other thread has this pointer.
             unsafe { ffi::rocksdb_transaction_destroy(spare) }
         }
     }

@@ -1,5 +1,5 @@
-//! Objects, errors and bytes that RocksDB hands out. The safety rules are those of the parent's
-//! head.
+//! Objects, errors and bytes that RocksDB returns. The head of the parent module has the safety
+//! rules.
 
 use super::ffi;
 use crate::adapters::failed;
@@ -7,7 +7,7 @@ use katydid_workload::{Result, StoreError};
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
-/// Something of RocksDB's that is freed when it is dropped.
+/// An object of RocksDB that is freed when it is dropped.
 pub struct Owned<T> {
     pub it: *mut T,
     free: unsafe extern "C" fn(*mut T),
@@ -21,26 +21,27 @@ impl<T> Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: rule 3: `it` is owned by this alone, and `free` is what frees its kind.
+        // SAFETY: rule 3: only this value owns `it`, and `free` is the function for objects of this
+        // type.
         unsafe { (self.free)(self.it) }
     }
 }
 
-/// Runs a call that reports errors as texts.
+/// Runs a call that reports an error as a text.
 pub fn checked<T>(call: impl FnOnce(ffi::Errors) -> T) -> Result<T> {
     let mut error: *mut c_char = ptr::null_mut();
     let result = call(&mut error);
     if error.is_null() {
         return Ok(result);
     }
-    // SAFETY: an error that was set is a text that ends with a zero and is the caller's to free; it
-    // is copied first.
+    // SAFETY: an error that is set is a text that ends with a zero byte, and the caller must free
+    // it; this copies it first.
     let text = unsafe {
         let text = CStr::from_ptr(error).to_string_lossy().into_owned();
         ffi::rocksdb_free(error.cast());
         text
     };
-    // The C interface has no codes: a status is told by the words that its text begins with.
+    // The C interface has no error codes, so the first words of the text identify the error.
     let conflicts = ["Resource busy", "Operation timed out", "Operation failed. Try again."];
     match conflicts.iter().any(|begin| text.starts_with(begin)) {
         true => Err(StoreError::Conflict(text.into())),
@@ -48,7 +49,7 @@ pub fn checked<T>(call: impl FnOnce(ffi::Errors) -> T) -> Result<T> {
     }
 }
 
-/// A copy of a value that was found, which is given back.
+/// A copy of a found value. Frees RocksDB's value.
 pub fn taken(found: *mut ffi::Pinned) -> Option<Vec<u8>> {
     if found.is_null() {
         return None;
@@ -63,11 +64,11 @@ pub fn taken(found: *mut ffi::Pinned) -> Option<Vec<u8>> {
 }
 
 /// # Safety
-/// As for `slice::from_raw_parts`, but `at` may be null where there are no bytes.
+/// Those of `slice::from_raw_parts`, but `at` may be null if `length` is 0.
 pub unsafe fn bytes<'b>(at: *const c_char, length: usize) -> &'b [u8] {
     if length == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     unsafe { std::slice::from_raw_parts(at.cast(), length) }
 }

@@ -1,5 +1,5 @@
-//! A transaction of RocksDB's, of either kind, or a snapshot that is read. The safety rules are
-//! those of the parent's head.
+//! A transaction of RocksDB of either kind, or a snapshot for reading. The head of the parent
+//! module has the safety rules.
 
 use super::owned::{Owned, bytes, checked, taken};
 use super::{Database, RocksClient, ffi};
@@ -17,7 +17,7 @@ enum View {
 pub struct RocksTransaction<'c> {
     client: &'c RocksClient<'c>,
     view: View,
-    /// True if a transaction that writes is to be rolled back when it is dropped.
+    /// True if a writing transaction must be rolled back when it is dropped.
     open: bool,
     table: u8,
 }
@@ -27,8 +27,8 @@ impl<'c> RocksTransaction<'c> {
         let view = match intent {
             Intent::ReadOnly => {
                 let snapshot = client.store.snapshot();
-                // SAFETY: the snapshot lives until this transaction is dropped, which takes it out
-                // of the options.
+                // SAFETY: the snapshot lives until this transaction is dropped, and the drop
+                // removes it from the options.
                 unsafe { ffi::rocksdb_readoptions_set_snapshot(client.read.it, snapshot) };
                 View::Read(snapshot)
             }
@@ -44,10 +44,11 @@ impl<'c> RocksTransaction<'c> {
         }
     }
 
-    /// The value of a key with its table's byte.
+    /// Reads the value of a key that includes its table's byte.
     pub fn find(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (at, length, store) = (key.as_ptr().cast(), key.len(), self.client.store);
-        // SAFETY: all pointers are alive (rules 1 and 3), and the key is for the call.
+        // SAFETY: all pointers are alive (rules 1 and 3); RocksDB uses the key during the call
+        // only.
         let found = checked(|error| unsafe {
             match (self.view, &store.database) {
                 (View::Write(it), _) => {
@@ -64,11 +65,12 @@ impl<'c> RocksTransaction<'c> {
         Ok(taken(found))
     }
 
-    /// The value of a key, locked or tracked.
+    /// Reads the value of a key, and locks or tracks the key.
     fn find_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let transaction = self.writing()?;
         let (at, length, read) = (key.as_ptr().cast(), key.len(), self.client.store.read.it);
-        // SAFETY: as in `find`.
+        // SAFETY: all pointers are alive (rules 1 and 3); RocksDB uses the key during the call
+        // only.
         let found = checked(|error| unsafe {
             ffi::rocksdb_transaction_get_pinned_for_update(transaction, read, at, length, 1, error)
         })?;
@@ -77,7 +79,7 @@ impl<'c> RocksTransaction<'c> {
 
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let transaction = self.writing()?;
-        // SAFETY: the transaction is open, and it copies both.
+        // SAFETY: the transaction is open, and RocksDB copies key and value.
         checked(|error| unsafe {
             let (key_at, value_at) = (key.as_ptr().cast(), value.as_ptr().cast());
             ffi::rocksdb_transaction_put(transaction, key_at, key.len(), value_at, value.len(), error);
@@ -99,8 +101,8 @@ impl Drop for RocksTransaction<'_> {
             }
             View::Write(transaction) => {
                 if self.open {
-                    // What cannot be rolled back is dropped with the transaction's memory by its
-                    // next use: nothing of it was written. SAFETY: the transaction is open.
+                    // If the rollback fails, the next use of the transaction's memory discards its
+                    // changes: none of them was written. SAFETY: the transaction is open.
                     checked(|error| unsafe { ffi::rocksdb_transaction_rollback(transaction, error) }).ok();
                 }
                 self.client.spare.set(transaction);
@@ -141,7 +143,7 @@ impl Transaction for RocksTransaction<'_> {
             return Ok(false);
         }
         let transaction = self.writing()?;
-        // SAFETY: the transaction is open, and it copies the key.
+        // SAFETY: the transaction is open, and RocksDB copies the key.
         checked(|error| unsafe {
             ffi::rocksdb_transaction_delete(transaction, key.as_ptr().cast(), key.len(), error);
         })?;
@@ -151,8 +153,8 @@ impl Transaction for RocksTransaction<'_> {
     fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let (store, read) = (self.client.store, self.client.read.it);
         let (from, to) = (self.full(keys.from), end(self.table, keys.to));
-        // SAFETY: all pointers are alive; the iterator is dropped before what it walks over ends.
-        // Keys and values are alive until it moves.
+        // SAFETY: all pointers are alive, and the iterator is dropped before the transaction or
+        // snapshot ends. Keys and values are alive until the iterator moves.
         unsafe {
             let found = match (self.view, &store.database) {
                 (View::Write(it), _) => ffi::rocksdb_transaction_create_iterator(it, store.read.it),

@@ -1,17 +1,18 @@
-//! WiredTiger: a B-tree with a write-ahead log, the store below MongoDB.
+//! WiredTiger: a B-tree with a write-ahead log, the storage engine of MongoDB.
 //!
-//! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`, one `fdatasync` of the
-//! log for all commits that were written when it began. Unsafe: no log.
+//! Durable: `log=(enabled)` and `transaction_sync=(enabled,method=fsync)`. One `fdatasync` of the
+//! log covers all commits whose records were written when it began. Unsafe: no log.
 //!
-//! Snapshot isolation: a transaction is refused at once if it writes or reserves what another one
-//! has written since it began. What is read for update is reserved.
+//! Snapshot isolation: a transaction is refused at once if it writes or reserves a key that another
+//! transaction has written since it began. A read for update reserves its key.
 //!
 //! Safety rules:
-//! 1. A connection outlives its sessions, and those their cursors: clients borrow the store,
-//!    transactions their client.
-//! 2. A connection is shared by threads, as WiredTiger documents; a session and its cursors are one
-//!    client's and never used by two threads at once.
-//! 3. Bytes that a cursor hands out are copied, or shown, before it is used again.
+//! 1. A connection outlives its sessions, and a session its cursors: clients borrow the store,
+//!    transactions borrow their client.
+//! 2. Threads share a connection, as WiredTiger documents; a session and its cursors belong to one
+//!    client and are never used by two threads at once.
+//! 3. Bytes that a cursor returns are copied, or passed to `visit`, before the cursor is used
+//!    again.
 
 mod ffi;
 
@@ -22,16 +23,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// Sessions beside the clients': its own and those that check.
+/// Number of sessions other than the clients': WiredTiger's own and those of checks.
 const OTHER_SESSIONS: usize = 64;
 
 fn text(code: c_int) -> String {
-    // SAFETY: the text of a code is a constant.
+    // SAFETY: the text of a code is constant.
     unsafe { CStr::from_ptr(ffi::katydid_wt_text(code)).to_string_lossy().into_owned() }
 }
 
 fn done(code: c_int) -> Result<()> {
-    // SAFETY: constants.
+    // SAFETY: the value is constant.
     let conflict = unsafe { ffi::katydid_wt_conflict };
     match code {
         0 => Ok(()),
@@ -42,7 +43,7 @@ fn done(code: c_int) -> Result<()> {
 
 /// Returns whether a key was found.
 fn found(code: c_int) -> Result<bool> {
-    // SAFETY: a constant.
+    // SAFETY: the value is constant.
     if code == unsafe { ffi::katydid_wt_not_found } {
         return Ok(false);
     }
@@ -50,12 +51,12 @@ fn found(code: c_int) -> Result<bool> {
 }
 
 /// # Safety
-/// As for `slice::from_raw_parts`, but `at` may be null where there are no bytes.
+/// Those of `slice::from_raw_parts`, but `at` may be null if `length` is 0.
 unsafe fn bytes<'b>(at: *const c_void, length: usize) -> &'b [u8] {
     if length == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises this.
     unsafe { std::slice::from_raw_parts(at.cast(), length) }
 }
 
@@ -79,7 +80,7 @@ impl WiredTiger {
         let (home, config) = (CString::new(place.as_os_str().as_bytes()), CString::new(config));
         let (home, config) = (home.map_err(failed)?, config.map_err(failed)?);
         let mut connection = ptr::null_mut();
-        // SAFETY: the texts live for the call, and the connection is this store's.
+        // SAFETY: the texts live during the call, and this store owns the connection.
         done(unsafe { ffi::katydid_wt_open(home.as_ptr(), config.as_ptr(), &mut connection) })?;
         Ok(WiredTiger { connection })
     }
@@ -88,8 +89,8 @@ impl WiredTiger {
 impl Drop for WiredTiger {
     fn drop(&mut self) {
         if !self.connection.is_null() {
-            // A store that is dropped and not closed has failed, and this cannot tell more. SAFETY:
-            // rule 1: no thread uses it any more.
+            // Only a store that has failed is dropped without being closed, so the error of this
+            // close is not reported. SAFETY: rule 1: no thread uses the connection any more.
             unsafe { ffi::katydid_wt_close(self.connection) };
         }
     }
@@ -100,7 +101,7 @@ impl Store for WiredTiger {
 
     fn client(&self, tables: &[&str]) -> Result<WiredClient<'_>> {
         let mut session = ptr::null_mut();
-        // SAFETY: the session is closed when the client is dropped, before the connection.
+        // SAFETY: the client's drop closes the session before the connection is closed.
         done(unsafe { ffi::katydid_wt_session(self.connection, &mut session) })?;
         let mut client = WiredClient { _store: self, session, tables: Vec::new() };
         for name in tables {
@@ -122,7 +123,7 @@ impl Store for WiredTiger {
 impl Rival for WiredTiger {
     fn close(mut self) -> Result<()> {
         let connection = std::mem::replace(&mut self.connection, ptr::null_mut());
-        // SAFETY: rule 1, and no other call closes it again.
+        // SAFETY: rule 1, and no other call closes the connection again.
         done(unsafe { ffi::katydid_wt_close(connection) })
     }
 }
@@ -146,14 +147,14 @@ impl WiredClient<'_> {
         let uri = CString::new(format!("table:{name}")).map_err(failed)?;
         let cursor = |config: &CStr| -> Result<*mut ffi::Cursor> {
             let mut cursor = ptr::null_mut();
-            // SAFETY: the session is open, and closes its cursors with itself.
+            // SAFETY: the session is open, and closing it closes its cursors.
             done(unsafe {
                 ffi::katydid_wt_cursor(self.session, uri.as_ptr(), config.as_ptr(), &mut cursor)
             })?;
             Ok(cursor)
         };
-        // SAFETY: the session is open. A table that is there with the same formats is left as it
-        // is.
+        // SAFETY: the session is open. The call does not change an existing table of the same
+        // formats.
         done(unsafe {
             ffi::katydid_wt_create(self.session, uri.as_ptr(), c"key_format=u,value_format=u".as_ptr())
         })?;
@@ -163,8 +164,8 @@ impl WiredClient<'_> {
 
 impl Drop for WiredClient<'_> {
     fn drop(&mut self) {
-        // What is open is rolled back. SAFETY: rule 2: no other thread has the session or its
-        // cursors.
+        // Closing the session rolls back its open transaction. SAFETY: rule 2: no other thread has
+        // the session or its cursors.
         unsafe { ffi::katydid_wt_session_close(self.session) };
     }
 }
@@ -176,8 +177,8 @@ impl Client for WiredClient<'_> {
         Self: 'c;
 
     fn begin(&mut self, intent: Intent) -> Result<WiredTransaction<'_>> {
-        // SAFETY: the session is open and has no transaction: the one before ended when it was
-        // dropped.
+        // SAFETY: the session is open and has no transaction: the previous transaction ended when
+        // it was dropped.
         done(unsafe { ffi::katydid_wt_begin(self.session) })?;
         let (table, tables) = (self.tables[0], &self.tables[..]);
         Ok(WiredTransaction { session: self.session, table, tables, intent, open: true })
@@ -201,7 +202,7 @@ pub struct WiredTransaction<'c> {
     table: Table,
     tables: &'c [Table],
     intent: Intent,
-    /// True if it is to be rolled back when it is dropped.
+    /// True if the transaction must be rolled back when it is dropped.
     open: bool,
 }
 
@@ -211,8 +212,8 @@ type Get =
 impl WiredTransaction<'_> {
     fn find(&mut self, key: &[u8], get: Get) -> Result<Option<Vec<u8>>> {
         let (mut value, mut length) = (ptr::null(), 0);
-        // SAFETY: the cursor is open; the key lives until it is reset, the value is copied before
-        // (rule 3).
+        // SAFETY: the cursor is open; the key lives until the cursor is reset, and the value is
+        // copied before the reset (rule 3).
         unsafe {
             let code = get(self.table.any, key.as_ptr().cast(), key.len(), &mut value, &mut length);
             let copy = found(code)?.then(|| bytes(value, length).to_vec());
@@ -225,11 +226,11 @@ impl WiredTransaction<'_> {
         if self.intent == Intent::ReadOnly {
             return Err(read_only());
         }
-        // SAFETY: the cursor is open, and what is inserted is copied.
+        // SAFETY: the cursor is open, and WiredTiger copies key and value.
         let code = unsafe {
             ffi::katydid_wt_insert(cursor, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len())
         };
-        // SAFETY: a constant.
+        // SAFETY: the value is constant.
         if code == unsafe { ffi::katydid_wt_duplicate_key } {
             return Err(exists(key));
         }
@@ -240,8 +241,8 @@ impl WiredTransaction<'_> {
 impl Drop for WiredTransaction<'_> {
     fn drop(&mut self) {
         if self.open {
-            // What cannot be rolled back stops the session, and the next beginning tells.
-            // SAFETY: the session is open and in a transaction.
+            // If the rollback fails, the session is unusable and its next `begin` fails. SAFETY:
+            // the session is open and in a transaction.
             unsafe { ffi::katydid_wt_rollback(self.session) };
         }
     }
@@ -273,14 +274,14 @@ impl Transaction for WiredTransaction<'_> {
         if self.intent == Intent::ReadOnly {
             return Err(read_only());
         }
-        // SAFETY: the cursor is open, the key is for the call. This cursor tells what was not
-        // there.
+        // SAFETY: the cursor is open; WiredTiger uses the key during the call only. This cursor
+        // reports keys that are missing.
         found(unsafe { ffi::katydid_wt_remove(self.table.new, key.as_ptr().cast(), key.len()) })
     }
 
     fn range(&mut self, keys: Keys<'_>, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<usize> {
         let (cursor, from, mut seen) = (self.table.any, keys.from, 0);
-        // SAFETY: the cursor is open; what it shows is used before it moves (rule 3).
+        // SAFETY: the cursor is open; `visit` uses key and value before the cursor moves (rule 3).
         unsafe {
             let mut more = found(ffi::katydid_wt_seek(cursor, from.as_ptr().cast(), from.len()))?;
             while more && seen < limit {

@@ -1,6 +1,6 @@
 /*
- * WiredTiger's interface is structures full of function pointers, which differ from version to version: this has plain functions for
- * what the adapter uses, compiled against the header of the library that is linked. All return WiredTiger's codes.
+ * WiredTiger's interface consists of structures of function pointers, and these differ from version to version. This file has plain
+ * functions for the adapter, compiled against the header of the linked library. All return WiredTiger's codes.
  */
 #include <stddef.h>
 #include <wiredtiger.h>
@@ -71,14 +71,14 @@ static int found(WT_CURSOR *cursor, const void **value, size_t *length) {
     return code;
 }
 
-/* The value is there until the cursor is used again. */
+/* The value is valid until the cursor is used again. */
 int katydid_wt_get(WT_CURSOR *cursor, const void *key, size_t length, const void **value, size_t *value_length) {
     key_of(cursor, key, length);
     int code = cursor->search(cursor);
     return code == 0 ? found(cursor, value, value_length) : code;
 }
 
-/* The same, and no other transaction can write it before this one ends. */
+/* Reads the value of a key that no other transaction can write before this one ends. */
 int katydid_wt_get_for_update(WT_CURSOR *cursor, const void *key, size_t length, const void **value, size_t *value_length) {
     key_of(cursor, key, length);
     int code = cursor->reserve(cursor);
@@ -96,7 +96,7 @@ int katydid_wt_remove(WT_CURSOR *cursor, const void *key, size_t length) {
     return cursor->remove(cursor);
 }
 
-/* Goes to the first key that is not before this one. */
+/* Moves to the first key that is at or after the given key. */
 int katydid_wt_seek(WT_CURSOR *cursor, const void *key, size_t length) {
     int beside = 0;
     if (length == 0) {
@@ -112,7 +112,7 @@ int katydid_wt_next(WT_CURSOR *cursor) {
     return cursor->next(cursor);
 }
 
-/* Both are there until the cursor is used again. */
+/* Key and value are valid until the cursor is used again. */
 int katydid_wt_entry(WT_CURSOR *cursor, const void **key, size_t *length, const void **value, size_t *value_length) {
     WT_ITEM item = {0};
     int code = cursor->get_key(cursor, &item);

@@ -1,5 +1,5 @@
-//! Events on the log alone, without the store: durable appends by several threads, and a second log
-//! that follows the first and goes on where it was after either process died.
+//! Events on a log without the store. Several threads append events durably. A second log follows
+//! the first, and continues at its last position after a crash of either process.
 //!
 //! Run: `cargo run -p katydid-examples --bin events -- write FOLDER N`,
 //! `... replicate FOLDER COPY N` or `... tail FOLDER`.
@@ -11,9 +11,10 @@ use std::thread;
 
 const EVENT: Kind = Kind::USER;
 const THREADS: u64 = 4;
-/// Number of events after which the follower waits for its own log and acknowledges them.
+/// Number of events after which the follower waits until its log is durable, and then acknowledges
+/// them.
 const BATCH: usize = 500;
-/// Bytes of the first log that are kept at most for a follower that is behind.
+/// Maximum bytes that the first log retains for a follower that is behind.
 const BEHIND_MAX: u64 = 1 << 30;
 
 fn open(folder: &str) -> Result<Log> {
@@ -24,7 +25,7 @@ fn open(folder: &str) -> Result<Log> {
     Ok(log)
 }
 
-/// Appends `events` events, each durable before its thread makes the next one.
+/// Appends `events` events. Each is durable before its thread makes the next.
 fn write(log: &Log, events: u64) -> Result<()> {
     let stream = log.first();
     let each = |thread: u64| -> Result<(), Error> {
@@ -43,13 +44,13 @@ fn write(log: &Log, events: u64) -> Result<()> {
     Ok(())
 }
 
-/// Appends each event of `log` to `copy`, behind its position in `log`, until `log` is closed; how
-/// many.
+/// Appends each event of `log` to `copy`, together with its position in `log`, until `log` is
+/// closed. Returns the number of copied events.
 fn follow(log: &Log, copy: &Log) -> Result<u64> {
     let consumer = log.consumer("copy", BEHIND_MAX, 0, &[log.first().start()])?;
     let place = consumer.stat()?;
     let mut events = log.first().follow(place.from[0])?;
-    // The last event that was copied, if the follower died before it acknowledged that one.
+    // The last copied event, in case the follower crashed before it acknowledged this event.
     let unacknowledged = copy.first().reader(Lsn::new(place.mark).max(copy.first().start()))?;
     let had = unacknowledged.last().transpose()?.and_then(|event| event.payload.first_chunk().copied());
     let (had, mut session, mut copied) = (had.map(u64::from_be_bytes), copy.session()?, 0);
@@ -67,10 +68,10 @@ fn follow(log: &Log, copy: &Log) -> Result<u64> {
             }
         }
         copy.sync()?;
-        // What the follower has is dropped, and no more: the consumer keeps the rest.
+        // The log drops only events that the follower has, because the consumer retains all others.
         let acknowledged = consumer.acknowledge(copy.first().durable().get(), &[events.position()]);
         match acknowledged.and_then(|()| log.first().trim(events.position())) {
-            // It was closed meanwhile: the next run acknowledges these.
+            // The log was closed in the meantime; the next run acknowledges these events.
             Ok(()) | Err(Error::Closed) => {}
             Err(error) => return Err(error.into()),
         }
@@ -89,7 +90,7 @@ fn replicate(folder: &str, copy: &str, events: u64) -> Result<()> {
     Ok(copy.close()?)
 }
 
-/// The events of a log that no process has open, and the first two of them.
+/// Prints the number of events of a log that no process has open, and the first two events.
 fn tail(folder: &str) -> Result<()> {
     let log = open(folder)?;
     let events: Vec<Record> = log.first().reader(log.first().start())?.collect::<Result<_, ReadError>>()?;

@@ -1,6 +1,6 @@
-//! A durable queue of jobs: a producer with many commits in flight, workers that take jobs under a
-//! lease, and a thread that gives back what a worker did not finish in time. Kill it and start it
-//! again: no job is lost.
+//! A durable queue of jobs. A producer has many commits in flight, workers take jobs under a lease,
+//! and a thread returns jobs that a worker did not finish in time. No job is lost if the program is
+//! killed and started again.
 //!
 //! Run:
 //! `cargo run -p katydid-examples --bin jobs -- run FOLDER [--engine paged|memory] [--workers N] [--jobs N] [--batch N] [--shards N]`,
@@ -21,7 +21,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Deadline, job, and what its key was in the queue: shard and due time.
+/// Deadline and job, and then the job's shard and due time in the queue.
 type Lease = (u64, u64, u8, u64);
 
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl Queue {
         Ok(Queue { ready, leased, done: TypedTable::new(done?), db })
     }
 
-    /// Takes up to `most` jobs of a shard that are due and that no other worker is taking.
+    /// Takes up to `most` due jobs of a shard that no other worker is taking.
     fn claim(&self, shard: u8, most: usize) -> katydid::Result<Vec<Lease>> {
         self.db.transact(|txn| {
             let due = (shard, 0_u64, 0_u64)..=(shard, now(), u64::MAX);
@@ -57,7 +57,7 @@ impl Queue {
         })
     }
 
-    /// Notes that the jobs are done, but those whose leases were taken away.
+    /// Records that the jobs are done, except jobs whose leases were taken away.
     fn finish(&self, leases: &[Lease], worker: u64) -> katydid::Result<()> {
         self.db.transact(|txn| {
             for lease in leases {
@@ -69,7 +69,7 @@ impl Queue {
         })
     }
 
-    /// Puts up to 100 jobs back whose leases have ended.
+    /// Returns to the queue up to 100 jobs whose leases have ended.
     fn give_back(&self) -> katydid::Result<()> {
         self.db.transact(|txn| {
             for row in self.leased.range_for_update(txn, ..(now(), 0_u64, 0_u8, 0_u64)).limit(100) {
@@ -120,7 +120,7 @@ fn run(folder: &str) -> Result<()> {
                     }
                     queue.finish(&leases, worker).map(|()| leases.len() as u64)
                 };
-                // Until the receiver is gone.
+                // Ends when the receiver is gone.
                 while tell.send(work()).is_ok() {}
             });
         }

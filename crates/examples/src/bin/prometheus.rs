@@ -1,9 +1,9 @@
-//! A store whose numbers Prometheus reads: times of commits and of waits as histograms with
-//! buckets, counters, and gauges of `Database::stat`.
+//! A store whose metrics Prometheus reads: the times of commits and waits as histograms with
+//! buckets, counters, and gauges from `Database::stat`.
 //!
 //! Run: `cargo run -p katydid-examples --bin prometheus -- FOLDER [ADDRESS]`, and then
-//! `curl localhost:9464/metrics`. Threads that add to a few counters are the load; they wait for
-//! each other's locks.
+//! `curl localhost:9464/metrics`. The load consists of threads that increment a few counters and
+//! wait for each other's locks.
 
 use anyhow::Result;
 use axum::Router;
@@ -18,15 +18,16 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::thread;
 use std::time::Duration;
 
-/// Upper bounds in seconds, from a commit to memory to a wait that ends in a timeout.
+/// Upper bounds in seconds, from the time of a commit to memory to the time of a wait that ends in
+/// a timeout.
 const BUCKETS: [f64; 16] =
     [25e-6, 50e-6, 1e-4, 25e-5, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 10.0];
-/// Interval at which histograms take in new recordings when no scrape does.
+/// Interval at which histograms take in new recordings if no scrape does so.
 const UPKEEP: Duration = Duration::from_secs(5);
 const THREADS: u64 = 4;
 const KEYS: u64 = 8;
 
-/// Registers the meanings of the numbers, for the `# HELP` lines.
+/// Registers descriptions of the metrics for the `# HELP` lines.
 fn describe() {
     for (name, help) in [
         ("katydid_commit_seconds", "Time from the call of a commit until it was acknowledged."),
@@ -54,7 +55,7 @@ fn describe() {
     }
 }
 
-/// The numbers in Prometheus's text format.
+/// Returns the metrics in Prometheus's text format.
 async fn scrape(State((db, recorder)): State<(Database, PrometheusHandle)>) -> impl IntoResponse {
     if let Ok(stat) = db.stat() {
         let oldest = stat.transactions_open.first().map_or(Duration::ZERO, |open| open.age);
@@ -67,7 +68,7 @@ async fn scrape(State((db, recorder)): State<(Database, PrometheusHandle)>) -> i
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], recorder.render())
 }
 
-/// Adds to counters until the database is closed.
+/// Increments counters until the database is closed.
 fn work(db: &Database, thread: u64) -> katydid::Result<()> {
     let counters: TypedTable<u64, u64> = TypedTable::new(db.table("counters")?);
     for nth in thread.. {
@@ -90,7 +91,7 @@ async fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let folder = args.next().unwrap_or_else(|| "prometheus-data".to_owned());
     let address = args.next().unwrap_or_else(|| "127.0.0.1:9464".to_owned());
-    // The recorder is installed first, because opening the database records numbers too.
+    // The recorder is installed first, because opening the database records metrics.
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &BUCKETS)?
         .install_recorder()?;

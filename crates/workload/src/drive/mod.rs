@@ -1,16 +1,17 @@
 //! Runs a workload on a store from several threads, for a time or a number of transactions, and
 //! measures it.
 //!
-//! The calling thread watches: it ends the run, asks for progress and collects. Each worker thread
-//! has a client of the store and a source of requests. With one transaction in flight a worker
-//! blocks in each commit. With more it hands a callback to the store and goes on until the maximum
-//! number is unacknowledged.
+//! The calling thread watches: it ends the run, reports progress and collects the latencies. Each
+//! worker thread has a client of the store and a source of requests. With one transaction in flight
+//! per thread, a worker blocks in each commit. With more, the worker passes a callback with each
+//! commit, and blocks only when the maximum number of its commits is unacknowledged.
 //!
-//! 1. When `drive` returns without error every transaction that was begun has been acknowledged or
-//!    rolled back.
+//! 1. When `drive` returns without an error, every transaction that was begun has been acknowledged
+//!    or rolled back.
 //! 2. A latency is recorded once for each acknowledged transaction, and for nothing else.
-//! 3. A request that conflicts is run again, the same one, a bounded number of times. So is one
-//!    that finds something wrong: only what is wrong each time ends the run.
+//! 3. A request that meets a conflict is run again, a bounded number of times. A request that reads
+//!    something inconsistent is also run again; the run ends only if every attempt of that request
+//!    reads something inconsistent.
 
 mod pacing;
 mod watch;
@@ -29,38 +30,40 @@ use worker::{Sink, Worker};
 /// Class of a transaction: it counts among the reads or among the commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// It only reads.
+    /// The transaction only reads.
     Read,
-    /// It writes.
+    /// The transaction writes.
     Write,
 }
 
 /// Next transaction of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// Commit if it writes, otherwise read.
+    /// Class of the transaction, which says how the driver begins the transaction and where it
+    /// counts the latency.
     pub class: Class,
-    /// Handed to [`Workload::acknowledged`] once it is acknowledged. A request that has one is made
-    /// again after a conflict until it is; in place of another one that conflicts with callbacks
-    /// under way a new one is planned.
+    /// Number that [`Workload::acknowledged`] receives when the transaction is acknowledged. If its
+    /// commit meets a conflict, a request with a ticket is made again until it is acknowledged. A
+    /// request without a ticket, whose callback reports a conflict, is replaced by a new request.
     pub ticket: Option<u64>,
 }
 
 /// End of a transaction that met no failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
-    /// It commits.
+    /// The transaction commits.
     Commit,
-    /// It rolls back, as it was meant to.
+    /// The transaction rolls back on purpose.
     RollBack,
 }
 
 /// Work of a run, shared by all threads.
 pub trait Workload: Send + Sync + 'static {
-    /// The requests of one thread.
+    /// Source of one thread's requests.
     type Source: Source;
 
-    /// The requests of thread number `thread`, with randomness of its own.
+    /// Returns the source of requests of thread number `thread`, with a random generator of its
+    /// own.
     fn source(self: &Arc<Self>, thread: usize, rng: Rng) -> Self::Source;
 
     /// Called once for each acknowledged transaction that has a ticket.
@@ -73,47 +76,47 @@ pub trait Workload: Send + Sync + 'static {
         None
     }
 
-    /// Maximum number of transactions in flight at once, of all threads together.
+    /// Maximum number of transactions that all threads together may have in flight.
     fn in_flight_max(&self) -> usize {
         usize::MAX
     }
 }
 
-/// The requests of one thread, one after the other.
+/// Source of one thread's requests, one after the other.
 pub trait Source {
-    /// Chooses the next request, or ends.
+    /// Chooses the next request. `None` ends the thread's work.
     fn plan(&mut self) -> Option<Planned>;
 
-    /// Plans the request with this ticket once more: its commit met a conflict when others had been
-    /// planned already. Called only where requests have tickets.
+    /// Plans the request with this ticket again: its commit met a conflict after later requests had
+    /// been planned. Called only if requests have tickets.
     fn again(&mut self, ticket: u64) -> Planned {
         Planned { class: Class::Write, ticket: Some(ticket) }
     }
 
-    /// Does what was planned last, up to but without the commit, and says how it ends. May be
-    /// called again after a conflict.
+    /// Runs the request that was planned last, without its commit, and says how the transaction
+    /// ends. The driver may call this again after a conflict.
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending, StoreError>;
 }
 
 /// Time from which latencies are measured when a rate is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencyFrom {
-    /// The time at which the request should have started: waiting behind a slow one counts.
+    /// The time at which the request should have started, so that waiting behind a slow request
+    /// counts.
     Intended,
-    /// The time at which it started.
+    /// The time at which the request started.
     Actual,
 }
 
-/// Time from which the latency of a transaction that writes is measured, where no rate is asked
-/// for.
+/// Time from which the latency of a writing transaction is measured if no rate is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CommitsFrom {
-    /// The call of commit: what durability costs.
+    /// The call of commit: measures what durability costs.
     #[default]
     Commit,
-    /// The beginning of its first attempt, as that of one that only reads: what its user waits.
-    /// Stores that let one writer in at a time, or that find conflicts late, are compared fairly
-    /// only so.
+    /// The beginning of the transaction's first attempt, as for a transaction that only reads:
+    /// measures what a user waits. Only this is a fair comparison with stores that admit one writer
+    /// at a time or find conflicts late.
     Begin,
 }
 
@@ -122,13 +125,13 @@ pub enum CommitsFrom {
 pub struct Plan {
     /// Worker threads.
     pub threads: usize,
-    /// Transactions in flight per thread; one blocks.
+    /// Maximum transactions in flight per thread; with 1 the thread blocks in each commit.
     pub in_flight: usize,
     /// Number of transactions, if limited.
     pub transactions: Option<u64>,
     /// Time, if limited.
     pub time: Option<Duration>,
-    /// Transactions a second of all threads together, if limited.
+    /// Transactions per second of all threads together, if limited.
     pub target: Option<f64>,
     /// Time from which latencies are measured when there is a target.
     pub latency_from: LatencyFrom,
@@ -136,13 +139,14 @@ pub struct Plan {
     pub commits_from: CommitsFrom,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Number of times that a request that conflicts is run again.
+    /// Maximum number of times that a request is run again after conflicts.
     pub conflict_retries: u32,
-    /// Number of times that a request that fails in another way is run again, and the wait before.
+    /// Maximum number of times that a request is run again after other failures, and the wait
+    /// before each.
     pub failure_retries: (u32, Duration),
     /// Interval between two reports of progress.
     pub progress_every: Duration,
-    /// Length of the intervals for which latencies are kept apart, if they are.
+    /// Length of the intervals whose latencies are collected separately, if any.
     pub intervals: Option<Duration>,
 }
 
@@ -179,7 +183,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Part that is done, from 0 to 1; of the two limits the one that is nearer.
+    /// Share of the run that is done, from 0 to 1. With two limits, it is the share of the limit
+    /// that is nearer.
     pub fn fraction(&self) -> f64 {
         let counted = self.of_transactions.map_or(0.0, |of| self.transactions as f64 / of.max(1) as f64);
         let timed = self.of_time.map_or(0.0, |of| self.elapsed.as_secs_f64() / of.as_secs_f64().max(1e-9));
@@ -187,14 +192,14 @@ impl Progress {
     }
 }
 
-/// The latencies of one stretch of a run.
+/// Latencies of one interval of a run.
 #[derive(Debug, Clone)]
 pub struct Interval {
-    /// Begin of the interval, from the beginning of the run.
+    /// Time from the beginning of the run to the beginning of the interval.
     pub start: Duration,
     /// Length of the interval.
     pub length: Duration,
-    /// Latencies of what was acknowledged in it.
+    /// Latencies of the transactions that were acknowledged in the interval.
     pub latencies: Latencies,
 }
 
@@ -207,13 +212,13 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// Transactions acknowledged.
     pub transactions: u64,
-    /// Transactions that were meant to roll back and did: not acknowledged, but counted where the
-    /// number of transactions is limited.
+    /// Transactions that rolled back on purpose. They are not acknowledged, but they count towards
+    /// a limited number of transactions.
     pub rolled_back: u64,
-    /// Times a request met a conflict, or saw what could not be, and was run again.
+    /// Number of times that a request met a conflict, or read something inconsistent, and was run
+    /// again.
     pub conflicts: u64,
-    /// Processor time that the worker threads used, all together; not that of the store's own
-    /// threads.
+    /// Processor time of all worker threads together, without the store's own threads.
     pub cpu: Duration,
     /// All latencies.
     pub latencies: Latencies,
@@ -221,12 +226,12 @@ pub struct Outcome {
     pub intervals: Vec<Interval>,
     /// Counters of the store during the run.
     pub counters: Counters,
-    /// True if it was stopped before its limits.
+    /// True if the run was stopped before its limits.
     pub stopped: bool,
 }
 
 impl Outcome {
-    /// Acknowledged transactions a second.
+    /// Acknowledged transactions per second.
     pub fn transactions_per_second(&self) -> f64 {
         self.transactions as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
@@ -239,10 +244,10 @@ pub enum DriveError {
     /// A plan that cannot be run.
     #[error("{0}")]
     Plan(String),
-    /// The store failed. How many transactions had been acknowledged, and why the next was not.
+    /// The store failed after some acknowledged transactions.
     #[error("after {transactions} acknowledged transactions: {cause}")]
     Store {
-        /// Transactions acknowledged before.
+        /// Number of transactions acknowledged before the failure.
         transactions: u64,
         /// The first failure.
         #[source]
@@ -258,7 +263,7 @@ impl DriveError {
 
 /// State that the threads of a run share.
 struct Shared {
-    /// Set by the watching thread, or by the first worker that fails; every worker looks before
+    /// Set by the watching thread, or by the first worker that fails. Every worker reads it before
     /// each request.
     stop: Arc<AtomicBool>,
     /// Transactions that may still be begun; `u64::MAX` if there is no limit.
@@ -266,8 +271,8 @@ struct Shared {
     begin: Barrier,
 }
 
-/// Runs `workload` on `tables` of `store`, of which it knows the order, as `plan` says, until its
-/// limits are reached, its source ends or `stop` is set.
+/// Runs `workload` on `tables` of `store` as `plan` says, until a limit is reached, the sources end
+/// or `stop` is set. The workload numbers the tables in this order.
 pub fn drive<S: Store, W: Workload>(
     store: &S,
     tables: &[&str],
@@ -293,8 +298,8 @@ pub fn drive<S: Store, W: Workload>(
             let rng = seeds.fork();
             let name = format!("worker-{thread}");
             let body = move || {
-                // Dropped last, also when the thread panics: the watching thread waits for all of
-                // these to be gone.
+                // Dropped last, also when the thread panics: the watching thread waits until all of
+                // these guards are dropped.
                 let _finished = Finished(finished);
                 worker_main(store, tables, workload, plan, shared, thread, rng, sink);
             };
@@ -379,7 +384,8 @@ struct Finished(mpsc::Sender<Instant>);
 
 impl Drop for Finished {
     fn drop(&mut self) {
-        // The receiver is gone only if the watching thread is, and then no thread needs to know.
+        // The receiver is gone only if the watching thread is gone, and then no thread needs the
+        // message.
         let _nobody_listens = self.0.send(Instant::now());
     }
 }

@@ -1,10 +1,10 @@
-//! Times at which the requests of one thread should start, if a rate was asked for.
+//! Times at which the requests of one thread should start, if a rate is given.
 
 use std::time::{Duration, Instant};
 
-/// The timetable of one thread. Requests that are late do not move those after them, so that a slow
-/// store is measured as its users would see it and not as a patient caller would ("coordinated
-/// omission").
+/// Timetable of one thread. A late request does not move the requests after it. The latencies are
+/// therefore those that independent users of a slow store would see, and "coordinated omission"
+/// does not hide the waits.
 #[derive(Debug)]
 pub(super) struct Pacing {
     interval: Duration,
@@ -12,8 +12,8 @@ pub(super) struct Pacing {
 }
 
 impl Pacing {
-    /// Every `threads / target` seconds, thread number `thread` its share of an interval later than
-    /// the first.
+    /// A timetable with one request every `threads / target` seconds. Thread number `thread` starts
+    /// `thread / threads` of an interval after `start`.
     pub(super) fn new(target: f64, threads: usize, thread: usize, start: Instant) -> Self {
         let seconds = (threads as f64 / target).min(1e9);
         let interval = Duration::from_secs_f64(seconds);

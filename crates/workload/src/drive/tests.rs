@@ -128,7 +128,7 @@ fn refuses_impossible_plans() {
     }
 }
 
-/// Takes its time before each commit.
+/// A workload that sleeps before each commit.
 struct Slow;
 
 /// Time that a slow call takes.

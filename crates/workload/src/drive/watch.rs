@@ -1,8 +1,8 @@
-//! The watching thread: ends the run at its limits, asks for progress, and collects what the
-//! workers recorded.
+//! The watching thread ends the run at its limits, reports progress, and collects what the workers
+//! recorded.
 //!
-//! It sleeps until the next of these is due or a worker ends. Time limits are its business alone,
-//! so that workers need not look at the clock.
+//! The watching thread sleeps until its next step is due or a worker ends. Only this thread checks
+//! time limits, so workers need not read the clock.
 
 use super::worker::Sink;
 use super::{Interval, Plan, Progress, Shared, Workload, transactions};
@@ -60,7 +60,7 @@ impl<'p> Watch<'p> {
             if let Some(every) = self.plan.intervals {
                 wake = wake.min(self.interval_start + every);
             }
-            // Past the deadline only the ends of the workers are of interest.
+            // Past the deadline, the watching thread only waits for the workers' ends.
             let now = Instant::now();
             let wait = if wake > now { wake - now } else { self.plan.progress_every };
             match ends.recv_timeout(wait) {

@@ -1,9 +1,9 @@
-//! One worker thread: plans, runs and commits requests, and records what their acknowledgements
-//! took.
+//! One worker thread plans, runs and commits requests, and records the latencies of their
+//! acknowledgements.
 //!
-//! The callbacks of commits run on this thread (or, for other stores, on any) and write into the
-//! thread's [`Sink`], which the watching thread empties now and then: hence its latch, which is
-//! practically never contended.
+//! Callbacks of commits run on this thread, or on any thread with some stores, and write into the
+//! thread's [`Sink`]. The watching thread empties the sink from time to time, so the sink has a
+//! latch, which is rarely contended.
 
 use super::LatencyFrom;
 use super::pacing::Pacing;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Number of times that a request may find something wrong before the finding is believed.
+/// Number of times that a request may read something inconsistent before the run fails.
 const DOUBTS_MAX: u32 = 100;
 
 /// Receiver of the acknowledgements of one worker.
@@ -22,18 +22,18 @@ const DOUBTS_MAX: u32 = 100;
 pub(super) struct Sink<W> {
     workload: Arc<W>,
     latencies: Mutex<Latencies>,
-    /// Written by the worker's callbacks, read by the watching thread for progress: no ordering is
-    /// needed.
+    /// Written by the worker's callbacks, read by the watching thread for progress. Relaxed
+    /// ordering suffices.
     transactions: AtomicU64,
     conflicts: AtomicU64,
     rolled_back: AtomicU64,
-    /// Nanoseconds of processor time, once the worker has ended.
+    /// Nanoseconds of processor time, set when the worker has ended.
     cpu: AtomicU64,
-    /// Requests whose commits met a conflict after others had been begun: to be made again, or
+    /// Requests whose commits met a conflict after later requests had begun. Each is made again or
     /// replaced.
     refused: Mutex<Vec<Planned>>,
     failure: Mutex<Option<StoreError>>,
-    /// That of the run: a failure ends it.
+    /// The run's stop flag. A failure sets it.
     stop: Arc<AtomicBool>,
 }
 
@@ -68,7 +68,7 @@ impl<W: Workload> Sink<W> {
         Duration::from_nanos(self.cpu.load(Ordering::Relaxed))
     }
 
-    /// Adds processor time that the worker has used.
+    /// Records the processor time that the worker has used.
     pub(super) fn used(&self, cpu: Duration) {
         self.cpu.store(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -116,8 +116,8 @@ impl<W: Workload> Sink<W> {
     }
 }
 
-/// A claim on the transactions that a run may still begin, taken in pieces so that the shared count
-/// stays cold.
+/// A worker's share of the transactions that a run may still begin. Workers claim transactions in
+/// pieces, so that they rarely write the shared count.
 #[derive(Debug)]
 struct Budget {
     left: u64,
@@ -173,14 +173,15 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
 
     pub(super) fn run(mut self) -> Result<(), StoreError> {
         let result = self.requests();
-        // Also after a failure: callbacks of commits that did succeed are counted, and none is left
-        // behind.
+        // Runs also after a failure: the callbacks of successful commits are counted, and no
+        // callback remains pending.
         let drained = self.client.wait_below(1);
         result.and(drained)?;
         self.those_with_tickets()
     }
 
-    /// Makes again what was refused and has a ticket: others count on it.
+    /// Makes the refused requests that have tickets again, because other requests depend on those
+    /// tickets.
     fn those_with_tickets(&mut self) -> Result<(), StoreError> {
         while let Some(refused) = self.sink.take_refused() {
             if let Some(ticket) = refused.ticket {
@@ -192,12 +193,13 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
         Ok(())
     }
 
-    /// The next request: one that was refused, another in its place, or a new one.
+    /// The next request: a refused request again, a replacement of a refused request, or a new
+    /// request.
     fn next(&mut self, budget: &mut Budget) -> Result<Option<Planned>, StoreError> {
         let refused = match self.sink.take_refused() {
             None if budget.take(self.shared) => return Ok(self.source.plan()),
             None => {
-                // What is still in flight may be refused.
+                // Commits that are still in flight may be refused.
                 self.client.wait_below(1)?;
                 self.sink.take_refused()
             }
@@ -225,18 +227,18 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             };
             self.request(planned, measured_from)?;
             if self.plan.in_flight > 1 {
-                // Asked also while there is room: where committing threads write by themselves,
-                // this is when they do.
+                // Called also if fewer commits are in flight than allowed: with protocols in which
+                // the committing threads write the log, they write in this call.
                 self.client.wait_below(self.plan.in_flight)?;
             }
         }
         Ok(())
     }
 
-    /// Waits until `at`, running callbacks as they become due; `false` if the run was stopped
-    /// meanwhile.
+    /// Waits until `at` and runs the callbacks that become due. Returns `false` if the run was
+    /// stopped in the meantime.
     fn wait_until(&mut self, at: Instant) -> Result<bool, StoreError> {
-        /// Time that a worker sleeps before it looks whether it should stop.
+        /// Maximum time that a worker sleeps before it looks at the stop flag again.
         const NAP: Duration = Duration::from_millis(50);
         loop {
             let wait = at.saturating_duration_since(Instant::now());
@@ -304,7 +306,8 @@ impl<'r, C: Client, S: Source, W: Workload> Worker<'r, C, S, W> {
             let sink = Arc::clone(self.sink);
             transaction.commit_with(move |result| match result {
                 Ok(()) => sink.acknowledge(planned, from),
-                // By now others have been planned. It did not happen, and it is not counted.
+                // Later requests have been planned by now. This transaction did not happen and is
+                // not counted.
                 Err(error) if error.is_retryable() => sink.refuse(planned),
                 Err(error) => sink.fail(error),
             });

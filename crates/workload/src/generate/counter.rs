@@ -1,20 +1,21 @@
-//! Hands out the numbers of new records, and knows the number below which all are acknowledged. So
-//! a reader is never sent to a record whose insert is still in flight.
+//! Hands out the numbers of new records, and knows the number below which all are acknowledged, so
+//! that a reader never looks for a record whose insert is still in flight.
 //!
-//! Shared by all threads. `next` is one `fetch_add`. An acknowledgement sets a flag in a ring, and
-//! a thread that finds the latch free moves the frontier over the flags that are set.
+//! All threads share the counter. `next` is one `fetch_add`. An acknowledgement sets a flag in a
+//! ring, and a thread that finds the latch free advances the frontier over the flags that are set.
 //!
-//! 1. Every number below `acknowledged()` was given to `acknowledge`.
-//! 2. At most `WINDOW` numbers may be handed out and not acknowledged; the driver refuses more
-//!    transactions in flight.
+//! 1. Every number below `acknowledged()` was passed to `acknowledge`, or lies below the first
+//!    number.
+//! 2. At most `WINDOW` numbers may be handed out and not acknowledged. The driver refuses a plan
+//!    with more transactions in flight.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Maximum of outstanding numbers.
+/// Maximum of numbers that are handed out and not acknowledged.
 const WINDOW: usize = 1 << 20;
 
-/// A counter whose numbers are acknowledged out of order.
+/// A counter whose numbers may be acknowledged in any order.
 #[derive(Debug)]
 pub struct AcknowledgedCounter {
     next: AtomicU64,
@@ -30,7 +31,7 @@ impl AcknowledgedCounter {
     /// Maximum of numbers that are handed out and not acknowledged.
     pub const WINDOW: usize = WINDOW;
 
-    /// A counter that begins at `first`; everything below counts as acknowledged.
+    /// A counter that begins at `first`. All numbers below `first` count as acknowledged.
     pub fn new(first: u64) -> Self {
         AcknowledgedCounter {
             next: AtomicU64::new(first),
@@ -50,7 +51,7 @@ impl AcknowledgedCounter {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Everything below this is acknowledged.
+    /// All numbers below the result are acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.frontier.load(Ordering::Acquire)
     }
@@ -59,14 +60,16 @@ impl AcknowledgedCounter {
     pub fn acknowledge(&self, number: u64) {
         self.flags[number as usize % WINDOW].store(true, Ordering::SeqCst);
         loop {
-            // The fence pairs with itself in another thread. One thread passes it between setting a
-            // flag and finding the latch taken, the other between dropping the latch and looking at
-            // the flags again. Without it each could leave the frontier to the other.
+            // The fence pairs with itself in another thread. One thread passes the fence between
+            // setting a flag and finding the latch taken; the other thread passes it between
+            // dropping the latch and reading the flags again. Without the fence, each thread could
+            // rely on the other to advance the frontier.
             fence(Ordering::SeqCst);
             if !self.flags[self.frontier.load(Ordering::SeqCst) as usize % WINDOW].load(Ordering::SeqCst) {
                 return;
             }
-            // The thread that holds the latch looks again after it has released it.
+            // The thread that holds the latch reads the flags again after it has released the
+            // latch.
             let Ok(_guard) = self.latch.try_lock() else { return };
             let mut frontier = self.frontier.load(Ordering::Relaxed);
             while self.flags[frontier as usize % WINDOW].swap(false, Ordering::SeqCst) {

@@ -1,7 +1,7 @@
-//! The hash that scatters record numbers, bit for bit YCSB's, so that keys and popular records are
-//! the same ones.
+//! The hash that scatters record numbers. It equals YCSB's hash bit for bit, so keys and popular
+//! records are those of YCSB.
 
-/// FNV-1a of the eight bytes of `value`, lowest first, as a non-negative number.
+/// FNV-1a of the eight bytes of `value`, lowest byte first, as a non-negative `i64`.
 pub fn fnv64(value: u64) -> u64 {
     let mut hash: u64 = 0xCBF2_9CE4_8422_2325;
     for byte in value.to_le_bytes() {

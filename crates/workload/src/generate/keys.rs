@@ -1,9 +1,9 @@
-//! Chooses the record of each request, by the distributions of YCSB's core workload.
+//! Chooses the record of each request by the distributions of YCSB's core workload.
 //!
-//! 1. Every number chosen is that of an acknowledged record: at least `first`, less than the
-//!    frontier given.
-//! 2. Choosing always ends: after a bounded number of draws outside the acknowledged records, one
-//!    is drawn uniformly.
+//! 1. Every chosen number is that of an acknowledged record: at least `first`, and less than the
+//!    given `end`.
+//! 2. Choosing always ends: after `REDRAWS` draws outside the acknowledged records, a number is
+//!    drawn uniformly.
 
 use super::hash::fnv64;
 use super::zipfian::{ZIPFIAN_CONSTANT, Zipfian};
@@ -14,26 +14,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Items that the scrambled zipfian draws from before they are folded onto the records, as in YCSB.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
-/// Draws outside the acknowledged records before one is drawn uniformly.
+/// Maximum of draws outside the acknowledged records before a number is drawn uniformly.
 const REDRAWS: usize = 1000;
 
 /// Distribution of requests over the records.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum KeyDistribution {
-    /// All records alike.
+    /// All records are equally likely.
     Uniform,
-    /// Few records very often, scattered over all records; the skew, from 0 up to but not including
-    /// 1.
+    /// A few records are very popular, and they are scattered over all records. The field is the
+    /// skew, from 0 up to but not including 1.
     Zipfian(f64),
-    /// The newest records most often, with a zipfian skew.
+    /// The newest records are the most popular, with a zipfian distribution of this skew.
     Latest(f64),
-    /// A share of the requests (second) goes to a share of the records (first), uniformly in each.
+    /// A share of the records (first field) gets a share of the requests (second field), uniformly
+    /// in each part.
     Hotspot(f64, f64),
-    /// One after the other, all threads together.
+    /// One record after the other, in one sequence for all threads.
     Sequential,
-    /// The newest records most often: this percentage (first) of the requests goes to this share
-    /// (second) of them.
+    /// The newest records are the most popular: a share of the records (second field) gets a
+    /// percentage of the requests (first field).
     Exponential(f64, f64),
 }
 
@@ -53,19 +54,19 @@ enum Drawing {
     Exponential { gamma: f64 },
 }
 
-/// Chooses record numbers. Clones share the sequence of `Sequential` and nothing else.
+/// Chooses record numbers. Clones share only the sequence of `Sequential`.
 #[derive(Debug, Clone)]
 pub struct KeyChooser {
     drawing: Drawing,
     first: u64,
     count: u64,
-    /// Records that the zipfian is spread over: those there are, and those expected to be inserted.
+    /// Number of records that the zipfian distribution covers: loaded records and expected inserts.
     spread: u64,
 }
 
 impl KeyChooser {
-    /// Chooses among the records from `first` on, of which there are `count` (at least one) at the
-    /// beginning and `expected` more to come.
+    /// A chooser of records whose numbers begin at `first`. There are `count` records (at least 1)
+    /// at the beginning, and `expected` inserts will follow.
     pub fn new(distribution: KeyDistribution, first: u64, count: u64, expected: u64) -> Self {
         let count = count.max(1);
         let drawing = match distribution {
@@ -84,7 +85,7 @@ impl KeyChooser {
         KeyChooser { drawing, first, count, spread: count.saturating_add(expected) }
     }
 
-    /// The number of the record to use, where all from the first up to but not including `end` are
+    /// Chooses a record. All records from `first` up to but not including `end` must be
     /// acknowledged.
     pub fn next(&mut self, rng: &mut Rng, end: u64) -> u64 {
         let end = end.max(self.first + 1);
@@ -118,7 +119,7 @@ impl KeyChooser {
             }
             Drawing::Sequential(sequence) => Some(first + sequence.fetch_add(1, Ordering::Relaxed) % count),
             Drawing::Exponential { gamma } => {
-                // 1 - u: the logarithm of zero must not be drawn.
+                // 1 - u, because the logarithm of 0 does not exist.
                 let back = -(1.0 - rng.f64()).ln() / *gamma;
                 (end - 1).checked_sub(back as u64)
             }
@@ -180,7 +181,8 @@ mod tests {
     #[test]
     fn uniform_is_flat() {
         let counts = histogram(&draws(KeyDistribution::Uniform, 1_000_000));
-        // 100 expected, standard deviation 10: six of them.
+        // 100 draws are expected for each key, with a standard deviation of 10; the bounds lie six
+        // of them away.
         assert!(counts.iter().all(|count| (40..160).contains(count)));
     }
 

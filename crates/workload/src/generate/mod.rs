@@ -1,6 +1,6 @@
-//! Generators of numbers with a given distribution. Deterministic: all randomness comes from the
-//! caller's generator, so that a seed replays a run. One per thread; what threads share is in
-//! [`AcknowledgedCounter`] and the sequence.
+//! Generators of numbers with a given distribution. All randomness comes from the caller's
+//! generator, so a seed replays a run. Each thread has generators of its own; threads share only
+//! [`AcknowledgedCounter`] and the sequence of sequential keys.
 
 mod counter;
 mod hash;

@@ -1,17 +1,18 @@
-//! Zipfian numbers: item 0 is the most popular, item `i` is drawn in proportion to
-//! `1 / (i + 1)^skew`, for any skew from 0 (all alike).
+//! Zipfian numbers: item 0 is the most popular, and item `i` is drawn in proportion to
+//! `1 / (i + 1)^skew`, for any skew from 0 (all items are equally likely).
 //!
-//! By rejection-inversion, after Hörmann and Derflinger, "Rejection-inversion to generate variates
-//! from monotone discrete distributions", TOMACS 1996. A point is drawn under the curve `x^-skew`
-//! between 1/2 and `items + 1/2` by inverting its integral; the item next to it is taken if the
-//! point also lies in the part that the item owns, which is nearly always, else another is drawn.
-//! So the proportions are exact, neither tables nor sums are made, and ten thousand million items
-//! cost no more than ten. (YCSB's generator, after Gray et al., SIGMOD 1994, is exact for the first
-//! two items only and needs a skew below 1.)
+//! The method is rejection-inversion: Hörmann and Derflinger, "Rejection-inversion to generate
+//! variates from monotone discrete distributions", TOMACS 1996. The generator draws a point under
+//! the curve `x^-skew` between 1/2 and `items + 1/2` by inverting the curve's integral. It takes
+//! the nearest item if the point also lies in the part of the area that this item owns, which is
+//! nearly always the case, and otherwise draws again. The proportions are therefore exact, the
+//! generator needs neither tables nor sums, and 10^10 items cost no more than 10 items. (YCSB's
+//! generator, after Gray et al., SIGMOD 1994, is exact for the first two items only and needs a
+//! skew below 1.)
 
 use fastrand::Rng;
 
-/// The skew YCSB uses.
+/// The skew that YCSB uses.
 pub const ZIPFIAN_CONSTANT: f64 = 0.99;
 
 /// Draws zipfian numbers from a set that may grow.
@@ -19,16 +20,16 @@ pub const ZIPFIAN_CONSTANT: f64 = 0.99;
 pub struct Zipfian {
     skew: f64,
     items: u64,
-    /// The integral at the left and at the right end.
+    /// The integral at the left end and at the right end.
     from: f64,
     to: f64,
-    /// An item that lies no further to the right of the point than this is taken without a look at
-    /// its part.
+    /// An item that lies at most this far to the right of the point is taken without a test of the
+    /// item's part of the area.
     surely: f64,
 }
 
 impl Zipfian {
-    /// Over `items` numbers (at least one) with a skew of at least 0.
+    /// A generator of `items` numbers (at least 1) with a skew of at least 0.
     pub fn new(items: u64, skew: f64) -> Self {
         assert!(skew >= 0.0 && skew.is_finite(), "the caller has checked this");
         let mut zipfian = Zipfian { skew, items: 0, from: 0.0, to: 0.0, surely: 0.0 };
@@ -47,7 +48,7 @@ impl Zipfian {
         }
     }
 
-    /// The next number, less than the number of items.
+    /// Draws a number less than the number of items.
     pub fn next(&self, rng: &mut Rng) -> u64 {
         loop {
             let area = self.to + rng.f64() * (self.from - self.to);
@@ -64,23 +65,23 @@ impl Zipfian {
         (-self.skew * x.ln()).exp()
     }
 
-    /// Integral of the curve from 1 to `x`: `(x^(1 - skew) - 1) / (1 - skew)`, and the logarithm
-    /// for a skew of 1.
+    /// Integral of the curve from 1 to `x`: `(x^(1 - skew) - 1) / (1 - skew)`, or the logarithm of
+    /// `x` for a skew of 1.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         by_itself((1.0 - self.skew) * log, f64::exp_m1) * log
     }
 
     fn inverse(&self, area: f64) -> f64 {
-        // Rounding may lead below what the integral ever is.
+        // Rounding may give a value below the least value of the integral.
         let scaled = (area * (1.0 - self.skew)).max(-1.0);
         (by_itself(scaled, f64::ln_1p) * area).exp()
     }
 }
 
-/// `of(x) / x` for one of the two functions that are nearly `x` around 0, where it is 1.
+/// `of(x) / x` for a function `of` that is nearly `x` around 0; the quotient at 0 is 1.
 fn by_itself(x: f64, of: fn(f64) -> f64) -> f64 {
-    // The next term is below half of the last place of 1.
+    // The next term of the series is below half a unit in the last place of 1.
     if x.abs() < 1e-16 { 1.0 } else { of(x) / x }
 }
 
@@ -88,8 +89,8 @@ fn by_itself(x: f64, of: fn(f64) -> f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Skews on both sides of 1, at it, and so near that a division by their distance would lose
-    /// all places.
+    /// Skews on both sides of 1, 1 itself, and skews so near to 1 that a division by `1 - skew`
+    /// would lose all digits.
     const SKEWS: [f64; 9] = [0.0, 0.5, 0.85, ZIPFIAN_CONSTANT, 1.0 - 1e-12, 1.0, 1.0 + 1e-9, 1.25, 2.0];
 
     fn exact(items: u64, skew: f64) -> Vec<f64> {
@@ -98,8 +99,8 @@ mod tests {
         parts.iter().map(|part| part / sum).collect()
     }
 
-    /// Pearson's statistic over single items while at least 20 draws of each are expected, and the
-    /// others together.
+    /// Computes Pearson's statistic. An item counts alone if at least 20 draws of it are expected;
+    /// all other items are counted together.
     #[test]
     fn every_item_is_drawn_in_proportion() {
         const DRAWS: usize = 1_000_000;
@@ -135,8 +136,8 @@ mod tests {
 
     #[test]
     fn very_many_items_are_as_exact() {
-        // Shares of the first item: one by the sum that YCSB carries for its ten thousand million
-        // items, one by zeta(2).
+        // Shares of the first item: the first from the sum that YCSB stores for its 10^10 items,
+        // the second from zeta(2).
         for (items, skew, share) in [(10_000_000_000, 0.99, 1.0 / 26.469_028), (1 << 40, 2.0, 0.607_927)] {
             let zipfian = Zipfian::new(items, skew);
             let mut rng = Rng::with_seed(7);

@@ -1,5 +1,5 @@
-//! Conditions that hold after any number of transactions: all rows exist, and the indexes lead to
-//! each and to nothing else.
+//! Conditions that hold after any number of transactions: all rows exist, and each index has
+//! exactly one entry for each row.
 
 use super::{Settings, Table, rows};
 use crate::row;
@@ -14,7 +14,7 @@ pub struct State {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct TableTotals {
-    /// `k` of each row.
+    /// Value of `k` of each row.
     rows: HashMap<u64, u32>,
     /// Entries of the index.
     entries: Vec<(u32, u64)>,
@@ -24,7 +24,7 @@ struct TableTotals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// There are not as many rows as were loaded.
+    /// The number of rows differs from the number loaded.
     #[error("table {table} has {found} rows, but {loaded} were loaded")]
     Rows {
         /// The table, counted from 1.
@@ -34,7 +34,7 @@ pub enum Fault {
         /// Number of rows loaded.
         loaded: u64,
     },
-    /// There are not as many entries in the index as rows.
+    /// The number of entries in the index differs from the number of rows.
     #[error("the index of table {table} has {found} entries, but there are {rows} rows")]
     Entries {
         /// The table, counted from 1.
@@ -44,14 +44,14 @@ pub enum Fault {
         /// Number of rows.
         rows: u64,
     },
-    /// An entry leads to a row that has another `k`, or is not there.
+    /// An index entry leads to a row with another `k`, or to no row.
     #[error("the index of table {table} leads from {k} to row {number}, which has {found:?}")]
     Entry {
         /// The table, counted from 1.
         table: u32,
         /// Value in the entry.
         k: u32,
-        /// The row it leads to.
+        /// The row to which the entry leads.
         number: u64,
         /// `k` of that row, if there is one.
         found: Option<u32>,
@@ -59,10 +59,10 @@ pub enum Fault {
 }
 
 impl State {
-    /// Reads everything.
+    /// Reads all tables and indexes.
     ///
     /// # Errors
-    /// Those of the store; [`StoreError::Inconsistent`] names a row that is none.
+    /// Those of the store. [`StoreError::Inconsistent`] names a row that cannot be decoded.
     pub fn read<S: Store>(store: &S, settings: &Settings) -> Result<State> {
         let names = settings.table_names();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -74,7 +74,7 @@ impl State {
         Ok(state)
     }
 
-    /// Rows of all tables.
+    /// Number of rows of all tables.
     pub fn rows(&self) -> u64 {
         self.tables.iter().map(|table| table.rows.len() as u64).sum()
     }
@@ -84,10 +84,10 @@ impl State {
         self.tables.iter().flat_map(|table| table.rows.values()).map(|k| u64::from(*k)).sum()
     }
 
-    /// Checks that rows and indexes agree, and that all are there.
+    /// Checks that all rows and entries are present, and that they agree.
     ///
     /// # Errors
-    /// The first fault that is found.
+    /// The first fault.
     pub fn check(&self, settings: &Settings) -> std::result::Result<(), Fault> {
         (1..).zip(&self.tables).try_for_each(|(table, of)| of.check(table, settings.rows))
     }

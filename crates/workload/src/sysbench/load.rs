@@ -1,5 +1,5 @@
-//! The load phase: all rows, many of one table in a transaction. What one loads follows from the
-//! seed and its ticket.
+//! The load phase inserts all rows, many rows of one table in a transaction. The seed and the
+//! ticket determine the rows of a transaction.
 
 use super::{Settings, Table, rows};
 use crate::drive::{Class, Ending, Planned, Source, Workload};
@@ -21,7 +21,7 @@ pub struct SysbenchLoad {
 }
 
 impl SysbenchLoad {
-    /// The load phase of tables that are not there yet.
+    /// The load phase of tables that do not exist yet.
     pub fn new(settings: &Settings, seed: u64) -> Arc<Self> {
         Arc::new(SysbenchLoad { settings: *settings, seed, next: AtomicU64::new(0) })
     }
@@ -32,11 +32,11 @@ impl SysbenchLoad {
         u64::from(self.settings.tables) * self.settings.rows.div_ceil(BATCH)
     }
 
-    /// The table and the rows in it of a batch, of all counted through.
+    /// The table and the rows of batch `number`. Batches are numbered over all tables.
     fn batch(&self, number: u64) -> (Table, Range<u64>) {
         let of_table = self.settings.rows.div_ceil(BATCH);
         let from = number % of_table * BATCH;
-        // There are no more tables than fit.
+        // The number of tables fits, because it is a `u32`.
         (Table((number / of_table) as u32), from..(from + BATCH).min(self.settings.rows))
     }
 }
@@ -84,7 +84,7 @@ impl Source for SysbenchLoadSource {
     }
 }
 
-/// `k` of a row that is new: there are as many as rows.
+/// Draws `k` of a new row: a number less than the number of rows in the table.
 pub(super) fn draw_k(rng: &mut Rng, settings: &Settings) -> u32 {
     rng.u64(..settings.rows.min(1 << 31)) as u32
 }

@@ -1,15 +1,16 @@
-//! The transactions of sysbench's OLTP scripts: `oltp_read_write`, `oltp_write_only` and
-//! `oltp_update_index`, on tables with a secondary index each.
+//! The transactions of sysbench's OLTP scripts `oltp_read_write`, `oltp_write_only` and
+//! `oltp_update_index`, on tables that have one secondary index each.
 //!
-//! A row has a number, another number `k` that the index is on, and two texts. As in the scripts a
-//! transaction reads ten rows and four ranges of a hundred, changes `k` of one row and the text of
-//! another, and puts a row in the place of one that it deletes; or only the last three, or only the
-//! first of these; the table is drawn anew for each of these kinds of things. After any number of
-//! transactions there are as many rows as were loaded, and the indexes lead to each of them and to
-//! nothing else ([`State`]); where only `k` is changed its sum grows by one with each transaction.
+//! A row has a number, an indexed number `k`, and two texts. A transaction of `oltp_read_write`
+//! reads ten rows and four ranges of 100 rows, changes `k` of one row and the text of another, and
+//! replaces a third row by deleting and inserting it. `oltp_write_only` makes only these three
+//! changes, `oltp_update_index` only the change of `k`. The table of each operation is drawn
+//! separately. After any number of transactions there are as many rows as were loaded, and each
+//! index has exactly one entry for each row ([`State`]). With `oltp_update_index` the sum of all
+//! `k` grows by one with each transaction.
 //!
-//! Two things are different here. Rows are drawn all alike or with a zipfian skew. Sums, sorting
-//! and doubles of ranges are left out, for they cost the store nothing.
+//! There are two differences from sysbench. Rows are drawn uniformly or with a zipfian skew. The
+//! sums, sorts and distinct values of ranges are left out, because they cost the store nothing.
 
 mod check;
 mod load;
@@ -25,7 +26,7 @@ pub use run::{Script, SysbenchRun, SysbenchSource};
 /// Size of the tables, and choice of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Tables, each with an index; at least 1.
+    /// Number of tables, each with one index; at least 1.
     pub tables: u32,
     /// Rows of each table; at least 1.
     pub rows: u64,
@@ -34,15 +35,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The names of the tables, in the order in which the workload knows them: a table, then its
-    /// index, whose keys are `k` and the number of each row, with nothing in them.
+    /// The names of the tables, in the order in which the workload numbers them: each table is
+    /// followed by its index. Keys of the index consist of `k` and the row's number; their values
+    /// are empty.
     pub fn table_names(&self) -> Vec<String> {
         (1..=self.tables)
             .flat_map(|table| [format!("sbtest{table}"), format!("sbtest{table}_by_k")])
             .collect()
     }
 
-    /// Rows of all tables.
+    /// Number of rows of all tables.
     pub fn all_rows(&self) -> u64 {
         u64::from(self.tables) * self.rows
     }
@@ -53,17 +55,17 @@ impl Settings {
 pub(crate) struct Table(u32);
 
 impl Table {
-    /// Its number in the workload's order.
+    /// The table's number in the workload's order.
     pub(crate) fn rows(self) -> usize {
         2 * self.0 as usize
     }
 
-    /// That of its index.
+    /// The number of the table's index.
     pub(crate) fn by_k(self) -> usize {
         self.rows() + 1
     }
 
-    /// Its name, for messages.
+    /// The table's name, for messages.
     pub(crate) fn name(self) -> String {
         format!("sbtest{}", self.0 + 1)
     }

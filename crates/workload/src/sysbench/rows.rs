@@ -1,7 +1,7 @@
-//! Keys and rows. Pure.
+//! Encodes and decodes keys and rows. Pure functions.
 //!
-//! Keys are numbers, big-endian. A row is `k`, 4 bytes, little-endian, then `c`, 120 bytes, and
-//! `pad`, 60: groups of eleven digits parted by dashes.
+//! Keys are big-endian numbers. A row is `k` (4 bytes, little-endian), then `c` (120 bytes), then
+//! `pad` (60 bytes). The texts are groups of eleven digits, separated by dashes.
 
 use fastrand::Rng;
 
@@ -23,7 +23,7 @@ pub(super) fn index_key(k: u32, number: u64) -> [u8; 12] {
     key
 }
 
-/// The number that a key is.
+/// Decodes a key.
 pub(super) fn number(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.try_into().ok()?))
 }
@@ -42,7 +42,7 @@ pub(super) fn row(k: u32, rng: &mut Rng) -> Row {
     row
 }
 
-/// A new text for a row.
+/// Draws a new text `c`.
 pub(super) fn c(rng: &mut Rng) -> [u8; C_BYTES] {
     digits(rng)
 }
@@ -51,7 +51,7 @@ fn digits<const N: usize>(rng: &mut Rng) -> [u8; N] {
     std::array::from_fn(|at| if at % 12 == 11 { b'-' } else { rng.u8(b'0'..=b'9') })
 }
 
-/// `k` of a row; `None` if it is none.
+/// `k` of a row; `None` if the bytes are no row.
 pub(super) fn k(row: &[u8]) -> Option<u32> {
     let row: &Row = row.try_into().ok()?;
     row.first_chunk().map(|k| u32::from_le_bytes(*k))

@@ -1,7 +1,7 @@
-//! The run phase: transactions of a script.
+//! The run phase: transactions of one script.
 //!
-//! Running a planned transaction again (after a conflict) does the same: what is random was drawn
-//! when it was planned.
+//! Running a planned transaction again (after a conflict) repeats the same operations, because all
+//! random choices are made when it is planned.
 
 use super::load::draw_k;
 use super::rows::{self, Row};
@@ -19,16 +19,17 @@ const RANGE: usize = 100;
 /// Script of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Script {
-    /// Ten rows, four ranges, a `k`, a text, and a row deleted and inserted: `oltp_read_write`.
+    /// `oltp_read_write`: reads ten rows and four ranges, changes a `k` and a text, deletes and
+    /// inserts a row.
     #[default]
     ReadWrite,
-    /// `oltp_write_only`: the script without the parts that only read.
+    /// `oltp_write_only`: the writes of `oltp_read_write`.
     WriteOnly,
-    /// A `k`: `oltp_update_index`.
+    /// `oltp_update_index`: changes one `k`.
     UpdateIndex,
 }
 
-/// Transactions, until the driver has enough.
+/// Endless transactions; the driver's limits end the run.
 #[derive(Debug)]
 pub struct SysbenchRun {
     settings: Settings,
@@ -37,7 +38,7 @@ pub struct SysbenchRun {
 }
 
 impl SysbenchRun {
-    /// Transactions on tables that are loaded.
+    /// Transactions on loaded tables.
     pub fn new(settings: &Settings, script: Script) -> Arc<Self> {
         let numbers = Zipfian::new(settings.rows, settings.skew);
         Arc::new(SysbenchRun { settings: *settings, script, numbers })
@@ -56,7 +57,7 @@ impl Workload for SysbenchRun {
 struct Request {
     points: Vec<u64>,
     points_of: Table,
-    /// Each of one table.
+    /// Each range, given by its table and first row.
     ranges: Vec<(Table, u64)>,
     /// The row whose `k` grows.
     index: (Table, u64),
@@ -65,13 +66,13 @@ struct Request {
 
 #[derive(Debug)]
 struct RowWrites {
-    /// The row that gets another text, and what that comes from.
+    /// The row that gets another text, and the seed of that text.
     text: (Table, u64, u64),
     /// The row that is deleted and inserted, and its new content.
     replaced: (Table, u64, Box<Row>),
 }
 
-/// The transactions of one thread.
+/// Source of one thread's transactions.
 #[derive(Debug)]
 pub struct SysbenchSource {
     run: Arc<SysbenchRun>,
@@ -84,7 +85,7 @@ impl SysbenchRun {
         Table(rng.u32(..self.settings.tables))
     }
 
-    /// A row of any table.
+    /// Draws a table and a row in it.
     fn row(&self, rng: &mut Rng) -> (Table, u64) {
         (self.table(rng), self.numbers.next(rng))
     }
@@ -146,7 +147,7 @@ impl Source for SysbenchSource {
     }
 }
 
-/// The row of a number, to be changed, and its `k`.
+/// Reads a row that will be changed, with its `k`.
 fn take<T: Transaction>(transaction: &mut T, table: Table, number: u64) -> Result<(Row, u32)> {
     let key = rows::key(number);
     let found = transaction.on(table.rows()).get_for_update(&key)?;
@@ -154,7 +155,7 @@ fn take<T: Transaction>(transaction: &mut T, table: Table, number: u64) -> Resul
     Ok((row, rows::k(&row).unwrap_or_default()))
 }
 
-/// Leads the index from another `k` to a row.
+/// Replaces a row's index entry by an entry for its new `k`.
 fn move_entry<T: Transaction>(
     transaction: &mut T,
     table: Table,

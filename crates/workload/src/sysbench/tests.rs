@@ -1,4 +1,4 @@
-//! The table on the store in memory.
+//! Sysbench's tables on the store in memory.
 
 use super::*;
 use crate::drive::{Outcome, Plan, Workload, drive};

@@ -1,5 +1,5 @@
-//! Conditions that hold after any number of transactions: rows belong to each other, and none is
-//! missing or too many.
+//! Conditions that hold after any number of transactions: every row belongs to its subscriber, and
+//! each table has the expected number of rows.
 
 use super::population::{Counts, START_TIMES};
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
@@ -18,11 +18,11 @@ pub struct State {
     fault: Option<Fault>,
 }
 
-/// Fault of a register.
+/// Fault of a database.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// There are not as many rows as were loaded, inserted and not deleted.
+    /// The number of rows differs from what was loaded, plus inserted, minus deleted.
     #[error("table {table} has {found} rows, not {expected}")]
     Rows {
         /// The table.
@@ -32,7 +32,7 @@ pub enum Fault {
         /// Number of rows that there should be.
         expected: u64,
     },
-    /// A row is none, or belongs to nothing.
+    /// A row cannot be decoded, or its key refers to a missing row.
     #[error("{key} of {table} {how}")]
     Row {
         /// The table.
@@ -61,16 +61,16 @@ fn ensure(holds: bool, how: &'static str) -> Verdict {
 }
 
 impl State {
-    /// Reads everything.
+    /// Reads all tables.
     ///
     /// # Errors
-    /// Those of the store. What is wrong with rows is for [`check`](Self::check) to say.
+    /// Those of the store. [`check`](Self::check) reports wrong rows.
     pub fn read<S: Store>(store: &S, settings: &Settings) -> Result<State> {
         let mut client = store.client(&TABLES)?;
         let mut transaction = client.begin(Intent::ReadOnly)?;
         let mut state = State { rows: [0; TABLES.len()], fault: None };
         let known = 1..=settings.subscribers;
-        // For each subscriber, a bit for each type of special facility.
+        // For each subscriber, one bit for each type of special facility.
         let mut facilities = vec![0_u8; settings.subscribers as usize + 1];
         state.each(&mut transaction, SUBSCRIBER, |key, row| {
             let subscriber = rows::read_subscriber(key).ok_or(CUT)?;
@@ -112,21 +112,21 @@ impl State {
         Ok(state)
     }
 
-    /// Call forwardings that there are.
+    /// Number of call forwardings.
     pub fn call_forwardings(&self) -> u64 {
         self.rows[CALL_FORWARDING]
     }
 
-    /// Checks that no row is wrong, and that there are as many as there should be.
+    /// Checks that no row is wrong, and that each table has the expected number of rows.
     ///
     /// # Errors
-    /// The first fault that is found.
+    /// The first fault.
     pub fn check(&self, expected: &Counts) -> std::result::Result<(), Fault> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        // Keys are told apart by the store, and each was found to be of a subscriber: so none is
-        // missing if there are as many.
+        // Keys are distinct, and each belongs to a loaded subscriber. So no row is missing if the
+        // numbers of rows agree.
         let expected = [
             expected.subscribers,
             expected.access_infos,
@@ -142,7 +142,7 @@ impl State {
         Ok(())
     }
 
-    /// Shows `judge` every row of a table, and keeps the first fault.
+    /// Passes every row of a table to `judge`, and stores the first fault.
     fn each<T: Transaction>(
         &mut self,
         transaction: &mut T,

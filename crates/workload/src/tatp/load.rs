@@ -1,4 +1,4 @@
-//! The load phase: all of some subscribers in each transaction.
+//! The load phase: each transaction inserts all rows of ten subscribers.
 
 use super::population::{Facility, SubscriberRows};
 use super::rows;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Subscribers in a transaction; each has about eleven rows.
 const BATCH: u64 = 10;
 
-/// Inserts what a register begins with.
+/// Inserts the initial rows.
 #[derive(Debug)]
 pub struct TatpLoad {
     settings: Settings,
@@ -23,7 +23,7 @@ pub struct TatpLoad {
 }
 
 impl TatpLoad {
-    /// The load phase of a register that is not there yet.
+    /// The load phase of tables that do not exist yet.
     pub fn new(settings: &Settings, seed: u64) -> Arc<Self> {
         Arc::new(TatpLoad { settings: *settings, seed, next: AtomicU64::new(0) })
     }
@@ -45,7 +45,7 @@ impl Workload for TatpLoad {
 #[derive(Debug)]
 pub struct TatpLoadSource {
     load: Arc<TatpLoad>,
-    /// Subscribers before those to be loaded.
+    /// Number of subscribers before those that the transaction loads.
     from: u64,
 }
 
@@ -61,7 +61,7 @@ impl Source for TatpLoadSource {
     }
 
     fn run<T: Transaction>(&mut self, transaction: &mut T) -> Result<Ending> {
-        // As many as there are fit.
+        // The number of subscribers is a `u32`, so the casts lose nothing.
         let to = (self.from + BATCH).min(self.load.settings.subscribers.into());
         for subscriber in self.from as u32 + 1..=to as u32 {
             insert(transaction, subscriber, &SubscriberRows::new(self.load.seed, subscriber))?;

@@ -1,16 +1,16 @@
-//! TATP, also known as TM1: what a mobile network asks of its register of subscribers, in very
-//! small transactions. Aether (6.1) measures log buffers with its UpdateLocation.
+//! TATP, also known as TM1: the requests of a mobile network to its database of subscribers, in
+//! very small transactions. Aether (6.1) measures log buffers with the transaction UpdateLocation.
 //!
-//! Four tables as in the standard and one that leads to subscribers by number. Population, mix and
-//! non-uniform choices are the standard's. So is what fails: of some transactions a known share
-//! asks for what is not there, or inserts what is. Such a one rolls back and is counted as failed,
-//! not among those acknowledged, as the standard's throughput has it. After any number of
-//! transactions all rows belong to each other, and there are as many of each table as were loaded,
-//! inserted and not deleted: a lost, doubled or torn transaction that changes call forwardings is
-//! found by counting ([`State`]).
+//! There are the four tables of the standard and a table that maps numbers to subscribers.
+//! Population, mix and non-uniform choices are the standard's. As in the standard, a known share of
+//! some transactions fails, because the transaction asks for a missing row or inserts an existing
+//! row. Such a transaction rolls back and counts as failed, not as acknowledged, as in the
+//! standard's throughput. After any number of transactions all rows belong to each other, and each
+//! table has as many rows as were loaded plus inserted minus deleted. Counting therefore finds a
+//! lost, repeated or torn transaction that changes call forwardings ([`State`]).
 //!
-//! Different here: how many subscribers there are can be chosen freely: from 100,000 on in the
-//! standard.
+//! One thing differs from the standard: the number of subscribers can be chosen freely, while the
+//! standard demands at least 100,000.
 
 mod check;
 mod load;

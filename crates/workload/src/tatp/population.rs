@@ -1,7 +1,7 @@
-//! Initial population, by the standard's rules. Pure.
+//! Initial population, by the standard's rules. Pure functions.
 //!
-//! All of a subscriber follows from the seed and the subscriber alone, so that code that loads it
-//! and code that counts it see the same.
+//! The seed and the subscriber's number determine all rows of a subscriber, so that the code that
+//! loads rows and the code that counts them agree.
 
 use super::rows::{self, AccessInfo, CallForwarding, SpecialFacility, Subscriber};
 use super::settings::Settings;
@@ -18,7 +18,7 @@ pub(super) struct Facility {
     pub(super) forwardings: Vec<(u8, CallForwarding)>,
 }
 
-/// All of one subscriber.
+/// All rows of one subscriber.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SubscriberRows {
     pub(super) subscriber: Subscriber,
@@ -44,7 +44,7 @@ impl SubscriberRows {
     }
 }
 
-/// From one to four of the types 1 to 4, in order, each number of them as often.
+/// One to four of the types 1 to 4, in order. Each number of types is equally likely.
 fn some_kinds(rng: &mut Rng) -> Vec<u8> {
     let many = rng.usize(1..=4);
     let mut kinds = rng.choose_multiple(1..=4, many);
@@ -78,7 +78,7 @@ pub(super) fn digits<const N: usize>(rng: &mut Rng) -> [u8; N] {
     std::array::from_fn(|_| rng.u8(b'0'..=b'9'))
 }
 
-/// Number of rows of each table; there are as many numbers as subscribers.
+/// Number of rows of each table. There are as many telephone numbers as subscribers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Subscribers.
@@ -92,7 +92,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Those that are loaded with this seed.
+    /// The rows that are loaded with this seed.
     pub fn loaded(settings: &Settings, seed: u64) -> Counts {
         let mut counts = Counts { subscribers: settings.subscribers.into(), ..Counts::default() };
         for subscriber in 1..=settings.subscribers {

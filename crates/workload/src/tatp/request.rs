@@ -1,4 +1,4 @@
-//! The seven transactions, each drawn before it is run.
+//! The seven transactions. Each is drawn before it is run.
 
 use super::population::{START_TIMES, digits};
 use super::rows::{self, AccessInfo, CallForwarding, Number, SpecialFacility, Subscriber};
@@ -9,7 +9,7 @@ use crate::row::{Row, add, change, find, read, try_change, wrong};
 use crate::store::{Keys, Result, StoreError, Transaction};
 use fastrand::Rng;
 
-/// A call forwarding that is asked for, or to be made.
+/// Key of a call forwarding that a transaction reads, inserts or deletes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Forwarding {
     facility: u8,
@@ -36,7 +36,7 @@ enum Operation {
     DeleteCallForwarding(Forwarding),
 }
 
-/// A transaction to be run.
+/// A transaction to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     subscriber: u32,
@@ -61,7 +61,7 @@ impl Request {
         Request { subscriber, what }
     }
 
-    /// Runs the request. A transaction that the standard has fail is rolled back.
+    /// Runs the request. A transaction that fails by the standard's rules is rolled back.
     pub(super) fn run<T: Transaction>(&self, transaction: &mut T) -> Result<Ending> {
         let subscriber = self.subscriber;
         let succeeds = match self.what {
@@ -97,7 +97,7 @@ impl Request {
     }
 }
 
-/// The subscriber who has the number of this one.
+/// Looks up a subscriber by its telephone number.
 fn by_number<T: Transaction>(transaction: &mut T, subscriber: u32) -> Result<u32> {
     let number = rows::number(subscriber);
     let found = transaction.on(SUBSCRIBER_BY_NUMBER).get(&number)?;
@@ -105,7 +105,7 @@ fn by_number<T: Transaction>(transaction: &mut T, subscriber: u32) -> Result<u32
     found.ok_or_else(|| wrong(TABLES[SUBSCRIBER_BY_NUMBER], &number, "leads to nobody"))
 }
 
-/// Returns whether a call at the start time, that lasts to the end time, is forwarded.
+/// Returns whether a call from the start time to the end time is forwarded.
 fn new_destination<T: Transaction>(transaction: &mut T, subscriber: u32, asked: Forwarding) -> Result<bool> {
     let key = rows::of_subscriber(subscriber, asked.facility);
     match find::<SpecialFacility, T>(transaction, &key)? {
@@ -124,8 +124,8 @@ fn new_destination<T: Transaction>(transaction: &mut T, subscriber: u32, asked: 
     cut.map_or(Ok(found), Err)
 }
 
-/// Inserts a call forwarding. Returns whether there was such a special facility, without such a
-/// call forwarding.
+/// Inserts a call forwarding. Returns whether the special facility exists and had no call
+/// forwarding with this key.
 fn insert_forwarding<T: Transaction>(
     transaction: &mut T,
     subscriber: u32,

@@ -1,7 +1,7 @@
-//! Keys and rows. Pure.
+//! Encodes and decodes keys and rows. Pure functions.
 //!
-//! Keys are a subscriber, 4 bytes, big-endian, then the type and the start time, a byte each; or a
-//! number, 15 digits.
+//! A key is a subscriber (4 bytes, big-endian), followed by the type and the start time (1 byte
+//! each) if the table has them. The key of `subscriber_by_number` is a number of 15 digits.
 
 use super::tables::{ACCESS_INFO, CALL_FORWARDING, SPECIAL_FACILITY, SUBSCRIBER, TABLES};
 use crate::row::rows;
@@ -10,20 +10,20 @@ use crate::row::rows;
 pub(super) type Number = [u8; 15];
 
 rows! {
-    /// By its identity, from 1.
+    /// Key: the subscriber, from 1.
     Subscriber in SUBSCRIBER {
         number: Number,
-        /// Each 0 or 1.
+        /// Each is 0 or 1.
         bits: [u8; 10],
-        /// Each less than 16.
+        /// Each is less than 16.
         hexes: [u8; 10],
         bytes: [u8; 10],
-        /// Not 0; nor is the next.
+        /// `msc_location` and `vlr_location` are not 0.
         msc_location: u32,
         vlr_location: u32,
     }
 
-    /// By subscriber and type, from 1 to 4.
+    /// Key: the subscriber and the type, from 1 to 4.
     AccessInfo in ACCESS_INFO {
         data1: u8,
         data2: u8,
@@ -31,16 +31,16 @@ rows! {
         data4: [u8; 5],
     }
 
-    /// By subscriber and type, from 1 to 4.
+    /// Key: the subscriber and the type, from 1 to 4.
     SpecialFacility in SPECIAL_FACILITY {
-        /// 1, or 0.
+        /// 1 if the facility is active, otherwise 0.
         active: u8,
         error_control: u8,
         data_a: u8,
         data_b: [u8; 5],
     }
 
-    /// By special facility and start time: 0, 8 or 16.
+    /// Key: the special facility and the start time, which is 0, 8 or 16.
     CallForwarding in CALL_FORWARDING {
         /// From 1 to 24.
         end_time: u8,
@@ -48,7 +48,7 @@ rows! {
     }
 }
 
-/// The number of a subscriber: its identity.
+/// The telephone number of a subscriber: its identity in decimal digits.
 pub(super) fn number(subscriber: u32) -> Number {
     let mut rest = subscriber;
     let mut number = [b'0'; 15];
@@ -63,7 +63,7 @@ pub(super) fn subscriber(subscriber: u32) -> [u8; 4] {
     subscriber.to_be_bytes()
 }
 
-/// Key of an access info, or of a special facility.
+/// Key of an access info or special facility.
 pub(super) fn of_subscriber(subscriber: u32, kind: u8) -> [u8; 5] {
     let [a, b, c, d] = subscriber.to_be_bytes();
     [a, b, c, d, kind]
@@ -74,12 +74,12 @@ pub(super) fn forwarding(subscriber: u32, facility: u8, start_time: u8) -> [u8; 
     [a, b, c, d, facility, start_time]
 }
 
-/// The subscriber that these bytes are.
+/// Decodes a subscriber.
 pub(super) fn read_subscriber(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// The subscriber that a key begins with, and the rest.
+/// Splits a key into its subscriber and the rest.
 pub(super) fn split(key: &[u8]) -> Option<(u32, &[u8])> {
     let (subscriber, rest) = key.split_first_chunk()?;
     Some((u32::from_be_bytes(*subscriber), rest))

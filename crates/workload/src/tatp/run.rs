@@ -1,11 +1,11 @@
-//! The run phase: requests of the network, which the driver has run.
+//! The run phase: the requests that the driver runs.
 //!
-//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn
-//!    when it was planned.
-//! 2. A request whose commit conflicts when others were planned already is replaced by one of its
-//!    kind, so that the mix stays.
-//! 3. A request counts either as acknowledged or as failed, once; one that a failure of the store
-//!    ends, as neither.
+//! 1. Running a planned request again (after a conflict) repeats the same operations, because all
+//!    random choices are made when it is planned.
+//! 2. A request whose commit conflicts after later requests were planned is replaced by a request
+//!    of the same kind, so that the mix does not change.
+//! 3. A request counts once, as acknowledged or as failed. A request that ends with a failure of
+//!    the store counts as neither.
 
 use super::request::Request;
 use super::settings::Settings;
@@ -21,22 +21,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Kind {
     /// Reads a subscriber.
     GetSubscriberData,
-    /// Reads where a call is forwarded to; fails if it is not.
+    /// Reads where a call is forwarded to; fails if the call is not forwarded.
     GetNewDestination,
-    /// Reads an access info; fails if there is none.
+    /// Reads an access info; fails if it is missing.
     GetAccessData,
-    /// Changes a subscriber and a special facility; fails if there is none.
+    /// Changes a subscriber and a special facility; fails if the facility is missing.
     UpdateSubscriberData,
-    /// Changes where the subscriber of a number is.
+    /// Changes the location of the subscriber with a given number.
     UpdateLocation,
-    /// Inserts a call forwarding; fails if it is there, or its special facility is not.
+    /// Inserts a call forwarding; fails if it exists or if its special facility is missing.
     InsertCallForwarding,
-    /// Deletes a call forwarding; fails if there is none.
+    /// Deletes a call forwarding; fails if it is missing.
     DeleteCallForwarding,
 }
 
 impl Kind {
-    /// All, in the order of the standard.
+    /// All kinds, in the order of the standard.
     pub const ALL: [Kind; 7] = [
         Kind::GetSubscriberData,
         Kind::GetNewDestination,
@@ -58,10 +58,10 @@ impl Kind {
 /// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mix {
-    /// The standard's: of a hundred 35, 10, 35, 2, 14, 2 and 2, in the order of [`Kind::ALL`].
+    /// The standard's mix in percent: 35, 10, 35, 2, 14, 2 and 2, in the order of [`Kind::ALL`].
     #[default]
     Standard,
-    /// UpdateLocation only, as Aether has it.
+    /// UpdateLocation only, as in Aether.
     UpdateLocation,
 }
 
@@ -82,19 +82,19 @@ impl Mix {
     }
 }
 
-/// Requests, until the driver has enough.
+/// Endless requests; the driver's limits end the run.
 #[derive(Debug)]
 pub struct TatpRun {
     settings: Settings,
     mix: Mix,
-    /// Written by callbacks and by sources, read when the run is over: no ordering is needed beyond
-    /// that of the threads' ends.
+    /// Written by callbacks and by sources. Read after the run, so the joins of the threads order
+    /// the accesses.
     acknowledged: [AtomicU64; Kind::ALL.len()],
     failed: [AtomicU64; Kind::ALL.len()],
 }
 
 impl TatpRun {
-    /// Requests to a register that is loaded.
+    /// Requests to loaded tables.
     pub fn new(settings: &Settings, mix: Mix) -> Arc<Self> {
         Arc::new(TatpRun {
             settings: *settings,
@@ -109,13 +109,14 @@ impl TatpRun {
         self.acknowledged[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Number of transactions of a kind that failed as the standard expects of some; known when the
-    /// run is over.
+    /// Number of transactions of a kind that failed by the standard's rules. Final when the run is
+    /// over.
     pub fn failed(&self, kind: Kind) -> u64 {
         self.failed[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// Number of call forwardings after the run, if there were `before` of them before it.
+    /// Expected number of call forwardings after the run, if there were `before` of them before the
+    /// run.
     pub fn call_forwardings(&self, before: u64) -> u64 {
         let inserted = self.acknowledged(Kind::InsertCallForwarding);
         (before + inserted).saturating_sub(self.acknowledged(Kind::DeleteCallForwarding))
@@ -136,14 +137,15 @@ impl Workload for TatpRun {
     }
 }
 
-/// The requests of one thread.
+/// Source of one thread's requests.
 #[derive(Debug)]
 pub struct TatpSource {
     run: Arc<TatpRun>,
     rng: Rng,
     planned: Option<(Kind, Request)>,
-    /// Kind of the last transaction if it failed, until it is known to be over: another plan is
-    /// asked for, or none any more.
+    /// Kind of the last transaction if it failed. The failure is counted when the driver asks for
+    /// the next plan or drops the source, because until then the driver may run the transaction
+    /// again.
     failed: Option<Kind>,
 }
 

@@ -5,7 +5,7 @@
 /// Size of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The benchmark's scale; at least 1.
+    /// Number of subscribers, the benchmark's scale; at least 1.
     pub subscribers: u32,
 }
 
@@ -16,7 +16,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The constant of the non-uniform choice of subscribers.
+    /// The constant `a` of the non-uniform choice of subscribers.
     pub(crate) fn a(&self) -> u32 {
         match self.subscribers {
             0..=1_000_000 => 65_535,

@@ -1,4 +1,4 @@
-//! The register on the store in memory.
+//! TATP on the store in memory.
 
 use super::tables::*;
 use super::*;
@@ -95,9 +95,9 @@ fn transactions_are_drawn_and_fail_as_the_standard_says() {
     run(&store, &TatpLoad::new(&many, SEED), &Plan::default());
     let tatp = TatpRun::new(&many, Mix::Standard);
     run(&store, &tatp, &Plan { transactions: Some(DRAWS), ..Plan::default() });
-    // Percentage of transactions of this kind, and of those the percentage that succeeds. The
-    // standard names 23.9 for GetNewDestination, but its rules for call forwardings and for
-    // requests make 14.8, and about 20 after many insertions.
+    // Percentage of transactions of this kind, and percentage of these that succeed. The standard
+    // states 23.9 for GetNewDestination, but its rules for call forwardings and requests give 14.8,
+    // and about 20 after many insertions.
     let expected =
         [(35.0, 100.0), (10.0, 14.8), (35.0, 62.5), (2.0, 62.5), (14.0, 100.0), (2.0, 31.25), (2.0, 31.25)];
     for (kind, (share, succeed)) in Kind::ALL.into_iter().zip(expected) {
@@ -120,7 +120,7 @@ fn subscribers_are_chosen_non_uniformly_and_exist() {
         let drawn: Vec<u32> =
             (0..20_000).map(|_| crate::generate::non_uniform(&mut rng, a, 0, subscribers)).collect();
         assert!(drawn.iter().all(|subscriber| (1..=subscribers).contains(subscriber)));
-        // Most of the bits under the constant are ones: the low 16 of them oftener than not.
+        // Most of the 16 low bits under the constant `a` are ones.
         let ones: u32 = drawn.iter().map(|subscriber| ((subscriber - 1) & 0xffff).count_ones()).sum();
         assert!(subscribers == 1 || f64::from(ones) / drawn.len() as f64 > 10.0, "{ones} of {subscribers}");
     }
@@ -142,7 +142,7 @@ fn a_damage_is_noticed_and_named() {
     };
     let first_of = |map: &Map, table: usize| map.range(key(table, b"")..).next().unwrap().0.clone();
     for (table, name) in TABLES.into_iter().enumerate() {
-        // Without facilities there are forwardings of none.
+        // Without facilities, the first fault is a call forwarding of a missing facility.
         let fault = damaged(&|map| drop(map.remove(&first_of(map, table))));
         let expected = fault.to_string();
         match fault {

@@ -1,4 +1,4 @@
-//! Adding up: what must be so after any number of transfers.
+//! Sums that must agree after any number of transfers.
 
 use super::{ACCOUNTS, BRANCHES, HISTORY, TELLERS, rows};
 use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
@@ -14,7 +14,7 @@ pub struct Totals {
     pub accounts: i64,
     /// Sum of the amounts in the history.
     pub history: i64,
-    /// Notes in the history.
+    /// Number of notes in the history.
     pub transfers: u64,
 }
 
@@ -22,7 +22,7 @@ impl Totals {
     /// Adds up the bank in these tables, in the order of [`tables`](super::tables).
     ///
     /// # Errors
-    /// Those of the store; [`StoreError::Inconsistent`] names a row that is none.
+    /// Those of the store. [`StoreError::Inconsistent`] names a row that cannot be decoded.
     pub fn read<S: Store>(store: &S, tables: &[&str; 4]) -> Result<Totals> {
         let mut client = store.client(tables)?;
         let mut transaction = client.begin(Intent::ReadOnly)?;
@@ -50,8 +50,8 @@ impl Totals {
         Ok(Totals { branches, tellers, accounts, history, transfers })
     }
 
-    /// Checks that all sums are the same, where `carried` is what histories added up to that are
-    /// not there any more.
+    /// Checks that all sums agree. `carried` is the sum of the amounts in histories that were
+    /// removed.
     ///
     /// # Errors
     /// [`StoreError::Inconsistent`] with all sums.

@@ -1,4 +1,5 @@
-//! The load phase: every branch, teller and account with nothing on it, many rows in a transaction.
+//! The load phase inserts every branch, teller and account with balance 0, many rows in a
+//! transaction.
 
 use super::{ACCOUNTS, BRANCHES, Settings, TELLERS, TELLERS_OF_BRANCH, rows};
 use crate::drive::{Class, Ending, Planned, Source, Workload};
@@ -18,12 +19,12 @@ pub struct TpcbLoad {
 }
 
 impl TpcbLoad {
-    /// The load phase of a bank that is not there yet.
+    /// The load phase of a bank that does not exist yet.
     pub fn new(settings: &Settings) -> Arc<Self> {
         Arc::new(TpcbLoad { settings: *settings, next: AtomicU64::new(0) })
     }
 
-    /// The table and the number in it of a row, of all rows counted through.
+    /// The table of a row, and the row's number in it. Rows are numbered over all tables.
     fn place(&self, row: u64) -> (usize, u64) {
         let branches = self.settings.branches;
         let tellers = branches * TELLERS_OF_BRANCH;

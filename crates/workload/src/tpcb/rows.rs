@@ -1,7 +1,7 @@
-//! Keys and rows. Pure.
+//! Encodes and decodes keys and rows. Pure functions.
 //!
-//! Keys are numbers, 8 bytes, big-endian. A row begins with its balance, a note with its amount: 8
-//! bytes, little-endian.
+//! Keys are numbers (8 bytes, big-endian). A row begins with its balance, a note with its amount (8
+//! bytes, little-endian).
 
 /// Bytes of a branch's, teller's or account's row.
 pub(super) const ROW_BYTES: usize = 100;
@@ -13,7 +13,7 @@ pub(super) fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// A row with nothing on it.
+/// A row with balance 0.
 pub(super) fn empty_row() -> [u8; ROW_BYTES] {
     let mut row = [b'.'; ROW_BYTES];
     row[..8].fill(0);
@@ -29,12 +29,12 @@ pub(super) fn note(amount: i64, account: u64, teller: u64) -> [u8; NOTE_BYTES] {
     note
 }
 
-/// The balance of a row or the amount of a note; `None` if it is neither.
+/// The balance of a row or the amount of a note; `None` if the bytes are neither.
 pub(super) fn amount(row: &[u8]) -> Option<i64> {
     row.first_chunk().map(|bytes| i64::from_le_bytes(*bytes))
 }
 
-/// Adds to a balance. Returns whether the row has one.
+/// Adds `amount` to a balance. Returns whether the row has one.
 pub(super) fn add(row: &mut [u8], amount: i64) -> bool {
     let Some(bytes) = row.first_chunk_mut() else { return false };
     *bytes = i64::from_le_bytes(*bytes).wrapping_add(amount).to_le_bytes();

@@ -1,8 +1,8 @@
 //! The run phase: transfers.
 //!
-//! 1. Running a planned transfer again (after a conflict) does the same: what is random was drawn
-//!    when it was planned.
-//! 2. Its note has a number that no other transfer of any thread and run has.
+//! 1. Running a planned transfer again (after a conflict) repeats the same operations, because all
+//!    random choices are made when it is planned.
+//! 2. The note of a transfer has a number that no transfer of another thread or run has.
 
 use super::{ACCOUNTS, BRANCHES, HISTORY, Settings, TELLERS, TELLERS_OF_BRANCH, rows};
 use crate::drive::{Class, Ending, Planned, Source, Workload};
@@ -17,7 +17,7 @@ const AMOUNT_MAX: i64 = 999_999;
 /// Percentage of transfers to an account of the teller's own branch.
 const OWN_BRANCH: u32 = 85;
 
-/// Transfers, until the driver has enough.
+/// Endless transfers; the driver's limits end the run.
 #[derive(Debug)]
 pub struct TpcbRun {
     settings: Settings,
@@ -27,8 +27,8 @@ pub struct TpcbRun {
 }
 
 impl TpcbRun {
-    /// Transfers in a bank that is loaded. `run` must be another one each time the same history is
-    /// written to, and less than [`RUNS_MAX`](crate::insert::RUNS_MAX).
+    /// Transfers in a loaded bank. Each run on the same history needs another `run`, which is less
+    /// than [`RUNS_MAX`](crate::insert::RUNS_MAX).
     pub fn new(settings: &Settings, run: u64) -> Arc<Self> {
         let Settings { branches, accounts_of_branch, skew } = *settings;
         Arc::new(TpcbRun {
@@ -57,7 +57,7 @@ struct Transfer {
     amount: i64,
 }
 
-/// The transfers of one thread.
+/// Source of one thread's transfers.
 #[derive(Debug)]
 pub struct TpcbSource {
     run: Arc<TpcbRun>,
@@ -67,7 +67,7 @@ pub struct TpcbSource {
 }
 
 impl TpcbSource {
-    /// The teller of a rank: neighbours in popularity are of different branches.
+    /// The teller of a popularity rank. Tellers of neighbouring ranks belong to different branches.
     fn teller(&self, rank: u64) -> u64 {
         let branches = self.run.settings.branches;
         rank % branches * TELLERS_OF_BRANCH + rank / branches

@@ -1,4 +1,4 @@
-//! The bank on the store in memory.
+//! TPC-B on the store in memory.
 
 use super::*;
 use crate::drive::{Outcome, Plan, Source, Workload, drive};
@@ -53,7 +53,7 @@ fn a_lost_row_or_note_is_found() {
         let store = MemoryStore::default();
         run(&store, &TpcbLoad::new(&SMALL), 1, 1, u64::MAX);
         run(&store, &TpcbRun::new(&SMALL, 0), 2, 1, 500);
-        // The first row of the table that is not at zero is set back to it.
+        // Sets the first row of the table whose balance is not 0 to 0.
         let mut map = store.map.lock().unwrap();
         let (_, row) = map
             .iter_mut()
@@ -139,7 +139,7 @@ fn rows_are_chosen_as_the_benchmark_says_and_the_skew_asks() {
         let share = *tellers.values().max().unwrap() as f64 / DRAWS as f64;
         assert!((share / hottest - 1.0).abs() < 0.1, "skew {skew}: {share} instead of {hottest}");
         assert!((0.84..0.86).contains(&(own as f64 / DRAWS as f64)), "{own} in their own branch");
-        // The most popular ten are of ten branches.
+        // The ten most popular tellers belong to ten branches.
         let mut ranked: Vec<_> = tellers.into_iter().collect();
         ranked.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         if skew == 2.0 {

@@ -1,5 +1,5 @@
-//! The consistency conditions 1 to 4 of the standard (3.3.2), of all warehouses and districts, read
-//! in one transaction.
+//! The consistency conditions 1 to 4 of the standard (3.3.2), checked for all warehouses and
+//! districts in one transaction.
 
 use super::keys::{self, DistrictId};
 use super::rows::{District, Order, Warehouse};
@@ -10,7 +10,7 @@ use crate::row::Row;
 use crate::store::{Client, Intent, Keys, Result, Store, StoreError, Transaction};
 use std::collections::BTreeMap;
 
-/// Totals of one district that the conditions are about.
+/// Totals of one district, as the conditions need them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct DistrictTotals {
     ytd: i64,
@@ -25,10 +25,10 @@ struct DistrictTotals {
     order_lines: u64,
 }
 
-/// Totals that the conditions are about.
+/// Totals that the conditions compare.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct State {
-    /// Amount that each warehouse was paid this year.
+    /// Year-to-date payments of each warehouse, in cents.
     warehouses: BTreeMap<u32, i64>,
     districts: BTreeMap<DistrictId, DistrictTotals>,
 }
@@ -37,17 +37,17 @@ pub struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Condition {
-    /// 1: what a warehouse was paid is what its districts were paid, in cents.
+    /// 1: the payments of a warehouse equal the sum of its districts' payments, in cents.
     #[error("condition 1: warehouse {warehouse} was paid {paid}, its districts {districts}")]
     Paid {
         /// The warehouse.
         warehouse: u32,
-        /// Amount that it has.
+        /// Payments in the row of the warehouse.
         paid: i64,
-        /// The sum of what its districts say.
+        /// Sum of the payments in the rows of its districts.
         districts: i64,
     },
-    /// 2: a district's next order is the one after its latest.
+    /// 2: the next order number of a district follows its latest order number.
     #[error(
         "condition 2: the next order of district {district} of warehouse {warehouse} is {next}, its latest {latest}"
     )]
@@ -58,10 +58,10 @@ pub enum Condition {
         district: u8,
         /// The number of the next order.
         next: u32,
-        /// The largest number of an order, or of one that is not delivered.
+        /// The largest number of an order, or of an undelivered order.
         latest: u32,
     },
-    /// 3: the orders that are not delivered are all from the oldest to the latest of them.
+    /// 3: the numbers of the undelivered orders have no gap between the oldest and the latest.
     #[error(
         "condition 3: district {district} of warehouse {warehouse} has {found} new orders, from the oldest to the latest {span}"
     )]
@@ -70,12 +70,12 @@ pub enum Condition {
         warehouse: u32,
         /// The district.
         district: u8,
-        /// Number of new orders found.
+        /// Number of undelivered orders found.
         found: u64,
-        /// Number that follows from the least and greatest number.
+        /// Number that follows from the least and the greatest number.
         span: u64,
     },
-    /// 4: there are as many lines as orders say.
+    /// 4: the number of order lines equals the sum of the counts in the orders.
     #[error(
         "condition 4: the orders of district {district} of warehouse {warehouse} have {orders} lines, but there are {found}"
     )]
@@ -84,12 +84,12 @@ pub enum Condition {
         warehouse: u32,
         /// The district.
         district: u8,
-        /// The sum of what orders say.
+        /// Sum of the counts in the orders.
         orders: u64,
         /// Number of lines found.
         found: u64,
     },
-    /// Rows that never change in number must be as many as were loaded.
+    /// The number of rows of a table whose size never changes differs from the number loaded.
     #[error("there are {found} {what}, but {loaded} were loaded")]
     Missing {
         /// Name of the rows.
@@ -108,10 +108,10 @@ impl From<Condition> for StoreError {
 }
 
 impl State {
-    /// Reads everything that the conditions are about.
+    /// Reads all rows that the conditions need.
     ///
     /// # Errors
-    /// Those of the store; [`StoreError::Inconsistent`] names a row that is none.
+    /// Those of the store. [`StoreError::Inconsistent`] names a row that cannot be decoded.
     pub fn read<S: Store>(store: &S) -> Result<State> {
         let mut client = store.client(&TABLES)?;
         let mut transaction = client.begin(Intent::ReadOnly)?;
@@ -153,12 +153,12 @@ impl State {
         Ok(state)
     }
 
-    /// Orders of all districts.
+    /// Number of orders of all districts.
     pub fn orders(&self) -> u64 {
         self.districts.values().map(|district| district.orders).sum()
     }
 
-    /// Checks the conditions; `settings` say how many warehouses there are.
+    /// Checks the conditions. `settings` states the number of warehouses.
     ///
     /// # Errors
     /// The first condition that does not hold.
@@ -205,7 +205,7 @@ impl DistrictTotals {
     }
 }
 
-/// Shows `note` every row of a table, which says `None` to one that is none.
+/// Passes every row of a table to `note`, which returns `None` for bytes that are no row.
 fn each<T: Transaction>(
     transaction: &mut T,
     table: usize,

@@ -1,4 +1,4 @@
-//! Delivery (2.7): the oldest order of each district that was not delivered yet.
+//! Delivery (2.7) delivers the oldest undelivered order of each district.
 
 use super::keys::{self, DistrictId};
 use super::look::lines;
@@ -9,7 +9,7 @@ use super::terminal::{Terminal, inconsistent, now};
 use crate::row::change;
 use crate::store::{Keys, Result, Transaction};
 
-/// Orders that a carrier takes.
+/// Delivery of the oldest order of each district by one carrier.
 #[derive(Debug)]
 pub(super) struct Delivery {
     warehouse: u32,
@@ -35,7 +35,7 @@ impl Delivery {
         transaction.on(NEW_ORDER).range(Keys::between(&from, &to), 1, &mut |key, _| {
             oldest = keys::read_of_district(key);
         })?;
-        // Districts where everything was delivered are passed over.
+        // Districts without undelivered orders are skipped.
         let Some((_, number)) = oldest else { return Ok(()) };
         let key = keys::of_district(of, number);
         if !transaction.on(NEW_ORDER).delete(&key)? {

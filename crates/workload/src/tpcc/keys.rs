@@ -1,8 +1,8 @@
-//! Keys whose order as bytes is that of what they are made of. Pure.
+//! Keys that sort like the values that they encode. Pure functions.
 //!
-//! Numbers are big-endian, names end with a zero byte, which no name holds.
+//! Numbers are big-endian. Names end with a zero byte, and no name contains a zero byte.
 
-/// A district, which most keys begin with.
+/// Identity of a district. Most keys begin with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct DistrictId {
     pub(super) warehouse: u32,
@@ -10,8 +10,8 @@ pub(super) struct DistrictId {
 }
 
 impl DistrictId {
-    /// The next district: its keys come after everything of this one, in every table whose keys
-    /// begin with one.
+    /// The next district. Its keys come after all keys of this district, in every table whose keys
+    /// begin with a district.
     pub(super) fn next(self) -> DistrictId {
         DistrictId { district: self.district + 1, ..self }
     }
@@ -28,7 +28,7 @@ fn join<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     key
 }
 
-/// Key of a warehouse, or of an item.
+/// Key of a warehouse or an item.
 pub(super) fn number(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
@@ -37,7 +37,7 @@ pub(super) fn district(of: DistrictId) -> [u8; 5] {
     join(&[&of.warehouse.to_be_bytes(), &[of.district]])
 }
 
-/// Key of a customer, an order, or a new order.
+/// Key of a customer, an order or a new order.
 pub(super) fn of_district(of: DistrictId, number: u32) -> [u8; 9] {
     join(&[&district(of), &number.to_be_bytes()])
 }
@@ -50,7 +50,7 @@ pub(super) fn stock(warehouse: u32, item: u32) -> [u8; 8] {
     join(&[&warehouse.to_be_bytes(), &item.to_be_bytes()])
 }
 
-/// Prefix of the keys of all customers of a last name. They end before the next of these bytes.
+/// Prefix of the keys of all customers with this last name.
 pub(super) fn last_name(of: DistrictId, last: &[u8]) -> Vec<u8> {
     [&district(of)[..], last, &[0]].concat()
 }
@@ -59,25 +59,25 @@ pub(super) fn customer_by_name(of: DistrictId, last: &[u8], first: &[u8], custom
     [&last_name(of, last)[..], first, &[0], &customer.to_be_bytes()].concat()
 }
 
-/// The latest order comes first.
+/// Key of an order in `order_by_customer`. The latest order of a customer comes first.
 pub(super) fn order_by_customer(of: DistrictId, customer: u32, order: u32) -> [u8; 13] {
     join(&[&of_district(of, customer), &(!order).to_be_bytes()])
 }
 
-/// The district and the number that a key ends with.
+/// Splits a key into its district and the number at its end.
 pub(super) fn read_of_district(key: &[u8]) -> Option<(DistrictId, u32)> {
     let (of, number) = read_district(key)?;
     Some((of, u32::from_be_bytes(number.try_into().ok()?)))
 }
 
-/// The district that a key begins with, and the rest.
+/// Splits a key into its district and the rest.
 pub(super) fn read_district(key: &[u8]) -> Option<(DistrictId, &[u8])> {
     let (warehouse, rest) = key.split_first_chunk()?;
     let (district, rest) = rest.split_first()?;
     Some((DistrictId { warehouse: u32::from_be_bytes(*warehouse), district: *district }, rest))
 }
 
-/// The number that a key ends with.
+/// The number at the end of a key.
 pub(super) fn last_number(key: &[u8]) -> Option<u32> {
     key.last_chunk().map(|number| u32::from_be_bytes(*number))
 }

@@ -1,7 +1,7 @@
-//! The load phase: the standard's population (4.3.3), many rows in a transaction.
+//! The load phase inserts the standard's population (4.3.3), many rows in a transaction.
 //!
-//! What a transaction loads follows from the seed and its ticket alone, so that one that conflicts
-//! is made again the same.
+//! The seed and the ticket alone determine the rows of a transaction, so that a transaction that
+//! conflicts is made again with the same rows.
 
 use super::keys::{self, DistrictId};
 use super::random;
@@ -18,15 +18,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Rows of items or stock, customers, or orders in a transaction.
+/// Items or stock rows in a transaction. `CUSTOMERS` and `ORDERS` are the customers and orders in a
+/// transaction.
 const ITEMS: u32 = 100;
 const CUSTOMERS: u32 = 30;
 const ORDERS: u32 = 20;
 
-/// The run whose numbers payments have that were loaded.
+/// Number of the run to which loaded payments belong.
 pub(super) const LOADED: u64 = RUNS_MAX - 1;
 
-/// Inserts what a company begins with.
+/// Inserts the initial rows.
 #[derive(Debug)]
 pub struct TpccLoad {
     settings: Settings,
@@ -35,7 +36,7 @@ pub struct TpccLoad {
     next: AtomicU64,
 }
 
-/// Rows that one transaction loads; numbers begin at 1.
+/// Rows that one transaction loads. Numbers begin at 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Batch {
     Items(Range<u32>),
@@ -47,7 +48,7 @@ enum Batch {
 }
 
 impl TpccLoad {
-    /// The load phase of a company that is not there yet.
+    /// The load phase of tables that do not exist yet.
     pub fn new(settings: &Settings, seed: u64) -> Arc<Self> {
         Arc::new(TpccLoad { settings: *settings, seed, date: now(), next: AtomicU64::new(0) })
     }
@@ -59,10 +60,11 @@ impl TpccLoad {
         items + u64::from(warehouses) * (1 + items) + self.settings.districts() * of_district
     }
 
-    /// The batch of a number, of all counted through.
+    /// The batch of a number. Batches are numbered over all tables.
     fn batch(&self, mut number: u64) -> Option<Batch> {
         let Settings { warehouses, items, customers_of_district: customers } = self.settings;
-        // The things of batch `number`, out of `all` in batches of `of`, if the batch has any.
+        // The numbers of batch `number`, if `all` things are split into batches of `of`; `None` if
+        // there is no such batch.
         let within = |number: u64, of: u32, all: u32| {
             let first = u32::try_from(number).ok()?.checked_mul(of).filter(|first| *first < all)?;
             Some(first + 1..(first + of).min(all) + 1)
@@ -98,7 +100,7 @@ impl TpccLoad {
         })
     }
 
-    /// Randomness for something that has a number of its own.
+    /// A random generator for the object with this number.
     fn rng(&self, number: u64) -> Rng {
         Rng::with_seed(self.seed ^ number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
@@ -264,7 +266,7 @@ impl TpccLoadSource {
     ) -> Result<()> {
         let Settings { customers_of_district, items, .. } = self.load.settings;
         let date = self.load.date;
-        // Each customer has one order; the assignment is the same for all batches of the district.
+        // Each customer has one order. The assignment is the same for all batches of the district.
         let mut customers: Vec<u32> = (1..=customers_of_district).collect();
         let district = u64::from(of.warehouse) * u64::from(DISTRICTS) + u64::from(of.district);
         self.load.rng(!district).shuffle(&mut customers);

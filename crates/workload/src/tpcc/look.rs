@@ -1,4 +1,4 @@
-//! OrderStatus (2.6) and StockLevel (2.8): those that only read.
+//! OrderStatus (2.6) and StockLevel (2.8), the transactions that only read.
 
 use super::keys::{self, DistrictId};
 use super::payment::CustomerChoice;
@@ -9,7 +9,7 @@ use crate::row::read;
 use crate::store::{Keys, Result, Transaction};
 use std::collections::BTreeSet;
 
-/// Order-Status: the last order of a customer.
+/// OrderStatus reads the last order of a customer.
 #[derive(Debug)]
 pub(super) struct OrderStatus {
     of: DistrictId,
@@ -50,7 +50,7 @@ impl OrderStatus {
     }
 }
 
-/// The lines of some orders, with their keys.
+/// The lines of the orders from `from` up to but not including `to`, with their keys.
 pub(super) fn lines<T: Transaction>(
     transaction: &mut T,
     of: DistrictId,
@@ -69,7 +69,7 @@ pub(super) fn lines<T: Transaction>(
     wrong.map_or(Ok(lines), Err)
 }
 
-/// Stock-Level: the number of items of the last 20 orders with less in stock than asked for.
+/// StockLevel counts the items of the last 20 orders whose stock is below a threshold.
 #[derive(Debug)]
 pub(super) struct StockLevel {
     of: DistrictId,

@@ -1,23 +1,23 @@
-//! TPC-C: a wholesale supplier's orders, payments and deliveries, the workload on which the report
-//! on NV-Logging measures its log, and ELEDA (6.4.3) its own beside logs in NVRAM.
+//! TPC-C: a wholesale supplier's orders, payments and deliveries. The report on NV-Logging measures
+//! its log with this workload, and ELEDA (6.4.3) compares its log with logs in NVRAM.
 //!
-//! Nine tables as in the standard and two that lead to rows by something else: customers by last
-//! name, orders by customer. Population, mix, non-uniform choices, remote warehouses and the one
-//! NewOrder of a hundred that rolls back are the standard's (clauses 2 and 4.3). After any number
-//! of transactions its consistency conditions 1 to 4 (3.3.2) hold, and there are as many orders as
-//! were loaded and acknowledged: a lost, doubled or torn transaction is found by adding up
-//! ([`State`]).
+//! There are the nine tables of the standard and two indexes: customers by last name, and orders by
+//! customer. Population, mix, non-uniform choices, remote warehouses and the one percent of
+//! NewOrders that roll back are the standard's (clauses 2 and 4.3). After any number of
+//! transactions the standard's consistency conditions 1 to 4 (3.3.2) hold, and there are as many
+//! orders as were loaded and acknowledged. A lost, repeated or torn transaction violates one of
+//! these ([`State`]).
 //!
-//! Different here:
+//! Five things differ from the standard:
 //!
-//! 1. How many items there are, and how many customers a district has, can be chosen: 100,000 and
-//!    3,000 in the standard.
-//! 2. A terminal is a thread, or one of its transactions in flight. It keeps to one warehouse, does
-//!    not think, and takes what it reads for shown. A thread more than there are warehouses shares
-//!    one.
-//! 3. Delivery runs when it is asked for and in one transaction for all districts.
-//! 4. NewOrder takes stock in the order of warehouses and items, so that two of them do not wait
-//!    for each other in a circle.
+//! 1. The number of items and the number of customers of a district can be chosen, while the
+//!    standard has 100,000 and 3,000.
+//! 2. A terminal is a thread, or one of a thread's transactions in flight. A terminal uses one
+//!    warehouse, does not think, and displays nothing. If there are more threads than warehouses,
+//!    several threads share a warehouse.
+//! 3. Delivery runs at once, in one transaction for all districts.
+//! 4. NewOrder locks stock rows in the order of warehouses and items, so that two NewOrders cannot
+//!    deadlock.
 //! 5. The constants of the non-uniform choices are the same in all runs, so that a seed repeats a
 //!    run.
 

@@ -9,7 +9,7 @@ use crate::drive::Ending;
 use crate::row::{add, change, find, read};
 use crate::store::{Result, Transaction};
 
-/// One item of an order.
+/// One line of an order.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     item: u32,
@@ -17,7 +17,7 @@ struct Line {
     quantity: u8,
 }
 
-/// An order to be entered.
+/// An order to enter.
 #[derive(Debug)]
 pub(super) struct NewOrder {
     of: DistrictId,
@@ -41,14 +41,14 @@ impl NewOrder {
         };
         let mut lines: Vec<Line> = (0..terminal.rng.u32(5..=15)).map(|_| line(terminal)).collect();
         lines.sort_by_key(|line| (line.supply_warehouse, line.item));
-        // One of a hundred asks for an item that does not exist, as its last one.
+        // One order in 100 ends with an item that does not exist.
         if let (0, Some(last)) = (terminal.rng.u32(..100), lines.last_mut()) {
             last.item = settings.items.saturating_add(1);
         }
         NewOrder { of, customer, lines, date: now() }
     }
 
-    /// The item and the supplier of each line.
+    /// The item and the supplying warehouse of each line.
     #[cfg(test)]
     pub(super) fn lines(&self) -> Vec<(u32, u32)> {
         self.lines.iter().map(|line| (line.item, line.supply_warehouse)).collect()
@@ -93,7 +93,7 @@ impl NewOrder {
         let quantity = i32::from(line.quantity);
         let take = |stock: &mut Stock| {
             let left = stock.quantity - quantity;
-            // What is short is ordered anew.
+            // A stock that falls below 10 is refilled by 91.
             stock.quantity = if left >= 10 { left } else { left + 91 };
             stock.ytd = stock.ytd.wrapping_add(u32::from(line.quantity));
             stock.orders += 1;

@@ -1,4 +1,4 @@
-//! Payment (2.5): a customer pays; and the choice of a customer by last name or number, also in
+//! Payment (2.5): a customer pays. This file also chooses customers by last name or number for
 //! other transactions.
 
 use super::keys::{self, DistrictId};
@@ -9,7 +9,7 @@ use super::terminal::{Terminal, inconsistent, now};
 use crate::row::{add, change};
 use crate::store::{Keys, Result, Transaction};
 
-/// Choice of a customer: 60 of a hundred by last name.
+/// Choice of a customer. 60 of 100 choices are by last name.
 #[derive(Debug, Clone)]
 pub(super) enum CustomerChoice {
     LastName(Vec<u8>),
@@ -25,7 +25,8 @@ impl CustomerChoice {
         }
     }
 
-    /// The customer's number: of those with the last name the one in the middle, by first name.
+    /// The customer's number. Among customers with the same last name, it is the middle one in the
+    /// order of first names.
     pub(super) fn find<T: Transaction>(&self, transaction: &mut T, of: DistrictId) -> Result<u32> {
         let last = match self {
             CustomerChoice::Number(number) => return Ok(*number),
@@ -33,29 +34,30 @@ impl CustomerChoice {
         };
         let from = keys::last_name(of, last);
         let mut to = from.clone();
-        // The byte after the name's end.
+        // Turn the zero byte after the name into 1: the exclusive end of the customers with this
+        // name.
         to.pop();
         to.push(1);
         let mut numbers = Vec::new();
         transaction.on(CUSTOMER_BY_NAME).range(Keys::between(&from, &to), usize::MAX, &mut |key, _| {
             numbers.extend(keys::last_number(key));
         })?;
-        // Of 1 the first, of 2 too, of 3 the second.
+        // Of 1 or 2 customers the first, of 3 the second.
         let middle = numbers.len().div_ceil(2).checked_sub(1).and_then(|middle| numbers.get(middle));
         middle.copied().ok_or_else(|| inconsistent(CUSTOMER_BY_NAME, &from, "leads to nobody"))
     }
 }
 
-/// A payment to be taken.
+/// A payment to enter.
 #[derive(Debug)]
 pub(super) struct Payment {
-    /// District in which it is paid.
+    /// District in which the customer pays.
     at: DistrictId,
     /// District of the customer.
     of: DistrictId,
     who: CustomerChoice,
     amount: i64,
-    /// No other payment has it.
+    /// A number that no other payment has.
     number: u64,
     date: u64,
 }
@@ -106,7 +108,7 @@ impl Payment {
         add(transaction, &self.number.to_be_bytes(), &history)
     }
 
-    /// Keeps a note of the payments of a customer whose credit is bad: the last ones, in 500 bytes.
+    /// Adds a note to a customer with bad credit. The notes keep their last 500 bytes.
     fn note(&self, customer: &mut Customer, number: u32) {
         let Payment { at, of, amount, .. } = self;
         let note =

@@ -1,5 +1,5 @@
-//! The standard's random numbers and texts (2.1.6, 4.3.2, 4.3.3). Pure: all randomness comes from
-//! the caller's generator.
+//! The standard's random numbers and texts (2.1.6, 4.3.2, 4.3.3). All randomness comes from the
+//! caller's generator.
 
 use super::rows::Address;
 use super::settings::Settings;
@@ -7,15 +7,15 @@ use crate::generate::non_uniform;
 use crate::row::Text;
 use fastrand::Rng;
 
-/// Added to the non-uniform choices of customers' numbers and of items.
+/// Constants of the non-uniform choices of customers and items.
 const C_CUSTOMER: u32 = 259;
 const C_ITEM: u32 = 7911;
-/// Constants of last names: in the population, and in a run, which must differ by 65 to 119, but
-/// not by 96 or 112 (2.1.6.1).
+/// Constants of last names in the population and in a run. They must differ by 65 to 119, but not
+/// by 96 or 112 (2.1.6.1).
 const C_LAST_LOADED: u32 = 173;
 const C_LAST_RUN: u32 = 86;
 
-/// Last names that are told apart.
+/// Number of distinct last names.
 const LAST_NAMES: u32 = 1000;
 
 pub(super) fn customer(rng: &mut Rng, settings: &Settings) -> u32 {
@@ -26,12 +26,13 @@ pub(super) fn item(rng: &mut Rng, settings: &Settings) -> u32 {
     non_uniform(rng, 8191, C_ITEM, settings.items)
 }
 
-/// A last name that at least one customer has.
+/// Draws a last name that at least one customer has.
 pub(super) fn last_name(rng: &mut Rng, settings: &Settings) -> Vec<u8> {
     name_of(non_uniform(rng, 255, C_LAST_RUN, LAST_NAMES.min(settings.customers_of_district)) - 1)
 }
 
-/// The last name of a customer who is loaded: each name once, then non-uniformly.
+/// The last name of a loaded customer. The first 1,000 customers have each name once, the others a
+/// drawn name.
 pub(super) fn loaded_last_name(rng: &mut Rng, customer: u32) -> Vec<u8> {
     match customer <= LAST_NAMES {
         true => name_of(customer - 1),
@@ -39,7 +40,7 @@ pub(super) fn loaded_last_name(rng: &mut Rng, customer: u32) -> Vec<u8> {
     }
 }
 
-/// The last name of a number from 0 to 999: a syllable for each digit.
+/// The last name for a number from 0 to 999: one syllable for each digit.
 pub(super) fn name_of(number: u32) -> Vec<u8> {
     const SYLLABLES: [&str; 10] =
         ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
@@ -47,7 +48,7 @@ pub(super) fn name_of(number: u32) -> Vec<u8> {
     [syllable(number / 100), syllable(number / 10), syllable(number)].concat()
 }
 
-/// Letters and digits, as many as `from` to `to`.
+/// Draws `from` to `to` letters and digits.
 pub(super) fn text(rng: &mut Rng, from: usize, to: usize) -> Text {
     let length = rng.usize(from..=to);
     Text((0..length).map(|_| rng.alphanumeric() as u8).collect())
@@ -61,7 +62,7 @@ pub(super) fn digits<const N: usize>(rng: &mut Rng) -> [u8; N] {
     std::array::from_fn(|_| rng.u8(b'0'..=b'9'))
 }
 
-/// Text of 26 to 50 letters; of ten in a hundred a part says ORIGINAL.
+/// Draws 26 to 50 letters and digits. 10 of 100 texts contain ORIGINAL.
 pub(super) fn maybe_original(rng: &mut Rng) -> Text {
     const ORIGINAL: &[u8] = b"ORIGINAL";
     let mut text = text(rng, 26, 50);

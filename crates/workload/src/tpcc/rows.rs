@@ -1,8 +1,8 @@
-//! The rows of the tables, with the fields that the standard gives them and that their keys do not
-//! say: those of orders that were not delivered yet have none. Pure.
+//! The rows of the tables. A row has the fields of the standard that its key does not contain. Rows
+//! of table `new_order` have no fields. Pure functions.
 //!
-//! Money is in cents, taxes and discounts in hundredths of a per cent, dates in microseconds since
-//! 1970; 0 is no date and no carrier.
+//! Money is in cents, taxes and discounts in hundredths of a percent, dates in microseconds since
+//! 1970; 0 means no date and no carrier.
 
 use super::settings::DISTRICTS;
 use super::tables::{CUSTOMER, DISTRICT, HISTORY, ITEM, ORDER_LINE, ORDERS, STOCK, TABLES, WAREHOUSE};
@@ -38,7 +38,7 @@ impl Field for Address {
     }
 }
 
-/// A text for each of the ten districts.
+/// One text for each of the ten districts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DistrictTexts(pub(super) [[u8; 24]; DISTRICTS as usize]);
 
@@ -57,16 +57,16 @@ impl Field for DistrictTexts {
 }
 
 rows! {
-    /// By its number, from 1.
+    /// Key: the warehouse, from 1.
     Warehouse in WAREHOUSE {
         tax: u16,
-        /// Paid this year.
+        /// Year-to-date payments.
         ytd: i64,
         name: Text,
         address: Address,
     }
 
-    /// By warehouse and number, from 1 to 10.
+    /// Key: the warehouse and the district, from 1 to 10.
     District in DISTRICT {
         next_order: u32,
         tax: u16,
@@ -75,14 +75,14 @@ rows! {
         address: Address,
     }
 
-    /// By district and number, from 1.
+    /// Key: the district and the customer, from 1.
     Customer in CUSTOMER {
         balance: i64,
         ytd_payment: i64,
         payments: u32,
         deliveries: u32,
         discount: u16,
-        /// `GC`, good, or `BC`, bad.
+        /// `GC` for good credit, `BC` for bad credit.
         credit: [u8; 2],
         credit_limit: i64,
         since: u64,
@@ -94,7 +94,7 @@ rows! {
         data: Text,
     }
 
-    /// A payment: by a number that nothing else has.
+    /// A payment. Key: a number that no other payment has.
     History in HISTORY {
         customer_warehouse: u32,
         customer_district: u8,
@@ -106,17 +106,17 @@ rows! {
         data: Text,
     }
 
-    /// By district and number, from 1.
+    /// Key: the district and the order, from 1.
     Order in ORDERS {
         customer: u32,
         entered: u64,
         carrier: u8,
         lines: u8,
-        /// 1 if all is from the order's own warehouse, otherwise 0.
+        /// 1 if all lines are supplied by the order's own warehouse, otherwise 0.
         all_local: u8,
     }
 
-    /// By order and number, from 1.
+    /// Key: the order and the line, from 1.
     OrderLine in ORDER_LINE {
         item: u32,
         supply_warehouse: u32,
@@ -126,7 +126,7 @@ rows! {
         district_text: [u8; 24],
     }
 
-    /// By its number, from 1.
+    /// Key: the item, from 1.
     Item in ITEM {
         image: u32,
         price: u32,
@@ -134,7 +134,7 @@ rows! {
         data: Text,
     }
 
-    /// By warehouse and item.
+    /// Key: the warehouse and the item.
     Stock in STOCK {
         quantity: i32,
         ytd: u32,

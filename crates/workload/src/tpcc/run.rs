@@ -1,10 +1,10 @@
-//! The run phase: requests of terminals, which the driver has run.
+//! The run phase: the requests of terminals that the driver runs.
 //!
-//! 1. Running a planned request again (after a conflict) does the same: what is random was drawn
-//!    when it was planned.
-//! 2. A request whose commit conflicts when others were planned already is replaced by one of its
-//!    kind, so that the mix stays.
-//! 3. A payment has a number that no other of any thread and run has.
+//! 1. Running a planned request again (after a conflict) repeats the same operations, because all
+//!    random choices are made when it is planned.
+//! 2. A request whose commit conflicts after later requests were planned is replaced by a request
+//!    of the same kind, so that the mix does not change.
+//! 3. A payment has a number that no payment of another thread or run has.
 
 use super::delivery::Delivery;
 use super::load::LOADED;
@@ -31,12 +31,12 @@ pub enum Kind {
     OrderStatus,
     /// Delivers the oldest order of each district.
     Delivery,
-    /// Counts the items of the last orders that run out.
+    /// Counts the items of the last orders whose stock is low.
     StockLevel,
 }
 
 impl Kind {
-    /// All, in the order of the standard.
+    /// All kinds, in the order of the standard.
     pub const ALL: [Kind; 5] =
         [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
 }
@@ -44,10 +44,10 @@ impl Kind {
 /// Mix of transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mix {
-    /// The standard's: of a hundred 45 NewOrders, 43 Payments and 4 of each other.
+    /// The standard's mix in percent: NewOrder 45, Payment 43, and 4 each of the other three.
     #[default]
     Standard,
-    /// Half NewOrders, half Payments, as ELEDA has it.
+    /// NewOrder 50 %, Payment 50 %, as in ELEDA.
     Pair,
 }
 
@@ -63,7 +63,7 @@ impl Mix {
     }
 }
 
-/// Requests, until the driver has enough.
+/// Endless requests; the driver's limits end the run.
 #[derive(Debug)]
 pub struct TpccRun {
     settings: Settings,
@@ -73,7 +73,7 @@ pub struct TpccRun {
 }
 
 impl TpccRun {
-    /// Requests to a company that is loaded. `run` must be another one each time, and less than
+    /// Requests to loaded tables. Each run needs another `run`, which is less than
     /// [`RUNS_MAX`](crate::insert::RUNS_MAX) - 1.
     pub fn new(settings: &Settings, mix: Mix, run: u64) -> Arc<Self> {
         assert!(run < LOADED, "the caller has checked this");
@@ -112,7 +112,7 @@ enum Request {
     StockLevel(StockLevel),
 }
 
-/// The requests of one thread.
+/// Source of one thread's requests.
 #[derive(Debug)]
 pub struct TpccSource {
     run: Arc<TpccRun>,

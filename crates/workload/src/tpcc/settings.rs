@@ -2,17 +2,17 @@
 //!
 //! Pure; any thread.
 
-/// Districts of a warehouse.
+/// Number of districts of a warehouse.
 pub const DISTRICTS: u8 = 10;
 
 /// Size of the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The benchmark's scale; at least 1.
+    /// Number of warehouses, the benchmark's scale; at least 1.
     pub warehouses: u32,
-    /// Number of items, and of items in the stock of each warehouse; at least 1.
+    /// Number of items, and of stock rows of each warehouse; at least 1.
     pub items: u32,
-    /// Customers of each district, each with an order; at least 1.
+    /// Number of customers of each district, each with one loaded order; at least 1.
     pub customers_of_district: u32,
 }
 
@@ -23,20 +23,20 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Districts of all warehouses.
+    /// Number of districts of all warehouses.
     pub(crate) fn districts(&self) -> u64 {
         u64::from(self.warehouses) * u64::from(DISTRICTS)
     }
 
-    /// Orders that are loaded.
+    /// Number of orders that are loaded.
     pub fn orders(&self) -> u64 {
         self.districts() * u64::from(self.customers_of_district)
     }
 
-    /// The first of a district's loaded orders that is not delivered yet: 2,101 of 3,000.
+    /// The first undelivered one of a district's loaded orders: 2,101 of 3,000.
     pub(crate) fn first_undelivered(&self) -> u32 {
         let delivered = u64::from(self.customers_of_district) * 7 / 10;
-        // Not more than there are customers.
+        // The result is at most the number of customers.
         u32::try_from(delivered).unwrap_or(u32::MAX) + 1
     }
 }

@@ -1,6 +1,6 @@
 //! The tables of TPC-C and their numbers.
 
-/// The tables, in the order in which the workload knows them.
+/// The tables, in the order in which the workload numbers them.
 pub const TABLES: [&str; 11] = [
     "warehouse",
     "district",
@@ -24,7 +24,7 @@ pub(crate) const ORDERS: usize = 5;
 pub(crate) const ORDER_LINE: usize = 6;
 pub(crate) const ITEM: usize = 7;
 pub(crate) const STOCK: usize = 8;
-/// District, last name, first name, number: nothing in it.
+/// Index of customers. Key: district, last name, first name, number. Values are empty.
 pub(crate) const CUSTOMER_BY_NAME: usize = 9;
-/// District, customer, number of the order, the latest first: nothing in it.
+/// Index of orders. Key: district, customer, order; the latest order comes first. Values are empty.
 pub(crate) const ORDER_BY_CUSTOMER: usize = 10;

@@ -1,5 +1,5 @@
-//! A terminal: the warehouse and the random numbers that requests are planned with, and what they
-//! share when they run.
+//! A terminal: the warehouse and the random generator with which requests are planned, and
+//! functions that requests share.
 
 use super::keys::DistrictId;
 use super::settings::{DISTRICTS, Settings};
@@ -18,12 +18,12 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// A district of the terminal's warehouse.
+    /// Draws a district of the terminal's warehouse.
     pub(super) fn district(&mut self) -> DistrictId {
         DistrictId { warehouse: self.warehouse, district: self.rng.u8(1..=DISTRICTS) }
     }
 
-    /// Another warehouse, if there is one.
+    /// Draws another warehouse, or returns the terminal's own if there is only one.
     pub(super) fn other_warehouse(&mut self) -> u32 {
         match self.settings.warehouses {
             1 => self.warehouse,
@@ -41,7 +41,7 @@ pub(super) fn now() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The error of a wrong row.
+/// The error for a wrong row.
 pub(super) fn inconsistent(table: usize, key: &[u8], how: &str) -> StoreError {
     wrong(TABLES[table], key, how)
 }

@@ -1,4 +1,4 @@
-//! The company on the store in memory.
+//! TPC-C on the store in memory.
 
 use super::keys::DistrictId;
 use super::new_order::NewOrder;
@@ -53,7 +53,8 @@ fn the_population_is_the_standards_and_the_same_for_a_seed() {
     let load = TpccLoad::new(&SMALL, 1);
     let outcome = run(&again, &load, &Plan { in_flight: 10, ..Default::default() });
     assert_eq!(Some(outcome.transactions), load.transactions());
-    // All but dates: those of orders, lines and payments, and since when customers are some.
+    // Compares all fields but dates: those of orders, lines and payments, and the customers'
+    // `since`.
     for (table, name) in TABLES.iter().enumerate() {
         let of = |store: &MemoryStore| {
             let prefix = format!("{name}/");
@@ -97,7 +98,7 @@ fn loaded_without_conflicts() -> MemoryStore {
     MemoryStore { map: loaded().map.into_inner().unwrap().into(), ..Default::default() }
 }
 
-/// Takes rows away, or changes them, until a condition notices.
+/// Loads a database, applies `change`, and returns the condition that no longer holds.
 fn damaged(change: impl FnOnce(&mut std::collections::BTreeMap<Vec<u8>, Vec<u8>>)) -> Condition {
     let store = loaded();
     run(

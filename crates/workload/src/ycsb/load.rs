@@ -1,4 +1,4 @@
-//! The load phase: every record inserted once, each in a transaction of its own.
+//! The load phase inserts every record in a transaction of its own.
 
 use super::settings::Settings;
 use super::values::Values;
@@ -40,7 +40,7 @@ impl Workload for YcsbLoad {
     }
 }
 
-/// The inserts of one thread.
+/// Source of one thread's inserts.
 #[derive(Debug)]
 pub struct LoadSource {
     load: Arc<YcsbLoad>,

@@ -1,21 +1,21 @@
-//! Layout of the fields of a YCSB record in one value. Pure.
+//! Layout of the fields of a YCSB record in one value. Pure functions.
 //!
 //! ```text
 //! width (1 byte: 1, 2 or 4) | count (2 bytes) | length of each field (width bytes each) | the fields, end to end
 //! ```
 //!
-//! All little-endian. A field rewritten with the same length changes its own bytes and nothing else
-//! of the value, so that a store which logs differences logs one field. Decoders refuse any other
-//! bytes and never allocate.
+//! All numbers are little-endian. A field that is replaced by a field of the same length changes no
+//! other byte of the value, so a store that logs differences logs one field. Decoders reject all
+//! other bytes and never allocate.
 
 use std::ops::Range;
 
-/// The most fields in a record.
+/// Maximum number of fields in a record.
 pub const FIELDS_MAX: usize = u16::MAX as usize;
 
 const HEADER: usize = 3;
 
-/// Appends a record of the given fields to `out`, which is emptied first.
+/// Replaces the content of `out` by a record of the given fields.
 pub fn encode(fields: &[&[u8]], out: &mut Vec<u8>) {
     assert!(fields.len() <= FIELDS_MAX, "more fields than a record can have");
     let longest = fields.iter().map(|field| field.len()).max().unwrap_or(0);
@@ -34,7 +34,7 @@ pub fn encode(fields: &[&[u8]], out: &mut Vec<u8>) {
     fields.iter().for_each(|field| out.extend_from_slice(field));
 }
 
-/// A record found in a value.
+/// A decoded record.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     value: &'a [u8],
@@ -43,7 +43,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record in `value`, if that is one.
+    /// Decodes `value`; `None` if it is no record.
     pub fn decode(value: &'a [u8]) -> Option<Record<'a>> {
         let (&[width, low, high], _) = value.split_first_chunk::<HEADER>()?;
         let width = usize::from(width);
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
         self.count
     }
 
-    /// Range of field number `field` in the value.
+    /// Range of bytes of field number `field` in the value.
     pub fn range(&self, field: usize) -> Option<Range<usize>> {
         if field >= self.count {
             return None;
@@ -99,7 +99,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Replaces field number `field` of the record in `value`. Returns whether there was one.
+/// Replaces field number `field` of the record in `value`. Returns whether the record has this
+/// field.
 pub fn replace(value: &mut Vec<u8>, field: usize, content: &[u8]) -> bool {
     let Some(record) = Record::decode(value) else { return false };
     let Some(range) = record.range(field) else { return false };

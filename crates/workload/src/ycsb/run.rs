@@ -1,13 +1,13 @@
-//! The run phase: requests of the kinds and in the proportions asked for, each a transaction of its
-//! own.
+//! The run phase: requests of the given kinds in the given proportions, each in a transaction of
+//! its own.
 //!
-//! An update locks the record, changes one field of what it read and writes the record back, in one
-//! transaction; with `writeallfields` it writes a new record without reading. A read-modify-write
+//! An update reads and locks the record, changes one field and writes the record back in one
+//! transaction. With `writeallfields` it writes a new record without reading. A read-modify-write
 //! always reads.
 //!
-//! 1. A record is asked for only after its insert was acknowledged; if it is not there then, that
-//!    is an error.
-//! 2. Running a planned request again (after a conflict) does the same.
+//! 1. A request asks for a record only after its insert was acknowledged. A missing record is
+//!    therefore an error.
+//! 2. Running a planned request again (after a conflict) repeats the same operations.
 
 use super::record;
 use super::settings::{Operation, ScanLength, Settings};
@@ -18,7 +18,7 @@ use crate::store::{Keys, Result, Shown, StoreError, Transaction};
 use fastrand::Rng;
 use std::sync::Arc;
 
-/// The requests of a workload on a table that is loaded.
+/// The requests of a workload on a loaded table.
 #[derive(Debug)]
 pub struct YcsbRun {
     settings: Settings,
@@ -27,9 +27,9 @@ pub struct YcsbRun {
 }
 
 impl YcsbRun {
-    /// The run phase of a workload, on a table that holds the records from `insert_start` up to but
-    /// not including `next`, which is where new ones go on. `expected` requests are made, as far as
-    /// one knows.
+    /// The run phase of a workload on a table with the records from `insert_start` up to but not
+    /// including `next`, which is the number of the first new record. `expected` is the expected
+    /// number of requests.
     pub fn new(settings: &Settings, next: u64, expected: u64) -> Arc<Self> {
         let first = settings.insert_start;
         let inserts = (expected as f64 * settings.share(Operation::Insert) * 2.0) as u64;
@@ -40,7 +40,7 @@ impl YcsbRun {
         })
     }
 
-    /// The number after that of the last record inserted.
+    /// The number after the last inserted record.
     pub fn next_record(&self) -> u64 {
         self.inserted.issued()
     }
@@ -85,7 +85,7 @@ enum ScanDrawing {
     Zipfian(u32, Zipfian),
 }
 
-/// The requests of one thread.
+/// Source of one thread's requests.
 #[derive(Debug)]
 pub struct RunSource {
     run: Arc<YcsbRun>,
@@ -95,9 +95,9 @@ pub struct RunSource {
     scan: ScanDrawing,
     operation: Operation,
     key: Vec<u8>,
-    /// Value to write: one field's contents, or a record.
+    /// The value to write: the contents of one field, or a record.
     value: Vec<u8>,
-    /// The one field to read or write; `None` for all.
+    /// The field to read or write; `None` for all fields.
     field: Option<usize>,
     scan_length: usize,
 }

@@ -1,9 +1,9 @@
-//! Settings in a properties file. Every property of YCSB's core workload and client is known here:
-//! it is honoured, or it only concerns YCSB's own output and is listed as ignored. Anything else is
-//! an error that names it.
+//! Settings in a properties file. All properties of YCSB's core workload and client are known: each
+//! is honoured, or it concerns only YCSB's own output and is ignored. An unknown property is an
+//! error that names it.
 //!
-//! 1. A value out of range is an error that names the property, the value and where it stands.
-//! 2. What is not given has YCSB's default.
+//! 1. A value out of range is an error that names the property, the value and its origin.
+//! 2. A property that is not given has YCSB's default.
 
 use crate::drive::LatencyFrom;
 use crate::generate::{KeyDistribution, ZIPFIAN_CONSTANT};
@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The workload used when none is given: an update-heavy mix, half reads and half updates.
+/// The workload that is used if none is given: half reads and half updates.
 pub const WORKLOAD_A: &str = include_str!("../../../../workloads/ycsb/workloada");
 
 /// A property that cannot be used.
@@ -21,24 +21,24 @@ pub enum SettingsError {
     /// No such property.
     #[error("{origin}: unknown property {name:?}")]
     Unknown {
-        /// Its name.
+        /// Name of the property.
         name: String,
         /// Origin of the entry.
         origin: Origin,
     },
-    /// A property with a value that it cannot have.
+    /// A property with an illegal value.
     #[error("{origin}: {name}={value}: {reason}")]
     Value {
-        /// Its name.
+        /// Name of the property.
         name: String,
-        /// Its value.
+        /// Value of the property.
         value: String,
         /// Origin of the entry.
         origin: Origin,
         /// Range of legal values.
         reason: String,
     },
-    /// Properties that do not fit each other.
+    /// Properties that contradict each other.
     #[error("{0}")]
     Together(String),
 }
@@ -48,7 +48,7 @@ pub enum SettingsError {
 pub enum Operation {
     /// Reads a record.
     Read,
-    /// Changes one field of a record, or all.
+    /// Changes one field of a record, or all fields.
     Update,
     /// Adds a record.
     Insert,
@@ -61,16 +61,16 @@ pub enum Operation {
 /// Length of fields, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldLength {
-    /// All the same.
+    /// All fields have the same length.
     Constant(u32),
-    /// Uniform between two lengths.
+    /// The length is uniform between two lengths.
     Uniform(u32, u32),
-    /// Between two lengths, short ones preferred.
+    /// The length lies between two lengths; short lengths are more frequent.
     Zipfian(u32, u32),
 }
 
 impl FieldLength {
-    /// The longest.
+    /// The longest length.
     pub fn max(&self) -> u32 {
         match self {
             FieldLength::Constant(length)
@@ -83,75 +83,75 @@ impl FieldLength {
 /// Number of records that a scan reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanLength {
-    /// Uniform between two numbers.
+    /// The number is uniform between two numbers.
     Uniform(u32, u32),
-    /// Between two numbers, short scans preferred.
+    /// The number lies between two numbers; short scans are more frequent.
     Zipfian(u32, u32),
 }
 
 /// Order of the keys of new records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InsertOrder {
-    /// Scattered by a hash.
+    /// Keys are scattered by a hash.
     Hashed,
-    /// In order.
+    /// Keys are in the order of the record numbers.
     Ordered,
 }
 
 /// A workload, ready to be run.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Records in the table after the load phase of all instances.
+    /// Number of records in the table after the load phase of all instances.
     pub record_count: u64,
-    /// Requests in the run phase, if given.
+    /// Number of requests in the run phase, if given.
     pub operation_count: Option<u64>,
-    /// Number of the first record this instance loads.
+    /// Number of the first record that this instance loads.
     pub insert_start: u64,
     /// Number of records that this instance loads.
     pub insert_count: u64,
-    /// The kinds of requests and their share of all, which add up to 1.
+    /// The kinds of requests and their shares, which add up to 1.
     pub proportions: Vec<(Operation, f64)>,
     /// Distribution of requests over the records.
     pub distribution: KeyDistribution,
-    /// True if reads look at all fields, false for one.
+    /// True if reads look at all fields, false for one field.
     pub read_all_fields: bool,
-    /// True if updates write all fields, false for one.
+    /// True if updates write all fields, false for one field.
     pub write_all_fields: bool,
-    /// True if values follow from their keys and reads check them.
+    /// True if values follow from their keys, so that reads can check them.
     pub data_integrity: bool,
     /// Fields in a record.
     pub field_count: u32,
     /// Bytes in a field.
     pub field_length: FieldLength,
-    /// Prefix of the names of fields; names are not stored, but checked values follow from them.
+    /// Prefix of the names of fields. Names are not stored, but checked values depend on them.
     pub field_name_prefix: String,
     /// Records in a scan.
     pub scan_length: ScanLength,
     /// Order of keys.
     pub insert_order: InsertOrder,
-    /// Digits that record numbers in keys are padded to.
+    /// Number of digits to which record numbers in keys are padded.
     pub zero_padding: u32,
-    /// The table.
+    /// Name of the table.
     pub table: String,
-    /// Threads, if given.
+    /// Number of threads, if given.
     pub threads: Option<u32>,
-    /// Requests a second of all threads together, if limited.
+    /// Requests per second of all threads together, if limited.
     pub target: Option<f64>,
-    /// The longest the run phase may take, if limited.
+    /// Maximum time of the run phase, if limited.
     pub time_max: Option<Duration>,
     /// Time from which latencies are measured when there is a target.
     pub latency_from: LatencyFrom,
-    /// Number of times that a failed insert of the load phase is tried again.
+    /// Number of times that a failed insert of the load phase is repeated.
     pub insertion_retries: u32,
-    /// Wait before that.
+    /// Wait before each repetition.
     pub insertion_retry_wait: Duration,
     /// True if there is a run phase.
     pub do_transactions: bool,
-    /// Properties given that only concern YCSB's own output.
+    /// Given properties that concern only YCSB's own output.
     pub ignored: Vec<String>,
 }
 
-/// Known, without effect here: they choose a driver or shape output this program does not write.
+/// Ignored properties: they choose a driver of YCSB, or an output that this program does not write.
 const IGNORED: &[&str] = &[
     "db",
     "exporter",
@@ -174,7 +174,7 @@ const IGNORED: &[&str] = &[
     "fieldlengthhistogram",
 ];
 
-/// Looks properties up and remembers which were asked for.
+/// Looks properties up and remembers the names that were asked for.
 struct Reader<'p> {
     properties: &'p Properties,
     known: Vec<&'static str>,
@@ -243,11 +243,11 @@ fn refused(property: &Property, reason: String) -> SettingsError {
     }
 }
 
-/// The longest record a field count and length may make; a store's own limit may be lower.
+/// Maximum length in bytes of a record that the settings allow. A store's own limit may be lower.
 const RECORD_BYTES_MAX: u64 = 64 << 20;
 
 impl Settings {
-    /// Reads the settings out of `properties`.
+    /// Reads the settings from `properties`.
     pub fn from_properties(properties: &Properties) -> Result<Settings, SettingsError> {
         let mut reader = Reader { properties, known: Vec::new() };
         let r = &mut reader;
@@ -351,12 +351,12 @@ impl Settings {
         Ok(())
     }
 
-    /// The share of requests of one kind.
+    /// Share of the requests of one kind.
     pub fn share(&self, operation: Operation) -> f64 {
         self.proportions.iter().find(|(known, _)| *known == operation).map_or(0.0, |(_, share)| *share)
     }
 
-    /// The key of record number `number`, appended to `out`, which is emptied first.
+    /// Replaces the content of `out` by the key of record number `number`.
     pub fn key(&self, number: u64, out: &mut Vec<u8>) {
         use std::io::Write;
         let number = match self.insert_order {

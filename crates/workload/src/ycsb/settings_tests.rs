@@ -1,4 +1,4 @@
-//! Settings from properties files, and refusals of them.
+//! Tests of settings that are read from properties files, and of refused settings.
 
 use super::settings::*;
 use crate::generate::KeyDistribution;

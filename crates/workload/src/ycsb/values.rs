@@ -1,12 +1,12 @@
-//! Makes the contents of fields: printable bytes, random or, for `dataintegrity`, following from
-//! key and field name.
+//! Makes the contents of fields: printable bytes, which are random, or follow from key and field
+//! name with `dataintegrity`.
 
 use super::record;
 use super::settings::{FieldLength, Settings};
 use crate::generate::{ZIPFIAN_CONSTANT, Zipfian};
 use fastrand::Rng;
 
-/// Bytes drawn once, of which random contents are slices: making a field costs a copy.
+/// Number of random bytes that are drawn once. Random contents are copied slices of them.
 const POOL: usize = 256 << 10;
 
 /// Makes fields and records for one thread.
@@ -57,7 +57,7 @@ impl Values {
         rng.usize(..self.field_count)
     }
 
-    /// The contents of one field of the record with the given key, put into `out`.
+    /// Replaces the content of `out` by one field of the record with the given key.
     pub(super) fn field(&self, key: &[u8], field: usize, rng: &mut Rng, out: &mut Vec<u8>) {
         out.clear();
         self.append(key, field, rng, out);
@@ -78,7 +78,7 @@ impl Values {
         }
     }
 
-    /// A whole record for the given key, put into `out`.
+    /// Replaces the content of `out` by a whole record for the given key.
     pub(super) fn record(&mut self, key: &[u8], rng: &mut Rng, out: &mut Vec<u8>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
@@ -93,7 +93,7 @@ impl Values {
         self.scratch = scratch;
     }
 
-    /// Checks a value that was read under `key`, looking at one field or at all. Returns the fault.
+    /// Checks one field, or all fields, of a value that was read under `key`. Returns the fault.
     pub(super) fn check(
         &mut self,
         key: &[u8],
@@ -105,7 +105,7 @@ impl Values {
             return Err("has another number of fields");
         }
         let Some(prefix) = &self.integrity else {
-            // Without integrity there is nothing to compare with; the fields are still looked at.
+            // Without integrity there is no expected content. The field is still decoded.
             let looked_at = match only {
                 Some(field) => record.field(field).map_or(0, <[u8]>::len),
                 None => record.fields().map(<[u8]>::len).sum(),

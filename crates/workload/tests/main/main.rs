@@ -1,5 +1,5 @@
-//! The workloads on Katydid itself, small. One program, because each further one is linked by
-//! itself.
+//! Small runs of the workloads on Katydid. The tests are one program, because each further program
+//! is linked separately.
 
 mod sysbench;
 mod tatp;

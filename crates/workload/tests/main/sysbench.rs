@@ -1,5 +1,5 @@
-//! Sysbench's OLTP scripts on Katydid itself: with both engines rows and index agree, and no update
-//! is lost, also after opening again.
+//! Sysbench's OLTP scripts on Katydid: with both engines, rows and index agree and no update is
+//! lost, also after the database is opened again.
 
 use katydid::{Database, EngineKind, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;

@@ -1,6 +1,6 @@
-//! TATP on Katydid itself: with both engines, whatever lock release, however commits are waited
-//! for, all rows belong to each other and every acknowledged change is there, also after opening
-//! again.
+//! TATP on Katydid: with both engines, both kinds of lock release and blocking or callback commits,
+//! all rows belong to each other and every acknowledged change is present, also after the database
+//! is opened again.
 
 use katydid::{AdvancedOptions, Database, EngineKind, LockRelease, MemoryOptions, Options, PagedOptions};
 use katydid_workload::KatydidStore;
