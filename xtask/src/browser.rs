@@ -1,7 +1,7 @@
-//! Looks at a report as a reader does: in a browser, wide and narrow, light and dark.
+//! Checks a report in a browser as a reader sees it: wide and narrow, light and dark.
 //!
-//! A copy of the report gets a script that measures what the browser made of it, and writes that
-//! into the page; the browser prints the page as it is then. The report itself has no script.
+//! A copy of the report gets a script that measures the page as the browser laid it out, and writes
+//! the results into the page. The browser then prints the page. The report itself has no script.
 
 use crate::run::{Outcome, cargo, root, run, target};
 use serde_json::Value;
@@ -10,26 +10,27 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Names under which it may be installed.
+/// Names under which a browser may be installed.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
-/// Figures that take a second or two each: on virtual threads, hence equal on every machine.
+/// Figures that take one or two seconds each. They run on virtual threads, so they are equal on
+/// every machine.
 const FIGURES: [&str; 6] = ["reproduce", "aether", "--figure", "7,8-left", "--quick", "--again"];
 
-/// The program as cargo builds it now.
+/// The program `katydid`, built by cargo.
 pub fn built() -> Command {
     cargo(["run", "--quiet", "-p", "katydid-cli", "--"])
 }
 
-/// The program as the tests of the workspace left it. Cargo builds the program with other features
-/// of its dependencies if it builds it alone, so all of it a second time.
+/// The program that the workspace's tests have built. If cargo builds the program alone, it selects
+/// other features of dependencies and therefore builds all of them again.
 pub fn left_by_tests() -> Command {
     let mut program = Command::new(target().join("debug").join("katydid"));
     program.current_dir(root());
     program
 }
 
-/// Makes a small report by this program, and looks at it.
+/// Makes a small report with this program, and checks the report in a browser.
 pub fn look(mut program: Command) -> Outcome {
     let browser = browser()?;
     let folder = std::path::absolute(target())?.join("report-in-a-browser");
@@ -69,12 +70,12 @@ fn browser() -> Result<&'static str, Box<dyn Error>> {
     Ok(found.ok_or_else(|| format!("no browser: install one of {}", BROWSERS.join(", ")))?)
 }
 
-/// Runs the script in the browser. Returns its findings.
+/// Runs the script in the browser. Returns the script's results.
 fn see(browser: &str, page: &Path, width: u32, dark: bool) -> Result<Value, Box<dyn Error>> {
     let profile = page.with_file_name("profile");
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"])
-        // Time of the browser's own clock: long enough for a frame to be laid out.
+        // Virtual milliseconds of the browser, long enough to lay out a frame.
         .arg("--virtual-time-budget=10000")
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("--window-size={},900", width.max(500)))
@@ -91,7 +92,7 @@ fn see(browser: &str, page: &Path, width: u32, dark: bool) -> Result<Value, Box<
     Ok(serde_json::from_str(text)?)
 }
 
-/// Faults that a reader would complain about.
+/// Faults of the page, from the script's results.
 fn judge(seen: &Value, width: u32, dark: bool) -> Vec<String> {
     let number = |name: &str| seen[name].as_f64().unwrap_or(f64::NAN);
     let mut faults = Vec::new();
@@ -121,7 +122,7 @@ fn judge(seen: &Value, width: u32, dark: bool) -> Vec<String> {
     faults
 }
 
-/// The narrow page lies in a frame, for no window of a browser is so narrow.
+/// The narrow page lies in a frame, because no browser window is so narrow.
 const MEASURE: &str = r##"
 (() => {
   const errors = [];
@@ -169,7 +170,7 @@ const MEASURE: &str = r##"
       const now = contrast(svg ? style(element).fill : style(element).color, behind(element));
       if (now < faint) [faint, faintest] = [now, element.textContent.trim().slice(0, 40)];
     }
-    // What a reader cannot see whole: text beyond the screen, beyond its cell, or beyond its chart.
+    // Text that a reader cannot see whole: beyond the screen, its cell, or its chart.
     const cut = [], say = element => cut.push(element.textContent.trim().slice(0, 40));
     for (const element of doc.querySelectorAll('td, th, li, dd, h1, h2, h3, p, svg text')) {
       const box = element.getBoundingClientRect(), svg = element.closest('svg');

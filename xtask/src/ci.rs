@@ -1,9 +1,9 @@
-//! Steps of CI, in the order that fails soonest.
+//! Steps of CI, in an order in which failures show early.
 //!
-//! The model checkers, the mutants and the checks of documents and features run beside the tests,
-//! because the tests wait for the device during half of their time. The output of each is shown
-//! when it is done. The model checkers and the mutants have build folders of their own; the other
-//! checks begin when the tests are built.
+//! The model checkers, the mutants and the checks of documents and features run in parallel with
+//! the tests, because the tests wait for the device during half of their time. The output of each
+//! check is shown when the check ends. The model checkers and the mutants have their own build
+//! folders; all these checks begin when the tests are built.
 
 use crate::run::{Outcome, Steps, cargo, package, root, run, target};
 use crate::watchdog::{End, Limits, Output, SILENCE, TEST, watch};
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 const LIMITS: Limits = Limits { test: TEST, silence: SILENCE, total: None };
 
-/// Runs every check, then says what each took. Each is also a task or a cargo command of its own.
+/// Runs every check, then prints the time of each. Each check is also a task or cargo command that
+/// can be run alone.
 pub fn all() -> Outcome {
     let start = Instant::now();
     let mut steps = Steps::default();
@@ -32,7 +33,7 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("lints", || {
         run("lints", &mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     })?;
-    // The nightly run builds them, too.
+    // The nightly run also builds the packages; here they are only packed.
     steps.step("packages", || {
         run("packages", package().args(["--offline", "--no-verify", "--allow-dirty"]))
     })?;
@@ -41,7 +42,7 @@ fn each(steps: &mut Steps) -> Outcome {
     steps.step("browser", || browser::look(browser::left_by_tests()))
 }
 
-/// Checks that nothing of the optional features is linked without them.
+/// Checks that no dependency of an optional feature is linked without the feature.
 fn unasked() -> Outcome {
     let mut tree = cargo(["tree", "--offline", "-p", "katydid", "-e", "normal", "--prefix", "none"]);
     let linked = String::from_utf8(tree.output()?.stdout)?;
@@ -55,20 +56,20 @@ fn unasked() -> Outcome {
     }
 }
 
-/// The command that builds all documentation, in which no warning is left.
+/// The command that builds all documentation and fails at a warning.
 fn docs() -> Command {
     let mut command = cargo(["doc", "--workspace", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     command
 }
 
-/// The command that shows that the engine has no warnings without its features. The workspace's
-/// other checks and tests run with all of them, because its examples ask for them.
+/// The command that shows that the engine compiles without warnings if its features are off. All
+/// other checks and tests of the workspace run with all features, because its examples enable them.
 fn bare() -> Command {
     cargo(["clippy", "-p", "katydid", "--lib", "--", "-D", "warnings"])
 }
 
-/// Runs the README's tests, and all other checks from the first test on.
+/// Runs the README's tests. All other checks start with the first test program.
 fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     let mut checkers = None;
     let tests = steps.step("tests", || {
@@ -98,15 +99,15 @@ fn tests_and_checkers(steps: &mut Steps) -> Outcome {
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Outcome of a check beside the tests.
+/// Outcome of a check that ran in parallel with the tests.
 struct Checker {
     name: &'static str,
     took: Duration,
-    /// The message of what failed.
+    /// The message of the failure.
     outcome: Result<(), String>,
 }
 
-/// Runs a check with its output kept in a file of the build folder, then shows the output at once.
+/// Runs a check with its output in a file of the build folder, then prints the output as a whole.
 fn checker(name: &'static str, mut command: Command) -> Checker {
     let start = Instant::now();
     let path = target().join(format!("ci-{name}.txt"));
@@ -123,8 +124,8 @@ fn checker(name: &'static str, mut command: Command) -> Checker {
     Checker { name, took, outcome }
 }
 
-/// Runs the command that the README gives for the tests, word by word, so that it cannot rot. A
-/// test that hangs is named and ended. Calls `at_test` at each test program that starts.
+/// Runs the README's test command word by word, so that the README cannot become wrong. Names and
+/// kills a test that hangs. Calls `at_test` when a test program starts.
 fn readme_test(mut at_test: impl FnMut()) -> Outcome {
     let readme = fs::read_to_string(root().join("README.md"))?;
     let line = readme
@@ -144,7 +145,7 @@ fn readme_test(mut at_test: impl FnMut()) -> Outcome {
     Ok(judge(line, end)?)
 }
 
-/// The message of a command that did not succeed.
+/// The message of a command that failed.
 fn judge(name: &str, end: End) -> Result<(), String> {
     match end {
         End::Exited(status) if status.success() => Ok(()),

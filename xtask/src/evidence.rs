@@ -1,7 +1,7 @@
-//! Writes `docs/evidence.md`: one row for each step of a nightly run.
+//! Writes `docs/evidence.md`, which has one row for each step of a nightly run.
 //!
-//! The file is a table at the end of a page. A row is appended with one write when its step has
-//! ended, so an interrupted run leaves the rows of the steps that had ended, and nothing else.
+//! The table is the end of the file. One write appends a row when its step has ended, so an
+//! interrupted run leaves complete rows for the steps that had ended.
 
 use crate::run::root;
 use std::fmt;
@@ -11,14 +11,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Path of the table, below the root.
+/// Path of the file, relative to the root.
 pub const FILE: &str = "docs/evidence.md";
 
-/// The commit that was judged, with a `+` if tracked or new files differ from it.
+/// The tested commit, with a `+` if tracked or new files differ from it.
 pub struct Commit(String);
 
 impl Commit {
-    /// Asks version control.
+    /// Asks git for the commit of the tree.
     pub fn of_the_tree() -> Result<Self, Box<dyn std::error::Error>> {
         let asked = |arguments: &[&str]| -> Result<String, Box<dyn std::error::Error>> {
             let output = Command::new("git").args(arguments).current_dir(root()).output()?;
@@ -26,7 +26,7 @@ impl Commit {
             if output.status.success() { Ok(told) } else { Err(format!("git {arguments:?} failed").into()) }
         };
         let head = asked(&["rev-parse", "--short=12", "HEAD"])?;
-        // The table itself grows by each row.
+        // Leave out the table itself, because each row changes it.
         let others = asked(&["status", "--porcelain", "--", ".", &format!(":(exclude){FILE}")])?;
         Ok(Self(if others.is_empty() { head } else { head + "+" }))
     }
@@ -49,15 +49,15 @@ impl fmt::Display for Ending {
     }
 }
 
-/// One row.
+/// One row of the table.
 pub struct Row<'a> {
-    /// End of the step.
+    /// Time at which the step ended.
     pub at: SystemTime,
     pub commit: &'a Commit,
     pub step: &'a str,
-    /// Seed of the step's random choices; `None` for a step that has none.
+    /// Seed of the step's random choices; `None` if it has no random choices.
     pub seed: Option<u64>,
-    /// Amount that was tried, with its unit: crash points, inputs, tests.
+    /// Amount that the step tried, with its unit, for example crash points, inputs or tests.
     pub counted: String,
     pub took: Duration,
     pub ending: &'a Ending,
@@ -88,7 +88,7 @@ impl Row<'_> {
     }
 }
 
-/// Duration of a step when it last passed, by the rows of a page.
+/// Duration of a step in the last row of `page` in which it passed.
 pub fn last_passed(page: &str, step: &str) -> Option<Duration> {
     page.lines().rev().find_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -101,8 +101,8 @@ pub fn last_passed(page: &str, step: &str) -> Option<Duration> {
     })
 }
 
-/// The text on one line, with no bar that would begin another cell, and not longer than a line of a
-/// page.
+/// The text on one line of at most 200 characters, with `/` in place of bars, which would begin
+/// another cell.
 fn cell_of(text: &str) -> String {
     let mut cell: String = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "/");
     if cell.chars().count() > 200 {

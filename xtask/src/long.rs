@@ -1,16 +1,17 @@
-//! The campaigns: model checkers, fuzzing, crashes. Each is a test target run with a setting, so
-//! that a failure seen here is replayed by the same test.
+//! The campaigns: model checkers, fuzzing, crashes. Each is a test target with a setting, so that
+//! the same test replays a failure.
 
 use crate::nightly::steps;
 use crate::run::{Outcome, cargo, root, run, target};
 use std::process::Command;
 
-/// Separate target folders keep the special builds from evicting the ordinary one.
+/// Flags and a separate target folder. A shared folder would make cargo rebuild the ordinary build
+/// each time.
 fn special(cfg: &str) -> (String, String) {
     (format!("--cfg {cfg}"), root().join("target").join(cfg).display().to_string())
 }
 
-/// The kernels under loom.
+/// The command that runs the kernels under loom.
 pub fn loom() -> Command {
     let (flags, target) = special("loom");
     let mut command = cargo(["test", "--profile", "checkers", "--lib"]);
@@ -19,7 +20,7 @@ pub fn loom() -> Command {
     command
 }
 
-/// The kernels under the explorer.
+/// The command that runs the kernels under the explorer.
 pub fn explore() -> Command {
     let (flags, target) = special("katydid_explore");
     let mut command = cargo(["test", "--profile", "checkers", "--lib"]);
@@ -28,7 +29,7 @@ pub fn explore() -> Command {
     command
 }
 
-/// The log's and the device layer's tests under Miri.
+/// Runs the log's and the device layer's tests under Miri.
 pub fn miri(seeds: u32) -> Outcome {
     for mut command in steps::miri_of_the_log(seeds)? {
         run("miri: the log", &mut command)?;
@@ -39,7 +40,7 @@ pub fn miri(seeds: u32) -> Outcome {
     Ok(())
 }
 
-/// The log and the store, on real threads, under ThreadSanitizer.
+/// Runs the log's and the store's tests on real threads under ThreadSanitizer.
 pub fn tsan() -> Outcome {
     for mut command in steps::thread_sanitizer_of_the_log()? {
         run("tsan: the log", &mut command)?;
@@ -50,7 +51,7 @@ pub fn tsan() -> Outcome {
     Ok(())
 }
 
-/// Mutated bytes into every decoder.
+/// Feeds mutated bytes to every decoder.
 pub fn fuzz(seconds: u64, seed: Option<u64>) -> Outcome {
     let mut command = cargo(["run", "--profile", "campaign", "-p", "katydid-fuzz", "--"]);
     command.args(["--seconds", &seconds.to_string()]);
@@ -60,7 +61,7 @@ pub fn fuzz(seconds: u64, seed: Option<u64>) -> Outcome {
     run("fuzz", &mut command)
 }
 
-/// Crashes of the store on the simulated device.
+/// Crashes the store on the simulated device.
 pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
     let mut command =
         cargo(["test", "--profile", "campaign", "-p", "katydid", "--test", "crash", "--", "--nocapture"]);
@@ -71,8 +72,8 @@ pub fn crash(seconds: u64, seed: Option<u64>) -> Outcome {
     run("crash campaign", &mut command)
 }
 
-/// Databases with read views and followers that crash, are backed up and archived, and are restored
-/// to every stamp.
+/// Restores databases with read views and followers, which crash and are backed up and archived, to
+/// every stamp.
 pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
     let mut command = cargo([
         "test",
@@ -93,13 +94,13 @@ pub fn restore(seconds: u64, seed: Option<u64>) -> Outcome {
     run("restore campaign", &mut command)
 }
 
-/// Clusters of replicas on simulated machines, disks and networks.
+/// Runs clusters of replicas on simulated machines, disks and networks.
 pub fn replicas(seconds: u64, seed: Option<u64>) -> Outcome {
     let arguments = ["test", "--profile", "campaign", "-p", "katydid-replica", "--lib", "simulation::"];
     let mut command = cargo(arguments.iter().copied().chain(["--", "--nocapture"]));
     command.env("KATYDID_SECONDS", seconds.to_string());
-    // tokio draws the order in which it wakes some tasks from a seed that only this lets a program
-    // set.
+    // With this flag a program can set the seed from which tokio draws the order in which it wakes
+    // some tasks.
     command.env("RUSTFLAGS", "--cfg tokio_unstable").env("CARGO_TARGET_DIR", target().join("replicas"));
     if let Some(seed) = seed {
         command.env("KATYDID_SEED", seed.to_string());
@@ -107,7 +108,7 @@ pub fn replicas(seconds: u64, seed: Option<u64>) -> Outcome {
     run("campaign of clusters", &mut command)
 }
 
-/// Kills of the real process.
+/// Kills the real process.
 pub fn kill9(rounds: u32) -> Outcome {
     run(
         "kill -9 campaign",

@@ -1,4 +1,4 @@
-//! `cargo xtask`: everything a contributor does, by one name. CI says the same words.
+//! `cargo xtask` runs everything that a contributor does. CI uses the same commands.
 
 mod browser;
 mod ci;
@@ -27,38 +27,37 @@ enum Task {
     /// Runs CI: format, layering, language, lints, docs, the README's tests, the model checkers, a
     /// few mutants.
     Ci,
-    /// Checks which crate uses which, the ranks of modules inside each, and that only `device`
-    /// syncs and only the shim names atomics in kernels.
+    /// Checks which crate uses which, the ranks of modules inside each crate, and that only
+    /// `device` syncs and only the shim names atomics in kernels.
     Layers,
     /// Checks the language of comments and documents, and the links between documents.
     Tidy(tidy::Arguments),
-    /// Makes a small report of the papers' figures and looks at it in a browser without a window.
+    /// Makes a small report of the papers' figures and checks it in a headless browser.
     Browser,
-    /// Runs the log's kernels under loom.
+    /// Runs the kernels under loom.
     Loom,
-    /// Runs the log's kernels under the explorer of all interleavings.
+    /// Runs the kernels under the explorer, which tries all interleavings.
     Explore,
-    /// Runs the log's and the device layer's tests under Miri. Fails where the toolchain has no
-    /// Miri.
+    /// Runs the log's and the device layer's tests under Miri. Fails if the toolchain has no Miri.
     Miri {
-        /// Number of seeds for the log's kernels.
+        /// Number of seeds for the kernels.
         #[arg(long, default_value_t = 8)]
         seeds: u32,
     },
-    /// Runs the log's and the store's tests on real threads under ThreadSanitizer. Fails where the
-    /// toolchain has none.
+    /// Runs the log's and the store's tests on real threads under ThreadSanitizer. Fails if the
+    /// toolchain has no ThreadSanitizer.
     Tsan,
-    /// Runs everything that CI does not, and appends a row for each step to docs/evidence.md. Goes
-    /// on after a failure, and fails at the end.
+    /// Runs everything that CI does not run, and appends a row for each step to docs/evidence.md.
+    /// Continues after a failure, and fails at the end.
     Nightly {
-        /// Hours that all steps together may take. The checks take what they need; the campaigns
-        /// divide the rest.
+        /// Hours that all steps together may take. The checks take the time that they need; the
+        /// campaigns divide the rest.
         #[arg(long, default_value_t = 1.0)]
         hours: f64,
-        /// Only the step of this name.
+        /// Run only the step with this name.
         #[arg(long)]
         only: Option<String>,
-        /// Start the campaigns from this seed instead of random ones.
+        /// Seed from which the campaigns start, instead of a random one.
         #[arg(long)]
         seed: Option<u64>,
         /// Print the steps and run none.
@@ -67,47 +66,45 @@ enum Task {
     },
     /// Feeds mutated bytes to every decoder.
     Fuzz {
-        /// For how long, in seconds, per decoder.
+        /// Seconds for each decoder.
         #[arg(long, default_value_t = 30)]
         seconds: u64,
-        /// Start from this seed instead of a random one.
+        /// Seed from which to start, instead of a random one.
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Crashes the store on the simulated device at every call, for a given time, with new seeds.
+    /// Crashes the store at calls of the simulated device, for a given time, with new seeds.
     Crash {
-        /// For how long, in seconds.
+        /// Seconds to run.
         #[arg(long, default_value_t = 300)]
         seconds: u64,
-        /// Start from this seed instead of a random one.
+        /// Seed from which to start, instead of a random one.
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Restores databases with read views and followers that crash, are backed up and archived, to
-    /// every stamp, for a given time, with new seeds.
+    /// Restores databases with read views and followers, which crash and are backed up and
+    /// archived, to every stamp, for a given time, with new seeds.
     Restore {
-        /// For how long, in seconds.
+        /// Seconds to run.
         #[arg(long, default_value_t = 300)]
         seconds: u64,
-        /// Start from this seed instead of a random one.
+        /// Seed from which to start, instead of a random one.
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Runs whole clusters on simulated machines, disks and networks, for a given time, with new
-    /// seeds.
+    /// Runs clusters on simulated machines, disks and networks, for a given time, with new seeds.
     Replicas {
-        /// For how long, in seconds.
+        /// Seconds to run.
         #[arg(long, default_value_t = 300)]
         seconds: u64,
-        /// Start from this seed instead of a random one.
+        /// Seed from which to start, instead of a random one.
         #[arg(long)]
         seed: Option<u64>,
     },
-    /// Puts known faults into a copy of the tree, one at a time, and fails if the tests do not
-    /// notice one.
+    /// Puts known faults into a copy of the tree, one at a time, and fails if the tests miss one.
     Mutants(mutants::Arguments),
-    /// Kills the real process under load, again and again, and compares with what it had
-    /// acknowledged.
+    /// Kills the real process under load repeatedly, and compares the database with what the
+    /// process had acknowledged.
     Kill9 {
         /// Number of rounds.
         #[arg(long, default_value_t = 50)]

@@ -1,11 +1,11 @@
-//! Starting other programs, saying what failed, and what each step took.
+//! Starts other programs, reports failures, and records the time of each step.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The result of a task: the message of what failed.
+/// The result of a task. The error is the message of the failure.
 pub type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// The workspace's root folder.
@@ -13,7 +13,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
 }
 
-/// The folder that builds go to.
+/// The folder of build results.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
@@ -25,18 +25,18 @@ pub fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command
     command
 }
 
-/// The crates that are published, those that others need first.
+/// The published crates. A crate comes after those on which it depends.
 pub const PUBLISHED: [&str; 5] =
     ["katydid-device", "katydid-kernels", "katydid-wal", "katydid", "katydid-observe"];
 
-/// Packs those crates, and builds each from its package alone.
+/// The command that packs the published crates, and builds each from its package alone.
 pub fn package() -> Command {
     let mut package = cargo(["package", "--locked"]);
     package.args(PUBLISHED.iter().flat_map(|name| ["-p", name]));
     package
 }
 
-/// Runs a command, with its output shown, and fails if it does.
+/// Runs a command and shows its output. Fails if the command fails.
 pub fn run(title: &str, command: &mut Command) -> Outcome {
     println!("== {title}");
     let start = Instant::now();
@@ -53,7 +53,7 @@ pub fn run(title: &str, command: &mut Command) -> Outcome {
 pub struct Steps(Vec<(&'static str, Duration, &'static str)>);
 
 impl Steps {
-    /// Runs one step and notes its time, also if it fails.
+    /// Runs one step and records its time, also if the step fails.
     pub fn step(&mut self, name: &'static str, step: impl FnOnce() -> Outcome) -> Outcome {
         let start = Instant::now();
         let outcome = step();
@@ -61,12 +61,12 @@ impl Steps {
         outcome
     }
 
-    /// Notes a step that ran beside others.
+    /// Records a step that ran in parallel with others.
     pub fn note(&mut self, name: &'static str, took: Duration, succeeded: bool) {
         self.0.push((name, took, if succeeded { "" } else { "FAILED" }));
     }
 
-    /// A table of all steps so far, and how long they took together.
+    /// Prints a table of all steps so far, and the time of all together.
     pub fn print(&self, together: Duration) {
         println!("== what each step took");
         for (name, time, mark) in self.0.iter().chain([&("together", together, "")]) {

@@ -1,5 +1,5 @@
-//! Tools that a task needs beyond the pinned toolchain. A tool that is missing fails the task, with
-//! the command that installs it: a check that did not run must not look like one that passed.
+//! Tools that a task needs beyond the pinned toolchain. A missing tool fails the task, with the
+//! command that installs it, because a check that did not run must not look like one that passed.
 
 use crate::run::Outcome;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ pub fn need_miri() -> Outcome {
 }
 
 /// Fails unless this machine can run ThreadSanitizer: Linux on x86-64, and nightly with the
-/// standard library's sources, because the library has to be built with the sanitizer too;
-/// otherwise its locks look like races.
+/// standard library's sources. The library must also be built with the sanitizer, because its locks
+/// look like races without it.
 pub fn need_thread_sanitizer() -> Outcome {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Err("ThreadSanitizer is run on Linux on x86-64 only".into());
@@ -51,7 +51,7 @@ pub fn need_target(target: &str) -> Outcome {
         .ok_or_else(|| format!("the target {target} is missing: rustup target add {target}").into())
 }
 
-/// Fails unless there is a C compiler, which some rivals' libraries are built with.
+/// Fails unless there is a C compiler. The build of some rivals needs one.
 pub fn need_c_compiler() -> Outcome {
     let found = Command::new("cc").arg("--version").output();
     found

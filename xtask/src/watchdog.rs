@@ -1,17 +1,17 @@
 //! Runs a test command under limits, and names the test that hangs.
 //!
-//! libtest prints a line when a test has run for 60 seconds, and one when a test ends. The watchdog
-//! reads both: a test hangs if it has not ended within [`Limits::test`] of the first line. A
-//! program that prints nothing at all for [`Limits::silence`] hangs too. Where libtest runs one
-//! test at a time, that is how a hang shows. A build may be silent for [`BUILD_SILENCE`]. The
-//! watchdog kills a command that hangs, with all its descendants.
+//! libtest prints a line when a test has run for 60 seconds, and a line when a test ends. The
+//! watchdog reads both: a test hangs if it has not ended within [`Limits::test`] of the first line.
+//! A program that prints nothing for [`Limits::silence`] also hangs. If libtest runs one test at a
+//! time, it prints no 60-second line, so silence is the only sign. A build may be silent for
+//! [`BUILD_SILENCE`]. The watchdog kills a command that hangs, with all its descendants.
 //!
-//! A machine that sleeps, or a watchdog that is stopped (by a signal, or by the host of a virtual
-//! machine), is no sign that the command hangs. So the watchdog counts only time that it saw pass
+//! If the machine sleeps, or the watchdog is stopped (by a signal, or by the host of a virtual
+//! machine), the command need not hang. The watchdog therefore counts only time that it saw pass
 //! ([`Seen`]).
 //!
-//! The calling thread judges; two threads read the command's output, line by line, and hand the
-//! lines on.
+//! The calling thread judges. Two threads read the command's output line by line, and send the
+//! lines to the calling thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
@@ -23,63 +23,61 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time that a test may still run after libtest has said that it runs for 60 seconds. Together:
-/// five minutes.
+/// Time that a test may run after libtest's 60-second line, which makes five minutes in total.
 pub const TEST: Duration = Duration::from_secs(240);
 
 /// Time that a program that cargo runs may print nothing. A caller adds the planned run time of a
 /// program that is meant to run longer.
 pub const SILENCE: Duration = Duration::from_secs(600);
 
-/// Time that a build may print nothing: longer than the largest crate takes in the release profile
-/// on a machine that has ten other things to do, which was 11 minutes. A compiler does not hang as
-/// tests do.
+/// Time that a build may print nothing. The largest crate took 11 minutes in the release profile on
+/// a machine with ten other tasks. A compiler does not hang as tests do.
 const BUILD_SILENCE: Duration = Duration::from_secs(3600);
 
-/// Name of what runs before cargo has said that it runs something.
+/// Name of the current program until cargo prints that it runs one.
 const BUILD: &str = "the build";
 
-/// Interval between two looks of the watchdog at the clock.
+/// Interval at which the watchdog reads the clock.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Limits of a command. All times are those that the watchdog saw pass.
+/// Limits of a command. The watchdog counts only time that it saw pass.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    /// Time that a test may run beyond 60 seconds.
+    /// Time that a test may run beyond its first 60 seconds.
     pub test: Duration,
     /// Time that a program that cargo runs may print nothing.
     pub silence: Duration,
-    /// Time that the command may run in all.
+    /// Time that the whole command may take.
     pub total: Option<Duration>,
 }
 
 /// End of a command.
 #[derive(Debug)]
 pub enum End {
-    /// By itself.
+    /// The command ended by itself.
     Exited(ExitStatus),
-    /// It was killed, because this hung: the name of the test, or of the last program that cargo
-    /// started.
+    /// The watchdog killed the command because this test, or the last program that cargo started,
+    /// hung.
     Hung(String),
-    /// It was killed, because [`Limits::total`] was over.
+    /// The watchdog killed the command because [`Limits::total`] was over.
     TimedOut,
-    /// It was killed, because the caller's function that saw its lines asked for that.
+    /// The watchdog killed the command because the callback `seen` asked for it.
     Stopped,
 }
 
 /// Destination of the output.
 pub enum Output<'a> {
-    /// To this program's own.
+    /// The output of this program.
     Shown,
-    /// To the end of a file.
+    /// The end of a file.
     Kept(&'a Path),
 }
 
-/// Runs a command to its end under limits; each line of its output is given to `seen`, which may
-/// end the command.
+/// Runs a command to its end under limits. Each line of its output is passed to `seen`, which may
+/// stop the command.
 ///
 /// # Errors
-/// The command cannot be started, or its output cannot be kept.
+/// The command cannot be started, or its output cannot be written.
 pub fn watch(
     command: &mut Command,
     limits: Limits,
@@ -147,9 +145,9 @@ fn hand_on(from: Option<impl Read + Send + 'static>, is_error: bool, to: Sender<
     });
 }
 
-/// Counts the time that the watchdog saw pass since it began to watch. Two looks at the clock are
-/// at most a tick apart, and a little more on a busy machine. A step of the clock by more than two
-/// ticks means that the watchdog did not run meanwhile: the rest of the step is not counted.
+/// Counts the time that the watchdog saw pass since it began to watch. Two readings of the clock
+/// are at most a tick apart, and a little more on a busy machine. If they differ by more than two
+/// ticks, the watchdog did not run in the meantime, and only part of the step is counted.
 struct Seen {
     counted: Duration,
     last: Instant,
@@ -167,13 +165,13 @@ impl Seen {
     }
 }
 
-/// State of the program and of its tests, by the lines so far. Times are those of [`Seen`].
+/// State of the program and its tests, according to the lines so far. Times are those of [`Seen`].
 struct Judge {
-    /// Tests that run for more than 60 seconds, and when libtest said so.
+    /// Tests that run for more than 60 seconds, with the time of libtest's line.
     long: BTreeMap<String, Duration>,
     /// Time of the last line.
     last: Duration,
-    /// The last program that cargo said it runs.
+    /// The last program that cargo has started.
     program: String,
 }
 
@@ -212,7 +210,8 @@ impl Judge {
     }
 }
 
-/// Kills a process with all its descendants: parents first, so that none starts another.
+/// Kills a process with all its descendants, parents first, so that no killed process starts
+/// another.
 fn kill_all(id: u32) {
     let parents = parents();
     let mut family = vec![id];
@@ -233,7 +232,7 @@ fn kill_all(id: u32) {
     }
 }
 
-/// Each process and its parent; empty where the system does not tell.
+/// The parent of each process; empty if the system has no `/proc`.
 fn parents() -> Vec<(u32, u32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
@@ -241,7 +240,7 @@ fn parents() -> Vec<(u32, u32)> {
         .filter_map(|entry| {
             let id = entry.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // The name, in parentheses, may hold anything.
+            // The name, in parentheses, may contain any character.
             let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
             Some((id, parent))
         })
@@ -293,11 +292,11 @@ mod tests {
         let mut time = Seen::new(start);
         let mut judge = Judge::new();
         judge.line("   Doc-tests katydid", time.until(start));
-        // Stopped for a day, twice, and a look at the clock between.
+        // The watchdog was stopped for a day, twice, and read the clock once in between.
         let day = Duration::from_secs(86_400);
         assert_eq!(judge.hung(time.until(start + day), &LIMITS), None);
         assert_eq!(judge.hung(time.until(start + 2 * day), &LIMITS), None);
-        // As long as a program may be silent, seen tick by tick.
+        // Now the time passes tick by tick, for as long as a program may be silent.
         let ticks = u32::try_from(SILENCE.as_millis() / TICK.as_millis()).expect("few");
         let ran: Vec<Duration> = (1..=ticks).map(|tick| time.until(start + 2 * day + tick * TICK)).collect();
         assert_eq!(judge.hung(ran[ran.len() - 5], &LIMITS), None);
@@ -308,7 +307,8 @@ mod tests {
     fn a_command_beyond_its_time_is_killed_with_its_children() {
         let limits = Limits { total: Some(Duration::ZERO), ..LIMITS };
         let mut command = Command::new("sh");
-        // A child that holds the output open: reading it to its end would take as long.
+        // The shell's child keeps the output open. Reading the output to its end would take 1,000
+        // seconds.
         command.args(["-c", "sleep 1000 & echo $!; wait"]);
         let mut child = None;
         let end = watch(&mut command, limits, Output::Shown, |line| {
@@ -317,8 +317,8 @@ mod tests {
         });
         assert!(matches!(end, Ok(End::TimedOut)), "{end:?}");
         // The kernel ends a killed process some time after the call that kills it, and the process
-        // that adopts it collects it later still. One that is not killed would be there for longer
-        // than a test may run.
+        // that adopts it collects it later. A child that is not killed would exist for longer than
+        // a test may run.
         let is_there = |child: u32| {
             let stat = fs::read_to_string(format!("/proc/{child}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))

@@ -1,8 +1,8 @@
-//! Layers: dependencies between the crates, ranks of modules inside each, and a few words that
-//! belong to one place.
+//! Checks dependencies between crates, ranks of modules inside each crate, and words that only some
+//! folders may use.
 //!
-//! Which crate may use which is declared here. The ranks of a crate's modules are declared by the
-//! crate, in its `Cargo.toml`; `modules` says how.
+//! This file declares which crate may use which. Each crate declares the ranks of its modules in
+//! its `Cargo.toml`, as `modules` describes.
 
 mod modules;
 mod source;
@@ -16,8 +16,8 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each crate of the workspace and the crates of the workspace that it may depend on. Nothing
-/// points up.
+/// Each crate of the workspace, with the workspace crates on which it may depend. Lower crates
+/// never depend on higher ones.
 const LAYERS: &[(&str, &[&str])] = &[
     ("katydid-kernels", &[]),
     ("katydid-device", &[]),
@@ -65,14 +65,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Crates that only tests may depend on: they redefine functions of the C library.
+/// Crates on which only tests may depend, because they redefine functions of the C library.
 const FOR_TESTS: &[&str] = &["katydid-interleave"];
 
-/// Packages whose sources are those of another one, and why.
+/// Packages that compile another package's sources, with the reason.
 const SOURCES_ELSEWHERE: &[(&str, &str)] =
     &[("katydid-kernels-simulated", "katydid-kernels, compiled for the simulated machine: docs/adr/0009")];
 
-/// Words that only some folders may use, and why.
+/// Words that only some folders may use, with the folders and the reason.
 const WORDS: &[(&[&str], &[&str], &str)] = &[
     (
         &["sync_data(", "sync_all(", "fdatasync(", "O_DIRECT", "O_DSYNC", "pwritev2("],
@@ -109,7 +109,7 @@ const WORDS: &[(&[&str], &[&str], &str)] = &[
     ),
 ];
 
-/// Fails with every violation found.
+/// Checks all layers. The error contains every violation.
 pub fn check() -> Outcome {
     println!("== layering");
     let metadata = metadata()?;
@@ -131,7 +131,7 @@ fn packages(metadata: &Value) -> Result<&Vec<Value>, Box<dyn Error>> {
     Ok(metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?)
 }
 
-/// Looks at every crate's modules, and prints what was found.
+/// Checks the modules of every crate, and prints a summary for each.
 fn ranks(metadata: &Value) -> Result<Vec<String>, Box<dyn Error>> {
     let mut wrong = Vec::new();
     for package in packages(metadata)? {

@@ -1,6 +1,6 @@
 //! Uses between the modules of a crate: arrows between ranked modules, and circles of files.
 //!
-//! Pure. A crate declares ranks in its `Cargo.toml`, the lowest first:
+//! Pure functions. A crate declares ranks in its `Cargo.toml`, the lowest first:
 //!
 //! ```toml
 //! [package.metadata.layers]
@@ -11,18 +11,19 @@
 //! outside = 11
 //! ```
 //!
-//! 1. A module belongs to the longest entry that is a prefix of its path. The crate's root stands
-//!    above all.
-//! 2. An arrow goes from an entry to another that it uses. An arrow to a higher rank points up.
-//! 3. A name that a module re-exports is where it is defined: a module that uses it does not use
-//!    the module that passes it on.
-//! 4. A circle is a set of files each of which uses, by steps, each other.
+//! 1. A module belongs to the longest entry that is a prefix of the module's path. The crate's root
+//!    has the highest rank.
+//! 2. An arrow goes from one entry to another entry that it uses. An arrow to a higher rank points
+//!    up.
+//! 3. A re-exported name counts as a use of the module that defines the name, not of the module
+//!    that re-exports it.
+//! 4. A circle is a set of files in which each file uses, directly or indirectly, every other.
 
 use super::source::{Modules, Names};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most files that may use each other in a circle.
+/// Maximum number of files in a circle.
 const CIRCLE_MAX: usize = 5;
 
 /// Declarations of a crate.
@@ -34,7 +35,7 @@ pub struct Declared {
     outside: usize,
 }
 
-/// Findings in a crate.
+/// Results for a crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub files: usize,
@@ -67,13 +68,13 @@ impl Declared {
         }
     }
 
-    /// The entry that a module belongs to, and its rank.
+    /// The entry of a module, and its rank.
     fn entry(&self, module: &Names) -> Option<(&Names, usize)> {
         let of = self.ranks.iter().filter(|(entry, _)| module.starts_with(entry));
         of.max_by_key(|(entry, _)| entry.len()).map(|(entry, rank)| (entry, *rank))
     }
 
-    /// Looks at a crate.
+    /// Collects the results for a crate.
     pub fn look(&self, modules: &Modules) -> Found {
         let root = Names::new();
         let of = |module: &Names| match module.is_empty() {
@@ -99,7 +100,7 @@ impl Declared {
         found
     }
 
-    /// Faults of the crate.
+    /// Faults of the crate: the results beyond its declared allowances.
     pub fn faults(&self, package: &str, found: &Found) -> Vec<String> {
         let mut faults = Vec::new();
         let mut more = |what: &str, all: &[String], allowed: usize| {
@@ -119,7 +120,7 @@ impl Declared {
         faults
     }
 
-    /// Allowances that are larger than what was found.
+    /// Allowances that are larger than the results.
     pub fn slack(&self, found: &Found) -> Vec<String> {
         let pairs = [
             ("upward", self.upward, found.upward.len()),
@@ -135,7 +136,7 @@ fn shown(module: &Names) -> String {
     if module.is_empty() { "crate".to_owned() } else { module.join("::") }
 }
 
-/// For each file, the others that it uses.
+/// For each file, the other files that it uses.
 fn uses(modules: &Modules) -> BTreeMap<Names, BTreeSet<Names>> {
     let mut uses = BTreeMap::new();
     for (module, source) in &modules.sources {
@@ -148,9 +149,9 @@ fn uses(modules: &Modules) -> BTreeMap<Names, BTreeSet<Names>> {
     uses
 }
 
-/// The module in which what a path names is defined; nothing if that is another crate.
+/// The module that defines what a path names; `None` if another crate does.
 fn resolve(modules: &Modules, from: &Names, path: &[String], depth: usize) -> Option<Names> {
-    // Re-exports may lead in a circle.
+    // Re-exports may form a circle.
     if depth > 16 {
         return None;
     }
@@ -186,7 +187,7 @@ fn resolve(modules: &Modules, from: &Names, path: &[String], depth: usize) -> Op
     }
 }
 
-/// The module at which a path begins, and what is left of it.
+/// The module at which a path begins, and the rest of the path.
 fn begin<'p>(
     modules: &Modules,
     from: &Names,
@@ -205,8 +206,8 @@ fn begin<'p>(
         }
         _ if source.children.contains_key(first) => Some((from.clone(), path)),
         _ => {
-            // A module that was imported under this name: what is below it counts, the name itself
-            // does already.
+            // A module that was imported under this name. The path below it counts here; the import
+            // of the name counts already.
             let import = source.imports.iter().find(|import| import.name.as_ref() == Some(first))?;
             if import.path == path[..1] {
                 return None;
@@ -218,7 +219,8 @@ fn begin<'p>(
     }
 }
 
-/// The largest set of files each of which uses, by steps, each other; empty if there is none.
+/// The largest set of files in which each uses, directly or indirectly, every other; empty if there
+/// is none.
 fn largest_circle(uses: &BTreeMap<Names, BTreeSet<Names>>) -> Vec<Names> {
     let reached: BTreeMap<&Names, BTreeSet<&Names>> =
         uses.keys().map(|from| (from, reach(uses, from))).collect();
@@ -229,7 +231,7 @@ fn largest_circle(uses: &BTreeMap<Names, BTreeSet<Names>>) -> Vec<Names> {
     uses.keys().map(circle).max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// All files that one uses, by steps.
+/// All files that a file uses, directly or indirectly.
 fn reach<'u>(uses: &'u BTreeMap<Names, BTreeSet<Names>>, from: &Names) -> BTreeSet<&'u Names> {
     let (mut reached, mut todo) = (BTreeSet::new(), vec![from.clone()]);
     while let Some(module) = todo.pop() {

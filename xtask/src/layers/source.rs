@@ -1,9 +1,9 @@
-//! A crate's files as modules: what each declares and which paths it names. Reads text, resolves
-//! nothing.
+//! A crate's files as modules: what each module declares, and which paths it names. This file reads
+//! text and resolves no names.
 //!
-//! Pure but for reading files. Only what the layer check needs of the language is known here:
-//! comments and literals are dropped, test code is skipped, `use` trees and paths are read. Macros
-//! are read as the tokens they are written in.
+//! Pure functions, except those that read files. The parser knows only what the layer check needs:
+//! it drops comments and literals, skips test code, and reads `use` trees and paths. It reads
+//! macros as plain tokens.
 
 use super::tokens::{Token, tokens};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Names separated by `::`, such as `crate`, `grid`, `row`.
 pub type Names = Vec<String>;
 
-/// A `use`: what it names, and what that is called here. A glob has no name.
+/// An import by `use`: the path, and its name in this file. A glob has no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
     pub path: Names,
@@ -24,18 +24,18 @@ pub struct Import {
 /// Contents of one file.
 #[derive(Debug, Default)]
 pub struct Source {
-    /// Child modules in files of their own, and the path of each that has a `#[path]`.
+    /// Child modules in their own files, with the path of each `#[path]`.
     pub children: BTreeMap<String, Option<String>>,
-    /// The folders of modules that are written here and have a `#[path]`.
+    /// Folders of inline modules that have a `#[path]`.
     pub folders: Vec<String>,
     pub imports: Vec<Import>,
-    /// Paths of at least two names that are written elsewhere than in a `use`.
+    /// Paths of at least two names outside `use` items.
     pub paths: BTreeSet<Names>,
-    /// Names of items that are defined here.
+    /// Names of items that this file defines.
     pub items: BTreeSet<String>,
 }
 
-/// A crate's modules by their path below the crate: the root is the empty path.
+/// A crate's modules by path. The root has the empty path.
 #[derive(Debug, Default)]
 pub struct Modules {
     pub sources: BTreeMap<Names, Source>,
@@ -44,7 +44,7 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Reads a crate from its root file. Modules that only tests have are left out.
+    /// Reads a crate from its root file, without modules that exist in tests only.
     pub fn read(root: &Path, package: &Path) -> Result<Modules, Box<dyn Error>> {
         let mut modules = Modules::default();
         let folder = root.parent().unwrap_or(package).to_owned();
@@ -52,8 +52,8 @@ impl Modules {
         Ok(modules)
     }
 
-    /// Reads a module's file and those of its children, which lie in `folder` unless a `#[path]`
-    /// says otherwise.
+    /// Reads the files of a module and of its children. Children lie in `folder` unless a `#[path]`
+    /// names another place.
     fn file(
         &mut self,
         file: &Path,
@@ -127,7 +127,7 @@ impl Reader<'_> {
         self.tokens.get(self.at + ahead) == Some(&Token::Mark(mark))
     }
 
-    /// Everything up to the end. `inline` are the modules of this file that are open.
+    /// Reads items up to the end. `inline` lists the open inline modules.
     fn items(&mut self, source: &mut Source, inline: &Names) {
         let mut path_attribute = None;
         while self.at < self.tokens.len() {
@@ -151,13 +151,13 @@ impl Reader<'_> {
                 self.at += 1;
                 let mut found = Vec::new();
                 self.tree(&Names::new(), &mut found);
-                // Below modules of this file `super` is this file, or nearer.
+                // Inside an inline module, `super` may stay within this file.
                 source.imports.extend(found.into_iter().filter_map(|import| outer(import, inline)));
             } else if self.word(0) == Some("mod") && self.word(1).is_some() {
                 let name = self.word(1).unwrap_or_default().to_owned();
                 self.at += 2;
                 if self.is_mark(0, ';') {
-                    // A file below a module of this file belongs to the folder of that one.
+                    // A file module inside an inline module lies in the inline module's folder.
                     let path = path_attribute.take();
                     if inline.is_empty() {
                         source.children.insert(name, path);
@@ -176,7 +176,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A path, a name that is defined, or a token of no interest.
+    /// Reads a path or a defined name, or skips a token.
     fn other(&mut self, source: &mut Source, inline: &Names) {
         if self.word(0).is_some_and(|word| DEFINING.contains(&word)) {
             let ahead = if self.is_mark(1, '!') { 2 } else { 1 };
@@ -216,7 +216,7 @@ impl Reader<'_> {
         self.tokens.get(begin..self.at.saturating_sub(1)).unwrap_or_default().to_vec()
     }
 
-    /// Passes over an item: up to its `;`, `,` or closing brace, or to the end of what it is in.
+    /// Skips an item: up to its `;`, `,` or closing brace, or to the end of the enclosing block.
     fn skip_item(&mut self) {
         let mut depth = 0;
         while self.at < self.tokens.len() {
@@ -234,7 +234,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A `use` tree below `before`, up to and with its end.
+    /// Reads a `use` tree below the path `before`, including its end.
     fn tree(&mut self, before: &Names, into: &mut Vec<Import>) {
         let mut path = before.clone();
         loop {
@@ -280,11 +280,10 @@ impl Reader<'_> {
     }
 }
 
-/// Conditions under which a test or a checker of interleavings builds a crate, and nothing else
-/// does.
+/// Conditions that are true only when a test or a model checker builds a crate.
 const CHECKERS: [&str; 3] = ["test", "loom", "katydid_explore"];
 
-/// Returns whether an attribute leaves what follows to tests or checkers.
+/// Returns whether an attribute restricts the next item to tests or model checkers.
 fn is_of_tests(attribute: &[Token]) -> bool {
     let words: Vec<&str> = attribute
         .iter()
@@ -304,8 +303,8 @@ fn is_of_tests(attribute: &[Token]) -> bool {
     }
 }
 
-/// A path written inside modules of a file, as the file itself would write it; nothing if it stays
-/// inside.
+/// Converts a path inside inline modules to the path that the file itself would use; `None` if the
+/// path stays inside the inline modules.
 fn outer(import: Import, inline: &Names) -> Option<Import> {
     if inline.is_empty() {
         return Some(import);

@@ -1,6 +1,6 @@
-//! A Rust file as words, marks and strings, as far as the layer check needs them.
+//! Splits a Rust file into words, marks and strings, as far as the layer check needs them.
 //!
-//! Pure. Comments and characters are dropped; numbers are words.
+//! Pure functions. Comments and character literals are dropped; numbers are words.
 
 /// A word, a mark, or a string literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Token {
     Text(String),
 }
 
-/// Words and marks of a text, without comments, numbers' details and characters.
+/// Tokens of a text, without comments and character literals.
 pub fn tokens(text: &str) -> Vec<Token> {
     let chars: Vec<char> = text.chars().collect();
     let (mut tokens, mut at) = (Vec::new(), 0);
@@ -66,7 +66,7 @@ fn after_comment(chars: &[char], mut at: usize) -> usize {
     at
 }
 
-/// The content of a string that begins with a quote at `at`, and the place behind it.
+/// Content of the string that begins with a quote at `at`, and the position after it.
 fn quoted(chars: &[char], at: usize) -> (String, usize) {
     let (mut content, mut next) = (String::new(), at + 1);
     while next < chars.len() && chars[next] != '"' {
@@ -79,7 +79,7 @@ fn quoted(chars: &[char], at: usize) -> (String, usize) {
     (content, next + 1)
 }
 
-/// Reads a raw string (`r"..."`, `br#"..."#` and the like), if one begins here.
+/// Reads a raw string (`r"..."`, `br#"..."#` and similar), if one begins at `at`.
 fn raw_string(chars: &[char], at: usize) -> Option<(String, usize)> {
     let before = at.checked_sub(1).and_then(|before| chars.get(before));
     if before.is_some_and(|c| c.is_alphanumeric() || *c == '_') {
@@ -100,7 +100,7 @@ fn raw_string(chars: &[char], at: usize) -> Option<(String, usize)> {
     Some((chars[begin..stop].iter().collect(), stop + end.chars().count()))
 }
 
-/// The place behind a character, or behind the quote of a lifetime.
+/// The position after a character literal, or after the quote of a lifetime.
 fn after_character(chars: &[char], at: usize) -> usize {
     match (chars.get(at + 1), chars.get(at + 2)) {
         (Some('\\'), _) => {

@@ -1,4 +1,4 @@
-//! The copy of the tree that mutants are put into, and what its tests say.
+//! The copy of the tree into which mutants are put, and the verdicts of its tests.
 
 use super::mutant::Mutant;
 use crate::run::{Outcome, cargo, root, target};
@@ -13,17 +13,17 @@ use std::time::Duration;
 
 /// Outcome of a mutant.
 pub enum Verdict {
-    /// This test failed.
+    /// A test failed; this is its name.
     Caught(String),
-    /// The tests ended otherwise than by a failed test.
+    /// The tests ended without a failed test, but not with success; this is how.
     Aborted(String),
-    /// This did not end.
+    /// A test or program did not end; this is its name.
     Hung(String),
     /// All tests passed.
     Survived,
-    /// The compiler says this.
+    /// The mutant does not compile; these are the compiler's errors.
     Unbuilt(String),
-    /// The mutant's tests fail without the mutant too.
+    /// The mutant's tests also fail without the mutant.
     Unfit,
 }
 
@@ -40,9 +40,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Build options of the copy. For each mutant cargo compiles at least one crate again, and mostly
-/// that takes longer than the tests run. So the crates that mutants are in are not optimised:
-/// compiling them then takes a fifth of the time.
+/// Build options of the copy. For each mutant cargo compiles at least one crate again, which mostly
+/// takes longer than the tests run. The crates with mutants are therefore not optimised: this makes
+/// compiling them five times as fast.
 const CHEAPLY: [&str; 8] = [
     "profile.dev.package.katydid.opt-level=0",
     "profile.dev.package.katydid.debug=false",
@@ -54,19 +54,19 @@ const CHEAPLY: [&str; 8] = [
     "profile.dev.package.katydid-wal.debug=false",
 ];
 
-/// The copy.
+/// The copy of the tree.
 pub struct Bench {
     tree: PathBuf,
     /// Folder of the copy's builds.
     target: PathBuf,
     /// File of the tests' output.
     log: PathBuf,
-    /// Time that tests may run.
+    /// Maximum time of the tests of one mutant.
     limit: Duration,
 }
 
 impl Bench {
-    /// Makes or renews the copy.
+    /// Makes the copy, or updates an existing one.
     pub fn new(limit: Duration) -> Result<Self, Box<dyn std::error::Error>> {
         let target = target().join("mutants");
         let bench = Self { tree: target.join("tree"), log: target.join("tests.log"), target, limit };
@@ -74,13 +74,14 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Runs the tests on the tree as it is. The verdict is [`Verdict::Survived`], unless one fails.
+    /// Runs the tests on the copy without a mutant. The verdict is [`Verdict::Survived`] if all
+    /// pass.
     pub fn without_any(&self, tests: &[&str]) -> Result<Verdict, Box<dyn std::error::Error>> {
         self.build_and_test(tests)
     }
 
     pub fn try_mutant(&self, mutant: &Mutant) -> Result<Verdict, Box<dyn std::error::Error>> {
-        // The copy's text, not the tree's: the tree may have changed since the copy was made.
+        // Compare with the copy, because the tree may have changed since the copy was made.
         let place = self.tree.join(mutant.file);
         let text = fs::read_to_string(&place)?;
         if text.matches(mutant.old).count() != 1 {
@@ -101,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// Runs the tests until the first of them fails.
+    /// Runs the tests until one fails.
     fn test(&self, tests: &[&str]) -> Result<Verdict, Box<dyn std::error::Error>> {
         let mut failed = None;
         let limits = Limits { test: self.limit, silence: SILENCE, total: Some(self.limit) };
@@ -131,10 +132,10 @@ impl Bench {
             .args(options)
             .args(tests)
             .current_dir(&self.tree)
-            // Not the tree's: cargo would take what it built of the one for what it builds of the
-            // other.
+            // The copy has its own target folder, because with a shared folder cargo would mistake
+            // builds of one tree for builds of the other.
             .env("CARGO_TARGET_DIR", &self.target)
-            // Each mutant changes one file: what is built for the last one serves the next.
+            // Each mutant changes one file, so incremental builds are fast.
             .env("CARGO_INCREMENTAL", "1")
             .env_remove("KATYDID_SECONDS")
             .env_remove("KATYDID_SEED");
@@ -142,8 +143,8 @@ impl Bench {
     }
 }
 
-/// Copies every file that version control knows, and removes all others: a file that was moved
-/// since the last copy would be there twice.
+/// Copies every file that git knows, and removes all other files. Without the removal, a file that
+/// was moved since the last copy would be there twice.
 fn copy_tree(to: &Path) -> Outcome {
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -157,7 +158,7 @@ fn copy_tree(to: &Path) -> Outcome {
         let (from, to) = (root().join(name), to.join(name));
         let Ok(bytes) = fs::read(&from) else { continue };
         wanted.insert(to.clone());
-        // What is the same is not built again.
+        // Leave an equal file alone, so that cargo does not build it again.
         if fs::read(&to).is_ok_and(|known| known == bytes) {
             continue;
         }
@@ -169,7 +170,7 @@ fn copy_tree(to: &Path) -> Outcome {
     remove_others(to, &wanted)
 }
 
-/// Removes all files below `folder` that are not `wanted`.
+/// Removes all files below `folder` that are not in `wanted`.
 fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Outcome {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

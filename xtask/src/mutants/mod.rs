@@ -1,16 +1,17 @@
-//! Faults put into a copy of the tree, one at a time, to see that the tests notice.
+//! Puts faults (mutants) into a copy of the tree, one at a time, to check that the tests notice
+//! them.
 //!
-//! A mutant is a file, a text that occurs in it exactly once, and what replaces it. The copy lies
-//! in the target folder, so the working tree is never touched; it is of the files as they are,
-//! committed or not. All mutants share the copy and its builds. The run goes on after a mutant that
-//! is not caught, and fails at its end.
+//! A mutant consists of a file, a text that occurs exactly once in the file, and a replacement. The
+//! copy lies in the target folder, so the working tree does not change; it contains the files as
+//! they are, committed or not. All mutants share the copy and its builds. The run continues after a
+//! mutant that is not caught, and fails at the end.
 //!
-//! 1. A mutant is caught when a test fails, and by nothing else. One that does not compile is an
-//!    error of the list, and fails the run.
-//! 2. A mutant that ends in an abort or hangs is reported as such, and fails the run, unless its
-//!    [`Sign`] says that this is how it shows.
-//! 3. Before the first mutant of some tests, these tests must pass without any: a test that fails
-//!    anyway would catch everything.
+//! 1. Only a failed test catches a mutant. A mutant that does not compile is an error of the list,
+//!    and fails the run.
+//! 2. A mutant that aborts or hangs is reported as such, and fails the run, unless its [`Sign`]
+//!    declares this.
+//! 3. Before the first mutant of some tests, these tests must pass without any mutant, because a
+//!    test that always fails would catch everything.
 
 mod bench;
 mod list;
@@ -25,45 +26,45 @@ use std::fmt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Sign of a mutant, if it is not a failed test.
+/// Sign by which a mutant shows, if no test can fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Abort,
     Hang,
 }
 
-/// Mutants that do not show by a failed test, and why no test can say so.
+/// Mutants that do not show by a failed test, with their signs.
 const OTHERWISE: &[(&str, Sign)] = &[];
 
 /// The mutants that are tried, and the time limits.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// For how long the tests of one mutant may run, in seconds.
+    /// Maximum seconds of one mutant's tests.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Only mutants whose name, file or tests contain this. May be given several times.
+    /// Try only mutants whose name, file or tests contain this text. May be given several times.
     #[arg(long, allow_hyphen_values = true)]
     only: Vec<String>,
-    /// In random order.
+    /// Try the mutants in random order.
     #[arg(long)]
     random: bool,
-    /// The order's seed, instead of a random one.
+    /// Seed of the random order, instead of a random one.
     #[arg(long, requires = "random")]
     seed: Option<u64>,
-    /// Try one mutant in this number: those that come first in the random order.
+    /// Try only one of this number of mutants: the first ones of the random order.
     #[arg(long, requires = "random", default_value_t = 1)]
     one_in: usize,
-    /// Begin no other mutant after this number of seconds. The first is always tried.
+    /// Start no further mutant after this number of seconds. The first mutant is always tried.
     #[arg(long)]
     seconds_total: Option<u64>,
-    /// Only mutants of crates below the engine whose tests build and run in seconds: those that CI
-    /// takes some of.
+    /// Try only mutants of crates below the engine whose tests build and run in seconds. CI tries
+    /// some of these.
     #[arg(long)]
     quick: bool,
     /// Print the mutants and try none.
     #[arg(long)]
     list: bool,
-    /// The tests are known to pass without any mutant: they are not run so first.
+    /// Do not run the tests without a mutant first, because they are known to pass.
     #[arg(long)]
     sound: bool,
 }
@@ -77,15 +78,15 @@ impl Arguments {
     }
 }
 
-/// The command of CI's mutants: a random tenth of the quick mutants, or the part of it that can be
-/// begun in 90 seconds. CI runs the tests that are to notice them beside this, so they are not run
-/// without a mutant first.
+/// The command of CI's mutants: a random tenth of the quick mutants, or as many of them as can
+/// start within 90 seconds. CI runs the same tests without a mutant in parallel, so this command
+/// does not run them without a mutant.
 ///
-/// Mutants of the engine, and those that only a crash suite notices, take a minute or more of
-/// processor time for the first build alone, and up to minutes each for the tests. Quick ones take
-/// 52 s of processor time for the build of the log's tests, 13 s for that of the device layer's,
-/// and 2 s to 4 s each: five of them, from an empty target folder, took 68 s in all, which is 35 s
-/// to 40 s on two idle cores.
+/// For mutants of the engine, and for mutants that only a crash suite notices, the first build
+/// alone takes at least one minute of processor time, and the tests of each take up to minutes. For
+/// quick mutants, the build of the log's tests takes 52 s of processor time, that of the device
+/// layer's tests 13 s, and each mutant 2 s to 4 s. Five quick mutants, from an empty target folder,
+/// took 68 s in all, which is 35 s to 40 s on two idle cores.
 pub fn few() -> Command {
     let task = ["run", "--quiet", "--package", "xtask", "--", "mutants", "--quick", "--sound", "--random"];
     let mut command = cargo(task);
@@ -93,7 +94,7 @@ pub fn few() -> Command {
     command
 }
 
-/// Runs the tests against every mutant that is chosen; fails at the end if one was not caught.
+/// Runs the tests against every chosen mutant. Fails at the end if the tests missed one.
 pub fn run(arguments: &Arguments) -> Outcome {
     let start = Instant::now();
     let mut wanted: Vec<&Mutant> = all().filter(|mutant| arguments.chooses(mutant)).collect();
@@ -144,7 +145,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     table(rows, wanted.len())
 }
 
-/// Verdict on a mutant, and the time of its build and its tests.
+/// Verdict on a mutant, and the time of its build and tests.
 struct Row {
     name: &'static str,
     verdict: Verdict,
@@ -169,7 +170,7 @@ impl fmt::Display for Row {
     }
 }
 
-/// Prints what became of the mutants, slowest last, and fails if one was not caught.
+/// Prints the verdicts, slowest mutant last, and fails if the tests missed one.
 fn table(mut rows: Vec<Row>, wanted: usize) -> Outcome {
     let tried = rows.len();
     rows.sort_by_key(|row| row.took);

@@ -1,8 +1,8 @@
-//! One mutant: which text of which file is replaced, and which tests are to notice.
+//! A mutant: the replaced text, its file, and the tests that must notice the change.
 
 /// One fault.
 pub struct Mutant {
-    /// The fault, in a few words.
+    /// The fault, in a few words. Names are distinct.
     pub name: &'static str,
     pub file: &'static str,
     /// A text that occurs in the file exactly once.
@@ -13,8 +13,8 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// Returns whether its tests are unit tests of a crate below the engine, or those of the device
-    /// layer: they build and run in seconds.
+    /// Returns whether the mutant's tests are unit tests of a crate below the engine, or tests of
+    /// the device layer. Such tests build and run in seconds.
     pub fn is_quick(&self) -> bool {
         let is_below = !self.tests.contains(&"katydid") && !self.tests.contains(&"katydid-replica");
         is_below && (self.tests.contains(&"--lib") || self.tests.contains(&"katydid-device"))

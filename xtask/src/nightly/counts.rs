@@ -1,13 +1,13 @@
-//! Amounts that a step tried, read from what it printed.
+//! Amounts that a step tried, read from its output.
 //!
 //! A campaign ends with a line `evidence: NUMBER UNIT`, for example `evidence: 5123 crash points`.
-//! Numbers of one unit are added up over all lines and rounds. libtest's own result lines give the
+//! The numbers of one unit are added over all lines and rounds. libtest's result lines give the
 //! number of tests.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Amounts that were counted so far.
+/// Amounts counted so far.
 #[derive(Default)]
 pub struct Counts {
     rounds: u64,
@@ -15,12 +15,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// One round has ended.
+    /// Counts a finished round.
     pub fn round(&mut self) {
         self.rounds += 1;
     }
 
-    /// Looks at a line of output.
+    /// Reads a line of output.
     pub fn line(&mut self, line: &str) {
         let (text, is_tests) = match (line.strip_prefix("evidence: "), line.strip_prefix("test result: ")) {
             (Some(text), _) => (text, false),

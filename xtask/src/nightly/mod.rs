@@ -1,15 +1,15 @@
-//! `cargo xtask nightly`: everything that CI does not run.
+//! `cargo xtask nightly` runs everything that CI does not run.
 //!
-//! 1. The checks run first, each to its end, at most [`CHECK`] for a command. The campaigns divide
-//!    among them what is left of the time, by weight, each at least [`LEAST`].
+//! 1. The checks run first, each to its end, with at most [`CHECK`] for a command. The campaigns
+//!    then divide the remaining time by weight; each gets at least [`LEAST`].
 //! 2. A step that fails does not stop the others. The run fails if any step failed.
-//! 3. A tool that is missing fails its step; see `tools`.
-//! 4. Each step appends a row to `docs/evidence.md` when it has ended (see `evidence`), and its
-//!    output goes to a file of its own in the target folder.
-//! 5. Every random choice of a campaign comes from its seed, which is random unless one is given,
-//!    and is printed.
+//! 3. A missing tool fails its step (see `tools`).
+//! 4. Each step appends a row to `docs/evidence.md` when it ends (see `evidence`). Its output goes
+//!    to its own file in the target folder.
+//! 5. Every random choice of a campaign follows from its seed. The seed is random unless one is
+//!    given, and it is printed.
 //!
-//! Ctrl-C ends the step under way and the run; the rows of the steps before stay.
+//! Ctrl-C ends the running step and the run; the rows of earlier steps remain.
 
 mod counts;
 pub mod steps;
@@ -25,24 +25,24 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 use steps::{STEPS, Step, Work};
 
-/// The least time a campaign gets.
+/// Minimum time of a campaign.
 const LEAST: Duration = Duration::from_secs(20);
 
-/// Time that a campaign may take beyond its own, in all: for its last round, and for building.
+/// Time that a campaign may take beyond its share, for its last round and for building.
 const SLACK: Duration = Duration::from_secs(1800);
 
-/// Time that a command of a check may take.
+/// Maximum time of a command of a check.
 const CHECK: Duration = Duration::from_secs(3600);
 
-/// Time that one test of a check may run. ThreadSanitizer makes a test ten times slower, and a
-/// machine that has other things to do makes it slower again: a test of half a minute was once
-/// killed after five.
+/// Maximum time of one test of a check. ThreadSanitizer makes a test ten times slower, and other
+/// load on the machine makes it slower still: with a limit of five minutes, a test that normally
+/// takes half a minute was once killed.
 const CHECK_TEST: Duration = Duration::from_secs(40 * 60);
 
 /// Number of the last lines of a failed step that are shown.
 const SHOWN: usize = 40;
 
-/// Prints what there is to run.
+/// Prints the steps.
 pub fn list() {
     for step in STEPS {
         let kind = match step.work {
@@ -53,7 +53,7 @@ pub fn list() {
     }
 }
 
-/// Runs every step whose name is `only`, or all.
+/// Runs every step, or only the step called `only`.
 pub fn run(hours: f64, only: Option<&str>, seed: Option<u64>) -> Outcome {
     let wanted: Vec<&Step> = STEPS.iter().filter(|step| only.is_none_or(|only| only == step.name)).collect();
     if wanted.is_empty() {
@@ -116,8 +116,8 @@ pub fn run(hours: f64, only: Option<&str>, seed: Option<u64>) -> Outcome {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", ")).into()) }
 }
 
-/// Expected time of the checks among these steps: each takes as long as when it last passed,
-/// according to the page of evidence.
+/// Expected time of the checks among these steps. Each is expected to take as long as when it last
+/// passed, according to the page of evidence.
 fn of_the_checks(steps: &[&Step], page: &str) -> Duration {
     let expected = |step: &&Step| match step.work {
         Work::Check(minutes, _) => {
@@ -132,7 +132,7 @@ fn of_the_checks(steps: &[&Step], page: &str) -> Duration {
 struct Done {
     ending: Ending,
     counts: Counts,
-    /// Seed of the round that failed, or else of the first.
+    /// Seed of the round that failed, or of the first round if none failed.
     seed: u64,
 }
 
@@ -164,12 +164,12 @@ fn do_step(step: &Step, time: Duration, seed: u64, log: &Path) -> Done {
 
 /// Runs commands one after the other, each to its end.
 fn check(commands: Vec<Command>, log: &Path, counts: &mut Counts) -> Outcome {
-    // Miri runs one test at a time, for minutes each, and prints a line for none that is under way.
+    // Miri runs one test at a time, for minutes each, and prints nothing during a test.
     let limits = Limits { test: CHECK_TEST, silence: CHECK, total: Some(CHECK) };
     commands.into_iter().try_for_each(|mut command| command_under(&mut command, limits, log, counts))
 }
 
-/// Runs a command again and again until the time is over, each time with a new seed; at least once.
+/// Runs a command at least once and until the time is over, each time with a new seed.
 fn rounds(
     command: &dyn Fn(u64, Duration) -> Command,
     time: Duration,
@@ -213,7 +213,7 @@ fn command_under(command: &mut Command, limits: Limits, log: &Path, counts: &mut
     }
 }
 
-/// A command as one would type it, without its folder.
+/// A command as a user would type it, without the folder of the program.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
     let arguments = command.get_args().map(|argument| argument.to_string_lossy());

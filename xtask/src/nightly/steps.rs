@@ -18,18 +18,18 @@ pub type Commands = Result<Vec<Command>, Box<dyn std::error::Error>>;
 
 /// Work of a step.
 pub enum Work {
-    /// Commands that run to their end, one after the other; and how many minutes they took,
-    /// building included, on two cores with a load of 20.
+    /// Commands that run to their end, one after the other. The number is the minutes that they
+    /// took, including the build, on two cores with a load of 20.
     Check(u64, fn() -> Commands),
-    /// Tests in the profile `campaign`, again and again with another `KATYDID_SEED`, and
-    /// `KATYDID_SECONDS` for those that take a time.
+    /// Tests in the profile `campaign`, run repeatedly, each time with another `KATYDID_SEED`.
+    /// Tests that take a time read `KATYDID_SECONDS`.
     Tests { weight: u32, arguments: &'static [&'static str], filter: &'static [&'static str] },
-    /// A program that gets a seed and a time, again and again until its time is over.
+    /// A program that gets a seed and a time, and is run repeatedly until its time is over.
     Program { weight: u32, command: fn(u64, Duration) -> Command },
 }
 
 impl Work {
-    /// The share of the campaigns' time; 0 for a check.
+    /// The step's share of the campaigns' time; 0 for a check.
     pub fn weight(&self) -> u32 {
         match *self {
             Self::Check(..) => 0,
@@ -212,7 +212,7 @@ fn msrv() -> Commands {
     Ok(vec![command])
 }
 
-/// `rust-version` of the workspace.
+/// The value of `rust-version` in the workspace's `Cargo.toml`.
 fn rust_version() -> Result<String, Box<dyn std::error::Error>> {
     let manifest = std::fs::read_to_string(root().join("Cargo.toml"))?;
     let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
@@ -234,8 +234,8 @@ fn check_for(target: &'static str) -> Commands {
     ])])
 }
 
-/// Checks the libraries that a program of Windows links. The command line is for Linux and macOS,
-/// with `katydid-observe`: it looks at running databases through sockets in folders.
+/// Checks the libraries that a Windows program links. The command-line program and
+/// `katydid-observe`, whose sockets are files, run on Linux and macOS only.
 fn windows() -> Commands {
     const TARGET: &str = "x86_64-pc-windows-gnu";
     tools::need_target(TARGET)?;
@@ -263,8 +263,9 @@ fn compare() -> Commands {
     Ok(vec![one(&["build"]), one(&["test"])])
 }
 
-/// The log's tests that are written for Miri: those of the kernels under `seeds` schedules, and
-/// those of whole logs, each of which takes a hundred times as long, under a quarter as many.
+/// The log's tests that are written for Miri. The tests of kernels run under `seeds` schedules. The
+/// tests of whole logs take a hundred times as long each, and run under a quarter of these
+/// schedules.
 pub fn miri_of_the_log(seeds: u32) -> Commands {
     const WHOLE: &str = "core::checks::miri_";
     let under = |seeds: u32| -> Result<Command, Box<dyn std::error::Error>> {
@@ -279,8 +280,8 @@ pub fn miri_of_the_log(seeds: u32) -> Commands {
     Ok(vec![kernels, whole])
 }
 
-/// The tests of the device layer that Miri can run; and under several schedules those whose fault
-/// only a rare schedule shows.
+/// The device layer's tests that Miri can run. Tests whose fault only a rare schedule shows run
+/// under several schedules.
 pub fn miri_of_the_device() -> Commands {
     let mut all = miri()?;
     all.args(["-p", "katydid-device", "--lib", "--test", "main"]);
@@ -300,9 +301,9 @@ fn miri() -> Result<Command, Box<dyn std::error::Error>> {
     Ok(command)
 }
 
-/// The log's own tests, its background threads' and the conformance suite. ThreadSanitizer watches
-/// the bytes of the ring, which no model of a kernel has. It understands no fences: the kernels
-/// have none.
+/// The log's own tests, the tests of its background threads and the conformance suite.
+/// ThreadSanitizer checks accesses to the bytes of the ring, which the models of the kernels do not
+/// contain. It does not support fences; the kernels have none.
 pub fn thread_sanitizer_of_the_log() -> Commands {
     Ok(vec![
         thread_sanitizer(&["-p", "katydid-kernels", "-p", "katydid-wal", "--lib", "--test", "threads"])?,
@@ -320,11 +321,12 @@ pub fn thread_sanitizer_of_the_engine() -> Commands {
     ])
 }
 
-/// ThreadSanitizer sees what libc does, so rustix must map memory through libc: otherwise it takes
-/// two mappings at one address for one. It does not see an atomic maximum (`sync_shim::raise`).
+/// ThreadSanitizer sees only calls of libc, so rustix must map memory through libc. Without this
+/// ThreadSanitizer takes two successive mappings at one address for one mapping. It does not see an
+/// atomic maximum (`sync_shim::raise`).
 const SANITIZED: &str = "-Zsanitizer=thread --cfg=rustix_use_libc --cfg=katydid_sanitized";
 
-/// Tests under ThreadSanitizer.
+/// Runs tests under ThreadSanitizer.
 fn thread_sanitizer(arguments: &[&str]) -> Result<Command, Box<dyn std::error::Error>> {
     tools::need_thread_sanitizer()?;
     let mut command = Command::new("cargo");
@@ -335,7 +337,7 @@ fn thread_sanitizer(arguments: &[&str]) -> Result<Command, Box<dyn std::error::E
 }
 
 fn fuzz(seed: u64, left: Duration) -> Command {
-    // Seconds for each decoder, so that a round is short and the next has another seed.
+    // Seconds for each decoder. A round is short, so that the next round uses another seed soon.
     let seconds = (left.as_secs() / 20).clamp(1, 10);
     let mut command = cargo(["run", "--profile", "campaign", "--locked", "-p", "katydid-fuzz", "--"]);
     command.args(["--seconds", &seconds.to_string(), "--seed", &seed.to_string()]);

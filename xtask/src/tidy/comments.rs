@@ -1,9 +1,9 @@
-//! Comment blocks of a Rust source: lines that hold nothing but a line comment.
+//! Comment blocks of a Rust source: lines that contain only a line comment.
 
 /// The kind of a comment block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `///` or `//!`: rustdoc shows it.
+    /// `///` or `//!`, which rustdoc shows.
     Doc,
     /// `//`.
     Plain,
@@ -18,19 +18,18 @@ pub struct Block<'a> {
 
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub number: usize,
     /// Columns of the whole line.
     pub columns: usize,
     /// The text after the comment's mark and one space.
     pub text: &'a str,
-    /// The line is code, or the fence around code.
+    /// True if the line is code, or the fence around code.
     pub code: bool,
 }
 
-/// The comment blocks of a source. A comment behind code on one line, and a string that has lines
-/// beginning with `//`, are not told apart from this rule: the first is left out, the second is
-/// taken for comments.
+/// The comment blocks of a source. There are two simplifications: a comment after code on one line
+/// is left out, and lines of a string that begin with `//` are taken for comments.
 pub fn blocks(source: &str) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     let mut mark_before = None;
@@ -56,7 +55,7 @@ pub fn blocks(source: &str) -> Vec<Block<'_>> {
     blocks
 }
 
-/// The mark and the text of a line that is a comment.
+/// The mark and the text of a line, if the line is a comment.
 fn comment(line: &str) -> Option<(&'static str, &str)> {
     let line = line.trim_start();
     let (mark, text) = if let Some(text) = line.strip_prefix("//!") {

@@ -1,4 +1,4 @@
-//! Limits: for each area and rule the number of places that may break the rule. They only go down.
+//! Limits: the number of places in each area that may break each rule. Limits only go down.
 
 use super::rules::{Finding, Rule};
 use crate::run::root;
@@ -13,7 +13,7 @@ const HEAD: &str = "# Places in each area of the tree that break a rule of `carg
 
 type Key = (String, Rule);
 
-/// Findings of each area and rule.
+/// Number of findings for each area and rule.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Counts(BTreeMap<Key, usize>);
 
@@ -64,7 +64,7 @@ impl Limits {
         Ok(Self(limits))
     }
 
-    /// The areas and rules with more findings than their limits, and these.
+    /// The areas and rules with more findings than their limits, with the limits.
     pub fn exceeded_by(&self, counts: &Counts) -> Vec<(String, Rule, usize)> {
         let over = counts.0.iter().filter_map(|((area, rule), count)| {
             let limit = self.0.get(area, *rule);

@@ -5,8 +5,8 @@ use crate::run::root;
 use std::fs;
 use std::path::Path;
 
-/// Checks that each relative link of a document leads to a file or folder, and its fragment to a
-/// heading.
+/// Checks that each relative link of a document leads to an existing file or folder, and its
+/// fragment to a heading.
 pub fn check(file: &Path, text: &str, findings: &mut Vec<Finding>) {
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut fenced = false;
@@ -24,15 +24,15 @@ pub fn check(file: &Path, text: &str, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Texts between `](` and `)`.
+/// The texts between `](` and `)`.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
 }
 
 fn wrong(folder: &Path, file: &Path, target: &str) -> Option<String> {
     let address = target.contains("://") || target.starts_with("mailto:");
-    // Outside Markdown `](` stands in code such as `f[i](x)`, which has no fragment and no point or
-    // slash.
+    // Outside Markdown, `](` occurs in code such as `f[i](x)`. There the target contains no `#`,
+    // `.` or `/`.
     if address || !target.contains(['.', '/', '#']) || target.contains(' ') {
         return None;
     }
@@ -48,7 +48,7 @@ fn wrong(folder: &Path, file: &Path, target: &str) -> Option<String> {
     (!known).then(|| format!("{target}: there is no such heading"))
 }
 
-/// The fragment that a heading has on the common hosts: lower case, blanks as hyphens, without
+/// The fragment of a heading on the common hosts: lower case, with hyphens for blanks and without
 /// other signs.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();

@@ -8,7 +8,7 @@ use std::process::Command;
 
 const SUBJECT_MAX: usize = 72;
 
-/// Beginnings of subjects that git writes itself.
+/// Beginnings of subjects that git generates.
 const BY_GIT: &[&str] = &["Merge ", "Revert ", "fixup! ", "squash! ", "amend! "];
 
 /// Areas whose changes need no body.
@@ -16,7 +16,7 @@ const TRIVIAL: &[&str] = &["docs", "format"];
 
 const HOOK: &str = "#!/bin/sh\nexec cargo --quiet xtask tidy --message \"$(cd \"$(dirname \"$1\")\" && pwd)/$(basename \"$1\")\"\n";
 
-/// Checks the message in a file, as git hands it to its `commit-msg` hook.
+/// Checks the message in a file, as git passes it to the `commit-msg` hook.
 pub fn check(path: &Path) -> Outcome {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(judge(&text)?)
@@ -51,7 +51,7 @@ fn judge(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the `commit-msg` hook of this clone. A hook of another kind is left alone.
+/// Writes the `commit-msg` hook of this clone. A different existing hook is an error.
 pub fn install() -> Outcome {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "--git-path", "hooks"]).current_dir(root()).output()?;

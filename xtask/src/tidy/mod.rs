@@ -1,9 +1,9 @@
-//! Language of comments and documents: `cargo xtask tidy`, and the check of a commit message.
+//! `cargo xtask tidy` checks the language of comments and documents, and commit messages.
 //!
 //! `words.txt` lists the words that a comment or document may not use, each with its replacement.
 //! `limits.txt` has, for each area of the tree and each rule, the number of places that break the
-//! rule today. A number above its limit fails; `--lower` writes the present numbers where they are
-//! lower. Limits never rise.
+//! rule today. A number above its limit fails. `--lower` lowers the limits to the present numbers;
+//! it never raises one.
 
 mod comments;
 mod limits;
@@ -19,17 +19,17 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Findings shown for one area and rule above its limit.
+/// Maximum number of findings shown for an area and rule above its limit.
 const SHOWN_MAX: usize = 40;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// Print every finding in these files and folders, and compare nothing with the limits.
+    /// Print every finding in these files and folders, without comparing them with the limits.
     paths: Vec<PathBuf>,
     /// Lower the limits to the present numbers.
     #[arg(long, conflicts_with = "paths")]
     lower: bool,
-    /// Check the commit message in this file instead.
+    /// Check only the commit message in this file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["paths", "lower", "install"])]
     message: Option<PathBuf>,
     /// Install the git hook that checks each commit message.
@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.paths.is_empty() { compare(arguments.lower) } else { list(&arguments.paths) }
 }
 
-/// Compares the whole tree with the limits.
+/// Compares the tree with the limits.
 pub fn check() -> Outcome {
     compare(false)
 }
@@ -96,8 +96,8 @@ fn list(paths: &[PathBuf]) -> Outcome {
     Ok(())
 }
 
-/// The Rust and Markdown files of the tree, from the root. Builds, hidden folders and results are
-/// left out.
+/// The Rust and Markdown files of the tree, relative to the root, without builds, hidden folders
+/// and results.
 fn files() -> Result<BTreeSet<PathBuf>, Box<dyn std::error::Error>> {
     let mut files = BTreeSet::new();
     let mut folders = vec![root()];

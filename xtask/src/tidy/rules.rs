@@ -5,13 +5,14 @@ use super::comments::{Kind, Line, blocks};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-/// Most columns of a line that is a comment.
+/// Maximum number of columns of a comment line.
 pub const COLUMNS_MAX: usize = 100;
 
-/// A line this short is broken too early if the next line's first word fits in it.
+/// If a line has fewer columns than this and the next line's first word fits into it, the line is
+/// broken too early.
 const BROKEN_COLUMNS: usize = 60;
 
-/// Beginnings of a doc comment that need the line above it, which rustdoc does not show.
+/// Beginnings of a doc comment that depend on the line above, which rustdoc does not show.
 const OPENINGS: &[&str] = &[
     "And", "As", "But", "How", "Of", "So", "Such", "The same", "What", "When", "Where", "Whether", "Which",
     "Who", "Whose", "Why",
@@ -23,9 +24,9 @@ pub enum Rule {
     Width,
     /// A doc comment begins with a noun phrase or a verb.
     Opening,
-    /// A word of `words.txt` is not used.
+    /// Words of `words.txt` are not used.
     Word,
-    /// A paragraph is broken where its lines are full.
+    /// A line of a paragraph ends only where the next word does not fit.
     Wrap,
     /// A link leads to a file or heading that exists.
     Link,
@@ -51,14 +52,14 @@ impl Display for Rule {
 #[derive(Debug)]
 pub struct Finding {
     pub file: PathBuf,
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
     pub rule: Rule,
     pub text: String,
 }
 
 impl Finding {
-    /// The area of the tree that the file belongs to: a crate, or another folder of the root.
+    /// The area of the tree to which the file belongs: a crate, or another folder of the root.
     pub fn area(&self) -> String {
         let mut parts = self.file.components().map(|part| part.as_os_str().to_string_lossy());
         let first = parts.next().unwrap_or_default().into_owned();
@@ -83,7 +84,7 @@ impl Display for Finding {
     }
 }
 
-/// Words that are not used, each with its replacement.
+/// Words to avoid, each with its replacement.
 #[derive(Debug)]
 pub struct Words(Vec<(String, String)>);
 
@@ -118,7 +119,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }
 
-/// The line without what stands between backquotes.
+/// The line without the text between backquotes.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("`")
 }
@@ -156,7 +157,8 @@ fn opening(text: &str) -> Option<&'static str> {
         .find(|opening| text.strip_prefix(opening).is_some_and(|rest| rest.starts_with([' ', ','])))
 }
 
-/// The second line continues the first one's paragraph, and its first word would have fitted.
+/// Returns whether the second line continues the paragraph of the first, and its first word would
+/// have fitted there.
 fn is_broken(line: Line<'_>, next: Line<'_>) -> bool {
     let plain = |line: Line<'_>| {
         let begins = line.text.starts_with(|c: char| c.is_alphabetic());

@@ -1,4 +1,4 @@
-//! Copies of a database: backups and what is made of them.
+//! Mutants of copies of a database: backups, increments, archives, dumps, compaction.
 
 use super::tests::{ARCHIVE, ARCHIVE_UNITS, BACKUP, CHANGES, DUMP, MEMORY_RACES};
 use crate::mutants::mutant::Mutant;

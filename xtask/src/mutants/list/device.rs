@@ -1,4 +1,4 @@
-//! The device layer: what is synced, what shuts the gate, what NVRAM persists.
+//! Mutants of the device layer: what is synced, what shuts the gate, what NVRAM persists.
 
 use super::tests::{GATE, NVRAM_SIM, STRIPES, STRIPES_HEADERS, STRIPES_OPENINGS, SYSCALLS};
 use crate::mutants::mutant::Mutant;

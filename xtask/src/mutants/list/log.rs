@@ -1,4 +1,4 @@
-//! The log: writing, syncing, acknowledging, logs in NVRAM.
+//! Mutants of the log: writes, syncs, acknowledgements, logs in NVRAM.
 
 use super::tests::{CRASH, LEADING, NVRAM_COMMITS, NVRAM_ENTRIES};
 use crate::mutants::mutant::Mutant;

@@ -1,4 +1,4 @@
-//! The log's segments and its control file.
+//! Mutants of the log's segments and control file.
 
 use super::tests::{ADMISSION, CONTROL, FAILED_SYNCS, FAR_LOGS, GROWING, POSITIONS, RECOVER, ROTATION};
 use crate::mutants::mutant::Mutant;

@@ -1,4 +1,4 @@
-//! Readers that keep and follow the log: pins, followers, feeds.
+//! Mutants of readers that retain and follow the log: pins, followers, feeds.
 
 use super::tests::{CHANGES, CONSUMERS, FOLLOW, MEMORY_RACES, PINS};
 use crate::mutants::mutant::Mutant;

@@ -1,4 +1,5 @@
-//! The log's recovery: where it ends, what is damage, what is believed.
+//! Mutants of the log's recovery: where the log ends, what counts as damage, which bytes are
+//! trusted.
 
 use super::tests::{INCARNATIONS, RECOVER, STREAMS};
 use crate::mutants::mutant::Mutant;

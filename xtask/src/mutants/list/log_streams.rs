@@ -1,4 +1,4 @@
-//! Logs of several streams: which records a crash leaves.
+//! Mutants of logs with several streams: which records survive a crash.
 
 use super::tests::{CRASH, HEAD, STREAMS};
 use crate::mutants::mutant::Mutant;

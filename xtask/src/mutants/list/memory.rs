@@ -1,5 +1,5 @@
-//! The memory engine: validation, checkpoints, restart. What both engines have: the control file,
-//! sequences, typed tables.
+//! Mutants of the memory engine (validation, checkpoints, restart) and of the parts that both
+//! engines share (the control file, sequences, typed tables).
 
 use super::tests::{
     CHECKPOINTS, CRASH, DAMAGE, DATABASE_CONTROL, FAILED_SYNCS, FAR_DATABASES, FULLNESS, LOG_ROOM, MEMORY,

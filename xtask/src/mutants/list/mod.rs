@@ -1,9 +1,9 @@
-//! The mutants: rules of `docs/recovery.md`, of the log and of the device layer, each broken in one
+//! The mutants. Each breaks a rule of `docs/recovery.md`, of the log or of the device layer in one
 //! place.
 //!
-//! One file for each area. A name that begins with `drop_cache` or `order` says which rule it is
-//! about. Those that begin with `audit-1` to `audit-10` are the bugs that a reading of the tests
-//! once found nothing to notice: each must stay in the list.
+//! There is one file for each area. A name that begins with `drop_cache` or `order` states the rule
+//! that the mutant breaks. Names that begin with `audit-1` to `audit-10` are bugs that a review
+//! once showed the tests would miss; these mutants must stay in the list.
 
 mod copies;
 mod device;

@@ -1,4 +1,5 @@
-//! One opening of a database: handles of another one, and the order in which an opening ends.
+//! Mutants of one opening of a database: handles of another opening, and the order in which an
+//! opening ends.
 
 use super::tests::{BACKUP, CLOSING, HANDLES, OPENING, READ_ONLY, SOCKET};
 use crate::mutants::mutant::Mutant;

@@ -1,4 +1,4 @@
-//! Bulk loads of the paged engine, and how far its scans read ahead.
+//! Mutants of the paged engine's bulk loads, and of the read-ahead of its scans.
 
 use super::tests::{BULK_LOADS, LOAD_STEPS, TREE_AHEAD, TREE_LOADS};
 use crate::mutants::mutant::Mutant;

@@ -1,4 +1,5 @@
-//! The paged engine's pages: write-back, torn pages, checkpoints, free pages, long values.
+//! Mutants of the paged engine's pages: write-back, torn pages, checkpoints, free pages, long
+//! values.
 
 use super::tests::{
     CRASH, DAMAGE, FAILED_SYNCS, FAR_DATABASES, LIVES, PAGE_FIXTURE, PAGED_RACES, POOL, SPACE, TREE, TRUST,

@@ -1,4 +1,5 @@
-//! The paged engine's transactions: locks, rollback, order of records, captured transactions.
+//! Mutants of the paged engine's transactions: locks, rollback, order of records, captured
+//! transactions.
 
 use super::tests::{
     ANALYSIS, BODY_THREADS, CAPTURE, CRASH, DEADLOCKS, DURABILITY_WAITER, EXECUTORS, FAR_DATABASES,

@@ -1,5 +1,5 @@
-//! The paged engine's read views: images kept and published in time, the instant of a commit, and
-//! what needs an image.
+//! Mutants of the paged engine's read views: when images are kept and published, the instant of a
+//! commit, and which changes need an image.
 
 use super::tests::{VIEWS, VIEWS_IN_ORDERS, VIEWS_MODEL};
 use crate::mutants::mutant::Mutant;

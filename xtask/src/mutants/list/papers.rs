@@ -1,5 +1,5 @@
-//! Mechanisms that are kept as a paper has them: each mutant is our own design, or an older form,
-//! under the paper's name.
+//! Mutants of mechanisms that follow a paper exactly. Each puts Katydid's own design, or an older
+//! form, under the paper's name.
 
 use super::tests::{
     BASELINES, CICADA, CICADA_RULES, GRASSHOPPER_ROOM, GROUPING, GROUPS, INLINE, INLINE_CARRIER, NV_LOGGING,

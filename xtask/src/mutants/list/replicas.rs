@@ -1,4 +1,4 @@
-//! Replicas: what is acknowledged, voted, read and sent.
+//! Mutants of replicas: acknowledgements, votes, reads and snapshots.
 
 use super::tests::{CLUSTERS, ELECTIONS};
 use crate::mutants::mutant::Mutant;

@@ -1,4 +1,4 @@
-//! The tests that are to notice, as arguments of `cargo test`.
+//! The tests that must notice the mutants, as arguments of `cargo test`.
 
 pub const ADMISSION: &[&str] = &["-p", "katydid-kernels", "--lib", "admission::"];
 pub const ANALYSIS: &[&str] = &["-p", "katydid", "--lib", "analysis_tests"];
@@ -17,8 +17,8 @@ pub const CLUSTERS: &[&str] = &["-p", "katydid-replica", "--lib", "simulation::c
 pub const CLOSING: &[&str] = &["-p", "katydid", "--test", "closing"];
 pub const CONSUMERS: &[&str] = &["-p", "katydid-wal", "--test", "main", "consumers::"];
 pub const CONTROL: &[&str] = &["-p", "katydid-wal", "--lib", "control::"];
-/// On the simulated device. Over logs in NVRAM the same tests take minutes, and notice nothing here
-/// that these do not.
+/// These tests use the simulated device. Over logs in NVRAM they take minutes, and notice no
+/// further mutant of this list.
 pub const CRASH: &[&str] = &["-p", "katydid", "--test", "crash", "--", "--skip", "in_nvram"];
 pub const DAMAGE: &[&str] = &["-p", "katydid", "--test", "damage"];
 pub const DATABASE_CONTROL: &[&str] = &["-p", "katydid", "--lib", "control::"];
